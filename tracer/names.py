@@ -517,7 +517,7 @@ class Detail(Word):
     BRIEF = "brief"
     """The verdict and the counts."""
     USUAL = "usual"
-    """What fits a few screens."""
+    """What fits one screen: findings with one answer are one row."""
     WHOLE = "whole"
     """Every finding, why, and its evidence."""
 

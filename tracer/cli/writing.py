@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 STEM = "report"
 #: The file that a step of GitHub Actions adds its summary to; other steps write there too.
 SUMMARY = "GITHUB_STEP_SUMMARY"
-#: Findings that a terminal is shown unless it asks for all.
-_SHOWN = 40
 
 
 def destinations(
@@ -87,12 +85,12 @@ def render_report(
     report: Report, wanted: Sequence[tuple[str, Path | None]], *, table: str = "findings", detail: Detail
 ) -> list[Rendered]:
     """Every format of ``wanted``, before any is written; ``table`` is for CSV and Parquet, ``detail`` a terminal's."""
-    from tracer.report.render.terminal import to_text
+    from tracer.report.render.terminal import SHOWN, to_text
 
     rendered: list[Rendered] = []
     for name, path in wanted:
         if path is None and name == "text":
-            text = to_text(report, width=None, color=None, limit=_SHOWN, detail=detail)
+            text = to_text(report, width=None, color=None, limit=SHOWN, detail=detail)
             rendered.append((text, path))
         elif path is not None and name == "markdown" and is_summary(path):
             rendered.append((None, path))

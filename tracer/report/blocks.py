@@ -148,8 +148,8 @@ class Table(msgspec.Struct, frozen=True):
     noun: str = "row"
     left_out: int = 0
     elsewhere: str = "the JSON report has"
-    is_grid: bool = False
-    """Do its cells hold several lines each? A terminal that is wide enough then draws columns too."""
+    is_grouped: bool = False
+    """Do its cells hold several lines each? A terminal then draws what the rows share in their first cell once."""
 
 
 class Pairs(msgspec.Struct, frozen=True):
@@ -253,6 +253,8 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """What it is called where there is little room; its title else."""
     count: int | None = None
     """How many things it lists, beside its title."""
+    gist: Words = ""
+    """What a terminal says in place of its blocks, where one screen must do; empty where nothing is shorter."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,11 +38,11 @@ class Report(ReportView):
         """The judgement and its plan, as ``tracer.report.files.json_format.Document`` describes."""
         return formats.render("json", self)
 
-    def to_text(self, *, width: int | None = None, color: bool | None = None, limit: int | None = 40) -> str:
-        """The report for a terminal: ``width`` columns, with ANSI ``color`` or not, ``limit`` findings.
+    def to_text(self, *, width: int | None = None, color: bool | None = None, limit: int | None = 10) -> str:
+        """The report for a terminal: ``width`` columns, with ANSI ``color`` or not, ``limit`` rows of findings.
 
         ``None`` asks the terminal (``COLUMNS``, ``NO_COLOR``, whether standard output is one), or, for
-        ``limit``, shows all.
+        ``limit``, shows all. Findings with one answer are one row.
         """
         from tracer.report.render.terminal import to_text
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
-from tracer.plan import make_plan, planned_settings, seen_first
+from tracer.plan import Step, make_plan, planned_settings, seen_first, step_of
 from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactValue, Generator, Loader
 
 if TYPE_CHECKING:
@@ -55,6 +55,17 @@ class ReportView:
     def findings(self) -> tuple[Finding, ...]:
         """What is not plainly deterministic, worst first."""
         return self.judgement.findings
+
+    @cached_property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """``findings`` but for ``repeating``: what a headline counts."""
+        repeating = set(map(id, self.repeating))
+        return tuple(finding for finding in self.findings if id(finding) not in repeating)
+
+    @cached_property
+    def repeating(self) -> tuple[Finding, ...]:
+        """Findings that ask for nothing: they draw from generators that start alike in every run."""
+        return tuple(finding for finding in self.findings if step_of(finding, self.target) is Step.NOTHING)
 
     @property
     def spoken_for(self) -> dict[int, Acceptance]:

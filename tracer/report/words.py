@@ -130,7 +130,7 @@ SEED_ORIGINS: Mapping[SeedOrigin, OriginWords] = {
 }
 
 #: What every report speaks of, and what it does not.
-GUARANTEE = "Run-to-run only: the same machine, versions and settings. Nothing here speaks of two different machines."
+GUARANTEE = "Run-to-run only: the same machine, versions and settings; nothing is said of two machines."
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.plan.test_plan import ANYTHING
 from tests.support.build import call, finding, judgement, outside, process_finding, report, target, trace
 from tracer.findings import Finding
-from tracer.names import SEVERITY, About, BlindSpotKind, Phase, Training, Verdict
+from tracer.names import SEVERITY, About, BlindSpotKind, Detail, Phase, Training, Verdict
 from tracer.report import Report
+from tracer.report.render.terminal import to_text
 from tracer.report.sections.answers import answers, evidence_counts, headline
 from tracer.session import judge
 from tracer.trace.records import Allocation, BlindSpot
@@ -279,8 +280,12 @@ def test_reads_of_memory_that_could_not_be_followed_are_in_the_headline() -> Non
 
 
 def test_a_report_lists_what_came_from_outside_and_counts_what_imports_opened() -> None:
-    text = judge(trace(call(), outside=TAKEN_IN)).to_text(width=100, color=False)
+    made = judge(trace(call(), outside=TAKEN_IN))
+    text = to_text(made, width=100, color=False, limit=None, detail=Detail.WHOLE)
     section = text[text.index("What came from outside") :]
     assert "file: name a.txt; place train.py:10; times 1" in section
     assert "1 further input came in as modules were imported." in section
     assert "at_import.json" not in section
+    brief = made.to_text(width=200, color=False)
+    counted = "2 files read, 1 directory listed and 1 clock read"
+    assert f"What came from outside: {counted}; 1 further input while modules were imported" in brief

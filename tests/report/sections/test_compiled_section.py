@@ -14,6 +14,7 @@ from tests.support import build
 from tracer import judge
 from tracer.errors import ReportError
 from tracer.names import (
+    Detail,
     DeterministicMode,
     Direction,
     KernelLanguage,
@@ -24,7 +25,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.report import Report
-from tracer.report.render.terminal import drawn, printed
+from tracer.report.render.terminal import drawn, printed, to_text
 from tracer.report.sections.answers import headline
 from tracer.report.sections.compiled import adding_of, regions_inside, regions_sentence, whole_region
 from tracer.trace import Trace
@@ -97,7 +98,9 @@ def test_the_worst_region_stands_first_with_its_kernels_and_ops(made: Report) ->
 
 
 def test_the_page_and_the_terminal_tell_of_regions_and_of_nothing_where_nothing_was_compiled(made: Report) -> None:
-    for text in (section(made), made.to_text(width=200, color=False)):
+    brief = made.to_text(width=200, color=False)
+    assert "1/0: Its inside was not seen: it was compiled before recording began" in brief
+    for text in (section(made), to_text(made, width=200, color=False, limit=None, detail=Detail.WHOLE)):
         assert "Compiled code" in text
         assert KERNEL in text
         assert "adds atomically" in text

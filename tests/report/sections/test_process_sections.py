@@ -11,10 +11,11 @@ import pytest
 from tests.report.samples import SEED_WORKER, process_report, with_plan
 from tests.support.build import finding, process_finding, report
 from tracer.findings import Change, FillCost, Note
-from tracer.names import SeedOrigin, Verdict
+from tracer.names import Detail, SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.report.files.json_format import Document, JudgementForm
-from tracer.report.sections.process import fill_words, generator_rows, untouched_generators
+from tracer.report.render.terminal import to_text
+from tracer.report.sections.process import fill_in_brief, fill_words, generator_rows, untouched_generators
 from tracer.report.words import size
 from tracer.trace.records import Allocation, Draw, Generator, Loader
 
@@ -34,7 +35,7 @@ def section(made: Report, name: str) -> str:
 
 
 def text_of(made: Report, width: int = 100) -> str:
-    return made.to_text(width=width, color=False)
+    return to_text(made, width=width, color=False, limit=None, detail=Detail.WHOLE)
 
 
 # --- the plan ---------------------------------------------------------------------------------------------
@@ -230,6 +231,11 @@ def test_memory_is_said_with_its_cost_and_how_far_it_is_known(fill: FillCost, wo
     assert ("evidence, not proof" in said) is (not fill.reads and not fill.unfollowed)
     assert said in section(report(fill=fill), "memory")
     assert said.split()[-1] in text_of(report(fill=fill))
+    brief = fill_in_brief(fill)
+    assert "4 calls, 2.0 MiB" in brief
+    assert ("not filled" in brief) is not fill.is_on
+    assert ("no read before a write was seen" in brief) is not fill.reads
+    assert ("could not be followed" in brief) is bool(fill.unfollowed and not fill.reads)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +301,20 @@ def test_a_terminal_of_any_width_shows_what_no_op_shows(width: int) -> None:
         assert part in squeezed, part
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_one_screen_says_what_no_op_shows_a_line_each(width: int) -> None:
+    text = process_report().to_text(width=width, color=False)
+    assert max(map(len, text.splitlines())) <= width
+    squeezed = "".join(text.partition("What else was recorded")[2].split())
+    for part in (
+        "Settings:1thatdiffersbetweenmachinesonly:torch.backends.cuda.matmul.allow_tf32=True",
+        "Randomdraws:≠notseededpython,2calls;?notknownnumpy,anunknownnumberofcalls;2moregenerators",
+        "Memory:124calls,45.2MiBnotfilledbeforeitiswritten;3callsreadwhatwasnotwhollywritten",
+        "Dataloading:train.py:30,4workers,shuffled≠notseeded,itsworkersdrewfromnumpy;train.py:34,inafixedorder",
+    ):
+        assert part in squeezed, part
+
+
 def test_ten_thousand_rows_are_folded_and_counted() -> None:
     many = report(
         draws=tuple(Draw(generator="cpu", op="aten.rand.default", location=f"a.py:{line}") for line in range(10_000)),
@@ -303,8 +323,8 @@ def test_ten_thousand_rows_are_folded_and_counted() -> None:
         generators=tuple(Generator(name=f"cuda:{n}", origin=SeedOrigin.MACHINE, drew=True) for n in range(100)),
         notes=tuple(Note(rule="environment-a", subject=f"s{n} = 1", why="") for n in range(1_000)),
     )
-    page, text = many.to_html(), text_of(many)
+    page, text = many.to_html(), many.to_text(width=100, color=False)
     assert len(page) < 1_000_000
     assert page.count("9,800 more; the JSON report has them all.") == 3
-    assert len(text.splitlines()) < 120
+    assert len(text.splitlines()) < 60
     assert "10,000" not in text or "more" in text

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from tests.support.build import call, environment, trace
-from tracer.names import DataShown, EvidenceKind, TrialArm
+from tracer.names import DataShown, Detail, EvidenceKind, TrialArm
 from tracer.report import Report
+from tracer.report.render.terminal import to_text
 from tracer.session import judge
 from tracer.trace.records import ArmTrials, CudaDevice, Tried
 
@@ -49,7 +50,9 @@ def test_what_varied_comes_first_in_the_plan(report: Report) -> None:
 
 
 def test_what_data_settle_is_a_section_of_its_own_and_no_finding(report: Report) -> None:
-    text = report.to_text(width=100, color=False)
+    brief = report.to_text(width=200, color=False)
+    assert "Settled by the data of this run: 1 call (aten.index_add_): deterministic for these data" in brief
+    text = to_text(report, width=100, color=False, limit=None, detail=Detail.WHOLE)
     assert "Settled by the data of this run (1)" in text
     assert "no place written twice" in text
     assert 'id="settled"' in report.to_html()

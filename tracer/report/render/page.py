@@ -28,7 +28,8 @@ from tracer.report.finding_columns import Holds, Judged, Part, details, on_page,
 from tracer.report.render.assets import datatables_script, template_folder
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, Block, model_map, targets_shown, worst_inside
-from tracer.report.sections.findings import accepted_in_words, groups_of
+from tracer.report.sections.findings import accepted_in_words
+from tracer.report.sections.folding import like_draws
 from tracer.report.sections.order import sections_of
 from tracer.report.sections.recorded import command
 from tracer.report.words import VERDICTS, by_severity, plural
@@ -276,7 +277,7 @@ def _target(report: ReportView, judgement: Judgement, table: _Rows, blocks: tupl
         "command": visible(command(report, target)),
         "rows": [] if is_own else table.of(judgement, shown),
         "more": len(findings) - len(shown),
-        "folds": [group for group in groups_of(shown, accepted) if len(group) > 1],
+        "folds": [group for group in like_draws(shown, accepted) if len(group) > 1],
         "map": worst_inside(tally.by_module, blocks),
         "phases": {
             phase.value: SEVERITY.index(by_severity(counts)[0][0])

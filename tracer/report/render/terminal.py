@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from rich import box
+import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.containers import Lines
 from rich.padding import Padding
@@ -20,7 +20,7 @@ from rich.text import Text
 from tracer.names import Detail
 from tracer.plain import LaidOut, breaks, is_terminal, one_line, visible
 from tracer.report import blocks as said
-from tracer.report.blocks import Block, Reader, Section, Width, Words, flat
+from tracer.report.blocks import Block, Reader, Section, Words, flat
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.order import sections_of
 from tracer.report.words import VERDICTS, plural
@@ -28,14 +28,15 @@ from tracer.report.words import VERDICTS, plural
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
-#: Columns from which a table whose cells hold several lines is drawn as one; below, each row is a short paragraph.
-_GRID_FROM = 72
 #: Characters of one sentence and of one name that are shown unless all is; the middle of a longer one is left out.
 _LONGEST, _LONGEST_NAME, _ALL = 480, 240, 2_000
 #: Rows of one kind, and changes of the plan.
-_ROWS, _CHANGES = 12, 12
+_ROWS, _CHANGES = 12, 6
+#: Rows of findings that share a screen with the answers.
+SHOWN = 10
 _FILE_WIDTH = 100
 _NOTHING_BUT_TEXT: dict[str, Any] = dict.fromkeys(("highlight", "emoji", "markup", "legacy_windows"), False)
+_MORE = "--verbose has each finding, why, and the evidence; -o report.html makes a page of it."
 #: What a terminal is told of what is no report.
 READER = Reader(detail=Detail.USUAL, rows=20)
 
@@ -107,16 +108,17 @@ class _Inert:
 
 
 def render(report: ReportView) -> str:
-    """The whole report as a text file: plain, 100 columns, every finding."""
+    """The report as a text file: plain, 100 columns, a row for each answer that findings share."""
     return to_text(report, width=_FILE_WIDTH, color=False, limit=None)
 
 
 def to_text(
     report: ReportView, *, width: int | None, color: bool | None, limit: int | None, detail: Detail = Detail.USUAL
 ) -> LaidOut:
-    """The report as text; ``None`` asks the terminal for width and colour, and shows every finding.
+    """The report as text; ``None`` asks the terminal for width and colour, and shows every row of findings.
 
-    In brief it is the verdict and the counts; whole, every change and finding, with the reasons and the evidence.
+    In brief it is the verdict and the counts; usually one screen; whole, every change and finding, with the reasons and
+    the evidence.
     """
     reader = Reader(detail=detail, rows=_ROWS, changes=_CHANGES, findings=limit)
     if reader.is_whole:
@@ -128,8 +130,13 @@ def to_text(
             yield from drawing.brief(head_of(report))
             return
         yield from drawing.head(head_of(report))
+        brief = []
         for section in sections_of(report, reader):
-            yield from drawing.section(section)
+            if flat(section.gist) and not reader.is_whole:
+                brief.append(section)
+            else:
+                yield from drawing.section(section)
+        yield from drawing.gists(brief)
 
     return printed(parts, width=width, color=color)
 
@@ -155,13 +162,25 @@ class Drawing:
         yield Prose(head.guarantee, style="dim")
         for banner in head.banners:
             yield Prose(f"Note: {one_line(banner, self.longest)}", style="bold")
+        yield self._counts(head)
 
     def brief(self, head: said.Head) -> Iterator[RenderableType]:
         """Two lines: what holds, and how many calls and findings there are of each verdict."""
         yield self._verdict(head)
+        yield self._counts(head)
+
+    def _counts(self, head: said.Head) -> RenderableType:
         calls = ", ".join(f"{count:,} {VERDICTS[verdict].label}" for verdict, count in head.tally.counts)
-        found = plural(head.findings, "finding")
-        yield Prose(f"{found}; {plural(head.tally.total, 'call')}{f': {calls}' if calls else ''}")
+        findings = plural(head.findings, "finding")
+        return Prose(f"{findings}; {plural(head.tally.total, 'call')}{f': {calls}' if calls else ''}")
+
+    def gists(self, sections: Iterable[Section]) -> Iterator[RenderableType]:
+        """Sections a few words each, and where there is more."""
+        items = tuple((said.Strong(f"{section.title}: "), section.gist) for section in sections)
+        if items:
+            yield heading("What else was recorded")
+            yield from self._bullets(said.Bullets(items), 2)
+        yield Padding(Prose(_MORE, style="dim"), (1, 0, 0, 0))
 
     def _verdict(self, head: said.Head) -> RenderableType:
         words = VERDICTS[head.verdict]
@@ -205,18 +224,29 @@ class Drawing:
         yield from self._left_out(block, left)
 
     def _table(self, block: said.Table, left: int) -> Iterator[RenderableType]:
-        if not block.is_grid:
+        if block.is_grouped:
+            yield from self._grouped(block, left)
+        else:
             for row in block.rows:
                 yield hanging("-", self._line(block, row), left)
                 for piece in (piece for cell in row for piece in flat(cell) if isinstance(piece, said.Lines)):
                     yield from self._code(piece.text, left + 4, "dim")
-        elif self.width >= _GRID_FROM:
-            yield from (Prose(), self._grid(block))
-        else:
-            for row in block.rows:
-                yield Prose()
-                yield indented(self._paragraph_of(block, row), left)
         yield from self._left_out(block, left)
+
+    def _grouped(self, block: said.Table, left: int) -> Iterator[RenderableType]:
+        """Rows below what their first cells share: the figure, then the name and what to do, then the rest."""
+        above: Words = ()
+        for shared, figure, name, advice in block.rows:
+            if shared != above:
+                yield indented(self.prose(shared), left)
+                above = shared
+            rest = tuple(piece for piece in flat(name) if isinstance(piece, said.Soft))
+            text = self.prose(tuple(piece for piece in flat(name) if piece not in rest))
+            if advised := self.prose(advice):
+                text.append(": ").append_text(advised)
+            yield hanging(f"{'':>{max(0, 6 - len(str(figure)))}}{figure}", text, left)
+            if below := self.prose(tuple(msgspec.structs.replace(piece, join="; ") for piece in rest)):
+                yield indented(below, left + 7)
 
     def _pairs(self, block: said.Pairs, left: int) -> Iterator[RenderableType]:
         yield indented(f"{block.caption}:", left, style="bold")
@@ -231,17 +261,17 @@ class Drawing:
     def _steps(self, block: said.Steps, left: int) -> Iterator[RenderableType]:
         for step in block.steps:
             yield hanging(f"{step.number}.", Prose(one_line(step.advice, self.longest)), left)
-            yield from self._code(step.code, left + 3, "bold")
-            if step.where:
-                yield indented(one_line(step.where, self.longest_name), left + 3, style="dim")
-            yield from (indented(need, left + 3) for need in step.needs)
-            yield indented(step.worth, left + 3, style="dim")
+            yield from self._code("\n".join(filter(None, step.code.splitlines())), left + 3, "bold")
+            place = one_line(step.where, self.longest_name)
+            below = "; ".join(filter(None, (place, step.worth)))
+            yield indented(". ".join((below, *step.needs)), left + 3, style="dim")
         if block.left_out:
-            yield indented(f"and {plural(block.left_out, 'more change')}.", left)
+            yield indented(f"{plural(block.left_out, 'more change')}: --verbose.", left)
 
     def _cards(self, block: said.Cards, left: int) -> Iterator[RenderableType]:
+        yield Prose()
         for card in block.cards:
-            yield from (Prose(), Prose(card.question, style="bold"))
+            yield Prose(card.question, style="bold")
             yield indented(one_line(card.sentence), left)
 
     def _tally(self, block: said.Tally, left: int) -> Iterator[RenderableType]:
@@ -296,32 +326,6 @@ class Drawing:
                 line.append(f"{join}{column.head.lower()} " if column.head else join).append_text(text)
                 join = "; "
         return line
-
-    def _paragraph_of(self, block: said.Table, row: tuple[Words, ...]) -> Prose:
-        """A row of several lines where nothing fits side by side; figures stand in its first line."""
-        first, *others = zip(block.columns, row, strict=True)
-        text = self.prose(first[1])
-        for column, cell in others:
-            if column.width is Width.FIGURE:
-                text.append(f", {column.head.lower()} ").append_text(self.prose(cell))
-        for column, cell in others:
-            if column.width is not Width.FIGURE and flat(cell):
-                text.append("\n").append_text(self.prose(cell, below=True))
-        return text
-
-    def _grid(self, block: said.Table) -> Grid:
-        grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=True, show_edge=False)
-        for column in block.columns:
-            if column.width is Width.FIGURE:
-                grid.add_column(column.head, justify="right", min_width=5, overflow="fold")
-            elif column.width is Width.BRIEF:
-                grid.add_column(column.head, width=18, overflow="fold")
-            else:
-                grid.add_column(column.head, ratio=5 if column.width is Width.LONG else 4, overflow="fold")
-        for row in block.rows:
-            grid.add_row(*(self.prose(cell, below=True) for cell in row))
-            grid.add_section()
-        return grid
 
     def _left_out(self, block: said.Bullets | said.Rows | said.Table, left: int) -> Iterator[RenderableType]:
         if block.left_out:

@@ -100,7 +100,7 @@ def head_of(report: ReportView) -> said.Head:
         target=(("Backend", backend), ("torch", report.target.torch), ("Settings", settings), *reviewed),
         tally=tally_of(report),
         in_mode=tuple(_figure(findings, label, verdict) for label, verdict, findings in effects),
-        findings=len(report.findings),
+        findings=len(report.open_findings),
         guarantee=GUARANTEE,
         banners=report.banners,
     )
@@ -394,14 +394,12 @@ def _what_to_change(report: ReportView) -> said.Card:
     elif not settled:
         sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
     else:
-        repeating = sum(step_of(finding, report.target) is Step.NOTHING for finding in report.findings)
         lines = plural(settings, "line of settings", "lines of settings") if settings else ""
         edits = plural(by_hand, "code edit") if by_hand else ""
         close = f"{'close' if settings + by_hand != 1 else 'closes'} {settled:,}"
-        others = f" ({repeating:,} more repeat as they are)" if repeating else ""
         what = joined([part for part in (lines, edits) if part])
         sentence = (
-            f"{what} {close} of {plural(len(report.findings), 'finding')}{others};"
+            f"{what} {close} of {plural(len(report.open_findings), 'finding')};"
             " the proof is two runs from one seed, compared bit by bit."
         )
     figures = (

@@ -23,7 +23,7 @@ from tracer.plain import one_line
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.words import plural
+from tracer.report.words import plural, some
 from tracer.trace.records import Kernel, Region
 
 if TYPE_CHECKING:
@@ -104,7 +104,13 @@ def compiled(report: ReportView, reader: Reader) -> Section | None:
     )
     blocks: tuple[said.Block, ...] = said.paragraphs(regions_sentence(report), tone=said.Tone.LEAD)
     blocks += (said.Rows(tuple(regions), anchor="region", left_out=left_out), said.quiet(_HINT))
-    return Section(anchor="compiled", title="Compiled code", blocks=blocks)
+    gaps = some([f"{inside.region.id}: {inside.gap}" for inside in insides if inside.gap], 2, "; ")
+    gist = f"{regions_sentence(report)}{f' {gaps}' if gaps else ''}" if not any(map(_is_graph, insides)) else ""
+    return Section(anchor="compiled", title="Compiled code", blocks=blocks, gist=gist)
+
+
+def _is_graph(inside: Inside) -> bool:
+    return inside.region.kind is RegionKind.CUDA_GRAPH
 
 
 def whole_region(report: ReportView, region: str) -> tuple[said.Block, ...]:

@@ -1,16 +1,10 @@
-"""Findings: what trials refuted, the table of all, why, by the user's lines, what data settle, what is unknown.
-
-Seeded draws of like modules share a row. CSV, JSON and SARIF have each finding, and so has the page when unfolded.
-"""
+"""Findings: what trials refuted, the table of all, why, by the user's lines, what data settle, what is unknown."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
 
 import tracer
 from tracer.findings import Finding, Judgement
@@ -23,15 +17,17 @@ from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
 from tracer.report.sections.answers import evidence_counts, unnamed_sentence
 from tracer.report.sections.calls import targets_shown
+from tracer.report.sections.folding import Row, rows_of, within
 from tracer.report.words import (
     ABOUT,
+    HOST_CODE,
     UNKNOWN_REASONS,
     calls_behind,
     calls_by_op,
-    compiled_in,
     ops_behind,
     phase_of,
     plural,
+    some,
     subject_of,
 )
 from tracer.trace.records import split_place
@@ -39,10 +35,6 @@ from tracer.trace.records import split_place
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
-_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
-#: What a row of several draws is about.
-DRAWS = "random draws"
-_FOLDED = "Seeded draws are one row for like modules; --verbose, HTML, CSV and JSON have each."
 _OF_THIS_RUN = (EvidenceKind.TRIED, EvidenceKind.OBSERVED)
 
 REFUTED = "The table is wrong for this device"
@@ -61,6 +53,7 @@ _NO_PROOF = (
     " table's rule or, where no rule names its op, what its builds launch or its documentation. "
 )
 _UNKNOWN_LEAD = "Unknown is an answer: these calls may be safe or not, and nothing that the tables hold decides it."
+_ELSEWHERE = "the HTML, CSV and JSON reports have"
 _HEADS = ("Now, then under the mode", "Calls", "Op and place", "What to do")
 _COLUMNS = said.columns(*_HEADS, brief=_HEADS[0], figures=(_HEADS[1],), long=_HEADS[2])
 
@@ -86,65 +79,93 @@ def refuted(report: ReportView, reader: Reader) -> Section | None:
 
 
 def findings(report: ReportView, reader: Reader) -> Section:
-    """Every finding, worst first."""
-    unnamed, count = unnamed_sentence(report.judgement), len(report.findings)
+    """Every finding, worst first; draws that repeat as they are do not count."""
+    unnamed, count = unnamed_sentence(report.judgement), len(report.open_findings)
+    blocks: list[said.Block] = []
     if count:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(report.findings))
-        order = f"{plural(count, 'finding')}, worst first, as the settings stand and with deterministic mode on."
-        blocks: list[said.Block] = [said.lead(f"{order} Evidence at best: {kinds}. {unnamed}".rstrip())]
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(report.open_findings))
+        order = f"{plural(count, 'finding')}, worst first, as the settings stand and with deterministic mode on. "
+        lead = f"{order}Evidence at best: {kinds}. {unnamed}".rstrip() if reader.is_whole else f"Evidence: {kinds}."
+        blocks.append(said.lead(lead))
     else:
         none = said.Badge(Verdict.DETERMINISTIC, "No finding")
-        blocks = [said.Paragraph((none, f"{_NO_PROOF}{unnamed}".rstrip()))]
+        blocks.append(said.Paragraph((none, f"{_NO_PROOF}{unnamed}".rstrip())))
     if gate := gate_in_words(report):
         blocks.append(said.Paragraph(gate))
     if any(judgement.findings for judgement in targets_shown(report)):
         blocks.append(said.Picture("findings", _filters(report, has_gate=bool(gate)), _tables(report, reader)))
+    if report.repeating:
+        draws = plural(calls_behind(report.repeating), "seeded draw repeats", "seeded draws repeat")
+        blocks.append(said.quiet(f"{draws} and count as no finding here."))
     return Section(anchor="findings", title="Findings", blocks=tuple(blocks), count=count)
 
 
 def _tables(report: ReportView, reader: Reader) -> tuple[said.Block, ...]:
     """The findings as tables: those that nobody accepted and, where there is room, those that a gate accepted."""
     accepted = report.spoken_for
-    blocks = _table(tuple(finding for at, finding in enumerate(report.findings) if at not in accepted), reader)
+    shown = report.findings if reader.is_whole else report.open_findings
+    positions = {id(finding): at for at, finding in enumerate(report.findings)}
+    blocks = _table(report, [finding for finding in shown if positions[id(finding)] not in accepted], reader)
     if accepted and reader.detail is not Detail.BRIEF:
-        blocks += (said.Heading("Accepted"), *_table(tuple(map(report.findings.__getitem__, accepted)), reader))
+        spoken_for = [report.findings[at] for at in accepted]
+        blocks += (said.Heading("Accepted"), *_table(report, spoken_for, reader))
     return blocks + _reasons(report.findings, reader.rows) if reader.is_whole else blocks
 
 
-def _table(listed: tuple[Finding, ...], reader: Reader) -> tuple[said.Block, ...]:
+def _table(report: ReportView, listed: Sequence[Finding], reader: Reader) -> tuple[said.Block, ...]:
+    """``listed`` as rows; a reader of everything has one for each, others one for each answer."""
     if not listed:
         return ()
-    rows = listed if reader.is_whole else rows_of(listed)
-    shown, left_out = first(rows, reader.findings)
-    elsewhere = "the HTML, CSV and JSON reports have"
-    table = said.Table(_COLUMNS, tuple(map(_cells, shown)), "finding", left_out, elsewhere, is_grid=True)
-    return (table,) if len(rows) == len(listed) else (table, said.quiet(_FOLDED))
+    if reader.is_whole:
+        single, left_out = first(listed, reader.findings)
+        cells = tuple(_cells(Row((finding,)), _advice(finding)) for finding in single)
+        return (said.Table(_COLUMNS, cells, "finding", left_out, _ELSEWHERE, is_grouped=True),)
+    changes = dict(_changes(report, reader))
+    advice = {id(finding): changes.get(id(finding)) or _advice(finding) for finding in listed}
+    rows = within(rows_of(listed, lambda finding: advice[id(finding)]), reader.findings)
+    cells = tuple(_cells(row, "--verbose" if row.is_rest else advice[id(row.first)]) for row in rows)
+    return (said.Table(_COLUMNS, cells, "finding", is_grouped=True),)
 
 
-def _cells(finding: Finding) -> tuple[Words, ...]:
-    in_mode, runs_as = finding.deterministic_mode, finding.runs_as
-    phase = f" {phase_of(finding)}".rstrip()
-    advice = finding.remedy
-    if not advice and finding.reason is not None:
-        detail = f" ({finding.reason_detail})" if finding.reason_detail else ""
-        advice = f"{UNKNOWN_REASONS[finding.reason]}{detail}"
-    return (
-        (
-            said.Badge(finding.verdict),
-            said.Soft(("→ ", said.Badge(in_mode)) if in_mode is not finding.verdict else "", " ", is_faint=False),
-        ),
-        f"{finding.count:,}",
-        (
-            said.Strong(said.Code(subject_of(finding))),
-            phase,
-            said.Soft(said.Code(place_of(finding)), is_faint=False),
-            said.Soft(("runs as ", said.Code(name_of(runs_as))) if runs_as else "", is_faint=False),
-            said.Soft(compiled_in(finding), is_faint=False),
-            said.Soft(f"for {calls_by_op(finding.ops, 3)}" if ops_behind(finding) else ""),
-            said.Soft(said.Code(finding.module if finding.location or finding.called_from else "")),
-        ),
-        advice,
+def _changes(report: ReportView, reader: Reader) -> Iterator[tuple[int, str]]:
+    """For each finding that a listed change closes, by its ``id``, which change that is."""
+    shown, _ = first(report.plan, reader.changes)
+    for change in shown:
+        for position in change.findings:
+            yield id(report.findings[position]), f"as change {change.number}"
+
+
+def _advice(finding: Finding) -> str:
+    if finding.remedy or finding.reason is None:
+        return finding.remedy
+    detail = f" ({finding.reason_detail})" if finding.reason_detail else ""
+    return f"{UNKNOWN_REASONS[finding.reason]}{detail}"
+
+
+def _cells(row: Row, advice: str) -> tuple[Words, ...]:
+    finding, (verdict, in_mode) = row.first, row.verdicts
+    badges = said.Badge(verdict), said.Soft(("→ ", said.Badge(in_mode)) if in_mode is not verdict else "", " ", False)
+    if row.is_rest:
+        more = f"{plural(len(row.findings), 'more finding')}, of "
+        subjects = said.Strong((more, said.Code(row.ops))), said.Soft(said.Code(row.places))
+        return badges, f"{row.calls:,}", subjects, advice
+    plain: tuple[Words, ...] = (
+        said.Code(row.places),
+        ("runs as ", said.Code(name_of(finding.runs_as))) if finding.runs_as else "",
+        row.compiled,
     )
+    faint: tuple[Words, ...] = (
+        HOST_CODE[finding.host] if finding.host else "",
+        f"for {calls_by_op(finding.ops, 3)}" if ops_behind(finding) else "",
+        said.Code(row.modules),
+    )
+    name: Words = (
+        said.Strong(said.Code(subject_of(finding))),
+        f" {phase_of(finding)}".rstrip(),
+        *(said.Soft(words, is_faint=False) for words in plain),
+        *(said.Soft(words) for words in faint),
+    )
+    return badges, f"{row.calls:,}", name, advice
 
 
 def _filters(report: ReportView, *, has_gate: bool) -> Filters:
@@ -192,7 +213,10 @@ def settled(report: ReportView, reader: Reader) -> Section | None:
         for finding in shown
     )
     blocks = (said.lead(SETTLED_LEAD), said.Rows(rows, left_out=left_out))
-    return Section(anchor="settled", title=SETTLED, label="Settled by data", blocks=blocks, count=len(observed))
+    ops = some(list(dict.fromkeys(name_of(finding.op) for finding in observed)), 4)
+    gist = f"{plural(calls_behind(observed), 'call')} ({ops}): deterministic for these data, with others perhaps not"
+    label = "Settled by data"
+    return Section(anchor="settled", title=SETTLED, label=label, blocks=blocks, count=len(observed), gist=gist)
 
 
 def unknown(report: ReportView, reader: Reader) -> Section | None:
@@ -288,49 +312,6 @@ def to_report(judgement: Judgement, refuted: Sequence[Finding]) -> str:
             f"  facts: {facts}",
         ]
     return "\n".join(lines)
-
-
-# --- rows that stand for several --------------------------------------------------------------------------
-
-
-def rows_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """``findings`` in their order; seeded draws in modules that differ by a number alone are one row."""
-    listed = tuple(findings)
-    groups = ([listed[at] for at in group] for group in groups_of(listed))
-    return tuple(group[0] if len(group) == 1 else _folded(group) for group in groups)
-
-
-def groups_of(findings: Iterable[Finding], notes: Mapping[int, str] | None = None) -> tuple[tuple[int, ...], ...]:
-    """The positions from 0 of the findings of each row. Draws with different ``notes`` are different rows."""
-    groups: dict[object, list[int]] = {}
-    for at, finding in enumerate(findings):
-        kind: object = at
-        if finding.about is About.CALL and finding.verdict is finding.deterministic_mode is Verdict.SEEDED:
-            kind = finding.backend, _NUMBER.sub("*", finding.module), finding.remedy, (notes or {}).get(at)
-        groups.setdefault(kind, []).append(at)
-    return tuple(map(tuple, groups.values()))
-
-
-def _folded(group: list[Finding]) -> Finding:
-    first = group[0]
-    ops: Counter[str] = Counter()
-    for finding in group:
-        ops[finding.op] += finding.count
-    places = list(dict.fromkeys(finding.location for finding in group))
-    more = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
-    return msgspec.structs.replace(
-        first,
-        op="",
-        runs_as="",
-        about=About.GENERATOR,
-        subject=DRAWS,
-        phase=Phase.OTHER,
-        ops=dict(ops.most_common()),
-        count=ops.total(),
-        module=_NUMBER.sub("*", first.module),
-        location=f"{places[0]}{more}",
-        called_from=first.called_from if all(finding.called_from == first.called_from for finding in group) else "",
-    )
 
 
 # --- findings by the user's own lines ---------------------------------------------------------------------

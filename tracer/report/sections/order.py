@@ -45,7 +45,7 @@ SECTIONS: tuple[Listed, ...] = (
     Listed(plan, Detail.BRIEF),
     Listed(questions, Detail.BRIEF),
     Listed(targets, Detail.WHOLE),
-    Listed(calls, Detail.USUAL),
+    Listed(calls, Detail.WHOLE),
     Listed(own_lines, Detail.WHOLE),
     Listed(findings, Detail.BRIEF),
     Listed(settled, Detail.USUAL),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import FillCost, Judgement
@@ -11,13 +11,15 @@ from tracer.names import About, OutsideKind, SeedOrigin, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.words import ABOUT, SEED_ORIGINS, calls_by_op, joined, ops_behind, plural, size, subject_of
+from tracer.report.words import ABOUT, SEED_ORIGINS, calls_by_op, joined, ops_behind, plural, size, some, subject_of
 from tracer.trace.file import Trace
 from tracer.trace.records import Allocation, Draw, Loader, OutsideInput
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
+#: Settings, generators and loaders that are named where one line must do.
+_GIST = 2
 #: Places of draws for no tensor that are named.
 _MOST_ASIDE = 8
 _OUTSIDE = (
@@ -29,6 +31,7 @@ _OUTSIDE = (
 def settings(report: ReportView, reader: Reader) -> Section | None:
     """What holds for the whole process, and what differs between machines alone."""
     blocks: list[said.Block] = []
+    gist = ""
     if found := _findings(report, reader, About.SETTING, About.LATE, About.CHANGED, About.COMPILED):
         lead = "What holds for the whole process, and the recorded calls that make it matter."
         blocks += [said.lead(lead), *found]
@@ -46,7 +49,9 @@ def settings(report: ReportView, reader: Reader) -> Section | None:
         summary = f"{plural(len(report.notes), 'setting')} that {differ} between machines only"
         brief = joined([note.subject for note in report.notes[: reader.rows]])
         blocks.append(said.Fold(summary, (said.quiet(same), said.Rows(rows)), brief))
-    return Section(anchor="settings", title="Settings", blocks=tuple(blocks)) if blocks else None
+        subjects = some([note.subject for note in report.notes], 1)
+        gist = f"{len(report.notes):,} that {differ} between machines only: {subjects}"
+    return Section(anchor="settings", title="Settings", blocks=tuple(blocks), gist=gist) if blocks else None
 
 
 def draws(report: ReportView, reader: Reader) -> Section | None:
@@ -74,7 +79,29 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
         names = ("Op or function", "Phase", "Module", "Place", "Generator", "Calls")
         heads = said.columns(*names, brief="Phase", figures=("Calls",))
         blocks += [said.Heading("What drew"), said.Table(heads, ledger, noun="place", left_out=left_out)]
-    return Section(anchor="draws", title="Random draws", blocks=tuple(blocks))
+    return Section(
+        anchor="draws", title="Random draws", blocks=tuple(blocks), gist=_draws_in_brief(rows, unseen, aside)
+    )
+
+
+def _draws_in_brief(rows: Sequence[GeneratorRow], unseen: str, aside: Sequence[str]) -> Words:
+    """Each generator with its state and line; what else there is in a few words."""
+    shown, left_out = first(rows, _GIST)
+    generators: tuple[Words, ...] = tuple(
+        (
+            "; " if number else "",
+            said.Badge(row.verdict, SEED_ORIGINS[row.origin].label),
+            f" {row.name}",
+            f" at {row.seeded_at}" if row.seeded_at else "",
+            f", {row.draws}",
+        )
+        for number, row in enumerate(shown)
+    )
+    more = f"{plural(left_out, 'more generator')}" if left_out else ""
+    beside = f"{plural(len(aside), 'draw')} for no tensor" if aside else ""
+    numpy = "NumPy Generators cannot be seen" if unseen else ""
+    rest = "; ".join(filter(None, (more, beside, numpy)))
+    return (*generators, f"{'; ' if generators and rest else ''}{rest}")
 
 
 def _drawn_aside(judgement: Judgement) -> tuple[str, ...]:
@@ -96,7 +123,8 @@ def memory(report: ReportView, reader: Reader) -> Section | None:
         heads = said.columns("Op", "Phase", "Module", "Place", *figures, brief="Phase", figures=figures)
         blocks.append(said.Heading("Memory that was given without being written"))
         blocks.append(said.Table(heads, tuple(map(_allocation_cells, shown)), noun="place", left_out=left_out))
-    return Section(anchor="memory", title="Memory", blocks=tuple(blocks)) if blocks else None
+    gist = fill_in_brief(report.fill) if report.fill is not None else ""
+    return Section(anchor="memory", title="Memory", blocks=tuple(blocks), gist=gist) if blocks else None
 
 
 def loading(report: ReportView, reader: Reader) -> Section | None:
@@ -110,7 +138,19 @@ def loading(report: ReportView, reader: Reader) -> Section | None:
             blocks.append(said.lead("Each DataLoader that was iterated, by the line that made it."))
         blocks.append(said.Table(columns, tuple(map(loader_cells, shown)), noun="loader", left_out=left_out))
     blocks += found
-    return Section(anchor="loading", title="Data loading", blocks=tuple(blocks)) if blocks else None
+    shown, left_out = first(report.loaders, _GIST)
+    more = f"; {plural(left_out, 'more loader')}" if left_out else ""
+    gist: Words = (*(("; " if number else "", _in_brief(loader)) for number, loader in enumerate(shown)), more)
+    return Section(anchor="loading", title="Data loading", blocks=tuple(blocks), gist=gist) if blocks else None
+
+
+def _in_brief(loader: Loader) -> Words:
+    """A ``DataLoader`` in a few words, with whatever else two runs may hang on."""
+    workers = f", {plural(loader.workers, 'worker')}" if loader.workers else ""
+    order = "shuffled" if loader.shuffles else "in a fixed order"
+    origin = SEED_ORIGINS[loader.origin]
+    draws: Words = (" ", said.Badge(origin.verdict, origin.label)) if loader.shuffles or loader.workers else ""
+    return said.Code(loader.location), f"{workers}, {order}", draws, "".join(f", {each}" for each in _further(loader))
 
 
 def _findings(report: ReportView, reader: Reader, *about: About) -> tuple[said.Block, ...]:
@@ -237,6 +277,17 @@ def fill_words(fill: FillCost) -> str:
     )
 
 
+def fill_in_brief(fill: FillCost) -> str:
+    """The same in one line."""
+    what = "filled before it is written" if fill.is_on else "not filled before it is written"
+    reads = "no read before a write was seen"
+    if fill.unfollowed:
+        reads += f", but {plural(fill.unfollowed, 'call')} could not be followed"
+    if fill.reads:
+        reads = f"{plural(fill.reads, 'call reads', 'calls read')} what was not wholly written"
+    return f"{plural(fill.calls, 'call')}, {size(fill.bytes)} {what}; {reads}"
+
+
 def loader_cells(loader: Loader) -> tuple[Words, ...]:
     """One ``DataLoader``: its place, workers and order, which generator these come from, how often it was iterated."""
     origin = SEED_ORIGINS[loader.origin]
@@ -280,7 +331,7 @@ def outside(report: ReportView, reader: Reader) -> Section | None:
     inputs = report.judgement.trace.outside
     if not inputs:
         return None
-    own = [one for one in inputs if not one.by_import]
+    own = [each for each in inputs if not each.by_import]
     blocks: list[said.Block] = [said.lead(_OUTSIDE)] if reader.is_whole else []
     if own:
         shown, left_out = first(own, reader.rows)
@@ -288,30 +339,34 @@ def outside(report: ReportView, reader: Reader) -> Section | None:
         blocks.append(said.Table(columns, tuple(map(_outside_cells, shown)), noun="input", left_out=left_out))
     if by_import := len(inputs) - len(own):
         blocks.append(said.quiet(f"{plural(by_import, 'further input')} came in as modules were imported."))
-    return Section(anchor="outside", title="What came from outside", blocks=tuple(blocks))
+    imported = f"{plural(by_import, 'further input')} while modules were imported" if by_import else ""
+    gist = "; ".join(filter(None, (joined(list(_counted(own))), imported)))
+    return Section(anchor="outside", title="What came from outside", blocks=tuple(blocks), gist=gist)
 
 
-def _outside_cells(one: OutsideInput) -> tuple[Words, ...]:
-    place = one.location or "place not recorded"
+def _outside_cells(taken: OutsideInput) -> tuple[Words, ...]:
+    place = taken.location or "place not recorded"
     return (
-        one.kind.value.replace("-", " "),
-        said.Code(one.name) if one.name else "further ones",
-        said.Code(f"{place} (called from {one.called_from})" if one.called_from else place),
-        f"{one.count:,}",
+        taken.kind.value.replace("-", " "),
+        said.Code(taken.name) if taken.name else "further ones",
+        said.Code(f"{place} (called from {taken.called_from})" if taken.called_from else place),
+        f"{taken.count:,}",
     )
 
 
 def counted(trace: Trace) -> Iterator[str]:
     """What a run took in before its last call, by kind: ``2 files read``. What an import took in is left out."""
+    return _counted(each for each in trace.outside if not each.by_import and each.calls < trace.call_count)
+
+
+def _counted(inputs: Iterable[OutsideInput]) -> Iterator[str]:
     names: dict[OutsideKind, set[str]] = {}
     further: Counter[OutsideKind] = Counter()
-    for one in trace.outside:
-        if one.by_import or one.calls >= trace.call_count:
-            continue
-        if one.name:
-            names.setdefault(one.kind, set()).add(one.name)
+    for taken in inputs:
+        if taken.name:
+            names.setdefault(taken.kind, set()).add(taken.name)
         else:
-            further[one.kind] += one.count
+            further[taken.kind] += taken.count
     for kind in OutsideKind:
         if count := len(names.get(kind, ())) + further[kind]:
             yield plural(count, *kind.counted)

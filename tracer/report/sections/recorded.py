@@ -6,12 +6,13 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tracer.names import BlindSpotKind
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.words import consecutive, joined, plural
+from tracer.report.words import consecutive, joined, plural, some
 from tracer.tables.settings.declared import DECLARED
-from tracer.trace.records import Environment, TraceSource
+from tracer.trace.records import BlindSpot, Environment, TraceSource
 
 if TYPE_CHECKING:
     from tracer.findings import Target
@@ -36,7 +37,18 @@ def not_seen(report: ReportView, reader: Reader) -> Section | None:
         for spot in report.blind_spots
     )
     blocks = (said.lead(lead), said.Rows(rows, anchor="not-seen"))
-    return Section(anchor="blind-spots", title="What was not seen", label="Not seen", blocks=blocks)
+    counts: dict[BlindSpotKind, list[BlindSpot]] = {}
+    for spot in report.blind_spots:
+        counts.setdefault(spot.kind, []).append(spot)
+    gist = "; ".join(_in_brief(spots) for spots in counts.values())
+    return Section(anchor="blind-spots", title="What was not seen", label="Not seen", blocks=blocks, gist=gist)
+
+
+def _in_brief(spots: Sequence[BlindSpot]) -> str:
+    """Blind spots of one kind: ``compiled-region 3 times (model.py:88)``."""
+    places = some(list(dict.fromkeys(spot.location for spot in spots if spot.location)), 2)
+    times = plural(sum(spot.count for spot in spots), "time")
+    return f"{spots[0].kind} {times}{f' ({places})' if places else ''}"
 
 
 def environment(report: ReportView, reader: Reader) -> Section:
@@ -131,7 +143,8 @@ def ranks(report: ReportView, reader: Reader) -> Section | None:
     for title, rows in differences(report.ranks):
         shown, left_out = first(rows, min(ROWS, reader.rows))
         blocks += [said.Heading(title), said.Bullets(shown, left_out)]
-    return Section(anchor="ranks", title="Ranks", blocks=tuple(blocks))
+    gist = agreement(report.ranks) if report.ranks.are_identical else ""
+    return Section(anchor="ranks", title="Ranks", blocks=tuple(blocks), gist=gist)
 
 
 def differences(compared: RankComparison) -> Iterator[tuple[str, tuple[str, ...]]]:
