@@ -30,16 +30,23 @@ ROOT = Path(__file__).parent.parent
 AT_MOST_SECONDS = 10.0
 AT_MOST_MEMORY = 1e9
 AT_MOST_PAGE = 1_500_000
+#: Findings of the JSON report whose memory is measured.
+MANY = 100_000
 
 
 def work(kind: str, trace: str) -> dict[str, float]:
-    """Render ``trace`` in this process: ``page`` or ``pandas``; its processor time, peak memory and output's size."""
+    """Render ``trace`` in this process: ``page``, ``pandas`` or ``json``, the last into a file beside it; its processor
+    time, peak memory and output's size."""
     from tracer import Trace, judge
 
     report = judge(Trace.load(trace), backend="cuda", settings="default")
     frame = report.to_dataframe() if kind == "pandas" else None
     start = time.process_time()
-    text = report.to_html() if frame is None else frame.to_html()
+    if kind == "json":
+        text = ""
+        report.write(f"{trace}.report.json")
+    else:
+        text = report.to_html() if frame is None else frame.to_html()
     spent = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {"seconds": spent, "peak": peak, "size": len(text.encode()), "findings": len(report.findings)}
@@ -60,7 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--findings", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--work", choices=["page", "pandas"], help=argparse.SUPPRESS)
+    parser.add_argument("--work", choices=["page", "pandas", "json"], help=argparse.SUPPRESS)
     parser.add_argument("--trace", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
@@ -76,13 +83,16 @@ def main() -> int:
             pages.append(apart("page", trace))
         whole = seconds([sys.executable, "-m", "tracer", "report", str(trace), *_FOR, "-o", f"{folder}/page.html"])
         size = apart("page", small)["size"]
+        make_trace(MANY).save(trace)
+        json_peak = apart("json", trace)["peak"]
     ratios = [page["seconds"] / frame["seconds"] for page, frame in zip(pages, frames, strict=True)]
-    peaks = [statistics.median(one["peak"] for one in side) for side in (pages, frames)]
+    peaks = [statistics.median(process["peak"] for process in side) for side in (pages, frames)]
     print(f"{pages[0]['findings']:,.0f} findings, against pandas' to_html of the same rows (= 1.00):")
-    print(f"  the page  {spread(ratios, 'x')}, {spread([one['seconds'] for one in pages], ' s')}")
+    print(f"  the page  {spread(ratios, 'x')}, {spread([page['seconds'] for page in pages], ' s')}")
     print(f"  peak memory {peaks[0] / 1e6:.0f} MB (pandas {peaks[1] / 1e6:.0f} MB)")
     print(f"  {pages[0]['size'] / 1e6:.2f} MB of page")
     print(f"  `tracer report`, file to file: {whole:.1f} s\n1,000 findings: {size / 1e6:.2f} MB of page")
+    print(f"JSON of {MANY:,} findings, written to a file: peak memory {json_peak / 1e6:.0f} MB")
     held = whole < AT_MOST_SECONDS and peaks[0] < AT_MOST_MEMORY and size < AT_MOST_PAGE
     print(
         f"Targets (under {AT_MOST_SECONDS:.0f} s and {AT_MOST_MEMORY / 1e9:.0f} GB, at 1,000 findings under "

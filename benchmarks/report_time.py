@@ -4,7 +4,8 @@
 
 Makes traces of distinct call groups that all become findings, and times a fresh process that judges one and writes the
 HTML report against a fresh process that runs ``import pandas, jinja2`` and nothing else. The processes alternate,
-so that a busy machine slows both alike; each figure is the median of the ratios of neighbours, with their range.
+so that a busy machine slows both alike; each figure is the median of the ratios of neighbours, with their range. The
+text, as a terminal shows it and with ``--verbose``, is held against the page of the same trace.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ def main() -> int:
     options = parser.parse_args()
     sizes = [int(size) for size in options.groups.split(",")]
     medians: dict[int, float] = {}
+    texts: dict[str, list[float]] = {"text": [], "text --verbose": []}
     with tempfile.TemporaryDirectory() as folder:
         seconds(FLOOR)
         print("`tracer report --format html` as a process, against `import pandas, jinja2` (= 1.00):\n")
@@ -103,6 +105,12 @@ def main() -> int:
             medians[size] = statistics.median(ratios)
             megabytes = page.stat().st_size / 1e6
             print(f"{size:>9,} groups: {spread(ratios, 'x')}, {spread(times, ' s')}, page {megabytes:.2f} MB")
+            for name, against_page in texts.items() if size == TARGET_GROUPS else ():
+                drawn = [*command[: command.index("--format")], "--format", *name.split()]
+                against_page += [seconds(drawn) / seconds(command) for _ in range(options.repeats)]
+    for name, against_page in texts.items():
+        if against_page:
+            print(f"`--format {name}` of {TARGET_GROUPS:,} groups: {spread(against_page, 'x')} of the page")
     return verdict(medians)
 
 

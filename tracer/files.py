@@ -8,6 +8,7 @@ import os
 import stat
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,8 +53,11 @@ def read_text(path: str | os.PathLike[str], *, encoding: str = "utf-8", limit: i
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[TracerError] = TracerError) -> Path:
-    """Write ``data`` to ``path`` through a neighbour that is renamed into place: readers never see half of it.
+def write_whole(
+    path: str | os.PathLike[str], data: bytes | Iterable[bytes], *, error: type[TracerError] = TracerError
+) -> Path:
+    """Write ``data``, in pieces if it is several, to ``path`` through a neighbour that is renamed into place: readers
+    never see half of it.
 
     What is not a plain file (``/dev/stdout``, a pipe) is written directly. Raises ``error`` if it cannot be written.
     """
@@ -62,13 +66,14 @@ def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[Tracer
         if os.path.exists(target) and not os.path.isfile(target):
             if os.path.isdir(target):
                 raise error(f"{target} is a folder", hint="name a file")
-            target.write_bytes(data)
+            with target.open("wb") as stream:
+                stream.writelines([data] if isinstance(data, bytes) else data)
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = _created(target.parent, f".{target.name[:20]}.")
         try:
             with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
+                stream.writelines([data] if isinstance(data, bytes) else data)
             os.chmod(temporary, _mode_of(target))
             os.replace(temporary, target)
         except BaseException:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from tracer.files import read_text, write_whole
 from tracer.names import Detail
 from tracer.plain import say
 from tracer.report.files.exported_tables import table_named
-from tracer.report.files.formats import FORMATS, encoded, format_of, require
+from tracer.report.files.formats import FORMATS, encoded, format_of, require, to_write
 
 if TYPE_CHECKING:
     from tracer.report import Report
@@ -77,7 +77,7 @@ def _wanted(
     return files
 
 
-Rendered = tuple[bytes | str | None, Path | None]
+Rendered = tuple[bytes | Iterator[bytes] | str | None, Path | None]
 """What to write and where, text to standard output: ``None`` for what is only known when it is written, and there."""
 
 
@@ -95,8 +95,10 @@ def render_report(
         elif path is not None and name == "markdown" and is_summary(path):
             rendered.append((None, path))
         else:
-            data = encoded(name, report, table=table)
-            rendered.append((data.decode("utf-8") if path is None else data, path))
+            if path is None:
+                rendered.append((encoded(name, report, table=table).decode("utf-8"), path))
+            else:
+                rendered.append((to_write(name, report, table=table), path))
     return rendered
 
 

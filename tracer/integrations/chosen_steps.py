@@ -115,7 +115,7 @@ class ChosenSteps:
     def _render(self, own: Trace, world: int) -> Report:
         from tracer.errors import ReportError
         from tracer.files import write_whole
-        from tracer.report.files.formats import FORMATS, encoded
+        from tracer.report.files.formats import FORMATS, to_write
         from tracer.session import judge
         from tracer.trace import compare_ranks, load_trace, merge_traces
 
@@ -130,7 +130,7 @@ class ChosenSteps:
         report = replace(report, ranks=compare_ranks(traces))
         for name in self.formats:
             path = self.output / f"report{FORMATS[name].suffix}"
-            write_whole(path, encoded(name, report), error=ReportError)
+            write_whole(path, to_write(name, report), error=ReportError)
         return report
 
 

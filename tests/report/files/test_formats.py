@@ -12,6 +12,8 @@ from tests.report.samples import full_report, process_report
 from tests.support.build import finding, report
 from tests.support.command import process
 from tracer.errors import ReportError
+from tracer.plain import json_text
+from tracer.report.files import json_format
 from tracer.report.files.formats import FORMATS, encoded, render
 from tracer.report.files.json_format import REPORT_SCHEMA, Document, JudgementForm
 from tracer.report.render import assets
@@ -44,6 +46,17 @@ def test_json_reads_back_into_the_same_judgement_and_plan() -> None:
     assert document.judgement == JudgementForm.of(made.judgement)
     assert document.plan == made.plan
     assert document.schema == REPORT_SCHEMA
+
+
+@pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 2_500])
+@pytest.mark.parametrize("name", ["net.py", "caf\u00e9.py", "\ud800.py", "\u202e.py", '\n    "findings": []'])
+def test_json_in_pieces_is_the_same_text_as_json_at_once(count: int, name: str) -> None:
+    made = report(*(finding(location=f"{name}:{line}") for line in range(count)))
+    spelt = list(json_format.pieces(made))
+    document = msgspec.json.decode("".join(spelt).encode("utf-8"), type=Document)
+    assert "".join(spelt) == json_text(document) + "\n"
+    assert len(document.judgement.findings) == count
+    assert max(map(len, spelt)) < 2_000_000
 
 
 @pytest.mark.parametrize("suffix", [one.suffix for one in FORMATS.values()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +26,8 @@ class Format(NamedTuple):
     suffix: str
     module: str
     is_binary: bool = False
+    is_long: bool = False
+    """Does the module have ``pieces(report)`` too, which give the text of ``render`` bit by bit?"""
     has_tables: bool = False
     """Is it one of the exported tables, so that both functions take ``table``?"""
     needs: str = ""
@@ -39,7 +41,7 @@ FORMATS: Mapping[str, Format] = {
     "text": Format(".txt", "tracer.report.render.terminal"),
     "html": Format(".html", "tracer.report.render.page"),
     "csv": Format(".csv", _TABLES, has_tables=True),
-    "json": Format(".json", "tracer.report.files.json_format"),
+    "json": Format(".json", "tracer.report.files.json_format", is_long=True),
     "markdown": Format(".md", "tracer.report.render.markdown"),
     "sarif": Format(".sarif", "tracer.report.files.sarif"),
     "junit": Format(".xml", "tracer.report.files.junit"),
@@ -66,6 +68,14 @@ def encoded(name: str, report: ReportView, *, table: str = FINDINGS) -> bytes:
     module, options = import_module(form.module), {"table": table} if form.has_tables else {}
     written: bytes | str = (module.encode if form.is_binary else module.render)(report, **options)
     return written.encode("utf-8") if isinstance(written, str) else written
+
+
+def to_write(name: str, report: ReportView, *, table: str = FINDINGS) -> bytes | Iterator[bytes]:
+    """The same, in pieces that are made as they are written where all at once would take far more memory."""
+    if not _format(name).is_long:
+        return encoded(name, report, table=table)
+    pieces: Iterator[str] = import_module(_format(name).module).pieces(report)
+    return (piece.encode("utf-8") for piece in pieces)
 
 
 def require(name: str) -> None:
@@ -95,4 +105,4 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 def write(path: str | os.PathLike[str], report: ReportView) -> Path:
     """Write ``report`` to ``path`` in the format of its suffix, whole or not at all."""
-    return write_whole(path, encoded(format_of(path), report), error=ReportError)
+    return write_whole(path, to_write(format_of(path), report), error=ReportError)

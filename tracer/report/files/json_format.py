@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -80,15 +80,36 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Of several ranks: what differs between them."""
 
 
+#: Findings that are spelt at a time: the whole text of many would take several times the memory of the report.
+_AT_A_TIME = 1_000
+#: The findings' line in a document without them, and what its items are indented by beyond those of a list alone.
+_NONE, _DEEPER = '\n    "findings": []', "    "
+
+
 def render(report: ReportView) -> str:
     """``Document`` as indented JSON; read it back with ``msgspec.json.decode(text, type=Document)``."""
+    return "".join(pieces(report))
+
+
+def pieces(report: ReportView) -> Iterator[str]:
+    """The same text, a piece for each thousand findings."""
+    findings, form = report.findings, JudgementForm.of(report.judgement)
     document = Document(
         tracer_version=tracer.__version__,
         headline=headline(report)[1],
-        judgement=JudgementForm.of(report.judgement),
+        judgement=msgspec.structs.replace(form, findings=()),
         plan=report.plan,
         accepted=msgspec.UNSET if report.accepted is None else report.accepted,
         failing=msgspec.UNSET if report.failing is None else tuple(sorted(report.failing)),
         ranks=report.ranks or msgspec.UNSET,
     )
-    return json_text(document) + "\n"
+    before, line, after = f"{json_text(document)}\n".partition(_NONE)  # no string holds a line's end
+    yield before
+    if not findings:
+        yield line
+    for start in range(0, len(findings), _AT_A_TIME):
+        items = json_text(findings[start : start + _AT_A_TIME]).removeprefix("[").removesuffix("\n]")
+        yield (line.removesuffix("]") if start == 0 else ",") + items.replace("\n", f"\n{_DEEPER}")
+    if findings:
+        yield f"\n{_DEEPER}]"
+    yield after
