@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.containers import Lines
 from rich.padding import Padding
@@ -56,19 +57,30 @@ def heading(text: str) -> RenderableType:
     return Padding(Prose(text, style="bold underline"), (1, 0, 0, 0))
 
 
-def indented(text: str | RenderableType, columns: int = 2, *, style: str = "") -> Padding:
+def indented(text: str | RenderableType, columns: int = 2, *, style: str = "") -> RenderableType:
     """A paragraph, or another part, that begins ``columns`` from the left."""
-    part = Prose(text, style=style, overflow="fold") if isinstance(text, str) else text
-    return Padding(part, (0, 0, 0, columns))
+    part = Prose(text, style=style) if isinstance(text, str) else text
+    return _Hanging("", part, columns) if isinstance(part, Text) else Padding(part, (0, 0, 0, columns))
 
 
 def hanging(mark: str, text: str | Text, columns: int = 2, *, style: str = "") -> RenderableType:
     """``mark`` and a paragraph, whose further lines begin below its first word."""
-    grid = Grid.grid(padding=(0, 1, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Prose(mark), Prose(text, style=style) if isinstance(text, str) else text)
-    return Padding(grid, (0, 0, 0, columns))
+    return _Hanging(f"{mark} ", Prose(text, style=style) if isinstance(text, str) else text, columns)
+
+
+class _Hanging:
+    """A paragraph behind a mark; rich's own grids and paddings measure and crop it four times over."""
+
+    def __init__(self, mark: str, text: Text, columns: int) -> None:
+        self._mark, self._text, self._columns = mark, text, columns
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        mark = f"{'':{self._columns}}{self._mark}"
+        lines = self._text.wrap(console, max(options.max_width - cell_len(mark), 1), overflow="fold")
+        for line in lines:
+            yield Segment(mark)
+            yield from line.render(console, end="\n")
+            mark = " " * cell_len(mark)
 
 
 def printed(
