@@ -192,11 +192,11 @@ class Session:
 
     def save_inputs(self, path: str | os.PathLike[str]) -> None:
         """Write the inputs that were kept, if any were asked for, beside the trace ``path``."""
-        kept = self.recorder.kept
-        if kept is not None:
+        kept_inputs = self.recorder.kept_inputs
+        if kept_inputs is not None:
             from tracer.trace.paths import inputs_path
 
-            kept.write(inputs_path(os.path.abspath(path)))
+            kept_inputs.write(inputs_path(os.path.abspath(path)))
 
     def _values_path(self) -> Path | None:
         if not self._values:

@@ -65,7 +65,7 @@ def test_lines_counts_and_values_make_no_new_risk(moved: dict[str, Any]) -> None
     before = finding()
     after = msgspec.structs.replace(before, **moved)
     assert risk_of(before) == risk_of(after)
-    assert compare([after], [accept(before)], TODAY).known == (after,)
+    assert compare([after], [accept(before)], TODAY).accepted == (after,)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_another_rule_op_module_file_or_function_is_new(other: dict[str, Any]) -
 def test_a_worse_verdict_than_the_accepted_one_is_told_apart() -> None:
     now = finding(verdict="raises")
     assert compare([now], [accept(now, verdict=Verdict.CONDITIONAL)], TODAY).worsened == (now,)
-    assert compare([now], [accept(now, verdict=Verdict.RAISES)], TODAY).known == (now,)
+    assert compare([now], [accept(now, verdict=Verdict.RAISES)], TODAY).accepted == (now,)
 
 
 def test_an_acceptance_ends_on_its_day() -> None:
     now = finding()
     tomorrow = TODAY + datetime.timedelta(days=1)
-    assert compare([now], [accept(now, until=tomorrow)], TODAY).known == (now,)
+    assert compare([now], [accept(now, until=tomorrow)], TODAY).accepted == (now,)
     assert compare([now], [accept(now, until=TODAY)], TODAY).expired == (now,)
 
 
@@ -163,7 +163,7 @@ def test_a_lock_file_of_an_older_release_accepts_what_it_accepted() -> None:
     assert (compared.new, compared.fixed) == ((), ())
     # An unseeded generator of NumPy's was `conditional` then: a worse verdict is told as such.
     assert {finding.rule for finding in compared.worsened} <= {"environment-numpy-generator-objects"}
-    assert len(compared.known) + len(compared.worsened) == len(lines)
+    assert len(compared.accepted) + len(compared.worsened) == len(lines)
 
 
 def test_findings_of_one_risk_are_accepted_up_to_the_worst() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.support.build import tensor
-from tracer.one_call.call_arguments import Tensor, Unknown, Word, given_by, has_unknown
+from tracer.one_call.call_arguments import Tensor, Unknown, Word, has_unknown, program_arguments
 from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled
 
 
@@ -40,9 +40,9 @@ def test_each_kind_of_argument_comes_back_from_a_file(given: Argument, text: str
     arguments = {"first": given, "from": True}
     assert msgspec.json.decode(msgspec.json.encode(arguments), type=dict[str, Argument]) == arguments
     assert spelled(arguments) == f"first={text}, from=True"
-    assert given_by(arguments) == {"first": value, "from": True}
+    assert program_arguments(arguments) == {"first": value, "from": True}
 
 
 def test_what_was_not_kept_is_found_in_lists_too() -> None:
-    assert has_unknown(given_by({"many": [tensor("float32", 2), NotKept()]})["many"])
-    assert not has_unknown(given_by({"many": [tensor("float32", 2), 3]})["many"])
+    assert has_unknown(program_arguments({"many": [tensor("float32", 2), NotKept()]})["many"])
+    assert not has_unknown(program_arguments({"many": [tensor("float32", 2), 3]})["many"])

@@ -10,7 +10,7 @@ from tests.support.build import finding, judgement, process_finding, target
 from tracer.findings import Change, Finding, Need
 from tracer.names import About, Cause, Prerequisite, SeedOrigin, UnknownReason, Verdict
 from tracer.plan import Step, make_plan, step_of
-from tracer.plan.changes import importing_once, seen_first
+from tracer.plan.changes import importing_once, varied_first
 from tracer.report.sections.plan import needs_in_words, step_of_plan
 
 ANYTHING = st.builds(
@@ -190,7 +190,7 @@ def test_what_was_seen_to_differ_comes_first_behind_what_it_needs() -> None:
     plan = make_plan(judged)
     mode = next(change for change in plan if change.sets)
     first = judged.findings[mode.findings[0]]
-    ordered = seen_first(plan, judged.findings, {(first.op, first.phase, first.location)})
+    ordered = varied_first(plan, judged.findings, {(first.op, first.phase, first.location)})
     assert [bool(change.sets) for change in ordered] == [False, True, False]
     assert ordered[1].needs[0].changes == (1,)
 

@@ -122,9 +122,9 @@ def command(
             "host": (*(host or configured.host), *host_lines(trace.calls, Path.cwd())),
         }
         report = judge(trace, **target)
-        found = (*report.findings, *findings_of_others(report, recordings, **target))
+        findings = (*report.findings, *findings_of_others(report, recordings, **target))
         comments = Suppressions(Path.cwd())
-        decision = decide(found, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today())
+        decision = decide(findings, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today())
 
     def reason_of(finding: Finding) -> str:
         return comment.reason if (comment := comments.comment_on(finding)) is not None else ""
@@ -166,8 +166,8 @@ def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
     """Write the baseline that accepts what stands, and say what changed in it."""
     from tracer.gate.baseline import risk_of, updated, write_baseline
 
-    found = updated([*decision.failing, *decision.passing, *decision.compared.known], before)
-    after = (*found, *decision.unlooked)
+    accepted_now = updated([*decision.failing, *decision.passing, *decision.compared.accepted], before)
+    after = (*accepted_now, *decision.unlooked)
     write_baseline(lock, after)
     old, new = {line.risk for line in before}, {line.risk for line in after}
     past = {risk_of(finding) for finding in decision.compared.expired}
@@ -197,7 +197,7 @@ def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False
     parts = [(sum(id(finding) in failing for finding in findings), grade) for findings, grade in grades]
     counts = [f"{count:,} {grade}" for count, grade in parts if count]
     through = [
-        (len(compared.known), "accepted"),
+        (len(compared.accepted), "accepted"),
         (len(decision.silenced), "silenced by comments"),
         (len(decision.ignored), "not selected"),
         (len(decision.passing), "below the gate"),
@@ -253,7 +253,7 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
             yield Line(f"and {len(failing) - _SHOWN:,} more; --verbose prints all")
         return
     for label, findings in (
-        ("accepted", compared.known),
+        ("accepted", compared.accepted),
         ("silenced by a comment", decision.silenced),
         ("not selected", decision.ignored),
         ("below the gate", decision.passing),

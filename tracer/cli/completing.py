@@ -20,8 +20,8 @@ def words(choices: Callable[[], Iterable[str]], *, several: bool = False) -> Com
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         before, comma, begun = incomplete.rpartition(",") if several else ("", "", incomplete)
         named = before.split(",") if comma else []
-        found = [choice for choice in choices() if choice.startswith(begun) and choice not in named]
-        return [CompletionItem(f"{before}{comma}{choice}") for choice in found]
+        matching = [choice for choice in choices() if choice.startswith(begun) and choice not in named]
+        return [CompletionItem(f"{before}{comma}{choice}") for choice in matching]
 
     return complete
 
@@ -99,9 +99,9 @@ def command(shell: str) -> int:
     """Print the script that makes a shell complete subcommands, options, backends, versions, formats and rules."""
     from tracer.cli.main import tracer
 
-    found = get_completion_class(shell)
-    assert found is not None, shell
+    completion = get_completion_class(shell)
+    assert completion is not None, shell
     # Not found.source(): click's for bash runs bash to learn its version, which a script's printer has no need of.
-    script = ShellComplete.source(found(tracer, {}, "tracer", VARIABLE))
+    script = ShellComplete.source(completion(tracer, {}, "tracer", VARIABLE))
     show(f"# Installed by: {INSTALL[shell]}\n{script.strip()}")
     return 0

@@ -94,6 +94,6 @@ def tables_for(backend: str | None) -> Mapping[Backend, Table]:
     if backend is None:
         return with_compiled(load_tables())
     if backend not in map(str, existing_tables()):
-        known = ", ".join(map(str, existing_tables()))
-        raise UsageError(f"there is no table for {backend!r}", hint=f"tables exist for {known}")
+        backends = ", ".join(map(str, existing_tables()))
+        raise UsageError(f"there is no table for {backend!r}", hint=f"tables exist for {backends}")
     return with_compiled({Backend(backend): load_table(Backend(backend))})

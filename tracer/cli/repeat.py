@@ -38,13 +38,13 @@ compared until then is reported. 4: they agree, and the script fails."""
 def _varied() -> list[str]:
     from tracer.runner.repeated.circumstances.declared import ALL, Circumstance
 
-    return [*(one.value for one in Circumstance if one.varied is not None), ALL]
+    return [*(circumstance.value for circumstance in Circumstance if circumstance.varied is not None), ALL]
 
 
 def _held() -> list[str]:
     from tracer.runner.repeated.circumstances.declared import ALL, Circumstance
 
-    return [*(one.value for one in Circumstance if one.held is not None), ALL]
+    return [*(circumstance.value for circumstance in Circumstance if circumstance.held is not None), ALL]
 
 
 class _OfCircumstances(click.Option):
@@ -128,8 +128,8 @@ def command(
     steps = steps_in(window, exit_after_steps=exit_after_steps)
     if no_hold and hold is not None:
         raise UsageError("--hold and --no-hold exclude each other", hint="leave out one of them")
-    wanted = [one.strip() for one in formats.split(",")]
-    if unknown := [one for one in wanted if one not in _FORMATS]:
+    wanted = [name.strip() for name in formats.split(",")]
+    if unknown := [name for name in wanted if name not in _FORMATS]:
         raise UsageError(f"--format {unknown[0]!r} is none", hint=f"choose of {', '.join(_FORMATS)}")
     if not as_module and not os.path.exists(script):
         raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
@@ -159,7 +159,7 @@ def command(
         from tracer.report.files.compared import write_repeated
 
         repeated = result.repeated
-        written = write_repeated(repeated, result.report, folder, [one for one in wanted if one != "text"])
+        written = write_repeated(repeated, result.report, folder, [name for name in wanted if name != "text"])
         if "text" in wanted:
             from tracer.report.files.compared import plan_after
             from tracer.report.render.terminal import READER, drawn, printed

@@ -76,16 +76,16 @@ def command(
         chosen = report.findings[place]
         name = output.name if output is not None else "repro.py"
         values = "" if beside is None else beside.name
-        made = program_of(report, chosen, file=name, values=values, imports=imports)
+        program = program_of(report, chosen, file=name, values=values, imports=imports)
         if beside is not None:
             from tracer.one_call.choosing import copy_data
 
-            copy_data(trace, made.group, made.tensors, beside)
+            copy_data(trace, program.group, program.tensors, beside)
     if named > 1:
         say(f"tracer: {named} findings are named so; this is number {place + 1}, {chosen.location}")
     if output is None:
-        show(made.text)
+        show(program.text)
         return 0
-    write_whole(output, made.text.encode("utf-8"), error=ReportError)
+    write_whole(output, program.text.encode("utf-8"), error=ReportError)
     say(f"tracer: wrote {output}: python {output}")
     return 0

@@ -70,11 +70,11 @@ def show_rule(name: str, backend: str | None) -> int:
     from tracer.tables.settings.rows import load_rows
 
     tables, settings = tables_for(backend), load_rows()
-    found = find_rules(name, tables)
+    rules_by_backend = find_rules(name, tables)
     rows = [row for row in find_rows(name, settings) if not row.backends or tables.keys() & set(row.backends)]
-    if not found and not rows:
+    if not rules_by_backend and not rows:
         raise refusal(name, tables)
-    rules = ((rule, tables[device]) for device in found for rule in found[device])
+    rules = ((rule, tables[device]) for device in rules_by_backend for rule in rules_by_backend[device])
     parts = [partial(rule_parts, rule, table, examples=load_examples()) for rule, table in rules]
     show_all(map(printed, (*parts, *(partial(row_parts, row, settings) for row in rows))))
     return 0
@@ -93,12 +93,12 @@ def measured(trace: Path, output: Path | None) -> int:
     from tracer.tables.loading import load_tables
     from tracer.trace import load_trace
 
-    found = measurement_of(load_trace(trace))
+    measurement = measurement_of(load_trace(trace))
     if output is None:
-        show(dump_measurement(found).decode("utf-8").rstrip())
+        show(dump_measurement(measurement).decode("utf-8").rstrip())
     else:
-        write_whole(output, dump_measurement(found), error=TableError)
-    for line in contradictions(found, load_tables()):
+        write_whole(output, dump_measurement(measurement), error=TableError)
+    for line in contradictions(measurement, load_tables()):
         say(f"contradicts the table: {line}")
     return 0
 

@@ -45,7 +45,7 @@ def destinations(
     if table is not None:
         table_named(table)
         if not any(FORMATS[name].has_tables for name, _ in wanted):
-            holding = " or ".join(name for name, one in FORMATS.items() if one.has_tables)
+            holding = " or ".join(name for name, form in FORMATS.items() if form.has_tables)
             raise UsageError("--table chooses what CSV and Parquet hold", hint=f"add --format {holding}")
     return wanted
 

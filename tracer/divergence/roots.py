@@ -264,7 +264,7 @@ class Classifier:
             if origin < 0 or origin in visited:
                 continue
             visited.add(origin)
-            if int(values.marks[origin]) & Mark.UNWRITTEN:
+            if int(values.mark_bits[origin]) & Mark.UNWRITTEN:
                 return place(values, origin)
             if origin in rewritten:
                 left.append(rewritten[origin])
@@ -310,7 +310,7 @@ class _Shown:
         """The marks of both calls."""
         first, second = self._pairs.first, self._pairs.second
         ours, theirs = (int(at[self._candidate.node]) for at in self._pairs.at)
-        return Mark(int(first.marks[ours]) | int(second.marks[theirs]))
+        return Mark(int(first.mark_bits[ours]) | int(second.mark_bits[theirs]))
 
     @property
     def is_collective(self) -> bool:
@@ -392,7 +392,7 @@ class _Shown:
         if self._candidate.way is Way.WROTE:
             return False
         return any(
-            origin >= 0 and int(values.marks[origin]) & Mark.OUTPUT_NOT_DIGESTED
+            origin >= 0 and int(values.mark_bits[origin]) & Mark.OUTPUT_NOT_DIGESTED
             for values, at in zip((self._pairs.first, self._pairs.second), self._pairs.at, strict=True)
             for origin in values.origins_of(int(at[self._candidate.node])).tolist()
         )

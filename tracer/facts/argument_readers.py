@@ -51,9 +51,9 @@ def training_reader(func: Any) -> Reader | None:
 
 def getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
     """A getter for each of ``names``, or ``None`` where ``func`` lacks one; ``self|input``: for either."""
-    found = [argument_getter(func, *name.split("|")) for name in names]
-    present = tuple(get for get in found if get is not None)
-    return present if len(present) == len(found) else None
+    getters_by_name = [argument_getter(func, *name.split("|")) for name in names]
+    present = tuple(get for get in getters_by_name if get is not None)
+    return present if len(present) == len(getters_by_name) else None
 
 
 def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, object], Reader | None]]:

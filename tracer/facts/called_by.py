@@ -27,8 +27,8 @@ def _fits_cudnns_ctc(func: Any, services: Services) -> Reader | None:
         if blank != 0 or frames.dtype is not float32 or labels.dim() != 1:
             return False
         caller = _caller("ctc_loss", services)
-        given = None if caller is None else caller.f_locals.get("targets")
-        if getattr(given, "dtype", None) is not int32:
+        targets = None if caller is None else caller.f_locals.get("targets")
+        if getattr(targets, "dtype", None) is not int32:
             return False
         steps = frames.shape[0]
         longest = min(_LONGEST_TARGET - 1, steps)
@@ -37,11 +37,11 @@ def _fits_cudnns_ctc(func: Any, services: Services) -> Reader | None:
     return fits(func, services)
 
 
-def _numbers(given: Any) -> list[int]:
+def _numbers(lengths: Any) -> list[int]:
     """Lengths as numbers. On a device reading them would wait for it: none of cuDNN's stand for them."""
-    if not hasattr(given, "device"):
-        return list(given)
-    return [int(length) for length in given.tolist()] if given.device.type == "cpu" else [_LONGEST_TARGET]
+    if not hasattr(lengths, "device"):
+        return list(lengths)
+    return [int(length) for length in lengths.tolist()] if lengths.device.type == "cpu" else [_LONGEST_TARGET]
 
 
 def _caller(function: str, services: Services) -> FrameType | None:

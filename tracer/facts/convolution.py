@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracer.facts.argument_readers import Args, Kwargs, argument_getter, getters
-from tracer.facts.fact import Services, Test, marked, noted
+from tracer.facts.fact import Services, Test, marked, noted_fact
 
 #: cuDNN takes a contiguous depthwise convolution in half precision from so many channels on; of a batch, with stride 2,
 #: from so many more.
@@ -148,12 +148,12 @@ def _plain_forward(func: Any, services: Services) -> Test | None:
 
 
 FACTS = (
-    noted(
+    noted_fact(
         "conv.plain_forward",
         _plain_forward,
         "Is it the forward of a convolution that is not transposed, which is what a transposed one's backward runs?",
     ),
-    noted(
+    noted_fact(
         "conv.own_depthwise",
         _has_own_depthwise,
         "Is it depthwise, in a dtype and layout for which CUDA has a kernel of torch's own?",

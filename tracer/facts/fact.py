@@ -98,7 +98,7 @@ def asked(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
     return Fact(key, BOOL, Kind.ASKED, about, read, on_plain)
 
 
-def noted(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
+def noted_fact(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
     """A question whose yes speaks for a call."""
     return Fact(key, BOOL, Kind.NOTED, about, read, on_plain)
 

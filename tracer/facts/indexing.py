@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tracer.facts.argument_readers import Args, Kwargs, Reader, argument_getter, of_arguments, takes_lists
-from tracer.facts.fact import KnownIndices, Services, Test, asked, noted
+from tracer.facts.fact import KnownIndices, Services, Test, asked, noted_fact
 
 if TYPE_CHECKING:
     import torch
@@ -59,12 +59,12 @@ def _is_distinct_row(tensor: torch.Tensor, indices: KnownIndices) -> bool:
     return tensor.dim() == 1 and numbers is not None and numbers.has_no_negative
 
 
-def _are_distinct(given: Sequence[torch.Tensor | None], indices: KnownIndices) -> bool:
+def _are_distinct(index_arguments: Sequence[torch.Tensor | None], indices: KnownIndices) -> bool:
     """Do several indices, broadcast together, name each place once? Two positions name different places if they differ
     along a dimension in which one of the indices is a row of distinct numbers."""
     from torch import broadcast_shapes
 
-    tensors = [value for value in given if value is not None]
+    tensors = [value for value in index_arguments if value is not None]
     if any(map(_is_mask, tensors)):
         return False
     shape = broadcast_shapes(*(tensor.shape for tensor in tensors))
@@ -138,7 +138,7 @@ FACTS = (
         _numel_is_large,
         "Does the loop that writes have at least 32,768 elements: those that the indices address?",
     ),
-    noted(
+    noted_fact(
         "index.distinct",
         _writes_once,
         "Indexed writing: is no slot addressed twice, by the index's shape or because the step made it so?",

@@ -80,8 +80,8 @@ def _fractional_windows(source: torch.Tensor, sizes: Sequence[int], counts: Sequ
 
 def fractional_windows_of_one(total: int, size: int, count: int) -> int:
     """As ``windows_of_one``, for windows that start at least ``floor((total - size) / (count - 1))`` apart."""
-    apart = (total - size) // (count - 1) if count > 1 else size
-    return min(count, -(-size // apart)) if apart > 0 else count
+    spacing = (total - size) // (count - 1) if count > 1 else size
+    return min(count, -(-size // spacing)) if spacing > 0 else count
 
 
 def _resampled(reach: Callable[[float, bool], int]) -> Makes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracer.facts.argument_readers import MISSING, Args, Kwargs, Reader, argument_getter, getters, of_arguments
-from tracer.facts.fact import Services, Test, asked, marked, noted
+from tracer.facts.fact import Services, Test, asked, marked, noted_fact
 
 if TYPE_CHECKING:
     import torch
@@ -52,10 +52,10 @@ def _has_integral_weights(weights: torch.Tensor | None) -> bool:
 
 def _adds_row_within(func: Any, services: Services) -> Test | None:
     """Does cuBLASLt add the row while it multiplies? As ``nn.Linear`` has it; what stands apart is added before."""
-    known = getters(func, "self", "mat1", "mat2", "beta")
-    if known is None or getters(func, "out") is not None:
+    argument_getters = getters(func, "self", "mat1", "mat2", "beta")
+    if argument_getters is None or getters(func, "out") is not None:
         return None
-    row, first, second, share = known
+    row, first, second, share = argument_getters
     import torch
 
     strided, floats = torch.strided, (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -132,16 +132,16 @@ def _is_sparse(value: Any) -> bool:
 
 FACTS = (
     asked("operands.both_sparse", _both_sparse, "Products: are both factors sparse?", on_plain=False),
-    noted(
+    noted_fact(
         "shape.no_elements",
         _has_no_elements,
         "Products, scans: is there nothing to add, because some operand has no elements?",
         on_plain=MISSING,
     ),
-    noted(
+    noted_fact(
         "operands.integral_weights", _has_integral_weights, "Counting: are the weights integers, whose sum is exact?"
     ),
-    noted(
+    noted_fact(
         "operands.row_within",
         _adds_row_within,
         "Products: is a row added (nn.Linear's bias) that cuBLASLt takes into the product?",

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tracer.facts.argument_readers import Reader, of_arguments
-from tracer.facts.fact import Services, asked, marked, noted
+from tracer.facts.fact import Services, asked, marked, noted_fact
 from tracer.facts.meetings import meets_at_most_twice
 
 if TYPE_CHECKING:
@@ -177,12 +177,12 @@ FACTS = (
         "shape.divides_evenly", _divides_evenly, "Adaptive pooling: is each input size a multiple of its output size?"
     ),
     asked("shape.same_size", _same_size, "Resampling: does the output size equal the input size?"),
-    noted(
+    noted_fact(
         "shape.meets_at_most_twice",
         meets_at_most_twice,
         "Pooling, resampling: does no element collect more than two addends? Two give one sum in either order.",
     ),
-    noted(
+    noted_fact(
         "shape.topk_plain",
         _is_plain_topk,
         "topk: do its sizes keep it off every kernel that counts arrivals, whatever the device?",

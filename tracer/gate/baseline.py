@@ -81,7 +81,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class BaselineComparison(NamedTuple):
     """A judgement's findings against a baseline: each finding is in one of the first four."""
 
-    known: tuple[Finding, ...]
+    accepted: tuple[Finding, ...]
     """Accepted, and no worse than was accepted."""
     new: tuple[Finding, ...]
     worsened: tuple[Finding, ...]
@@ -108,7 +108,7 @@ def file_of(location: str) -> str:
 def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: datetime.date) -> BaselineComparison:
     """Hold ``findings`` against what was ``accepted``, as of ``today``."""
     lines = {line.risk: line for line in accepted}
-    known, new, worsened, expired = [], [], [], []
+    still_accepted, new, worsened, expired = [], [], [], []
     met = set()
     for finding in findings:
         risk = risk_of(finding)
@@ -121,9 +121,9 @@ def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: da
         elif SEVERITY.index(finding.verdict) < SEVERITY.index(line.verdict):
             worsened.append(finding)
         else:
-            known.append(finding)
+            still_accepted.append(finding)
     fixed = tuple(line for risk, line in lines.items() if risk not in met)
-    return BaselineComparison(tuple(known), tuple(new), tuple(worsened), tuple(expired), fixed)
+    return BaselineComparison(tuple(still_accepted), tuple(new), tuple(worsened), tuple(expired), fixed)
 
 
 def updated(findings: Iterable[Finding], accepted: Iterable[Accepted]) -> tuple[Accepted, ...]:
@@ -217,4 +217,4 @@ def _split(line: str) -> list[str]:
             cells.append("")
         else:
             cells[-1] += token
-    return [_ESCAPED.sub(lambda found: _MEANINGS.get(found[1], found[1]), cell.strip(" ")) for cell in cells]
+    return [_ESCAPED.sub(lambda match: _MEANINGS.get(match[1], match[1]), cell.strip(" ")) for cell in cells]

@@ -46,5 +46,5 @@ def load_configuration(folder: Path) -> Configuration:
         table = tools.get("tracer", {}) if isinstance(tools, dict) else {}
         return msgspec.convert(table, Configuration, strict=True)
     except (ValueError, RecursionError) as problem:
-        known = ", ".join(field.encode_name for field in msgspec.structs.fields(Configuration))
-        raise UsageError(f"{FILE}, [tool.tracer]: {problem}", hint=f"it takes {known}") from problem
+        keys = ", ".join(field.encode_name for field in msgspec.structs.fields(Configuration))
+        raise UsageError(f"{FILE}, [tool.tracer]: {problem}", hint=f"it takes {keys}") from problem

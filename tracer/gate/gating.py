@@ -52,10 +52,10 @@ class Decision(NamedTuple):
 def parse_fail_on(text: str) -> tuple[frozenset[Verdict], bool]:
     """``raises,nondeterministic,new`` as verdicts and whether new findings stop; ``UsageError`` for another word."""
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
-    known = [*(verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC), NEW]
-    hint = f"choose from {', '.join(known)}"
+    choices = [*(verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC), NEW]
+    hint = f"choose from {', '.join(choices)}"
     for word in words:
-        if word not in known:
+        if word not in choices:
             raise UsageError(f"--fail-on: there is no verdict {word!r}", hint=hint)
     if not words:
         raise UsageError("--fail-on names nothing", hint=hint)
@@ -80,8 +80,8 @@ def decide(
 
     unlooked, lines = _parted(accepted, lambda line: line.risk not in looked_at and is_passed_over(line.risk))
     compared = compare(judged, lines, today)
-    known = set(map(id, compared.known))
-    unaccepted = (finding for finding in judged if id(finding) not in known)
+    accepted_ids = set(map(id, compared.accepted))
+    unaccepted = (finding for finding in judged if id(finding) not in accepted_ids)
     failing, passing = _parted(unaccepted, lambda finding: gate.new or finding.verdict in gate.verdicts)
     return Decision(failing, passing, ignored, silenced, compared, unlooked)
 
@@ -105,7 +105,7 @@ def acceptances(
     reasons = {line.risk: line.reason for line in accepted}
     places = {id(finding): place for place, finding in enumerate(findings)}
     by_group: tuple[tuple[AcceptedBy, tuple[Finding, ...], Callable[[Finding], str]], ...] = (
-        (AcceptedBy.BASELINE, decision.compared.known, lambda finding: reasons.get(risk_of(finding), "")),
+        (AcceptedBy.BASELINE, decision.compared.accepted, lambda finding: reasons.get(risk_of(finding), "")),
         (AcceptedBy.COMMENT, decision.silenced, reason_at),
         (AcceptedBy.SELECTION, decision.ignored, lambda finding: ""),
     )

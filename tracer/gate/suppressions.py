@@ -72,9 +72,9 @@ class Suppressions:
 
     def _at(self, location: str) -> Iterator[Comment]:
         for line in self._lines_at(location):
-            if found := _COMMENT.search(line):
-                rules = tuple(rule.strip() for rule in found[1].split(",") if rule.strip())
-                yield Comment(location, rules, found[2].strip())
+            if comment := _COMMENT.search(line):
+                rules = tuple(rule.strip() for rule in comment[1].split(",") if rule.strip())
+                yield Comment(location, rules, comment[2].strip())
 
     def _speaking_for(self, path: str) -> Mapping[int, tuple[str, ...]]:
         """The file's comments by the lines that they speak for; none where it is not below the root, or is no text."""

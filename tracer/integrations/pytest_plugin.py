@@ -118,8 +118,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
                 _keep(item.config, tracer)
     wanted = dict(marker.kwargs)
     if marker.args or not wanted.keys() <= _ALLOWED:
-        known = ", ".join(sorted(_ALLOWED))
-        pytest.fail(f"@pytest.mark.determinism takes keywords only, of {known}", pytrace=False)
+        keywords = ", ".join(sorted(_ALLOWED))
+        pytest.fail(f"@pytest.mark.determinism takes keywords only, of {keywords}", pytrace=False)
     if "repeat" in wanted:
         return (yield from _repeated(item, wanted))
     root = Path.cwd()  # locations are relative to it, even if the test changes directory
@@ -154,7 +154,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
         pytest.fail(f"@pytest.mark.determinism: {problem}", pytrace=False)
     root = Path.cwd()
     held = [*getattr(item, "funcargs", {}).values(), *objects_of(getattr(item, "obj", item.runtest))]
-    saved_state = SavedState({id(one): one for one in held}.values())
+    saved_state = SavedState({id(obj): obj for obj in held}.values())
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
         path = Path(folder, "run-1.json")
         tracer = DeterminismTracer(wanted.get("model"), name=item.nodeid, values=path.with_suffix(".values"))
@@ -169,12 +169,12 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
             return recorded(item.runtest, Path(folder, f"{name}.json"), wanted.get("model"))
 
         recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
-        found = HeldCalls(again, recordings).explain(held_against_the_first(item.nodeid, recordings), circumstances)
-    if not found.agrees or found.not_followed:
+        repeated = HeldCalls(again, recordings).explain(held_against_the_first(item.nodeid, recordings), circumstances)
+    if not repeated.agrees or repeated.not_followed:
         from tracer.report.render.terminal import READER, drawn, printed
         from tracer.report.sections.runs import repeated_blocks
 
-        pytest.fail(printed(drawn(repeated_blocks(found, READER)), color=False), pytrace=False)
+        pytest.fail(printed(drawn(repeated_blocks(repeated, READER)), color=False), pytrace=False)
     if wanted.keys() & _GATES:
         _check(tracer, wanted, item, root)
     return result

@@ -69,16 +69,16 @@ class TraceUnderSettings:
     def __init__(self, trace: Trace, target: Target) -> None:
         self.trace = trace
         self.target = target
-        self._kept: dict[frozenset[tuple[str, FactValue]], TraceUnderTarget] = {}
+        self._by_conditions: dict[frozenset[tuple[str, FactValue]], TraceUnderTarget] = {}
 
     def under(self, sets: Mapping[str, FactValue]) -> TraceUnderTarget:
         """With ``sets`` on top of what the target sets itself."""
         key = frozenset(sets.items())
-        if key not in self._kept:
+        if key not in self._by_conditions:
             asked = (self.trace.environment, self.target.settings, {**self.target.sets, **sets})
             environment, conditions = effective_environment(*asked), settings_of(*asked)
-            self._kept[key] = TraceUnderTarget(self.trace, self.target, asked[2], environment, conditions)
-        return self._kept[key]
+            self._by_conditions[key] = TraceUnderTarget(self.trace, self.target, asked[2], environment, conditions)
+        return self._by_conditions[key]
 
 
 class _Group(NamedTuple):

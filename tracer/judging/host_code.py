@@ -27,14 +27,14 @@ _MOST_PLACES = 3
 def with_hosts(calls: Iterable[CallGroup], target: Target) -> list[CallGroup]:
     """``calls`` with why each is known to run on the host, for a target on which that makes a difference."""
     calls = tuple(calls)
-    is_abroad = target.backend not in (Backend.RECORDED, Backend.CPU)
-    was_recorded_there = is_abroad and any(group.facts.get("device") == target.backend.device for group in calls)
+    is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
+    was_recorded_there = is_for_device and any(group.facts.get("device") == target.backend.device for group in calls)
     globs = [re.compile(translate(glob)) for glob in target.host]
 
     def host_of(group: CallGroup) -> HostCode | None:
         if group.host is HostCode.IMPORT:
             return group.host
-        if not is_abroad or group.facts.get("device") != _CPU:
+        if not is_for_device or group.facts.get("device") != _CPU:
             return None
         if group.host is not None or was_recorded_there:
             return group.host or HostCode.DEVICE
@@ -75,8 +75,8 @@ def host_banners(
         every = by_reason.total()
         said = "1 call runs on the host and was" if every == 1 else f"{every:,} calls run on the host and were"
         yield f"{said} judged for cpu: {reasons}."
-    is_abroad = target.backend not in (Backend.RECORDED, Backend.CPU)
-    suspects = (call.group for call in unsafe if is_abroad and _may_be_host(call, tables))
+    is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
+    suspects = (call.group for call in unsafe if is_for_device and _may_be_host(call, tables))
     places = dict.fromkeys(group.called_from or group.location or "an unknown line" for group in suspects)
     if places:
         named = ", ".join(list(places)[:_MOST_PLACES])

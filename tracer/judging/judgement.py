@@ -304,5 +304,5 @@ def _word(words: type[WordType], text: WordType | str, what: str) -> WordType:
     try:
         return words(text)
     except ValueError as problem:
-        known = ", ".join(str(word) for word in words)
-        raise TargetError(f"{what} {str(text)!r} does not exist", hint=f"choose one of {known}") from problem
+        choices = ", ".join(str(word) for word in words)
+        raise TargetError(f"{what} {str(text)!r} does not exist", hint=f"choose one of {choices}") from problem

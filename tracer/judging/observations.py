@@ -149,9 +149,9 @@ def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
 _FOR_A_SAMPLE = ("__getitem__", "__getitems__", "__next__", "__iter__")
 
 
-def _is_made_often(made: Event | MachineNumber) -> bool:
+def _is_made_often(origin: Event | MachineNumber) -> bool:
     """Was a generator made at this line for each sample or call anew?"""
-    return made.count > 1 or made.function.rpartition(".")[2] in _FOR_A_SAMPLE
+    return origin.count > 1 or origin.function.rpartition(".")[2] in _FOR_A_SAMPLE
 
 
 def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:

@@ -73,21 +73,21 @@ _WORDS = DTYPES | LAYOUTS | MEMORY_FORMATS | {"Generator"}
 _LARGEST = 2**63 - 1
 
 
-def given_by(given: Mapping[str, Argument]) -> dict[str, Any]:
+def program_arguments(recorded: Mapping[str, Argument]) -> dict[str, Any]:
     """``CallGroup.given`` as a program may write it. Raises ``ValueError`` for anything that torch does not have.
 
     The result becomes part of a program: plain values, tensors of dtypes, layouts and devices that torch has, and words
     of closed lists.
     """
-    odd = next((name for name in given if not name.isidentifier()), None)
+    odd = next((name for name in recorded if not name.isidentifier()), None)
     if odd is not None:
         raise ValueError(f"are named {odd!r}, which is no name")
-    return {name: _checked(value) for name, value in given.items()}
+    return {name: _checked(value) for name, value in recorded.items()}
 
 
-def tensors_in(given: dict[str, Any]) -> Iterator[Tensor]:
+def tensors_in(arguments: dict[str, Any]) -> Iterator[Tensor]:
     """Every tensor among them, those in lists too."""
-    for value in given.values():
+    for value in arguments.values():
         yield from (item for item in (value if isinstance(value, list) else (value,)) if isinstance(item, Tensor))
 
 

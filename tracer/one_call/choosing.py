@@ -11,7 +11,7 @@ from tracer.errors import ReportError, UsageError, reason_of
 from tracer.files import open_plain, write_whole
 from tracer.findings import Finding
 from tracer.names import About
-from tracer.one_call.call_arguments import given_by, tensors_in
+from tracer.one_call.call_arguments import program_arguments, tensors_in
 from tracer.report import Report
 from tracer.trace.paths import inputs_path
 from tracer.trace.records import CallGroup
@@ -65,7 +65,7 @@ def calls_of(report: Report, finding: Finding) -> tuple[CallGroup, ...]:
 
 def _elements(group: CallGroup) -> int:
     try:
-        return sum(tensor.numel for tensor in tensors_in(given_by(group.given)))
+        return sum(tensor.numel for tensor in tensors_in(program_arguments(group.given)))
     except ValueError:
         return -1
 

@@ -62,33 +62,35 @@ class Kind(NamedTuple):
         return AS_RECORDED if DataShown.DUPLICATES in self.shown else REPEATS
 
 
-def data_of(op: str, name: str, form: Tensor, given: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int) -> Data:
+def data_of(
+    op: str, name: str, form: Tensor, arguments: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int
+) -> Data:
     """How the tensor ``name`` of ``op``, a packet's name, is made; ``place`` is its position in a list."""
     row = row_of(op)
     if form.layout:
         return _sparse(form, sizes)
     if form.dtype == "bool":
-        count = _picked(row, name, given)
+        count = _picked(row, name, arguments)
         if count is None:
             return _call("booleans", form, sizes)
         return _call("chosen", form._replace(stride=None), sizes, f"count={sizes.name(count)}")
     if form.is_integer:
-        return _integers(row, name, form, given, kind, sizes, place)
+        return _integers(row, name, form, arguments, kind, sizes, place)
     if name in _POSITIVE or row.probabilities:
         return _call("uniform", form, sizes)
     if name == "grid":
         return _call("uniform", form, sizes, wrap="2 * {} - 1")
     if row.definite and name in ("self", "A") and len(form.shape) > 1 and form.dtype in ("float32", "float64"):
         return _call("definite", form._replace(stride=None), sizes)
-    if (row.tied or (op in ("max", "min") and "dim" in given)) and kind.shown != {DataShown.NO_TIES}:
+    if (row.tied or (op in ("max", "min") and "dim" in arguments)) and kind.shown != {DataShown.NO_TIES}:
         return _call("tied", form, sizes, note=TIES_AS_RECORDED if DataShown.TIES in kind.shown else TIES)
     return _call("floats", form, sizes)
 
 
 def _call(maker: str, form: Tensor, sizes: Sizes, *further: str, note: str = "", wrap: str = "{}") -> Data:
     stride = [] if form.stride is None else [f"strides={list(form.stride)}"]
-    given = [f'"{form.dtype}"', sizes.shape(form.shape), *further, *stride]
-    return Data(wrap.format(f"{maker}({', '.join(given)})"), (maker,), note)
+    words = [f'"{form.dtype}"', sizes.shape(form.shape), *further, *stride]
+    return Data(wrap.format(f"{maker}({', '.join(words)})"), (maker,), note)
 
 
 def _sparse(form: Tensor, sizes: Sizes) -> Data:
@@ -99,19 +101,21 @@ def _sparse(form: Tensor, sizes: Sizes) -> Data:
     return Data(text, ("sparse", "floats", "uniform"), "one element in ten is not zero: how many were is not recorded")
 
 
-def _integers(row: Op, name: str, form: Tensor, given: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int) -> Data:
+def _integers(
+    row: Op, name: str, form: Tensor, arguments: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int
+) -> Data:
     if row_of(row.name.removesuffix("_backward")).route is Route.CTC and name == "targets":  # 0 is the blank
-        classes = sizes.name(given["log_probs"].shape[-1])
+        classes = sizes.name(arguments["log_probs"].shape[-1])
         return _call("integers", form, sizes, f"below={classes} - 1", note=REPEATS, wrap="1 + {}")
     if name == "pivots":
         return _call("integers", form, sizes, "below=1", note="no rows are swapped", wrap="1 + {}")
-    bounds = _below(row, name, form, given, sizes, place)
+    bounds = _below(row, name, form, arguments, sizes, place)
     if bounds is not None:
         below, axis = bounds
         if kind.is_distinct and form.stride is None and axis is not None and form.shape:
             return _call("once_each", form, sizes, f"below={below}", f"dim={axis}", note=ONCE)
         return _call("integers", form, sizes, f"below={below}", note=kind.repeats)
-    tensors = {key: value for key, value in given.items() if isinstance(value, Tensor)}
+    tensors = {key: value for key, value in arguments.items() if isinstance(value, Tensor)}
     if name in _OFFSET_NAMES:
         indices = (tensor for key, tensor in tensors.items() if key in _INDEX_NAMES)
         sources = (tensor for tensor in tensors.values() if tensor.is_floating and tensor.shape)
@@ -122,7 +126,7 @@ def _integers(row: Op, name: str, form: Tensor, given: Mapping[str, Any], kind: 
             text = f'offsets("{form.dtype}", {count}, {length}, ends={ends})'
             return Data(text, ("offsets",), "pieces of equal length: where they began is not recorded")
     if name == "lengths" and "segment_reduce" in row.name and "data" in tensors:
-        length = sizes.name(tensors["data"].shape[given.get("axis", 0)])
+        length = sizes.name(tensors["data"].shape[arguments.get("axis", 0)])
         text = f'lengths("{form.dtype}", {sizes.name(form.shape[-1]) if form.shape else 1}, {length})'
         return Data(text, ("lengths",), "pieces of equal length: how long they were is not recorded")
     if name == "offset2bag" and "bag_size" in tensors:
@@ -138,44 +142,44 @@ def _integers(row: Op, name: str, form: Tensor, given: Mapping[str, Any], kind: 
     return _call("integers", form, sizes, "below=2", note="zeros and ones: which numbers they were is not recorded")
 
 
-def _picked(row: Op, name: str, given: Mapping[str, Any]) -> int | None:
+def _picked(row: Op, name: str, arguments: Mapping[str, Any]) -> int | None:
     """How many elements a mask must pick, if another argument says so."""
     if row.writes is Writes.SEVERAL and name == "indices":
-        values = given.get("values")
+        values = arguments.get("values")
         return values.shape[0] if isinstance(values, Tensor) and values.shape and values.shape[0] > 1 else None
-    if row.name == "masked_scatter" and isinstance(given.get("source"), Tensor):
-        return int(given["source"].numel)
+    if row.name == "masked_scatter" and isinstance(arguments.get("source"), Tensor):
+        return int(arguments["source"].numel)
     return None
 
 
 def _below(
-    row: Op, name: str, form: Tensor, given: Mapping[str, Any], sizes: Sizes, place: int
+    row: Op, name: str, form: Tensor, arguments: Mapping[str, Any], sizes: Sizes, place: int
 ) -> tuple[str, int | None] | None:
     """An index's upper bound, and the dimension along which its numbers may be distinct."""
-    own = given.get("self", given.get("weight"))
+    own = arguments.get("self", arguments.get("weight"))
     index = row.indexed_by
     row_axis = 0 if len(form.shape) == 1 else None
     if row.indexes_each and name == "indices":
         dimension = 0
-        for before in given["indices"][:place]:
+        for before in arguments["indices"][:place]:
             is_mask = isinstance(before, Tensor) and before.dtype in ("bool", "uint8")
             dimension += len(before.shape) if is_mask else 1
         return sizes.name(own.shape[dimension]), row_axis
     if isinstance(index, Index) and index.argument == name:
-        counted = given.get(index.counts)
-        dim = given.get(index.dim, 0) if isinstance(index.dim, str) else index.dim
+        counted = arguments.get(index.counts)
+        dim = arguments.get(index.dim, 0) if isinstance(index.dim, str) else index.dim
         if not isinstance(counted, Tensor) or not isinstance(dim, int):
             return None
         axis = 0 if len(form.shape) < 2 else dim % max(len(form.shape), 1)
         return (sizes.name(counted.shape[dim]) if counted.shape else "1"), axis
-    if isinstance(index, IndexBelow) and index.argument == name and isinstance(given.get(index.limit), int):
-        return sizes.name(given[index.limit]), row_axis
+    if isinstance(index, IndexBelow) and index.argument == name and isinstance(arguments.get(index.limit), int):
+        return sizes.name(arguments[index.limit]), row_axis
     if row.indexed_flat_by == name and isinstance(own, Tensor):
         return sizes.product(own.shape), row_axis
-    if row.name == "index_select_backward" and name == "index" and isinstance(given.get("self_sizes"), list):
-        return sizes.name(given["self_sizes"][given.get("dim", 0)]), 0
-    if row.writes is Writes.UNPOOLED and name == "indices" and isinstance(given.get("output_size"), list):
-        return sizes.product(given["output_size"]), None
+    if row.name == "index_select_backward" and name == "index" and isinstance(arguments.get("self_sizes"), list):
+        return sizes.name(arguments["self_sizes"][arguments.get("dim", 0)]), 0
+    if row.writes is Writes.UNPOOLED and name == "indices" and isinstance(arguments.get("output_size"), list):
+        return sizes.product(arguments["output_size"]), None
     if row.writes is Writes.POOLED and name == "indices" and isinstance(own, Tensor):
         return sizes.product(own.shape[-row.spatial :]), None
     return None

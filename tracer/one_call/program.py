@@ -17,7 +17,7 @@ from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.literals import literal
 from tracer.names import About, Backend, Cause
-from tracer.one_call.call_arguments import DEVICES, SIZED, UNFIXED, Sizes, Tensor, Word, given_by, tensors_in
+from tracer.one_call.call_arguments import DEVICES, SIZED, UNFIXED, Sizes, Tensor, Word, program_arguments, tensors_in
 from tracer.one_call.choosing import calls_of, group_with_data
 from tracer.one_call.data import Kind, data_of
 from tracer.one_call.routes import route_of
@@ -110,9 +110,9 @@ class _Writer:
     imports: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        self._arguments = given_by(self.group.given)
+        self._arguments = program_arguments(self.group.given)
         self._route = route_of(self.finding, self.group.op, self._arguments)
-        self._sizes = Sizes(() if self.values else tensors_in(self._route.given))  # recorded data have recorded sizes
+        self._sizes = Sizes(() if self.values else tensors_in(self._route.arguments))  # recorded data fix the sizes
         self._makers: set[str] = set()
         self._tensors: list[str] = []
 
@@ -123,7 +123,7 @@ class _Writer:
         if route.wanted:
             self._makers.add("floats")
         assumed = tuple(dict.fromkeys(f"{line.name}: {line.note}" for line in lines if line.note))
-        if any(tensor.is_unfixed for tensor in tensors_in(route.given)):
+        if any(tensor.is_unfixed for tensor in tensors_in(route.arguments)):
             assumed += (f"a size that the compiler did not fix is {UNFIXED} here",)
         device = self._device()
         text = _template().render(
@@ -158,7 +158,7 @@ class _Writer:
     # --- the call ---
 
     def _lines(self) -> Iterator[_Line]:
-        for name, value in self._route.given.items():
+        for name, value in self._route.arguments.items():
             notes: list[str] = []
             expression = self._expression(name, value, notes)
             yield _Line(name, expression, _plain("; ".join(dict.fromkeys(notes))))

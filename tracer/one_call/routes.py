@@ -50,7 +50,7 @@ class Way(NamedTuple):
 
     call: str
     """An expression in which ``given`` holds the arguments."""
-    given: dict[str, Any]
+    arguments: dict[str, Any]
     setup: tuple[str, ...] = ()
     """Statements that run once, before the call."""
     wanted: str = ""
@@ -66,7 +66,7 @@ class Way(NamedTuple):
     """A context for the call on CUDA."""
 
 
-def route_of(finding: Finding, op: str, given: Mapping[str, Any]) -> Way:
+def route_of(finding: Finding, op: str, recorded: Mapping[str, Any]) -> Way:
     """The way to ``op``, or to the op that it runs as. Raises ``UsageError`` if there is none."""
     space, _, rest = op.partition(".")
     packet = rest.partition(".")[0]
@@ -76,23 +76,23 @@ def route_of(finding: Finding, op: str, given: Mapping[str, Any]) -> Way:
     runs_as = finding.runs_as.partition(".")[2].partition(".")[0]
     by = row_of(forward).route if space == "aten" else None
     if by is Route.ATTENTION:
-        return _attention(given, packet != forward, runs_as or packet)
+        return _attention(recorded, packet != forward, runs_as or packet)
     if by is Route.RECURRENT:
-        return _recurrent(given, packet != forward)
+        return _recurrent(recorded, packet != forward)
     is_norm = by is Route.BATCH_NORM or (space == "aten" and runs_as.startswith(("cudnn_batch", "miopen_b")))
-    if is_norm and "input" in given:
-        return _batch_norm(given, packet != forward)
+    if is_norm and "input" in recorded:
+        return _batch_norm(recorded, packet != forward)
     if by is Route.CTC:
-        return _ctc(given, packet != forward)
-    return _own(finding, op, packet, space, given)
+        return _ctc(recorded, packet != forward)
+    return _own(finding, op, packet, space, recorded)
 
 
-def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str, Any]) -> Way:
-    if _FILES & given.keys():
+def _own(finding: Finding, op: str, packet: str, space: str, recorded: Mapping[str, Any]) -> Way:
+    if _FILES & recorded.keys():
         raise UsageError(f"{op} opens a file, which a program of a trace does not", hint="choose another finding")
     notes = []
     arguments: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in recorded.items():
         if name in _LEFT_OUT:
             continue
         if isinstance(value, list) and value and has_unknown(value[-1]):
@@ -107,19 +107,20 @@ def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str,
     return Way(
         f"torch.ops.{op}(**given)",
         arguments,
-        writes=packet.endswith("_") or "out" in given or space not in _TORCHS_OWN,
+        writes=packet.endswith("_") or "out" in recorded or space not in _TORCHS_OWN,
         notes=tuple(notes),
         imports=(_REGISTERED_BY[space],) if space in _REGISTERED_BY else (),
         namespace="" if space in _REGISTERED_BY or space in _TORCHS_OWN else space,
     )
 
 
-def _attention(given: Mapping[str, Any], is_backward: bool, packet: str) -> Way:
-    mask = next((given[name] for name in ("attn_mask", "attn_bias") if isinstance(given.get(name), Tensor)), None)
-    arguments = {name: given[name] for name in ("query", "key", "value")}
+def _attention(recorded: Mapping[str, Any], is_backward: bool, packet: str) -> Way:
+    mask = next((recorded[name] for name in ("attn_mask", "attn_bias") if isinstance(recorded.get(name), Tensor)), None)
+    arguments = {name: recorded[name] for name in ("query", "key", "value")}
     arguments |= {"attn_mask": mask} if mask is not None else {}
-    arguments |= {name: given[name] for name in ("dropout_p", "is_causal", "scale") if given.get(name) is not None}
-    if given["query"].shape[1:2] != given["key"].shape[1:2]:
+    options = ("dropout_p", "is_causal", "scale")
+    arguments |= {name: recorded[name] for name in options if recorded.get(name) is not None}
+    if recorded["query"].shape[1:2] != recorded["key"].shape[1:2]:
         arguments["enable_gqa"] = True
     kernel = row_of(packet.removesuffix("_backward")).kernel
     return Way(
@@ -131,35 +132,35 @@ def _attention(given: Mapping[str, Any], is_backward: bool, packet: str) -> Way:
     )
 
 
-def _recurrent(given: Mapping[str, Any], is_backward: bool) -> Way:
-    kind = _CUDNN_MODES.get(given.get("mode", 2), "LSTM")
-    is_whole = "weight_stride0" in given
+def _recurrent(recorded: Mapping[str, Any], is_backward: bool) -> Way:
+    kind = _CUDNN_MODES.get(recorded.get("mode", 2), "LSTM")
+    is_whole = "weight_stride0" in recorded
     options: dict[str, Any] = {}
     if is_whole:
-        asked = {name: given[name] for name in ("batch_first", "dropout", "bidirectional") if given.get(name)}
-        options = {"num_layers": given.get("num_layers", 1), **asked}
-    if given.get("mode") == 0:
+        asked = {name: recorded[name] for name in ("batch_first", "dropout", "bidirectional") if recorded.get(name)}
+        options = {"num_layers": recorded.get("num_layers", 1), **asked}
+    if recorded.get("mode") == 0:
         options["nonlinearity"] = "relu"
-    if given.get("weight_stride0") == 2 or given.get("has_biases") is False:
+    if recorded.get("weight_stride0") == 2 or recorded.get("has_biases") is False:
         options["bias"] = False
-    words = [literal(int(given["hidden_size"])), *(f"{name}={literal(value)}" for name, value in options.items())]
+    words = [literal(int(recorded["hidden_size"])), *(f"{name}={literal(value)}" for name, value in options.items())]
     layer = f'torch.nn.{kind}(given["input"].shape[-1], {", ".join(words)})'
     part = "" if is_whole else ", for one layer and one direction of it"
     return Way(
         'layer(given["input"])[0]',
-        {"input": given["input"]},
+        {"input": recorded["input"]},
         setup=("torch.manual_seed(0)", f'layer = {layer}.to(DEVICE, given["input"].dtype)'),
         wanted='[given["input"], *layer.parameters()]' if is_backward else "",
         notes=(f"the call is made through torch.nn.{kind}, from states of zero{part}",),
     )
 
 
-def _batch_norm(given: Mapping[str, Any], is_backward: bool) -> Way:
-    trains = given.get("training", given.get("train", True)) is not False
-    arguments = {name: given[name] for name in ("input", "weight", "bias") if isinstance(given.get(name), Tensor)}
+def _batch_norm(recorded: Mapping[str, Any], is_backward: bool) -> Way:
+    trains = recorded.get("training", recorded.get("train", True)) is not False
+    arguments = {name: recorded[name] for name in ("input", "weight", "bias") if isinstance(recorded.get(name), Tensor)}
     if not trains:
-        arguments |= {name: given[name] for name in ("running_mean", "running_var")}
-    eps = given.get("eps", given.get("epsilon", 1e-5))
+        arguments |= {name: recorded[name] for name in ("running_mean", "running_var")}
+    eps = recorded.get("eps", recorded.get("epsilon", 1e-5))
     empty = "running_mean=None, running_var=None, " if trains else ""
     learnt = ', given["weight"]' if "weight" in arguments else ""
     return Way(
@@ -170,16 +171,16 @@ def _batch_norm(given: Mapping[str, Any], is_backward: bool) -> Way:
     )
 
 
-def _ctc(given: Mapping[str, Any], is_backward: bool) -> Way:
-    scores, targets = given["log_probs"], given["targets"]
+def _ctc(recorded: Mapping[str, Any], is_backward: bool) -> Way:
+    scores, targets = recorded["log_probs"], recorded["targets"]
     steps, batch = scores.shape[0], scores.shape[1] if len(scores.shape) > 2 else 1
     longest = targets.shape[-1] if len(targets.shape) > 1 else targets.numel // max(batch, 1)
     longest_of_each = {"input_lengths": [steps] * batch, "target_lengths": [longest] * batch}
-    lengths = {name: given[name] for name in longest_of_each if isinstance(given.get(name), list)}
+    lengths = {name: recorded[name] for name in longest_of_each if isinstance(recorded.get(name), list)}
     return Way(
         'torch.nn.functional.ctc_loss(torch.log_softmax(given["log_probs"], -1), given["targets"], '
         'given["input_lengths"], given["target_lengths"], '
-        f'blank={literal(int(given.get("blank", 0)))}, reduction="none", zero_infinity=True)',
+        f'blank={literal(int(recorded.get("blank", 0)))}, reduction="none", zero_infinity=True)',
         {"log_probs": scores, "targets": targets, **longest_of_each, **lengths},
         wanted='[given["log_probs"]]' if is_backward else "",
         notes=(

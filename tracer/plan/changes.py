@@ -336,15 +336,15 @@ def _needs(drafts: Sequence[Draft], plan: _Plan) -> Iterator[tuple[Need, ...]]:
     for draft in drafts:
         needs = []
         if Prerequisite.DETERMINISTIC_MODE in draft.needs:
-            made = (makers[MODE],) if MODE in makers else ()
-            needs.append(Need(kind=Prerequisite.DETERMINISTIC_MODE, setting=MODE, changes=made, holds=holds))
+            changes = (makers[MODE],) if MODE in makers else ()
+            needs.append(Need(kind=Prerequisite.DETERMINISTIC_MODE, setting=MODE, changes=changes, holds=holds))
         read = next((name for name in draft.sets if name == MODE or name.startswith(_INDUCTOR)), "")
         if read and any(finding.regions for finding in plan.at(draft.findings)):
             needs.append(Need(kind=Prerequisite.BEFORE_COMPILING, setting=read))
         if MODE in draft.sets:
             if CUBLAS_VARIABLE in makers and CUBLAS_VARIABLE not in draft.sets:
-                made = (makers[CUBLAS_VARIABLE],)
-                needs.append(Need(kind=Prerequisite.NOTHING_RAISES, setting=CUBLAS_VARIABLE, changes=made))
+                changes = (makers[CUBLAS_VARIABLE],)
+                needs.append(Need(kind=Prerequisite.NOTHING_RAISES, setting=CUBLAS_VARIABLE, changes=changes))
             if refused:
                 needs.append(Need(kind=Prerequisite.NOTHING_RAISES, changes=refused))
         yield tuple(needs)
@@ -355,11 +355,11 @@ _SPOKEN_OF = ("os", "random", "numpy", "torch")
 
 
 def importing_once(codes: Iterable[str]) -> Iterator[str]:
-    """``codes`` with the imports that they lack, and without those that stand in an earlier one.
+    """``codes`` with missing imports added, and without imports that an earlier one has.
 
-    What is no Python, such as a shell's ``export``, and what imports by other forms than ``import name`` stays as is.
+    Code that is not Python, such as a shell's ``export``, and other forms than ``import name`` are left unchanged.
     """
-    seen: set[str] = set()
+    imported: set[str] = set()
     for code in codes:
         try:
             tree = ast.parse(code)
@@ -374,25 +374,25 @@ def importing_once(codes: Iterable[str]) -> Iterator[str]:
             if isinstance(node, ast.Import) and len(node.names) == 1 and node.names[0].asname is None
         }
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        lacking = [f"import {name}" for name in _SPOKEN_OF if name in used - bound - seen]
-        lines = [line for number, line in enumerate(code.splitlines(), 1) if plain.get(number) not in seen]
+        lacking = [f"import {name}" for name in _SPOKEN_OF if name in used - bound - imported]
+        lines = [line for number, line in enumerate(code.splitlines(), 1) if plain.get(number) not in imported]
         rest = "\n".join(lines).strip()
         between = "\n" if rest.startswith(("import ", "from ")) else "\n\n"
         yield "\n".join(lacking) + between + rest if lacking else rest
-        seen |= (used & set(_SPOKEN_OF)) | set(plain.values())
+        imported |= (used & set(_SPOKEN_OF)) | set(plain.values())
 
 
 Where = tuple[str, Phase, str]
 """Op, phase and location of a call."""
 
 
-def seen_first(changes: Sequence[Change], findings: Sequence[Finding], seen: Collection[Where]) -> tuple[Change, ...]:
-    """``changes``, those that close a finding at which runs were ``seen`` to part first, numbered anew.
+def varied_first(changes: Sequence[Change], findings: Sequence[Finding], at: Collection[Where]) -> tuple[Change, ...]:
+    """``changes`` renumbered, those first that close a finding ``at`` a call that was seen to vary.
 
-    What must be made before one of these stands before it.
+    A change that one of these depends on precedes it.
     """
-    is_seen = [(finding.op, finding.phase, finding.location) in seen for finding in findings]
-    counts = {change.number: sum(is_seen[position] for position in change.findings) for change in changes}
+    has_varied = [(finding.op, finding.phase, finding.location) in at for finding in findings]
+    counts = {change.number: sum(has_varied[position] for position in change.findings) for change in changes}
     order: list[Change] = []
 
     def place(change: Change) -> None:

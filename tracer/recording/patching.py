@@ -35,7 +35,7 @@ class Call:
     args: tuple[Any, ...]
     """Its arguments; a method's own object comes first where a class holds it."""
     kwargs: dict[str, Any]
-    seen: Any = None
+    before: Any = None
     """What the watch read before the call and needs after it."""
     result: Any = None
     """What it returned; ``None`` before."""

@@ -152,7 +152,7 @@ class Recorder:
                 regions=lambda: self.regions,
             )
         self.mode = RecordingMode(self.attribution, asked, self.storages)
-        self.kept: KeptInputs | None = None
+        self.kept_inputs: KeptInputs | None = None
         """The inputs to save, if any were asked for."""
         self._trials: TrialObserver | None = None
         self.mode.observers += tuple(self._asked_observers(trials, data_facts, keep))
@@ -291,8 +291,8 @@ class Recorder:
         if keep is not None:
             from tracer.recording.kept_inputs import KeptInputs
 
-            self.kept = KeptInputs(keep, self._group)
-            yield self.kept
+            self.kept_inputs = KeptInputs(keep, self._group)
+            yield self.kept_inputs
         if data_facts:
             from tracer.recording.trials.data_facts import DataFacts
 

@@ -124,7 +124,7 @@ def on_page(part: Part) -> tuple[FindingColumn, ...]:
 def details() -> tuple[tuple[str, Detail], ...]:
     """What an opened row shows, by the column's name, in the order of reading."""
     shown = [(column.name, column.detail) for column in COLUMNS if column.detail is not None]
-    return tuple(sorted(shown, key=lambda one: not one[1].leads))
+    return tuple(sorted(shown, key=lambda detail: not detail[1].leads))
 
 
 def backend_of(finding: Finding, judgement: Judgement) -> Backend:

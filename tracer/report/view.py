@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
-from tracer.plan import Step, make_plan, planned_settings, seen_first, step_of
+from tracer.plan import Step, make_plan, planned_settings, step_of, varied_first
 from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactValue, Generator, Loader
 
 if TYPE_CHECKING:
@@ -89,16 +89,16 @@ class ReportView:
 
     @cached_property
     def plan(self) -> tuple[Change, ...]:
-        """The numbered changes that would make the step reproducible, the cheapest first. One that closes no finding
-        is a suggestion. What was seen to differ, in runs that were compared or calls that were tried, comes first."""
+        """The numbered changes that would make the step reproducible: first those at calls that were seen to vary, in
+        compared runs or in trials, then by cost. A change that closes no finding is a suggestion."""
         varied = (finding for finding in self.findings if finding.tried is not None and finding.tried.has_varied)
-        seen = {(finding.op, finding.phase, finding.location) for finding in varied}
+        varied_at = {(finding.op, finding.phase, finding.location) for finding in varied}
         if self.repeated is not None:
             unplanned = self.repeated.as_it_stands
             roots = (*self.repeated.roots, *(unplanned.roots if unplanned is not None else ()))
-            seen |= {(root.op, root.phase, root.location) for root in roots}
+            varied_at |= {(root.op, root.phase, root.location) for root in roots}
         plan = make_plan(self.judgement)
-        plan = seen_first(plan, self.findings, seen) if seen else plan
+        plan = varied_first(plan, self.findings, varied_at) if varied_at else plan
         if self.repeated is None:
             return plan
         from tracer.divergence.next_steps import next_steps

@@ -133,9 +133,9 @@ SEED_ORIGINS: Mapping[SeedOrigin, OriginWords] = {
 GUARANTEE = "Run-to-run only: the same machine, versions and settings; nothing is said of two machines."
 
 
-def plural(count: int, one: str, many: str = "") -> str:
+def plural(count: int, singular: str, many: str = "") -> str:
     """``count`` and its noun: ``1 call``, ``1,200 calls``."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else many or singular + 's'}"
 
 
 def size(count: int) -> str:
@@ -260,6 +260,6 @@ def of_the_process(findings: Iterable[Finding]) -> list[str]:
     parts = []
     for about, words in ABOUT.items():
         for is_open, noun in ((False, words.risk), (True, words.open)):
-            if found := things.get((about, is_open)):
-                parts.append(plural(len(found), noun.format(s="", was="was"), noun.format(s="s", was="were")))
+            if subjects := things.get((about, is_open)):
+                parts.append(plural(len(subjects), noun.format(s="", was="was"), noun.format(s="s", was="were")))
     return parts

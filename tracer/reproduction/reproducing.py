@@ -161,9 +161,9 @@ def reproducible(
     if seed is not None and not -(2**63) <= seed < 2**64:
         raise UsageError(f"torch takes no seed of {seed.bit_length()} bits", hint="give one of 64 bits at most")
     if cublas_workspace is not None and cublas_workspace not in CUBLAS_WORKSPACES:
-        known = " or ".join(sorted(CUBLAS_WORKSPACES))
+        workspaces = " or ".join(sorted(CUBLAS_WORKSPACES))
         raise UsageError(
-            f"cuBLAS does not repeat itself with {CUBLAS_VARIABLE}={cublas_workspace}", hint=f"use {known}"
+            f"cuBLAS does not repeat itself with {CUBLAS_VARIABLE}={cublas_workspace}", hint=f"use {workspaces}"
         )
     if threads is not None and threads < 1:
         raise UsageError(f"{threads} threads compute nothing", hint="give one or more")

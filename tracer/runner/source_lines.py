@@ -26,9 +26,9 @@ def source_lines(trace: Trace, folder: str) -> dict[str, str]:
     """The lines of ``trace`` that stand in files below ``folder``, by ``path:line``; at most ``MOST_LINES``."""
     root = Path(folder).resolve()
     files: dict[str, str] = {}
-    kept: dict[str, str] = {}
+    lines: dict[str, str] = {}
     for place in dict.fromkeys(_places(trace)):
-        if len(kept) >= MOST_LINES:
+        if len(lines) >= MOST_LINES:
             break
         path, _, number = place.rpartition(":")
         if not path or not number.isdigit():
@@ -37,8 +37,8 @@ def source_lines(trace: Trace, folder: str) -> dict[str, str]:
             files[path] = _own_file(root, path)
         text = linecache.getline(files[path], int(number)).strip() if files[path] else ""
         if text:
-            kept[place] = text[:LONGEST]
-    return kept
+            lines[place] = text[:LONGEST]
+    return lines
 
 
 def with_neighbours(places: Iterable[str], folder: str) -> dict[str, str]:
@@ -79,8 +79,8 @@ def _places(trace: Trace) -> Iterator[str]:
 def _own_file(root: Path, path: str) -> str:
     """The file that ``path`` names below ``root``; empty where it is not the user's own, or not there."""
     try:
-        found = (root / path).resolve()
-        below = found.relative_to(root)
-        return "" if _INSTALLED.intersection(below.parts) or not found.is_file() else str(found)
+        file = (root / path).resolve()
+        below = file.relative_to(root)
+        return "" if _INSTALLED.intersection(below.parts) or not file.is_file() else str(file)
     except (OSError, ValueError):
         return ""

@@ -34,15 +34,15 @@ def trim(error: BaseException) -> None:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """``error``, its causes and contexts, and the members of groups, each once."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
+        exception = waiting.pop()
+        if exception is None or id(exception) in visited:
             continue
-        seen.add(id(one))
-        yield one
-        waiting += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
+        visited.add(id(exception))
+        yield exception
+        waiting += [exception.__cause__, exception.__context__, *getattr(exception, "exceptions", ())]
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
@@ -65,7 +65,7 @@ def _made_a_call(frame: TracebackType) -> bool:
 
 def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:
     """The frames that the script would have without us, innermost last."""
-    kept: list[TracebackType] = []
+    script_frames: list[TracebackType] = []
     after_ours = False
     for frame in frames:
         path = frame.tb_frame.f_code.co_filename
@@ -73,8 +73,8 @@ def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:
             after_ours = True
             continue
         after_ours = False
-        kept.append(frame)
+        script_frames.append(frame)
     traceback: TracebackType | None = None
-    for frame in reversed(kept):
+    for frame in reversed(script_frames):
         traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return traceback

@@ -52,9 +52,9 @@ def asked_by_tables() -> Asked:
 @cache
 def _asked() -> Asked:
     try:
-        known = msgspec.json.decode(FILE.read_bytes(), type=Asked)
-        if known.tables == digest_of_tables():
-            return known
+        asked = msgspec.json.decode(FILE.read_bytes(), type=Asked)
+        if asked.tables == digest_of_tables():
+            return asked
     except (OSError, msgspec.DecodeError):
         pass
     return asked_by_tables()

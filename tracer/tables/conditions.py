@@ -83,48 +83,48 @@ class BoundRule:
             )
             for case in live
         )
-        self._kept: dict[tuple[Value | None, ...], Outcome] = {}
+        self._outcomes: dict[tuple[Value | None, ...], Outcome] = {}
 
     def decide(self, facts: Mapping[str, Value]) -> Outcome:
         """The outcome for a call with ``facts``. A value outside the vocabulary counts as not recorded."""
         get = facts.get
         values = tuple([get(key) for key in self.facts])
-        outcome = self._kept.get(values)
+        outcome = self._outcomes.get(values)
         if outcome is None:
-            outcome = self._kept[values] = self._decide(values)
+            outcome = self._outcomes[values] = self._decide(values)
         return outcome
 
     def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
         """The cases that nothing known of a call rules out, and the facts and settings that would choose among them."""
         get = facts.get
-        known, possible = self._possible(tuple([get(key) for key in self.facts]))
-        return tuple(test.case for test in possible), self._missing(known, possible) if len(possible) > 1 else ()
+        valid_facts, possible = self._possible(tuple([get(key) for key in self.facts]))
+        return tuple(test.case for test in possible), self._missing(valid_facts, possible) if len(possible) > 1 else ()
 
     def _possible(self, values: tuple[Value | None, ...]) -> tuple[list[Value | None], list[_Test]]:
-        known = [
+        valid_facts = [
             value if value is not None and in_domain(key, value) else UNNOTED.get(key)
             for key, value in zip(self.facts, values, strict=True)
         ]
-        return known, [
+        return valid_facts, [
             test
             for test in self._tests
-            if all(known[place] is None or known[place] in wanted for place, wanted in test.asks)
+            if all(valid_facts[place] is None or valid_facts[place] in wanted for place, wanted in test.asks)
         ]
 
-    def _missing(self, known: list[Value | None], possible: list[_Test]) -> tuple[str, ...]:
-        missing = {self.facts[place] for test in possible for place, _ in test.asks if known[place] is None}
+    def _missing(self, valid_facts: list[Value | None], possible: list[_Test]) -> tuple[str, ...]:
+        missing = {self.facts[place] for test in possible for place, _ in test.asks if valid_facts[place] is None}
         missing.update(key for test in possible for key in test.open_settings)
         return tuple(sorted(missing))
 
     def _decide(self, values: tuple[Value | None, ...]) -> Outcome:
-        known, possible = self._possible(values)
+        valid_facts, possible = self._possible(values)
         if not possible:
             return Outcome(Verdict.UNKNOWN, None, UnknownReason.NO_EVIDENCE)
         case = possible[0].case
         if len({test.case.verdict for test in possible}) == 1:
             reason = UnknownReason.NO_EVIDENCE if case.verdict is Verdict.UNKNOWN else None
             return Outcome(case.verdict, case, reason)
-        return Outcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, self._missing(known, possible))
+        return Outcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, self._missing(valid_facts, possible))
 
 
 class Answer(NamedTuple):
@@ -226,7 +226,7 @@ DERIVATIONS: Mapping[str, Derivation] = {
     # It lets calls off, so one that is not known to count is held not to.
     "backward.counts": Derivation((), lambda node, facts: (node or "").rstrip("0123456789") in COUNTING_NODES),
     "shape.is_scalar": Derivation(("ndim",), lambda node, facts: facts.get("ndim") == 0),
-    **{key: _where(told) for key, told in FORWARD_FACTS.items()},
+    **{key: _where(forward_fact) for key, forward_fact in FORWARD_FACTS.items()},
     # A backward op that is called outside the backward pass has no forward: whoever called it went past its function.
     "forward.direct": Derivation((_DIRECT,), lambda node, facts: node is None or facts.get(_DIRECT) is True),
     "phase.backward": Derivation((), lambda node, facts: node is not None),
@@ -239,5 +239,5 @@ DERIVATIONS: Mapping[str, Derivation] = {
 def with_derived(facts: Mapping[str, Value], node: str | None, keys: Iterable[str]) -> Mapping[str, Value]:
     """``facts`` of a call and what follows from them, of ``keys`` those that are derived."""
     derived = {key: DERIVATIONS[key].derive(node, facts) for key in keys if key in DERIVATIONS}
-    known = {key: value for key, value in derived.items() if value is not None}
-    return {**facts, **known} if known else facts
+    derived_facts = {key: value for key, value in derived.items() if value is not None}
+    return {**facts, **derived_facts} if derived_facts else facts

@@ -98,16 +98,16 @@ def _faults_of(code: str) -> Iterator[str]:
         return
     if any(len(line) > 120 for line in code.splitlines()):
         yield "has a line of more than 120 characters"
-    made = set(GIVEN).union(dir(builtins))
+    defined = set(GIVEN).union(dir(builtins))
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            made.add(node.id)
+            defined.add(node.id)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             yield from (f"imports {name}" for name in modules if name.partition(".")[0] != "torch")
-            made.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+            defined.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
     used = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    yield from (f"names {name}" for name in dict.fromkeys(used) if name not in made)
+    yield from (f"names {name}" for name in dict.fromkeys(used) if name not in defined)
 
 
 def _misspelt(examples: Examples) -> Iterator[tuple[str, str]]:

@@ -97,16 +97,16 @@ def explain(
         wanted = release(version)
     except ValueError as problem:
         raise TargetError(f"torch version {problem}", hint="write a release such as 2.13") from problem
-    found, becomes = find_rules(text, tables), find_translations(text, tables, translations)
-    if not found and not becomes:
+    rules_by_backend, becomes = find_rules(text, tables), find_translations(text, tables, translations)
+    if not rules_by_backend and not becomes:
         raise refusal(text, tables)
-    asked = [b for b in (found if is_rule_id(text, tables) else tables) if backends is None or b in backends]
+    asked = [b for b in (rules_by_backend if is_rule_id(text, tables) else tables) if backends is None or b in backends]
     if not asked:
-        known = ", ".join(map(str, found))
-        raise UsageError(f"{text!r} is a rule of another table", hint=f"ask for {known}")
+        holding = ", ".join(map(str, rules_by_backend))
+        raise UsageError(f"{text!r} is a rule of another table", hint=f"ask for {holding}")
     its_own = is_torchs(spelled(text))
     return [
-        _explanation(tables[backend], found.get(backend, ()), wanted, becomes.get(backend, ()), its_own)
+        _explanation(tables[backend], rules_by_backend.get(backend, ()), wanted, becomes.get(backend, ()), its_own)
         for backend in asked
     ]
 
@@ -146,8 +146,8 @@ def _explanation(
     table: Table, rules: tuple[Rule, ...], version: str, becomes: tuple[Translation, ...], its_own: bool
 ) -> Explanation:
     place = placed(table.reviewed, version)
-    known = reviewed_releases(table.reviewed)
-    minor = known[-1] if place == "newer" else ".".join(version.split(".")[:2])
+    minors = reviewed_releases(table.reviewed)
+    minor = minors[-1] if place == "newer" else ".".join(version.split(".")[:2])
     at = RELEASES.index(minor) if minor in RELEASES else -1
     becomes = tuple(replace(row, becomes=tuple(c for c in row.becomes if speaks_of(c.torch, minor))) for row in becomes)
     candidates = (table.find(candidate.op) for row in becomes for candidate in row.becomes if candidate.op)
@@ -170,9 +170,9 @@ def _at_defaults(rows: tuple[Row, ...], column: int) -> tuple[Verdict, ...]:
     return tuple(verdict for verdict in SEVERITY if verdict in verdicts)
 
 
-def _meet(one: Conditions, other: Conditions) -> Conditions | None:
+def _meet(first: Conditions, second: Conditions) -> Conditions | None:
     """What both ask for; ``None`` where no call meets both."""
-    met = {**one, **{key: one.get(key, values) & values for key, values in other.items()}}
+    met = {**first, **{key: first.get(key, values) & values for key, values in second.items()}}
     return met if all(met.values()) else None
 
 
@@ -192,11 +192,11 @@ def _joined(rows: list[Row]) -> list[Row]:
 
 
 def _neighbours(rows: list[Row]) -> Iterator[tuple[int, int, str]]:
-    for first, one in enumerate(rows):
+    for first, row in enumerate(rows):
         for second in range(first + 1, len(rows)):
-            other = rows[second]
-            if (one.verdicts, one.route) != (other.verdicts, other.route) or one.when.keys() != other.when.keys():
+            below = rows[second]
+            if (row.verdicts, row.route) != (below.verdicts, below.route) or row.when.keys() != below.when.keys():
                 continue
-            apart = [key for key, values in one.when.items() if other.when[key] != values]
-            if len(apart) == 1:
-                yield first, second, apart[0]
+            differing = [key for key, values in row.when.items() if below.when[key] != values]
+            if len(differing) == 1:
+                yield first, second, differing[0]

@@ -80,8 +80,8 @@ def load_table(backend: Backend) -> Table:
     """The backend's table, read and checked once, with what it inherits; ``TableError`` if missing or malformed."""
     table = _own_rules(backend)
     if table.inherits is None:
-        seen = load_dispatched(backend)
-        return table if seen is None else with_dispatched(table, seen)
+        dispatched = load_dispatched(backend)
+        return table if dispatched is None else with_dispatched(table, dispatched)
     parent = _own_rules(table.inherits)
     if parent.inherits is not None:  # a third table would hide where a claim comes from
         raise TableError(
@@ -94,8 +94,8 @@ def load_table(backend: Backend) -> Table:
 def _own_rules(backend: Backend) -> Table:
     path = table_file(backend)
     if not path.is_file():
-        known = ", ".join(str(b) for b in existing_tables())
-        raise TableError(f"there is no table for {backend}", hint=f"tables exist for {known}")
+        backends = ", ".join(str(b) for b in existing_tables())
+        raise TableError(f"there is no table for {backend}", hint=f"tables exist for {backends}")
     table = parse_table(read(path), path.name)
     if table.backend is not backend:
         raise TableError(f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them")
@@ -247,15 +247,15 @@ def with_classes(table: Table, classes: ClassTable) -> Table:
     """``table`` with the classes that it names behind its own rules, for the ops that these do not claim;
     ``TableError`` for a class that does not exist. A rule for a packet keeps out the class, one for an overload alone
     does not."""
-    known = {rule.id.removeprefix(f"{CLASS_ID}-"): rule for rule in classes.rule}
-    if lacking := [name for name in table.classes if name not in known]:
+    classes_by_name = {rule.id.removeprefix(f"{CLASS_ID}-"): rule for rule in classes.rule}
+    if lacking := [name for name in table.classes if name not in classes_by_name]:
         raise TableError(
             f"{table.backend}.toml: there is no class {' and no class '.join(map(repr, lacking))}",
-            hint=f"classes.toml has {', '.join(known)}",
+            hint=f"classes.toml has {', '.join(classes_by_name)}",
         )
     claimed = {op for rule in table.rule for op in rule.ops}
-    taken = [(name, tuple(op for op in known[name].ops if op not in claimed)) for name in table.classes]
-    rules = (replace(known[name], id=f"{table.backend}-{name}", ops=ops) for name, ops in taken if ops)
+    taken = [(name, tuple(op for op in classes_by_name[name].ops if op not in claimed)) for name in table.classes]
+    rules = (replace(classes_by_name[name], id=f"{table.backend}-{name}", ops=ops) for name, ops in taken if ops)
     return replace(table, rule=(*table.rule, *rules))
 
 

@@ -123,9 +123,9 @@ def _loose(name: str) -> str:
 def _hint(text: str, tables: Mapping[Backend, Table]) -> str:
     """The names nearest to ``text``, or where all of them are listed."""
     rules = [rule for table in tables.values() for rule in rules_of(table)]
-    known = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
-    known.update(name for row in load_rows().row for name in names_of(row))
-    near = get_close_matches(spelled(text), sorted(known), n=3, cutoff=0.7)
+    names = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
+    names.update(name for row in load_rows().row for name in names_of(row))
+    near = get_close_matches(spelled(text), sorted(names), n=3, cutoff=0.7)
     return f"did you mean {' or '.join(near)}?" if near else "`tracer tables list --backend B` lists what they know"
 
 

@@ -79,8 +79,8 @@ def misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str
             yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
     for place, exemption in enumerate(rule.exempt):
         if exemption.fact not in NOTED_FACTS and exemption.fact not in DERIVED_FACTS:
-            known = ", ".join((*NOTED_FACTS, *DERIVED_FACTS))
-            yield f"{path}.exempt[{place}].fact ({rule.id})", f"{exemption.fact!r} is none of {known}"
+            facts = ", ".join((*NOTED_FACTS, *DERIVED_FACTS))
+            yield f"{path}.exempt[{place}].fact ({rule.id})", f"{exemption.fact!r} is none of {facts}"
     for place, case in enumerate(rule.case):
         yield from misspelt_conditions(f"{path}.case[{place}] ({rule.id})", case.when, case.torch)
 

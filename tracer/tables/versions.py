@@ -62,7 +62,7 @@ def judged_as(reviewed: str, version: str, *, extrapolated: bool) -> str:
 
 def reviewed_in_words(reviewed: str) -> str:
     """A range as people say it: ``1.11 to 2.15``; where releases are missing in between, ``2.4, 2.9 to 2.13``."""
-    spans = [list(minors) for known, minors in groupby(RELEASES, lambda minor: speaks_of(reviewed, minor)) if known]
+    spans = [list(minors) for covered, minors in groupby(RELEASES, lambda minor: speaks_of(reviewed, minor)) if covered]
     return ", ".join(" to ".join(dict.fromkeys((span[0], span[-1]))) for span in spans) or reviewed
 
 
@@ -72,7 +72,7 @@ def placed(reviewed: str, version: str) -> str:
     minor = f"{wanted.major}.{wanted.minor}"
     if speaks_of(reviewed, minor):
         return "reviewed"
-    known = reviewed_releases(reviewed)
-    if not known or Version(minor) < Version(known[0]):
+    minors = reviewed_releases(reviewed)
+    if not minors or Version(minor) < Version(minors[0]):
         return "older"
-    return "newer" if Version(minor) > Version(known[-1]) else "between"
+    return "newer" if Version(minor) > Version(minors[-1]) else "between"

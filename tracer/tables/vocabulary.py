@@ -44,7 +44,7 @@ UNNOTED: Mapping[str, Value] = dict.fromkeys(of_kind(Kind.NOTED, Kind.MARKED), F
 
 def in_domain(key: str, value: Value) -> bool:
     """Whether ``key`` can have ``value``. Types count: ``1`` is no ``true``."""
-    return any(known == value and type(known) is type(value) for known in DOMAINS[key])
+    return any(member == value and type(member) is type(value) for member in DOMAINS[key])
 
 
 def allowed(key: str, value: Value) -> bool:

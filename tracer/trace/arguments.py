@@ -68,9 +68,9 @@ Argument = Union[Item, list[Union[Item, list[Item]]]]  # noqa: UP007
 """What one argument can be: no schema of torch's has lists nested deeper than a collective's lists of tensors."""
 
 
-def spelled(given: Mapping[str, Argument]) -> str:
+def spelled(arguments: Mapping[str, Argument]) -> str:
     """Arguments as people read them: ``self=float32[10, 4], dim=0, source=float32[500, 4][1, 500]``."""
-    return ", ".join(f"{name}={_spelled(value)}" for name, value in given.items())
+    return ", ".join(f"{name}={_spelled(value)}" for name, value in arguments.items())
 
 
 def _spelled(value: object) -> str:

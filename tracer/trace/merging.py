@@ -32,7 +32,7 @@ _PLACE = "location function called_from"
 
 def _by_value(join_values: Callable[[Any, Any], Any]) -> Way:
     """Joins a field by its two values alone."""
-    return lambda one, other, name: join_values(getattr(one, name), getattr(other, name))
+    return lambda first, second, name: join_values(getattr(first, name), getattr(second, name))
 
 
 _first = _by_value(lambda first, _: first)
@@ -48,17 +48,17 @@ _summed = _by_value(lambda first, more: summed(first, more) if more else first)
 def _tried_after(count: str) -> Way:
     """Trials of two groups; field ``count`` of the first one is its number of calls."""
 
-    def tried(one: Any, other: Any, name: str) -> Any:
-        if one.tried is None or other.tried is None:
-            return one.tried or other.tried
-        return joined(one.tried, other.tried, getattr(one, count))
+    def tried(first: Any, second: Any, name: str) -> Any:
+        if first.tried is None or second.tried is None:
+            return first.tried or second.tried
+        return joined(first.tried, second.tried, getattr(first, count))
 
     return tried
 
 
-def _arms(one: records.Tried, other: records.Tried, name: str) -> dict[Any, records.ArmTrials]:
-    both = {arm: join(one.arms[arm], other.arms[arm]) for arm in one.arms if arm in other.arms}
-    return {**one.arms, **other.arms, **both}
+def _arms(first: records.Tried, second: records.Tried, name: str) -> dict[Any, records.ArmTrials]:
+    both = {arm: join(first.arms[arm], second.arms[arm]) for arm in first.arms if arm in second.arms}
+    return {**first.arms, **second.arms, **both}
 
 
 class _Merging:
@@ -112,7 +112,7 @@ declare(
     "kind name before location called_from phase while_recording parts_phases after_calls is_followed after_draws",
     value=_first,
     seed=_first,
-    values_differ=lambda one, other, _: one.values_differ or other.values_differ or one.value != other.value,
+    values_differ=lambda first, second, _: first.values_differ or second.values_differ or first.value != second.value,
     function=_first,
     first=_first,
     last=_first,
@@ -164,16 +164,16 @@ declare(
     "",
     **dict.fromkeys(("calls", "trials", "varied", "varied_calls"), _added),
     **dict.fromkeys(("distinct", "ulp", "relative", "together"), _largest),
-    first=lambda one, other, name: one.first or other.first,
+    first=lambda first, second, name: first.first or second.first,
     arms=_arms,
     untried=_summed,
 )
 
 
-def join(one: Record, other: Record) -> Record:
+def join(first: Record, second: Record) -> Record:
     """Merge two records, ``one`` being the earlier."""
-    ways = _MERGINGS[type(one)].ways
-    return replace(one, **{name: way(one, other, name) for name, way in ways.items()})
+    ways = _MERGINGS[type(first)].ways
+    return replace(first, **{name: way(first, second, name) for name, way in ways.items()})
 
 
 def merged(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -185,14 +185,14 @@ def merged(records: Iterable[Record]) -> tuple[Record, ...]:
     return tuple(by_key.values())
 
 
-def joined(one: records.Tried, other: records.Tried, after: int) -> records.Tried:
+def joined(first: records.Tried, second: records.Tried, after: int) -> records.Tried:
     """Both, where the calls of ``other`` came ``after`` so many of these."""
-    return join(one, replace(other, first=after + other.first) if other.first else other)
+    return join(first, replace(second, first=after + second.first) if second.first else second)
 
 
-def summed(one: Mapping[Key, int], other: Mapping[Key, int]) -> dict[Key, int]:
+def summed(first: Mapping[Key, int], second: Mapping[Key, int]) -> dict[Key, int]:
     """The sum of two tallies."""
-    return {key: one.get(key, 0) + other.get(key, 0) for key in {**one, **other}}
+    return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
 
 
 def _with_own_ids(traces: Sequence[Trace]) -> list[Trace]:
@@ -233,7 +233,7 @@ def _differing(traces: Sequence[Trace]) -> tuple[str, ...]:
     first, *others = (trace.environment for trace in traces)
     before = (name for trace in traces for name in trace.differing_settings)
     fields = records.Environment.__struct_fields__
-    now = (name for name in fields if any(getattr(other, name) != getattr(first, name) for other in others))
+    now = (name for name in fields if any(getattr(second, name) != getattr(first, name) for second in others))
     return tuple(dict.fromkeys((*before, *now)))
 
 

@@ -123,7 +123,7 @@ def test_memory_that_nobody_wrote_is_not_digested_until_it_is_read(calls: Any) -
         whole.sum()
         torch.empty(400).sum()
 
-    marks = {(call.op, call.marks) for call in calls(step)}
+    marks = {(call.op, call.mark_bits) for call in calls(step)}
     assert ("sum.default", Mark.READ_UNWRITTEN) in marks
     assert ("sum.default", Mark(0)) in marks
     assert ("empty.memory_format", Mark.UNWRITTEN) in marks
@@ -228,7 +228,7 @@ def test_every_kind_of_tensor_is_digested(calls: Any, make: Callable[[], torch.T
     with torch.no_grad():
         tensor = make()
         (call,) = [call for call in calls(lambda: tensor.clone()) if call.op == "clone.default"]
-    assert call.marks == 0
+    assert call.mark_bits == 0
     assert call.inputs == digest(tensor)
     assert call.outputs
 
@@ -237,18 +237,19 @@ def test_what_cannot_be_digested_is_said(calls: Any) -> None:
     from torch._subclasses import FakeTensorMode
 
     meta = torch.ones(3, device="meta")
-    assert [call.marks for call in calls(lambda: meta.exp())] == [Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED]
+    undigested = Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED
+    assert [call.mark_bits for call in calls(lambda: meta.exp())] == [undigested]
 
     def step() -> None:
         with FakeTensorMode():
             torch.ones(3).exp()
 
-    assert all(call.marks & Mark.OUTPUT_NOT_DIGESTED for call in calls(step))
+    assert all(call.mark_bits & Mark.OUTPUT_NOT_DIGESTED for call in calls(step))
 
 
 def test_a_value_that_python_was_handed_is_an_output(calls: Any) -> None:
     one, other = calls(lambda: (torch.tensor(1.5).item(), torch.tensor(2.5).item()))
-    assert one.marks == other.marks == Mark.TO_HOST
+    assert one.mark_bits == other.marks == Mark.TO_HOST
     assert one.outputs != other.outputs
 
 

@@ -254,15 +254,15 @@ def test_digests_that_never_come_are_marked(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(writing, "BLOCK_CALLS", 50)
     writer = ValuesWriter(tmp_path / "run.values", Header())
     group = writer.group(MM)
-    lost = writer.call(group, 0, 0, marks=int(Mark.COLLECTIVE), pending=True)
+    lost = writer.call(group, 0, 0, mark_bits=int(Mark.COLLECTIVE), pending=True)
     for _ in range(300):
         writer.call(group, 1, 2)
     writer.settle(lost, 1, 1)
     writer.close()
     values = read_values(writer.path)
     assert len(values) == 301
-    assert Mark(int(values.marks[0])) == Mark.COLLECTIVE | Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED
-    assert not values.marks[1:].any()
+    assert Mark(int(values.mark_bits[0])) == Mark.COLLECTIVE | Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED
+    assert not values.mark_bits[1:].any()
 
 
 def test_a_call_takes_at_most_64_bytes(tmp_path: Path) -> None:
@@ -359,4 +359,4 @@ def test_any_recording_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFac
     assert values.outputs.tolist() == [call[2] for call in calls]
     assert [set(values.origins_of(index).tolist()) for index in range(len(calls))] == given_origins
     assert [values.texts.get(int(numbers), "") for numbers in values.numbers] == [call[4] for call in calls]
-    assert values.marks.tolist() == [call[5] for call in calls]
+    assert values.mark_bits.tolist() == [call[5] for call in calls]

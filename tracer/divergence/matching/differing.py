@@ -36,7 +36,7 @@ class Differences(NamedTuple):
     """Something that came in there differs."""
     drawn: Flags
     """A generator's state before the call differs."""
-    call_marks: Ints
+    mark_bits: Ints
     """The marks of both sides."""
     entries: Attached
     draws: Attached
@@ -49,7 +49,7 @@ class Differences(NamedTuple):
     @property
     def undigested(self) -> Flags:
         """Is agreement not known?"""
-        unknown: Flags = (self.call_marks & _UNKNOWN) != 0
+        unknown: Flags = (self.mark_bits & _UNKNOWN) != 0
         return unknown
 
 
@@ -74,7 +74,7 @@ def differences(pairs: Pairs) -> Differences:
         placed=placed,
         entered=_of_pairs(entries, pairs.size),
         drawn=_of_pairs(draws, pairs.size),
-        call_marks=(first.marks[at] | second.marks[at2]).astype(np.int64),
+        mark_bits=(first.mark_bits[at] | second.mark_bits[at2]).astype(np.int64),
         entries=entries,
         draws=draws,
     )
@@ -87,7 +87,7 @@ def differences(pairs: Pairs) -> Differences:
 
 def lie_otherwise(pairs: Pairs, nodes: slice | list[int] = slice(None)) -> Flags:
     """Which of the pairs read tensors that lie otherwise in memory on the two sides, digested as they lie there."""
-    differing_marks = pairs.first.marks[pairs.at[0][nodes]] ^ pairs.second.marks[pairs.at[1][nodes]]
+    differing_marks = pairs.first.mark_bits[pairs.at[0][nodes]] ^ pairs.second.mark_bits[pairs.at[1][nodes]]
     differ: Flags = (differing_marks & _TURNS) != 0
     return differ
 

@@ -115,7 +115,7 @@ class _Roots:
     def _first_read_by_python(self) -> int:
         """The first pair that handed another value to Python in each run; -1 where none did."""
         differing = self.differing
-        handed = np.flatnonzero(((differing.call_marks & _TO_HOST) != 0) & (differing.inputs | differing.outputs))
+        handed = np.flatnonzero(((differing.mark_bits & _TO_HOST) != 0) & (differing.inputs | differing.outputs))
         return int(handed[0]) if len(handed) else -1
 
     def _through_python(self, node: int, before: int | None = None) -> bool:
@@ -209,7 +209,7 @@ class _Roots:
             return False
         values, begin, end = held[0]
         drawing = set(values.draws[0].tolist())
-        return all(call in drawing or int(values.marks[call]) & _UNWRITTEN for call in range(begin, end))
+        return all(call in drawing or int(values.mark_bits[call]) & _UNWRITTEN for call in range(begin, end))
 
     def _differs_before(self, node: int) -> bool:
         differing = self.differing

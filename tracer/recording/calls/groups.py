@@ -150,7 +150,7 @@ def with_bodies_seen(mode: Any, counter: CallCounter, func: Any, args: tuple[Any
     if func.name() not in _CALLS_BODIES:
         return func(*args, **kwargs)
 
-    def seen(body: Callable[..., Any]) -> Callable[..., Any]:
+    def noting_inner_calls(body: Callable[..., Any]) -> Callable[..., Any]:
         def run(*inputs: Any, **named: Any) -> Any:
             counter.inner_seen = True
             with mode:
@@ -159,6 +159,6 @@ def with_bodies_seen(mode: Any, counter: CallCounter, func: Any, args: tuple[Any
         return run
 
     def wrapped(value: Any) -> Any:
-        return seen(value) if callable(value) and not isinstance(value, type) else value
+        return noting_inner_calls(value) if callable(value) and not isinstance(value, type) else value
 
     return func(*map(wrapped, args), **{name: wrapped(value) for name, value in kwargs.items()})

@@ -157,7 +157,7 @@ class ModuleStack:
         self._parameters: dict[int, _Parameter] = {}
         """By ``id``. Nothing refers to a parameter, not even weakly: ``torch.utils.swap_tensors`` would refuse it."""
         self._sites = sites
-        self._known: dict[int, _ModuleEntry] = {}
+        self._entries: dict[int, _ModuleEntry] = {}
         self._forget_at = 64
         self._scopes: dict[tuple[str, Site, int], Scope] = {}
         self._on_other_thread = on_other_thread
@@ -169,17 +169,17 @@ class ModuleStack:
 
     def parameter(self, variable: Any) -> tuple[str, str]:
         """Full name and module's path of a parameter; empty for other tensors."""
-        known = self._parameters.get(id(variable))
-        return (known.full_name, known.path) if known is not None and known.is_of(variable) else ("", "")
+        entry = self._parameters.get(id(variable))
+        return (entry.full_name, entry.path) if entry is not None and entry.is_of(variable) else ("", "")
 
     @property
     def count(self) -> int:
         """How many modules are known."""
-        return len(self._known)
+        return len(self._entries)
 
     def alive(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Every module that is known and lives, with its path."""
-        for entry in tuple(self._known.values()):
+        for entry in tuple(self._entries.values()):
             module = entry.ref()
             if module is not None and not seams.is_compiled_module(module):
                 yield entry.path, module
@@ -235,17 +235,17 @@ class ModuleStack:
         if get_ident() != self.thread and not inside_engine:
             self._on_other_thread(module)
             return
-        known = self._known.get(id(module))
-        if known is None or known.ref() is not module:
-            known = self._meet(module)
+        module_entry = self._entries.get(id(module))
+        if module_entry is None or module_entry.ref() is not module:
+            module_entry = self._meet(module)
         parent = self.scope
-        kind = known.kind if known.kind > 0 else parent.kind
+        kind = module_entry.kind if module_entry.kind > 0 else parent.kind
         crosses = kind == LIBRARY and parent.kind == USER
         called_from = parent.called_from if parent.is_module and not crosses else self._sites.users_own(frame)
-        key = (known.path, called_from, kind)
+        key = (module_entry.path, called_from, kind)
         scope = self._scopes.get(key)
         if scope is None:
-            scope = Scope(known.path, called_from, True, kind, isinstance(module, torch.nn.RNNBase))
+            scope = Scope(module_entry.path, called_from, True, kind, isinstance(module, torch.nn.RNNBase))
             self._scopes[key] = scope
         entry = Entry(module, self.entry, parent)
         if not parent.is_module:
@@ -256,7 +256,7 @@ class ModuleStack:
         elif not crosses:
             if len(parent.children) > 10_000:  # modules made anew in every step
                 parent.children.clear()
-            parent.children[id(module)] = (known.ref, scope)
+            parent.children[id(module)] = (module_entry.ref, scope)
         self.entry, self.scope = entry, scope
 
     def forget_if_left(self, frame: FrameType | None) -> bool:
@@ -301,32 +301,32 @@ class ModuleStack:
     def _meet(self, module: torch.nn.Module) -> _ModuleEntry:
         """A module whose path is not known: a root, or one made on the way."""
         self._on_module(module)
-        if len(self._known) >= self._forget_at:
+        if len(self._entries) >= self._forget_at:
             self._forget_dead()
         inner = seams.without_compile_wrapper(module)
         lead = self.scope.path if self.scope.is_module else ""
         path = lead if seams.is_generated_module(module) else _joined(lead, type(inner).__name__)
         if inner is not module:
-            self._known[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(inner)))
+            self._entries[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(inner)))
         self._learn(inner, path)
-        return self._known[id(module)]
+        return self._entries[id(module)]
 
     def _forget_dead(self) -> None:
         """Forget modules that are gone: a loss may be created in every step."""
-        tables: list[dict[int, Any]] = [self._known, self._parameters]
+        tables: list[dict[int, Any]] = [self._entries, self._parameters]
         tables += (scope.children for scope in self._scopes.values())
         for table in tables:
             for number in [number for number, entry in table.items() if entry[0]() is None]:
                 del table[number]
-        self._forget_at = len(self._known) * 5 // 4 + 64
+        self._forget_at = len(self._entries) * 5 // 4 + 64
 
     def _learn(self, root: torch.nn.Module, lead: str) -> None:
         for name, module in root.named_modules():
-            entry = self._known.get(id(module))
+            entry = self._entries.get(id(module))
             if entry is not None and entry.ref() is module:
                 continue
             path = _joined(lead, name)
-            self._known[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(module)))
+            self._entries[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(module)))
             for own_name, parameter in module._parameters.items():
                 owner = self._parameters.get(id(parameter))
                 if parameter is not None and (owner is None or not owner.is_of(parameter)):

@@ -37,7 +37,7 @@ class ChildLog:
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._noted: Counter[tuple[str, str]] = Counter()
+        self._unfollowed: Counter[tuple[str, str]] = Counter()
         self._processes: weakref.WeakSet[Any] = weakref.WeakSet()
         """Those of ``multiprocessing`` that were counted."""
         self._listens = False
@@ -60,7 +60,7 @@ class ChildLog:
 
     def listed(self) -> Iterator[BlindSpot]:
         """All of them, in the order in which they were first noticed."""
-        for (detail, location), count in self._noted.items():
+        for (detail, location), count in self._unfollowed.items():
             yield BlindSpot(kind=BlindSpotKind.OTHER_PROCESS, detail=detail, location=location, count=count)
 
     def process_starts(self, call: Call) -> None:
@@ -98,7 +98,7 @@ class ChildLog:
     def _note(self, process: str, frame: FrameType | None, *, lost: str = "") -> None:
         """Count one process, at the line of ``frame`` that is outside the standard library and torch."""
         location = self._sites.location(frame)
-        self._noted[BlindSpotKind.OTHER_PROCESS.of(process, lost), location] += 1
+        self._unfollowed[BlindSpotKind.OTHER_PROCESS.of(process, lost), location] += 1
 
 
 def _is_loader_worker(process: Any) -> bool:

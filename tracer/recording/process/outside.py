@@ -170,18 +170,18 @@ class OutsideLog:
         return tuple(
             OutsideInput(
                 kind=kind,
-                name=spelt(found.path, self._sites.working_directory) if found.path else name,
+                name=spelt(source.path, self._sites.working_directory) if source.path else name,
                 **placed(site, own),
-                digest=found.digest,
-                order=found.order,
-                is_partial=found.is_partial,
-                size=found.size,
-                modified=found.modified,
-                by_import=found.by_import,
-                calls=found.calls,
-                count=found.count,
+                digest=source.digest,
+                order=source.order,
+                is_partial=source.is_partial,
+                size=source.size,
+                modified=source.modified,
+                by_import=source.by_import,
+                calls=source.calls,
+                count=source.count,
             )
-            for (kind, name, site, own), found in self._inputs.items()
+            for (kind, name, site, own), source in self._inputs.items()
         )
 
     # --- who asks ---
@@ -231,24 +231,24 @@ class OutsideLog:
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
         place = (kind, site, own)
         key = (kind, path or name, site, own)
-        found, is_rest = self._inputs.get(key), False
-        if found is None:
+        source, is_rest = self._inputs.get(key), False
+        if source is None:
             many = self._names.get(place, 0)
             if many >= _NAMES_A_LINE or len(self._inputs) >= _INPUTS:
                 key, path, is_rest = (kind, "", site, own), "", True
-                found = self._inputs.get(key)
-        if found is None:
+                source = self._inputs.get(key)
+        if source is None:
             self._names[place] = self._names.get(place, 0) + 1
             full = os.path.join(os.getcwd(), path) if path else ""
             is_import = self._sites.is_import(frame)
-            found = self._inputs[key] = _Input(self._events.calls_recorded(), full, is_import, is_rest=is_rest)
-        found.count += 1
-        return found
+            source = self._inputs[key] = _Input(self._events.calls_recorded(), full, is_import, is_rest=is_rest)
+        source.count += 1
+        return source
 
     def opened(self, name: str, call: Call) -> None:
         """A file was opened."""
-        given = call.first if call.args else call.kwargs.get("file", call.kwargs.get("path"))
-        path, mode = _path_of(given), _mode_of(name, call)
+        file = call.first if call.args else call.kwargs.get("file", call.kwargs.get("path"))
+        path, mode = _path_of(file), _mode_of(name, call)
         if not path or mode is None:
             return
         frame = self.reader(call.frame)
@@ -263,26 +263,26 @@ class OutsideLog:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             return
-        found = self.note(OutsideKind.FILE, "", frame, path=path)
-        if found is not None:
-            self._digest_file(found, path, descriptor, status)
+        source = self.note(OutsideKind.FILE, "", frame, path=path)
+        if source is not None:
+            self._digest_file(source, path, descriptor, status)
 
     def wrote(self, path: str) -> None:
         """The program writes a file: what it reads there later does not come from outside."""
         if len(self._written) < _INPUTS:
             self._written.add(os.path.abspath(path))
 
-    def _digest_file(self, found: _Input, path: str, descriptor: int, status: os.stat_result) -> None:
+    def _digest_file(self, source: _Input, path: str, descriptor: int, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
             return
-        found.size, found.modified = status.st_size, status.st_mtime_ns // 10**6
+        source.size, source.modified = status.st_size, status.st_mtime_ns // 10**6
         stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-        if stamp == found.stamp or not hasattr(os, "pread"):
+        if stamp == source.stamp or not hasattr(os, "pread"):
             return
-        found.stamp = stamp
+        source.stamp = stamp
         digest, is_partial = self._digest(descriptor, status.st_size)
-        found.is_partial |= is_partial
-        found.add(digest if not found.is_rest else digest + _DRAWN_NAME.sub("tmp*", path).encode(errors="replace"))
+        source.is_partial |= is_partial
+        source.add(digest if not source.is_rest else digest + _DRAWN_NAME.sub("tmp*", path).encode(errors="replace"))
 
     def _digest(self, descriptor: int, size: int) -> tuple[bytes, bool]:
         """Digest of a file's bytes, and whether that is of parts; its position stays where it is."""
@@ -306,18 +306,18 @@ class OutsideLog:
         frame = self.reader(call.frame)
         if frame is None or not path:
             return
-        found = self.note(OutsideKind.DIRECTORY, "", frame, path=path)
-        if found is None or not found.wants_more:
+        listing = self.note(OutsideKind.DIRECTORY, "", frame, path=path)
+        if listing is None or not listing.wants_more:
             return
         entries = call.result if isinstance(call.result, list) else None
         if entries is None and os.stat(path).st_size <= _LARGE_DIRECTORY:
             entries = os.listdir(path)
         if entries is None:
             return
-        found.size = len(entries)
+        listing.size = len(entries)
         spellings = [_DRAWN_NAME.sub("tmp*", os.fsdecode(entry)).encode(errors="surrogateescape") for entry in entries]
-        found.add(b"\0".join(sorted(spellings)))
-        found.add_order(b"\0".join(spellings))
+        listing.add(b"\0".join(sorted(spellings)))
+        listing.add_order(b"\0".join(spellings))
 
     def opens_database(self, name: str, call: Call) -> None:
         """A database is about to be opened: a later look would take away its locks."""
@@ -325,18 +325,18 @@ class OutsideLog:
         frame = self.reader(call.frame)
         if frame is None or not path or path == ":memory:" or os.path.abspath(path) in self._written:
             return
-        found = self.note(OutsideKind.DATABASE, "", frame, path=path)
-        if found is not None and found.count == 1:
+        database = self.note(OutsideKind.DATABASE, "", frame, path=path)
+        if database is not None and database.count == 1:
             if os.path.isfile(path):
-                self._digest_at(found, path)
+                self._digest_at(database, path)
             else:
-                found.add(b"")
+                database.add(b"")
         self.wrote(path)
 
-    def _digest_at(self, found: _Input, path: str) -> None:
+    def _digest_at(self, source: _Input, path: str) -> None:
         descriptor = _OPEN(path, os.O_RDONLY)
         try:
-            self._digest_file(found, path, descriptor, os.fstat(descriptor))
+            self._digest_file(source, path, descriptor, os.fstat(descriptor))
         finally:
             _CLOSE(descriptor)
 
@@ -346,9 +346,9 @@ class OutsideLog:
         frame = self.reader(call.frame)
         if frame is None or not library:
             return
-        found = self.note(OutsideKind.LIBRARY, os.path.basename(library), frame)
-        if found is not None and os.path.isfile(library):
-            self._digest_at(found, library)
+        library_input = self.note(OutsideKind.LIBRARY, os.path.basename(library), frame)
+        if library_input is not None and os.path.isfile(library):
+            self._digest_at(library_input, library)
 
     def runs_program(self, name: str, call: Call) -> None:
         """A program is started, or what it answered is read."""
@@ -367,13 +367,13 @@ class OutsideLog:
             or (name == "os.posix_spawn" and call.frame.f_code.co_filename.startswith(_STANDARD))
         ):
             return
-        found = self.note(OutsideKind.PROGRAM, os.path.basename(words[0]), frame)
-        if found is not None and answered and found.count > 1:  # it was counted as it started
-            found.count -= 1
+        program = self.note(OutsideKind.PROGRAM, os.path.basename(words[0]), frame)
+        if program is not None and answered and program.count > 1:  # it was counted as it started
+            program.count -= 1
         has_output = answered and call.result != (None, None)
-        if found is not None and (has_output or not answered):
-            found.is_partial = not has_output
-            self._told(found, call.result if has_output else tuple(words))
+        if program is not None and (has_output or not answered):
+            program.is_partial = not has_output
+            self._add_value(program, call.result if has_output else tuple(words))
 
     def connects(self, name: str, call: Call) -> None:
         """A socket is connected."""
@@ -382,10 +382,10 @@ class OutsideLog:
         if frame is None or address is None:
             return
         port = f"port {address[1]}" if isinstance(address, tuple) and len(address) > 1 else "a local socket"
-        found = self.note(OutsideKind.CONNECTION, port, frame)
-        if found is not None:
-            found.is_partial = True
-            self._told(found, address)
+        connection = self.note(OutsideKind.CONNECTION, port, frame)
+        if connection is not None:
+            connection.is_partial = True
+            self._add_value(connection, address)
 
     def reads_variable(self, name: str, call: Call) -> None:
         """An environment variable is asked for."""
@@ -393,19 +393,19 @@ class OutsideLog:
         if frame is None or not isinstance(variable := call.args[1], str):
             return
         value = call.first._data.get(call.first.encodekey(variable))
-        self._told(self.note(OutsideKind.VARIABLE, variable, frame), value)
+        self._add_value(self.note(OutsideKind.VARIABLE, variable, frame), value)
 
     def asked(self, kind: OutsideKind, name: str, call: Call) -> None:
         """A function of the host, the machine or a clock answered."""
         frame = self.asker(call.frame)
         if frame is not None and len(call.args) < _GIVEN_A_MOMENT.get(name, len(call.args) + 1):
-            self._told(self.note(kind, name, frame), call.result)
+            self._add_value(self.note(kind, name, frame), call.result)
 
     @staticmethod
-    def _told(found: _Input | None, value: object) -> None:
-        if found is not None and found.wants_more:
+    def _add_value(source: _Input | None, value: object) -> None:
+        if source is not None and source.wants_more:
             key = machine_key()
-            found.add(_keyed(key, value), key=_name_of(key))
+            source.add(_keyed(key, value), key=_name_of(key))
 
 
 def _path_of(value: Any) -> str:
@@ -546,13 +546,13 @@ def _holders(names: str) -> list[Holder]:
 
     A module that was loaded while it was replaced took what stands for it: there it is seen already.
     """
-    found: list[Holder] = []
+    holders: list[Holder] = []
     for number, name in enumerate(names.split()):
         path, _, attribute = name.rpartition(".")
         owner = _loaded(path)
         if owner is not None and (number == 0 or held_by(owner, attribute) is getattr(owner, attribute, None)):
-            found.append((owner, attribute))
-    return found
+            holders.append((owner, attribute))
+    return holders
 
 
 def _loaded(path: str) -> Any:

@@ -73,11 +73,11 @@ def _targets() -> Iterator[Target]:
 
 
 def _look(read: Any, call: Call) -> None:
-    call.seen = str(read())
+    call.before = str(read())
 
 
 def _tell(name: str, read: Any, listener: SettingEvents, call: Call) -> None:
-    listener.changed(name, call.seen, str(read()), call.frame)
+    listener.changed(name, call.before, str(read()), call.frame)
 
 
 _SETTINGS: Watchers[SettingEvents] = Watchers(_targets)

@@ -132,8 +132,8 @@ def _set(setting: Setting, value: FactValue | None) -> None:
         else:
             os.environ[setting.key] = str(value)
     elif value is not None and setting.made_by.endswith("()"):
-        given, named = setting.arguments.get(value, ((value,), {}))
-        resolve_name(setting.made_by.removesuffix("()"))(*given, **named)
+        positional, named = setting.arguments.get(value, ((value,), {}))
+        resolve_name(setting.made_by.removesuffix("()"))(*positional, **named)
     elif value is not None:
         holder, _, name = setting.made_by.rpartition(".")
         owner: Any = resolve_name(holder)

@@ -59,11 +59,11 @@ def _is_by_torch(frame: FrameType | None) -> bool:
 
 def _look(call: Call) -> None:
     name = _text(call.first)
-    call.seen = name, os.environ.get(name, "") if name else ""
+    call.before = name, os.environ.get(name, "") if name else ""
 
 
-def _told(listener: Listener, call: Call) -> None:
-    name, before = call.seen
+def _tell(listener: Listener, call: Call) -> None:
+    name, before = call.before
     listener(name, before, _text(call.args[1]) if len(call.args) > 1 else "", call.frame)
 
 
@@ -77,5 +77,5 @@ def _text(value: Any) -> str:
 
 #: The watch of this process.
 _WATCH: Watchers[Listener] = Watchers(
-    lambda: [Target([(os, name)], look=_look, after=_told) for name in ("putenv", "unsetenv")]
+    lambda: [Target([(os, name)], look=_look, after=_tell) for name in ("putenv", "unsetenv")]
 )

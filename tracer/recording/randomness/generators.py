@@ -224,7 +224,7 @@ class SeedWatch(GeneratorWatch):
                 self._watch((owner, name), Watch(after=partial(self._announced, module.__name__)))
 
     def _look(self, call: Call) -> None:
-        call.seen = state_of(call.first) if self._followed and self._is_default(call.first) else b""
+        call.before = state_of(call.first) if self._followed and self._is_default(call.first) else b""
 
     def _announced(self, module: str, call: Call) -> None:
         """torch seeds a device that is not started: the call waits in a queue, its line is noted now."""
@@ -238,7 +238,7 @@ class SeedWatch(GeneratorWatch):
             self._note_event(name, origin, call.frame, source, number)
 
     def _note_seed(self, call: Call) -> None:
-        generator, before, caller = call.first, call.seen, seed_caller(call.frame)
+        generator, before, caller = call.first, call.before, seed_caller(call.frame)
         is_from_machine = len(call.args) == 1 and not call.kwargs  # `manual_seed` takes a number
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
@@ -273,7 +273,7 @@ class SeedWatch(GeneratorWatch):
         self._reseeded(generator, before, events)
 
     def _note_state(self, call: Call) -> None:
-        generator, before, caller = call.first, call.seen, seed_caller(call.frame)
+        generator, before, caller = call.first, call.before, seed_caller(call.frame)
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         values = self._of_defaults if is_default else self._of_passed

@@ -124,7 +124,7 @@ class HostWatch(GeneratorWatch):
 
     def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
         """A generator was seeded, or given a state."""
-        args, before, frame = (*call.args, *call.kwargs.values()), call.seen, call.frame
+        args, before, frame = (*call.args, *call.kwargs.values()), call.before, call.frame
         former, is_restored = generator.provenance, name in _RESTORES
         saved = self.saved.get((generator.name, generator.digest())) if is_restored else None
         if saved is not None and before == generator.digest():
@@ -166,7 +166,7 @@ class HostWatch(GeneratorWatch):
         if name == "seed" or name in _RESTORES:
             return Watch(partial(_note_state, generator), partial(self._seeded, generator, name))
         if name == "default_rng":
-            return Watch(after=self._made)
+            return Watch(after=self._note_generator)
         if name in _READS:
             return Watch(after=partial(self._read, generator))
         return Watch(partial(self._drew, generator, f"{generator.module.__name__}.{name}"))
@@ -175,7 +175,7 @@ class HostWatch(GeneratorWatch):
         """The state was read, and may be put back later."""
         self.saved.note((generator.name, generator.digest()), generator.provenance)
 
-    def _made(self, call: Call) -> None:
+    def _note_generator(self, call: Call) -> None:
         """A ``Generator`` of NumPy was made; unseeded, it starts from the machine's entropy."""
         is_unseeded = all(argument is None for argument in (*call.args, *call.kwargs.values()))
         if is_unseeded and not machine_numbers.sees_numpy():
@@ -183,7 +183,7 @@ class HostWatch(GeneratorWatch):
 
 
 def _note_state(generator: HostGenerator, call: Call) -> None:
-    call.seen = generator.digest()
+    call.before = generator.digest()
 
 
 def _as_bytes(state: Any) -> Any:

@@ -37,7 +37,7 @@ class _Count(msgspec.Struct, eq=False):
 
     iterations: int = 0
     epoch_set: bool | None = None
-    marks: WorkerMarks | None = None
+    worker_marks: WorkerMarks | None = None
 
 
 class LoaderLog:
@@ -48,7 +48,7 @@ class LoaderLog:
         self._places: MutableMapping[Any, _Place] = WeakIdKeyDictionary()
         """The loaders, and their distributed samplers, that are alive."""
         self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
-        self._marks: WorkerMarks | None = None
+        self._next_worker_marks: WorkerMarks | None = None
         """For the workers that start next."""
 
     def start(self) -> None:
@@ -67,7 +67,7 @@ class LoaderLog:
                 **placed(site, own),
                 iterations=count.iterations,
                 epoch_set=count.epoch_set,
-                worker_draws=count.marks.drawn() if count.marks is not None else (),
+                worker_draws=count.worker_marks.drawn() if count.worker_marks is not None else (),
             )
             for (site, own, kind), count in self._iterated.items()
         )
@@ -87,9 +87,9 @@ class LoaderLog:
         kind = self._described(loader, order)
         count = self._iterated.setdefault((place.site, place.own, kind), _Count())
         count.iterations += 1
-        if kind.workers and kind.workers_seen and count.marks is None:
-            count.marks = WorkerMarks()
-        self._marks = count.marks
+        if kind.workers and kind.workers_seen and count.worker_marks is None:
+            count.worker_marks = WorkerMarks()
+        self._next_worker_marks = count.worker_marks
         if order.is_distributed:
             sampler = self._place_of(order.sampler, frame)
             sampler.iterations += 1
@@ -98,8 +98,8 @@ class LoaderLog:
 
     def worker_begins(self) -> None:
         """This process is a worker, forked by the last iterator."""
-        if self._marks is not None:
-            self._marks.watch_this_process()
+        if self._next_worker_marks is not None:
+            self._next_worker_marks.watch_this_process()
 
     def _described(self, loader: Any, order: _Order) -> Loader:
         workers = _read(loader, "num_workers", 0)

@@ -157,7 +157,7 @@ class NumberLog:
         entry = self._unseeded.get(id(call.first))
         if entry is not None and entry[0]() is call.first:
             _, state, key = self._unseeded.pop(id(call.first))
-            self._counts[key] -= call.seen == state
+            self._counts[key] -= call.before == state
 
     def numpy_grows(self, call: Call) -> None:
         """A generator of NumPy's is constructed from a ``SeedSequence``."""
@@ -241,7 +241,7 @@ def _state_of(generator: random.Random) -> int:
 
 
 def _look(call: Call) -> None:
-    call.seen = _state_of(call.first)
+    call.before = _state_of(call.first)
 
 
 def _functions() -> Iterator[Target]:

@@ -108,7 +108,7 @@ class TrialObserver(Observer):
             self._tallies[counter] = TrialTally() if is_tried else None
         tally = self._tallies[counter]
         if tally is not None:
-            tally.seen += 1
+            tally.call_count += 1
         return tally
 
     def _plan(self, info: OverloadInfo) -> ReplayPlan | Untried | None:

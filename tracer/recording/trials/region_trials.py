@@ -77,7 +77,7 @@ class RegionTrials:
             region = self._region_of(run)
             if region.tally is None:
                 return None
-            region.tally.seen += 1
+            region.tally.call_count += 1
             try:
                 begun = self._prepare(run, region, region.tally, compiled, list(inputs))
             except Exception:  # whatever it is, it is no business of the program's

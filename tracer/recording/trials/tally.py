@@ -76,7 +76,7 @@ class TrialTally:
     """One group of calls."""
 
     def __init__(self) -> None:
-        self.seen = 0
+        self.call_count = 0
         """Calls so far."""
         self._calls = 0
         self._varied_calls = 0
@@ -89,7 +89,7 @@ class TrialTally:
 
     def is_due(self) -> bool:
         """Is this call one of those that are tried? The first few of a group are, then ever rarer ones."""
-        return self.seen <= _FIRST_CALLS or not self.seen & (self.seen - 1)
+        return self.call_count <= _FIRST_CALLS or not self.call_count & (self.call_count - 1)
 
     def leave(self, reason: Untried) -> None:
         """A call was not tried."""
@@ -105,7 +105,7 @@ class TrialTally:
         self._distinct = max(self._distinct, len({own, *counted}))
         if any(result != own for result in counted):
             self._varied_calls += 1
-            self._first = self._first or self.seen
+            self._first = self._first or self.call_count
             self._distance = self._distance.or_more(largest)
 
     def listed(self) -> Tried:

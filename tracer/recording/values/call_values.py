@@ -76,7 +76,7 @@ class CallValues(Observer):
     def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
         """A call on fake tensors has nothing to digest."""
         if self.writer is not None:
-            self.writer.call(self._group(self.writer, info, counter), 0, 0, marks=_NOT_READ | _NOT_WRITTEN)
+            self.writer.call(self._group(self.writer, info, counter), 0, 0, mark_bits=_NOT_READ | _NOT_WRITTEN)
 
     def _group(self, writer: ValuesWriter, info: OverloadInfo, counter: CallCounter) -> int:
         if counter not in self._groups:
@@ -123,7 +123,7 @@ class CallValues(Observer):
                     writer.draw(str(drawn[0]), _state_before_draw(info, args, kwargs))
         except Exception:
             self.failures += 1
-            reading.marks |= _NOT_READ
+            reading.mark_bits |= _NOT_READ
         return reading
 
     def read(self, reading: Reading, plan: Plan, role: int, value: Any) -> None:
@@ -158,7 +158,7 @@ class CallValues(Observer):
             self._read_whole(reading, value)
             return
         if digest is None:
-            reading.marks |= _NOT_READ
+            reading.mark_bits |= _NOT_READ
             return
         origin = stored.origin
         if origin is None or changed:
@@ -170,7 +170,7 @@ class CallValues(Observer):
         """A tensor whose parts are tensors: sparse, or a subclass of somebody's."""
         digest = digests.digest(value)
         if digest is None:
-            reading.marks |= _NOT_READ
+            reading.mark_bits |= _NOT_READ
             return
         reading.digests.append(digest)
         origin = self.memory.origin_of(digests.parts_of(value))
@@ -198,7 +198,7 @@ class CallValues(Observer):
         if writer is None or reading is None:
             return
         if self._unwritten.read_count != reading.unwritten_reads:
-            reading.marks |= _READ_UNWRITTEN
+            reading.mark_bits |= _READ_UNWRITTEN
         with self._lock:
             outcome = self._collected(self._plans[info], reading, partial(self._collect, args, kwargs, result))
             self._tell(writer, self._group(writer, info, counter), outcome)
@@ -240,7 +240,7 @@ class CallValues(Observer):
             collect(outcome)
         except Exception:
             self.failures += 1
-            outcome.marks |= _NOT_WRITTEN
+            outcome.mark_bits |= _NOT_WRITTEN
         return outcome
 
     def _tell(self, writer: ValuesWriter, group: int, outcome: Outcome) -> None:

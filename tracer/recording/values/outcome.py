@@ -77,8 +77,8 @@ class DeferredDigests:
         outputs += [digest for digest in digests if digest is not None]
         if Slot not in map(type, (*inputs, *outputs)):
             del self.calls[index]
-            marks = _NOT_WRITTEN if None in digests else 0
-            writer.settle(index, fold(inputs), fold(outputs), marks)
+            mark_bits = _NOT_WRITTEN if None in digests else 0
+            writer.settle(index, fold(inputs), fold(outputs), mark_bits)
 
     def settle(self, writer: ValuesWriter) -> None:
         """The step ended: fetch what waits on devices, and give up what nobody read."""
@@ -88,8 +88,8 @@ class DeferredDigests:
         for origin, slot in self.entries:
             writer.settle_entry(origin, slot.value)
         for index, (inputs, outputs) in self.calls.items():
-            marks = _NOT_WRITTEN if index in self._unread else 0
-            writer.settle(index, fold(map(_fetched, inputs)), fold(map(_fetched, outputs)), marks)
+            mark_bits = _NOT_WRITTEN if index in self._unread else 0
+            writer.settle(index, fold(map(_fetched, inputs)), fold(map(_fetched, outputs)), mark_bits)
         for kind, name, slot in self.moments:
             writer.moment(kind, name, slot.value)
         for settled in (self.entries, self.calls, self._unread, self.moments):
@@ -108,7 +108,7 @@ class Reading(msgspec.Struct, eq=False):
     digests: list[Any] = []
     origins: list[int] = []
     numbers: int = 0
-    marks: int = 0
+    mark_bits: int = 0
     hands_on_unwritten: bool = False
     """Is it a copy of unwritten memory?"""
     turn: int = 0
@@ -134,7 +134,7 @@ class Outcome(msgspec.Struct, eq=False):
     digests: list[Any] = []
     keeps: int | None = None
     """Where memory came from of which it wrote a part."""
-    marks: int = 0
+    mark_bits: int = 0
     written: list[Stored] = []
     collected: set[int] = set()
     """Outputs so far, by ``id``: they live as long as the call."""
@@ -145,7 +145,7 @@ class Outcome(msgspec.Struct, eq=False):
         """The marks of a call by what it is, what it read and what it wrote."""
         turn = self.reading.turn
         turned = _TURNED | turn << TURN_SHIFT if turn else 0
-        return int(self.plan.marks) | int(self.reading.marks) | self.marks | turned
+        return int(self.plan.mark_bits) | int(self.reading.mark_bits) | self.mark_bits | turned
 
     def overwrites(self, stored: Stored, value: torch.Tensor, role: int) -> None:
         """It writes into memory that holds something, which it did not read: does anything of that stay?"""
@@ -170,7 +170,7 @@ class Outcome(msgspec.Struct, eq=False):
     def add(self, digest: Any) -> None:
         """One more output; ``None``: it could not be digested."""
         if digest is None:
-            self.marks |= _NOT_WRITTEN
+            self.mark_bits |= _NOT_WRITTEN
         else:
             self.digests.append(digest)
 

@@ -106,7 +106,7 @@ class Plan:
             place for place, result in enumerate(schema.returns) if result.name in _SCRATCH or place == op.scratch
         )
         """Places of results that are not digested."""
-        self.marks = (
+        self.mark_bits = (
             Mark.COLLECTIVE * self.is_collective | Mark.UNWRITTEN * self.gives_unwritten | Mark.TO_HOST * op.to_host
         )
 
@@ -157,7 +157,7 @@ class RegionPlan(Plan):
     def __init__(self) -> None:
         self.is_collective = self.is_wait = self.moves = self.gives_unwritten = False
         self.scratch = frozenset()
-        self.marks = Mark.COMPILED
+        self.mark_bits = Mark.COMPILED
 
 
 def _listed(value: Any) -> Any:

@@ -72,7 +72,7 @@ class RegionValues:
                         if calls.is_unwritten(value):
                             if place in written:
                                 continue  # memory for a result
-                            reading.marks |= _READ_UNWRITTEN
+                            reading.mark_bits |= _READ_UNWRITTEN
                         calls.read(reading, self._plan, READS, value)
                     elif isinstance(value, _NUMBERS):
                         numbers.append(f"input {place}={value!r}")
@@ -81,7 +81,7 @@ class RegionValues:
             generators = default_states()
         except Exception:
             calls.failures += 1
-            reading.marks |= _NOT_READ
+            reading.mark_bits |= _NOT_READ
         calls.is_paused = True  # kernels of torch's own that it calls are part of it
         return Begun(run, reading, changed, untouched - {0, *map(storages.storage_id, changed)}, generators)
 

@@ -53,22 +53,27 @@ def plan_after(repeated: Repeated, judged: Callable[[], Report | None]) -> tuple
     return next_steps(repeated) if report is None else replace(report, repeated=repeated).plan
 
 
-def divergence_json(found: Divergence) -> dict[str, Any]:
+def divergence_json(divergence: Divergence) -> dict[str, Any]:
     """What stands in the JSON of two recordings: the fields that several runs have too, and the rest of what is
     known."""
     document = _leading(
-        agrees=found.agrees, runs=2, calls_compared=found.calls_compared, first=found.first, roots=found.roots, arms={}
+        agrees=divergence.agrees,
+        runs=2,
+        calls_compared=divergence.calls_compared,
+        first=divergence.first,
+        roots=divergence.roots,
+        arms={},
     )
-    rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(found, roots=()))
-    if found.resumed is not None:
-        lacks = ((lack.kind.value, lack.name, lack_of(lack)) for lack in found.resumed.not_restored)
+    rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=()))
+    if divergence.resumed is not None:
+        lacks = ((lack.kind.value, lack.name, lack_of(lack)) for lack in divergence.resumed.not_restored)
         rest["resumed"]["not_restored"] = [{"kind": kind, "name": name, "why": why} for kind, name, why in lacks]
     return document | {name: value for name, value in rest.items() if name not in document}
 
 
 def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, Any]:
     """The result of several runs, as ``repeat.json`` holds it; ``plan``: what to change."""
-    found = repeated.divergence
+    divergence = repeated.divergence
     document = _leading(
         agrees=repeated.agrees,
         runs=len([run for run in repeated.runs if run.arm == UNVARIED and not run.held]),
@@ -87,13 +92,13 @@ def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, 
         "ended_by": repeated.ended_by,
         "not_followed": repeated.not_followed,
         "ends": repeated.ends,
-        "ends_compared": found.ends_compared,
-        "not_digested": found.not_digested,
-        "held": [_held(one) for one in repeated.held],
+        "ends_compared": divergence.ends_compared,
+        "not_digested": divergence.not_digested,
+        "held": [_held(held) for held in repeated.held],
         "not_held": repeated.not_held,
         "outside": repeated.outside,
-        "follows": found.follows,
-        "structure": found.structure,
+        "follows": divergence.follows,
+        "structure": divergence.structure,
         "settings": repeated.settings,
         "sets": repeated.sets,
         "plan": plan,

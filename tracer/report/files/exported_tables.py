@@ -138,7 +138,7 @@ def _regions(report: ReportView) -> Iterator[_Kernel]:
     )
 
 
-def _known(value: bool | None) -> str:
+def _spelled_if_known(value: bool | None) -> str:
     """``true``, ``false``, or nothing where it is not known."""
     return "" if value is None else _spelled(value)
 
@@ -211,10 +211,10 @@ REGIONS: tuple[Column[_Kernel], ...] = (
     Column(name="kernel", cell=lambda row: row.kernel.name if row.kernel else ""),
     Column(name="language", cell=lambda row: row.kernel.language.value if row.kernel else ""),
     Column(name="calls", cell=lambda row: row.kernel.calls if row.kernel else 0, holds=Holds.NUMBER),  # a run
-    Column(name="adds_atomically", cell=lambda row: _known(row.kernel.atomic if row.kernel else None)),
+    Column(name="adds_atomically", cell=lambda row: _spelled_if_known(row.kernel.atomic if row.kernel else None)),
     Column(name="kernel_ops", cell=lambda row: "; ".join(row.kernel.ops) if row.kernel else ""),
     Column(name="choice", cell=lambda row: row.kernel.choice if row.kernel else ""),
-    Column(name="by_stopwatch", cell=lambda row: _known(row.kernel.by_stopwatch if row.kernel else None)),
+    Column(name="by_stopwatch", cell=lambda row: _spelled_if_known(row.kernel.by_stopwatch if row.kernel else None)),
 )
 
 #: Tables by the name that ``--table`` takes.

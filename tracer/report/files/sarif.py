@@ -106,8 +106,8 @@ def _script(report: ReportView) -> str:
     for name in names:
         if name in files:
             return name
-        if found := next((path for path in files if path.endswith(f"/{name}")), None):
-            return found
+        if script := next((path for path in files if path.endswith(f"/{name}")), None):
+            return script
     own = [file_of(finding.called_from) for finding in report.findings if finding.called_from]
     return next(iter((*names, *own, *files)), "")
 

@@ -257,7 +257,7 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
         "phases": [phase.value for phase in Phase],
     }
     data |= {"places": list(table.halves[Part.PLACE]), "rulings": list(table.halves[Part.RULING])}
-    data["accepted"] = [(one.finding, table.strings[accepted_in_words(one)]) for one in report.accepted or ()]
+    data["accepted"] = [(waiver.finding, table.strings[accepted_in_words(waiver)]) for waiver in report.accepted or ()]
     data["strings"] = [visible(text) for text in table.strings]
     text = msgspec.json.encode(data).decode("utf-8")
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
@@ -269,7 +269,7 @@ def _target(report: ReportView, judgement: Judgement, table: _Rows, blocks: tupl
     is_own = judgement is report.judgement
     shown = findings if is_own else findings[:MOST_ROWS_ELSEWHERE]
     # What a gate let pass never stands for what it did not.
-    accepted = {one.finding: accepted_in_words(one) for one in (report.accepted or ()) if is_own}
+    accepted = {waiver.finding: accepted_in_words(waiver) for waiver in (report.accepted or ()) if is_own}
     return {
         "name": visible(f"{target.backend}, torch {target.torch}"),
         "backend": target.backend.value,

@@ -211,27 +211,27 @@ def _contradiction(run: Run, verdicts: set[Verdict]) -> str:
 def faults_of_measurements(tables: Mapping[Backend, Table], paths: Iterable[Path] | None = None) -> list[str]:
     """Everything that is wrong between the measurements that ship and the tables, one line each, led by the file."""
     faults: list[str] = []
-    known: dict[str, Measurement] = {}
+    measurements: dict[str, Measurement] = {}
     for path in measurement_files() if paths is None else paths:
         try:
-            known[path.name] = load_measurement(path)
+            measurements[path.name] = load_measurement(path)
         except TableError as problem:
             faults.append(str(problem))
-    for name, measurement in known.items():
+    for name, measurement in measurements.items():
         faults += [f"{name}: {fault}" for fault in contradictions(measurement, tables)]
     cited = [(r.id, row) for table in tables.values() for r in table.rule for row in r.evidence]
     for id, row in cited:
-        if row.kind is EvidenceKind.MEASURED and (fault := _unfounded(row.ref, known)):
+        if row.kind is EvidenceKind.MEASURED and (fault := _unfounded(row.ref, measurements)):
             faults.append(f"{id}: evidence {row.ref!r} {fault}")
     return faults
 
 
-def _unfounded(ref: str, known: Mapping[str, Measurement]) -> str:
+def _unfounded(ref: str, measurements: Mapping[str, Measurement]) -> str:
     """What is wrong with a reference to a measurement; empty for one that cites none."""
     cited = _CITED.search(ref)
     if cited is None:
         return ""
-    measurement = known.get(cited["file"])
+    measurement = measurements.get(cited["file"])
     if measurement is None:
         return "cites a file that does not exist"
     is_held = not cited["what"] or any(run.what == cited["what"] for run in measurement.run)

@@ -69,7 +69,7 @@ class CompiledCalls:
         self._changed = changed
         self._strict = strict
         self._rules: dict[int, BothWays[CompiledRule]] = {}
-        self._kept: dict[tuple[object, ...], RuleOutcome] = {}
+        self._outcomes: dict[tuple[object, ...], RuleOutcome] = {}
 
     def under(self, settings: Mapping[str, Value]) -> CompiledCalls:
         """The same calls under the settings of the recording."""
@@ -78,9 +78,9 @@ class CompiledCalls:
     def outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
         """What is said of a call that ran in a region or launched a kernel; ``eager`` speaks of what it calls."""
         key = (group.op, group.region, group.kernels, backend, node, *sorted(group.facts.items()))
-        if key not in self._kept:
-            self._kept[key] = self._outcome(group, backend, eager, node)
-        return self._kept[key]
+        if key not in self._outcomes:
+            self._outcomes[key] = self._outcome(group, backend, eager, node)
+        return self._outcomes[key]
 
     def _outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
         region = self._compilation.regions.get(group.region or "")
@@ -101,8 +101,8 @@ class CompiledCalls:
         call = CompiledCall(group.op, rule, table, kernels, base, group.facts, eager)
         if rule is not None and table is not None:
             bound = self._bound(rule, table)
-            call = call._replace(bound=bound, known=with_derived(group.facts, node, bound.facts))
-        ruling = call.outcome(backend, *self._seen(kernels, backend, region))
+            call = call._replace(bound=bound, known_facts=with_derived(group.facts, node, bound.facts))
+        ruling = call.outcome(backend, *self._compiled_alike(kernels, backend, region))
         is_newer = table is not None and placed(table.reviewed, self._version) == "newer"
         return ruling._replace(extrapolated=ruling.extrapolated or is_newer)
 
@@ -128,7 +128,7 @@ class CompiledCalls:
             return unknown_ruling(backend, "compiled", UnknownReason.TABLE_NOT_REVIEWED, detail)
         return None
 
-    def _seen(self, kernels: list[Kernel], backend: Backend, region: Region) -> tuple[bool, bool]:
+    def _compiled_alike(self, kernels: list[Kernel], backend: Backend, region: Region) -> tuple[bool, bool]:
         """Does the code that was seen run as things stand, and in deterministic mode? Device and version must agree."""
         compiled, device = self._compilation, backend.device
         is_seen = (
@@ -213,7 +213,7 @@ class CompiledCall(NamedTuple):
     eager: Eager | None = None
     """What is said of an op that is called."""
     bound: BothWays[CompiledRule] | None = None
-    known: Mapping[str, Value] = {}
+    known_facts: Mapping[str, Value] = {}
 
     def outcome(self, backend: Backend, seen_as_is: bool, seen_in_mode: bool) -> RuleOutcome:
         """The ruling; the code that was seen speaks where it runs."""
@@ -257,12 +257,12 @@ class CompiledCall(NamedTuple):
         name = f"{compiler}-{backend}-{claim}"
         return safe_ruling(backend)._replace(rule_id=name, cause=cause, why=why, remedy=remedy)
 
-    def _way(self, way: int, seen: bool) -> _Way:
+    def _way(self, way: int, is_compiled_alike: bool) -> _Way:
         cases: tuple[Case, ...] = ()
         missing: tuple[str, ...] = ()
         if self.bound is not None:
-            cases, missing = (self.bound.in_mode if way else self.bound.as_is).candidates(self.known)
-        shown = self._shown() if seen else None
+            cases, missing = (self.bound.in_mode if way else self.bound.as_is).candidates(self.known_facts)
+        shown = self._shown() if is_compiled_alike else None
         if shown is Shown.CALLED:
             return self._timed(self._called_as_seen(cases, way))
         if shown is Shown.ADDS_ATOMICALLY:

@@ -65,11 +65,11 @@ class ForwardCalls:
         packets: defaultdict[str, list[CallGroup]] = defaultdict(list)
         for group in calls:
             packets[group.op.rpartition(".")[0]].append(group)
-        self.told = dict(_told(packets))
+        self.backward_facts = dict(_backward_facts(packets))
         """What calls at a place say of their backward, whatever it runs as; see ``vocabulary.FORWARD_FACTS``."""
-        self.told_packets = frozenset(packet for packet, _, _ in self.told)
-        is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
-        asked = {row.forward for row in translations.translation if is_abroad and row.forward and backend in row.to}
+        self.told_packets = frozenset(packet for packet, _, _ in self.backward_facts)
+        is_for_device = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
+        asked = {row.forward for row in translations.translation if is_for_device and row.forward and backend in row.to}
         self.facts = dict(_agreed({packet: packets[packet] for packet in asked & packets.keys()}))
         """Facts of the calls at a place, for translations that ask for those of a forward call."""
         self.math_routes = _math_routes(calls) if SOFTMAX in asked and SOFTMAX in packets else {}
@@ -89,7 +89,7 @@ class ForwardCalls:
         return {key: value for key, value in softmax.items() if key.startswith(_HEAD)}
 
 
-def _told(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[str, FactValue]]]:
+def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[str, FactValue]]]:
     """What forward calls say of their backward. Where calls at one place disagree, the worse holds of all."""
     for packet, groups in packets.items():
         # A gradient of a gradient runs a forward op too: nobody called that one.
@@ -205,13 +205,13 @@ class TargetTables:
         self._strict = strict
         self._translations = translations
         self._forward = ForwardCalls((), NO_TRANSLATIONS, Backend.RECORDED)
-        self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
+        self._is_for_device = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
         self._bound: dict[Backend, BoundTable | RuleOutcome] = {}
         self._translator: Translator | None = None
         self._translated: dict[str, BoundTranslation | None] = {}
         self._routes: dict[tuple[str, FactValue | None, bool, bool], _Route] = {}
         """Op, device, whether in the backward pass and whether on the target -> how such calls are told apart."""
-        self._kept: dict[tuple[object, ...], RuleOutcome] = {}
+        self._outcomes: dict[tuple[object, ...], RuleOutcome] = {}
         """Backend, op, whether it is translated, and the facts that a ruling rests on -> the ruling."""
         self._alike: dict[tuple[object, ...], RuleOutcome] = {}
         self.devices: set[str] = set()
@@ -297,10 +297,10 @@ class TargetTables:
         if isinstance(bound, RuleOutcome):
             return bound
         place, node = (group.module, group.location), group.node if group.phase is _BACKWARD else None
-        if node is not None and self._forward.told:
-            facts = {**facts, **self._forward.told.get((_forward_of(op), *place), {})}
+        if node is not None and self._forward.backward_facts:
+            facts = {**facts, **self._forward.backward_facts.get((_forward_of(op), *place), {})}
         translation = None
-        if facts.get("device") == RECORDED_ON and self._is_abroad and group.host is None:
+        if facts.get("device") == RECORDED_ON and self._is_for_device and group.host is None:
             translation = self._translation(op, bound)
             if translation is not None and translation.row.forward:
                 facts = {**facts, **self._forward.facts.get((translation.row.forward, *place), {})}
@@ -310,11 +310,11 @@ class TargetTables:
                 facts = {**facts, "attention.may_fuse": True, **self._forward.heads(place)}
         asks = bound.asks(op) if translation is None else translation.asks(bound)
         key = (backend, op, translation is None, *map(with_derived(facts, node, asks).get, asks))
-        if key not in self._kept and translation is None:
-            self._kept[key] = bound.outcome(op, facts, node)
-        elif key not in self._kept and translation is not None:
-            self._kept[key] = translation.outcome(bound, self._backend.device, facts, node)
-        return self._kept[key]
+        if key not in self._outcomes and translation is None:
+            self._outcomes[key] = bound.outcome(op, facts, node)
+        elif key not in self._outcomes and translation is not None:
+            self._outcomes[key] = translation.outcome(bound, self._backend.device, facts, node)
+        return self._outcomes[key]
 
     def _note_route(self, at: tuple[str, FactValue | None, bool, bool]) -> None:
         """Note what rulings on such calls rest on; nothing, where no table was consulted."""
@@ -325,7 +325,7 @@ class TargetTables:
             return
         asks = bound.asks(op)
         has_place = is_backward and _forward_of(op) in self._forward.told_packets
-        if device == RECORDED_ON and self._is_abroad and is_there:
+        if device == RECORDED_ON and self._is_for_device and is_there:
             if op not in self._translated:
                 return
             translation = self._translated[op]

@@ -66,9 +66,9 @@ def settings_of(
 def known_settings() -> frozenset[str]:
     """Every name that can be asked for: fields of the environment, variables, dotted names, seeds."""
     rows = load_rows().row
-    known = (setting.key for setting in DECLARED if setting.is_field or setting.is_variable or "." in setting.key)
+    keys = (setting.key for setting in DECLARED if setting.is_field or setting.is_variable or "." in setting.key)
     held = {name for row in rows for name in (row.variable, row.read, row.read.removesuffix("()")) if name}
-    return named_variables().union(SEEDS, known, held, *(row.sets for row in rows))
+    return named_variables().union(SEEDS, keys, held, *(row.sets for row in rows))
 
 
 def checked_sets(sets: Mapping[str, FactValue]) -> dict[str, FactValue]:
@@ -84,11 +84,11 @@ def checked_sets(sets: Mapping[str, FactValue]) -> dict[str, FactValue]:
 
 
 def _checked(name: str, value: FactValue) -> FactValue:
-    known = declared(name)
+    setting = declared(name)
     if name in SEEDS:
         wanted = "" if value is True else "True"
-    elif known is not None:
-        wanted = known.fault(value)
+    elif setting is not None:
+        wanted = setting.fault(value)
     elif "." not in name:
         wanted = "" if isinstance(value, str) else "text, as environment variables are"
     else:

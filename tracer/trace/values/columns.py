@@ -123,7 +123,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     """The digests of what it wrote or returned, folded."""
     numbers: U8
     """The digest of the Python numbers among its arguments; 0 without any."""
-    marks: U2
+    mark_bits: U2
     """``Mark``."""
     origin_start: I8
     """Where the call's origins begin in ``origins``; one element more than calls."""

@@ -28,7 +28,10 @@ _FRAME = struct.Struct("<cIQ")
 #: One call while it is collected; the columns of a block are made of these rows.
 ROW = struct.Struct("<IQQQHH")
 ROW_TYPE = np.dtype(
-    [("group", "<u4"), ("inputs", "<u8"), ("outputs", "<u8"), ("numbers", "<u8"), ("marks", "<u2"), ("origins", "<u2")]
+    {
+        "names": ["group", "inputs", "outputs", "numbers", "mark_bits", "origins"],
+        "formats": ["<u4", "<u8", "<u8", "<u8", "<u2", "<u2"],
+    }
 )
 
 

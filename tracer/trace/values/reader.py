@@ -154,7 +154,7 @@ class _Reading:
             groups=tuple(self.groups),
             names=tuple(self.names),
             texts=self.texts,
-            **{name: self._column(name) for name in ("group", "inputs", "outputs", "numbers", "marks")},
+            **{name: self._column(name) for name in ("group", "inputs", "outputs", "numbers", "mark_bits")},
             origin_start=starts,
             origins=self._column("origin"),
             keeps=keeps,

@@ -119,7 +119,7 @@ class ValuesWriter:
         outputs: int,
         origins: Iterable[int] = (),
         numbers: int = 0,
-        marks: int = 0,
+        mark_bits: int = 0,
         keeps: int | None = None,
         pending: bool = False,
     ) -> int:
@@ -135,7 +135,7 @@ class ValuesWriter:
             latest = set(sorted(several)[-_MOST_ORIGINS:])
             several = [origin for origin in several if origin in latest]
         self._origins.extend([index - origin if origin >= 0 else origin for origin in several])
-        self._rows += _PACK(group, inputs, outputs, numbers, marks, len(several))
+        self._rows += _PACK(group, inputs, outputs, numbers, mark_bits, len(several))
         if keeps is not None:
             self._keep_rows.append((index, keeps))
         if pending:
@@ -145,18 +145,18 @@ class ValuesWriter:
             self.flush()
         return index
 
-    def settle(self, call: int, inputs: int, outputs: int, marks: int = 0) -> None:
+    def settle(self, call: int, inputs: int, outputs: int, mark_bits: int = 0) -> None:
         """Set the digests of a pending call, and add ``marks`` to its own."""
         if call in self._pending:
             at = (call - self._written) * _ROW
             _DIGESTS.pack_into(self._rows, at + _DIGESTS_AT, inputs, outputs)
-            if marks:
-                self._add_marks(call, marks)
+            if mark_bits:
+                self._add_mark_bits(call, mark_bits)
             self._pending.discard(call)
 
-    def _add_marks(self, call: int, marks: int) -> None:
+    def _add_mark_bits(self, call: int, mark_bits: int) -> None:
         at = (call - self._written) * _ROW + _MARKS_AT
-        _MARKS.pack_into(self._rows, at, _MARKS.unpack_from(self._rows, at)[0] | marks)
+        _MARKS.pack_into(self._rows, at, _MARKS.unpack_from(self._rows, at)[0] | mark_bits)
 
     def settle_entry(self, origin: int, digest: int) -> None:
         """Set the digest of an entry of a pending call."""
@@ -242,7 +242,7 @@ class ValuesWriter:
     def _give_up_pending(self) -> None:
         """Mark calls that nobody settled as not digested."""
         for call in self._pending:
-            self._add_marks(call, _UNSETTLED)
+            self._add_mark_bits(call, _UNSETTLED)
         self._pending.clear()
 
     def _text(self, digest: int, text: str) -> int:
