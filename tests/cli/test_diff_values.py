@@ -41,7 +41,7 @@ def test_the_call_that_parts_is_told_with_its_cause_and_what_the_tables_say(tmp_
     assert (done.code, done.err) == (0, "")
     said = words(done.out)
     assert (
-        "parts from the first run in step 2, forward, at train.py:14 (aten.index_put_.default), by its kernel." in said
+        "diverges from the first run in step 2, forward, at train.py:14 (aten.index_put_.default), by its kernel." in said
     )
     assert "the table knows of it (rule cpu-index-put" in said
     assert "1 root, 9 more differ and follow" in said
@@ -93,7 +93,7 @@ def test_a_resumed_run_is_one_command(tmp_path: Path, tracer: Command) -> None:
     resumed = record(tmp_path, "resumed", steps=4, begin=2, restored=state)
     done = tracer("diff", whole, resumed, "--align-step", "2=2")
     said = words(done.out)
-    assert "Step 2 of the second run was held against step 2 (as asked)" in said
+    assert "Step 2 of the second run is compared with step 2 (as asked)" in said
     assert "optimizer state (exp_avg of fc.weight): the resumed run has none" in said
     assert "found by its parameters" in words(tracer("diff", whole, resumed).out)
 

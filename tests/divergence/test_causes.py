@@ -213,7 +213,7 @@ def test_a_draw_too_many_is_told_as_the_draw_that_ran_ahead_and_the_draws_after_
     assert seen(root) == ("draw", "aten.rand.default", 1, "train.py:8")
     assert root.only_second
     assert why_of(root) == (
-        "only the second run draws here, so the generator cpu is in another state before the next draw of both,"
+        "only the second run draws here, so the generator cpu is in a different state before the next common draw,"
         " aten.rand.default at train.py:11"
     )
     assert found.only == (0, 1)

@@ -86,7 +86,7 @@ def test_other_numbers_beside_another_part_are_told_as_numbers(compared: Callabl
         torch.randn(12)[place].mul(place)
 
     (root,) = compared(step, 3, 5).roots
-    assert why_of(root) == "a number among its arguments is another one: other=3 and other=5"
+    assert why_of(root) == "a number among its arguments differs: other=3 and other=5"
 
 
 @pytest.mark.parametrize("together", [False, True])

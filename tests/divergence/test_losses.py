@@ -49,7 +49,7 @@ def test_the_loss_of_each_step_is_recorded(tmp_path: Path) -> None:
 def test_the_step_at_which_losses_part_is_named(tmp_path: Path) -> None:
     losses = compared(tmp_path, lambda step: step + (step > 1))
     assert [loss.differs for loss in losses] == [False, False, True, True]
-    assert losses_sentence(losses, "run 2").startswith("The losses part at step 2: 6 in run 1, 9 in run 2")
+    assert losses_sentence(losses, "run 2").startswith("The losses diverge at step 2: 6 in run 1, 9 in run 2")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_runs_that_agree_in_nan_say_so(numbers: list[float], said: str) -> None:
 def test_the_page_draws_both_losses_and_marks_where_they_part() -> None:
     losses = tuple(Loss(step=at, first=float(at), second=at + (at > 4) / 2, differs=at > 4) for at in range(9))
     html = replace(report(), repeated=repeated(divergence(root(), losses=losses))).to_html()
-    assert "they part at step 5" in html
+    assert "they diverge at step 5" in html
     assert html.count('class="one" d="M') == html.count('class="two" d="M') == 1
 
 

@@ -178,7 +178,7 @@ def test_starts():
     done = pytest_in(tmp_path, "-q")
     assert "3 failed, 1 passed" in done.out, done.out
     assert "1 process was started and not followed" in done.out
-    assert "Run 2 parts from run 1" in done.out
+    assert "Run 2 diverges from run 1" in done.out
     assert "test_two.py:16 (aten.mul.Tensor)" in done.out
     assert "two runs or more can be compared" in done.out
 

@@ -38,8 +38,8 @@ anything. What a script sets is seen by `tracer run`. Exit code 1: a setting has
 def command(backend: str | None, fail_on: str | None, form: str, all_settings: bool) -> int:
     """Check versions, devices and settings of this process against the table of settings.
 
-    Each setting is judged as if every op that it bears on had run. No device is started. Where torch is missing,
-    environment variables and Python are checked alone.
+    Each setting is judged as if every op that it affects had run. No device is initialized. Without torch, only
+    environment variables and Python are checked.
     """
     if backend is not None and backend not in DEVICES:
         raise UsageError(f"there is no backend {backend!r}", hint=f"choose from {', '.join(DEVICES)}")

@@ -34,9 +34,9 @@ arguments or dtype is listed with all of its answers."""
     completing.release,
 )
 def command(name: str, backend: str | None, version: str | None) -> int:
-    """Say what each backend's table knows of an op, a torch API or a rule, and the table of settings of a setting.
+    """Print what each backend's table says about an op, a torch API or a rule, or what the tables say about a setting.
 
-    For each: the verdict under torch's default settings and under deterministic mode, what it hangs on, why, what to
+    For each: the verdict under torch's default settings and under deterministic mode, its conditions, why, what to
     write instead, the evidence, the versions at which it changed, and a program that triggers it. Neither torch nor
     the device is needed.
     """

@@ -27,7 +27,7 @@ UNFLUSHED = 120
 COMMANDS = {
     "demo": ("tracer.cli.demo", "Record and report a bundled training step."),
     "run": ("tracer.cli.run", "Run a training script and record what it does."),
-    "repeat": ("tracer.cli.repeat", "Run a training script several times and say where the runs part."),
+    "repeat": ("tracer.cli.repeat", "Run a training script several times and say where the runs diverge."),
     "report": ("tracer.cli.report", "Say what a trace means for a backend, a torch version and settings."),
     "check": ("tracer.cli.check", "Fail when a trace holds findings that nobody accepted."),
     "diff": ("tracer.cli.diff", "Say what changed between two traces, or two targets of one."),

@@ -84,7 +84,7 @@ def detail_of(*, quiet: bool, verbose: bool) -> Detail:
 
 
 def tables_for(backend: str | None) -> Mapping[Backend, Table]:
-    """The table of ``backend``, or every table where none is named, with what compilers make of ops there.
+    """The table of ``backend``, or all tables if none is named, with what compilers make of their ops.
 
     Raises ``UsageError`` in one line.
     """

@@ -30,7 +30,7 @@ Examples:
   torchrun --nproc-per-node 2 -m tracer repeat train.py
 
 Exit code 0: all runs agree in every call that was compared, which is no proof.
-1: they part. 3: they agree, and a recording is not whole or processes were
+1: they diverge. 3: they agree, and a recording is not whole or processes were
 started, which are not followed; or a signal ended the runs, and what was
 compared until then is reported. 4: they agree, and the script fails."""
 
@@ -81,7 +81,7 @@ class _OfCircumstances(click.Option):
     show_default=True,
     help="Make settings before the script's first line; planned makes the plan's, and runs the script without too.",
 )
-@click.option("--first", is_flag=True, help="End a run as soon as it has parted from the first.")
+@click.option("--first", is_flag=True, help="End a run as soon as it has diverged from the first.")
 @option(
     "-o --output folder",
     "FOLDER",
@@ -114,7 +114,7 @@ def command(
     script: str,
     args: tuple[str, ...],
 ) -> int:
-    """Run SCRIPT several times in processes of its own, and say whether and where the runs part, and why.
+    """Run SCRIPT several times in processes of its own, and say whether and where the runs diverge, and why.
 
     Options before SCRIPT are the tracer's, all after it are the script's. The recordings stay in FOLDER, for tracer
     diff and tracer report.

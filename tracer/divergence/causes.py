@@ -1,6 +1,6 @@
-"""Causes of divergence, and what shows each: its name, its words, the roots at which it is tried, and what decides it.
+"""The causes of a divergence, and the evidence that decides between them.
 
-A cause is declared in ``RootCause``, what shows it in ``Shows``, whose order is the order of trying.
+A cause is declared in ``RootCause``, the evidence in ``Shows``, in the order in which it is tried.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tracer.names import ValueKind, Word
 class RootCause(Word):
     """Why two runs diverge at a call.
 
-    Each is declared by its name, its words in a sentence about the root, the kinds of values that it stands for where
-    they came in different, and what a resumed run lacks that has such a root.
+    Each is declared by its name, its words in a sentence about the root, the kinds of input values whose difference it
+    stands for, and what a resumed run with such a root did not restore.
     """
 
     _value_: str
@@ -25,35 +25,35 @@ class RootCause(Word):
     lacks: ValueKind | None
 
     KERNEL = "kernel", "by its kernel"
-    """All that the call read agrees, and what it wrote differs."""
+    """Everything that the call read agrees, and what it wrote differs."""
     DRAW = "draw", "by a random draw", (), ValueKind.GENERATOR
-    """The generator that it draws from was in another state."""
-    UNWRITTEN_MEMORY = "unwritten-memory", "by memory that nobody wrote"
-    """It read memory that nobody had written."""
+    """The generator that it draws from was in a different state."""
+    UNWRITTEN_MEMORY = "unwritten-memory", "by unwritten memory"
+    """It read unwritten memory."""
     INPUT_DATA = (
         "input-data",
-        "by the data that came in",
+        "by its input data",
         (ValueKind.BATCH, ValueKind.OUTSIDE),
         ValueKind.DATA_POSITION,
     )
-    """Data came in different: a batch, an array of NumPy, a constant."""
+    """Its input data differ: a batch, a NumPy array, a constant."""
     INITIAL_STATE = (
         "initial-state",
-        "by the state at the start",
+        "by its initial state",
         (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.GRADIENT, ValueKind.OPTIMIZER_STATE),
     )
-    """A parameter, a buffer or an optimizer's state was another one before the first step."""
+    """A parameter, a buffer or an optimizer's state differs before the first step."""
     ARGUMENT = "argument", "by a number among its arguments"
-    """A Python number among its arguments is another one."""
-    OUTSIDE_CHANGE = "outside-change", "by bytes that changed from outside", (ValueKind.OUTSIDE_CHANGE,)
+    """A Python number among its arguments differs."""
+    OUTSIDE_CHANGE = "outside-change", "by bytes that no op changed", (ValueKind.OUTSIDE_CHANGE,)
     """Bytes that it read changed while no op wrote."""
-    STRUCTURE = "structure", "by other calls"
-    """The runs make other calls from here on."""
-    SETTING = "setting", "by another setting"
-    """As for ``kernel``, and the runs had other settings or versions."""
-    COLLECTIVE = "collective", "by what other processes gave"
-    """What the other processes of the job gave differs."""
-    UNKNOWN = "unknown", "by what is not known"
+    STRUCTURE = "structure", "by different calls"
+    """The runs make different calls from here on."""
+    SETTING = "setting", "by a different setting"
+    """As ``kernel``, and the runs had different settings or versions."""
+    COLLECTIVE = "collective", "by the results of other processes"
+    """The other processes of the job sent different data."""
+    UNKNOWN = "unknown", "by an unknown cause"
     """The runs diverge here, and what was recorded does not say why."""
 
     def __new__(
@@ -72,7 +72,7 @@ class RootCause(Word):
 
     @classmethod
     def of_entered(cls, kind: ValueKind) -> RootCause:
-        """The cause where a value of ``kind`` came in different."""
+        """The cause if an input value of ``kind`` differs."""
         return next((cause for cause in cls if kind in cause.entered), cls.UNKNOWN)
 
 
@@ -81,23 +81,23 @@ class Evidence(Protocol):
 
     @property
     def is_collective(self) -> bool:
-        """Do other processes have a part in its result?"""
+        """Do other processes contribute to its result?"""
 
     @property
     def reads_unwritten(self) -> bool:
-        """Did it read memory that nobody had written?"""
+        """Did it read unwritten memory?"""
 
     @property
     def reads_kept(self) -> bool:
-        """Does a resumed run read a state of the steps before, of which the recording knows no name?"""
+        """Does a resumed run read a state of earlier steps that the recording has no name for?"""
 
     @property
     def entered(self) -> ValueKind | None:
-        """What came in different."""
+        """The kind of input that differs."""
 
     @property
     def is_undigested(self) -> bool:
-        """Did something that was not digested have a part in it?"""
+        """Did it read something that was not digested?"""
 
     @property
     def reads_other_tensors(self) -> bool:
@@ -113,15 +113,15 @@ class Evidence(Protocol):
 
     @property
     def is_called_deterministic(self) -> bool:
-        """Do the tables call it deterministic, without a trial that showed otherwise?"""
+        """Do the tables call it deterministic, and did no trial contradict them?"""
 
     @property
     def is_opaque(self) -> bool:
-        """Is it an op of somebody's own, of which the tables know nothing?"""
+        """Is it a custom op that the tables do not know?"""
 
     @property
     def was_tried(self) -> bool:
-        """Was it replayed on the spot?"""
+        """Was it replayed?"""
 
     @property
     def runs_beside_threads(self) -> bool:
@@ -145,11 +145,11 @@ def _always(_: Evidence) -> bool:
 
 
 class Shows(Word):
-    """What comparing shows at a root, in the order in which it is tried; the first that holds is the root's.
+    """The evidence at a root, in the order in which it is tried; the first that holds decides.
 
-    Each is declared by its name, its cause, the ways in which such roots are found, what decides it, and the sentence
-    that explains it, which a report makes where ``says`` is empty. The cause of ``ENTERED`` and ``KEPT`` is that of the
-    value that differs.
+    Each is declared by its name, its cause, the ways in which such roots are found, its condition, and the sentence
+    that explains it; if ``says`` is empty, the report composes one. The cause of ``ENTERED`` and ``KEPT`` is that of
+    the value that differs.
     """
 
     _value_: str
@@ -159,46 +159,46 @@ class Shows(Word):
     says: str
 
     STRUCTURE = "structure", RootCause.STRUCTURE, (Way.GAP,)
-    """The runs make other calls from here on."""
+    """The runs make different calls from here on."""
     DRAWN_AHEAD = "drawn-ahead", RootCause.DRAW, (Way.AHEAD,)
-    """It draws otherwise, and the next draw of both finds the generator in another state."""
+    """It draws differently, so that the next common draw finds the generator in a different state."""
     DRAW = "draw", RootCause.DRAW, (Way.DRAWN,)
-    """The generator was in another state."""
+    """The generator was in a different state."""
     NUMBERS = "numbers", RootCause.ARGUMENT, (Way.NUMBERS,)
-    """Numbers among its arguments, or the parts of tensors that it is given, are others."""
+    """Numbers among its arguments differ, or the parts of tensors that it is given."""
     RANKS = (
         "ranks",
         RootCause.COLLECTIVE,
         (Way.RANKS,),
         _always,
-        "it is the first call of an optimizer that reads otherwise on the two ranks: what it reads was not brought"
-        " together",
+        "it is the first optimizer call whose inputs differ between the two ranks: they were not synchronized",
     )
-    """An optimizer reads otherwise on two ranks."""
+    """The inputs of an optimizer call differ between two ranks."""
     COLLECTIVE = (
         "collective",
         RootCause.COLLECTIVE,
         (Way.WROTE,),
         lambda root: root.is_collective,
-        "what this process gave agrees in both runs, and what came back differs: the other processes gave otherwise",
+        "what this process sent agrees in both runs, and what it received differs: the other processes sent"
+        " different data",
     )
-    """What this process gave agrees, and what came back differs."""
+    """What this process sent agrees, and what it received differs."""
     UNWRITTEN = (
         "unwritten",
         RootCause.UNWRITTEN_MEMORY,
         (Way.ENTERED, Way.READ, Way.WROTE),
         lambda root: root.reads_unwritten,
     )
-    """It reads memory that nobody had written."""
+    """It reads unwritten memory."""
     KEPT = "kept", RootCause.INITIAL_STATE, (Way.READ,), lambda root: root.reads_kept
-    """A resumed run reads a state that was kept from the steps before."""
+    """A resumed run reads a state of earlier steps."""
     BATCH = (
         "batch",
         RootCause.INPUT_DATA,
         (Way.ENTERED, Way.READ),
         lambda root: root.entered is ValueKind.BATCH,
     )
-    """A loader gave another batch."""
+    """A loader yielded a different batch."""
     ENTERED = "entered", RootCause.UNKNOWN, (Way.ENTERED, Way.READ), lambda root: root.entered is not None
     """It reads something that no recorded call wrote."""
     NOT_DIGESTED = (
@@ -206,99 +206,99 @@ class Shows(Word):
         RootCause.UNKNOWN,
         (Way.READ, Way.WROTE),
         lambda root: root.is_undigested,
-        "it reads something that could not be digested, so what differs first is not known",
+        "it reads something that could not be digested, so the first difference is unknown",
     )
     """It reads something that could not be digested."""
     OTHER_TENSORS = "other-tensors", RootCause.INPUT_DATA, (Way.READ,), lambda root: root.reads_other_tensors
-    """It is given other tensors, or the same in another order."""
+    """It is given different tensors, or the same ones in a different order."""
     OTHER_LAYOUT = (
         "other-layout",
         RootCause.ARGUMENT,
         (Way.READ,),
         lambda root: root.reads_other_layout,
-        "the calls that wrote what it reads agree in both runs, but it is given a view that lies otherwise in memory:"
-        " Python chose another order of axes, or an op gave its result in another layout",
+        "the calls that wrote what it reads agree in both runs, but it reads a view with different strides: Python"
+        " chose another order of axes, or an op returned its result in another memory format",
     )
-    """The same bytes, given as a view of another layout."""
+    """The same bytes, read through a view with different strides."""
     CHANGED_OUTSIDE = (
         "changed-outside",
         RootCause.OUTSIDE_CHANGE,
         (Way.READ,),
         _always,
-        "the calls that wrote what it reads agree in both runs, and yet it reads other bytes: something that is no op"
-        " wrote to this memory",
+        "the calls that wrote what it reads agree in both runs, yet it reads different bytes: something other than an"
+        " op wrote to this memory",
     )
-    """The calls that wrote what it reads agree, and it reads other bytes."""
+    """The calls that wrote what it reads agree, yet it reads different bytes."""
     OTHER_TARGET = (
         "other-target",
         RootCause.INPUT_DATA,
         (Way.WROTE,),
         lambda root: root.only_writes,
-        "it reads nothing, and writes to another tensor in the second run: of another shape or dtype, or in another"
-        " order of the same tensors",
+        "it reads nothing, and writes to a different tensor in the second run: another shape or dtype, or the same"
+        " tensors in another order",
     )
-    """It writes to another tensor, of which it reads nothing."""
+    """It writes to a different tensor without reading it."""
     SETTINGS = "settings", RootCause.SETTING, (Way.WROTE,), lambda root: root.settings_differ
-    """All that the call read agrees, what it wrote differs, and so do settings."""
+    """Everything that the call read agrees, what it wrote differs, and so do settings."""
     OTHER_CODE = (
         "other-code",
         RootCause.STRUCTURE,
         (Way.WROTE,),
         lambda root: root.runs_other_code,
-        "all that the compiled region read agrees, but it was compiled to other code: a number or a branch of Python"
-        " that differs between the runs went into it, or the compiler's settings or measurements differ",
+        "everything that the compiled region read agrees, but it was compiled to different code: a Python number or"
+        " branch that differs between the runs went into it, or the compiler's settings or measurements differ",
     )
-    """A region was compiled to other code."""
+    """A region was compiled to different code."""
     OPAQUE = (
         "opaque",
         RootCause.UNKNOWN,
         (Way.WROTE,),
         lambda root: root.is_opaque,
-        "all that it read agrees in both runs, and what it wrote differs: it is an op of the program's own, which may"
-        " draw, read a clock or add in any order, and nothing inside it is recorded",
+        "everything that it read agrees in both runs, and what it wrote differs: it is a custom op, which may draw,"
+        " read a clock or add in any order, and nothing inside it is recorded",
     )
-    """An op from outside torch, whose inside nobody sees."""
+    """A custom op, whose inside is not recorded."""
     THREADS = (
         "threads",
         RootCause.UNKNOWN,
         (Way.WROTE,),
         lambda root: root.is_called_deterministic and root.runs_beside_threads,
     )
-    """What it read may have been written by another thread between its digest and the call."""
+    """Another thread may have written what it read, between the digest and the call."""
     REPLAYED = (
         "replayed",
         RootCause.UNKNOWN,
         (Way.WROTE,),
         lambda root: root.is_called_deterministic and root.was_tried,
-        "all that it read agrees in both runs, and what it wrote differs; replayed on the spot it gave the same each"
-        " time, so its kernel is not what differs",
+        "everything that it read agrees in both runs, and what it wrote differs; replayed on the spot it gave the same"
+        " result each time, so its kernel is not the cause",
     )
-    """Replayed on the spot it did not vary, and the tables call it deterministic."""
+    """Its replays did not vary, and the tables call it deterministic."""
     NOT_REPLAYED = (
         "not-replayed",
         RootCause.UNKNOWN,
         (Way.WROTE,),
         lambda root: root.is_called_deterministic,
-        "all that it read agrees in both runs, and what it wrote differs; whether its kernel varies was not tried on"
-        " the spot",
+        "everything that it read agrees in both runs, and what it wrote differs; it was not replayed to see whether"
+        " its kernel varies",
     )
-    """The tables call it deterministic, and nobody tried."""
+    """The tables call it deterministic, and it was not replayed."""
     REGION = (
         "region",
         RootCause.KERNEL,
         (Way.WROTE,),
         lambda root: root.is_region,
-        "all that the compiled region read agrees in both runs, and what it gave differs",
+        "everything that the compiled region read agrees in both runs, and what it returned differs",
     )
-    """All that a compiled region read agrees, and what it wrote differs."""
+    """Everything that a compiled region read agrees, and what it wrote differs."""
     KERNEL = (
         "kernel",
         RootCause.KERNEL,
         (Way.WROTE,),
         _always,
-        "all that it read agrees in both runs, and what it wrote differs: its kernel does not repeat itself",
+        "everything that it read agrees in both runs, and what it wrote differs: its kernel is not deterministic",
     )
-    """All that the call read agrees, and what it wrote differs."""
+    """Everything that the call read agrees, and what it wrote differs."""
 
     def __new__(
         cls,
@@ -308,7 +308,7 @@ class Shows(Word):
         holds: Callable[[Evidence], bool] = _always,
         says: str = "",
     ) -> Shows:
-        """Declare what may show at a root."""
+        """Declare one kind of evidence."""
         shows = str.__new__(cls, name)
         shows._value_ = name
         shows.cause, shows.ways, shows.holds, shows.says = cause, ways, holds, says
@@ -316,5 +316,5 @@ class Shows(Word):
 
     @classmethod
     def at(cls, way: Way, evidence: Evidence) -> Shows:
-        """What shows at a root that was found in this way."""
+        """The evidence at a root that was found in this way."""
         return next(shows for shows in cls if way in shows.ways and shows.holds(evidence))

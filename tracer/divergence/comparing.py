@@ -13,7 +13,7 @@ from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
 from tracer.divergence.matching.ways import Way
-from tracer.divergence.model import Divergence, Parting, Place, Replicas, Root
+from tracer.divergence.model import Divergence, Fork, Place, Replicas, Root
 from tracer.divergence.outside import compare_outside
 from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
@@ -26,8 +26,8 @@ from tracer.names import Phase
 from tracer.trace.file import Trace
 from tracer.trace.values import Values
 
-#: Places at which the sequences part that are told, and calls that are told of each continuation.
-_MOST_PARTINGS, _CONTINUED = 20, 4
+#: The most places reported at which the sequences diverge, and the calls reported of each continuation.
+_MOST_FORKS, _CONTINUED = 20, 4
 
 
 def compare_recordings(
@@ -40,15 +40,14 @@ def compare_recordings(
     replayed: Trace | None = None,
     began: int = 0,
 ) -> Divergence:
-    """Where two recordings part, and why.
+    """Where two recordings diverge, and why.
 
-    ``align_step``: the first recording's step that the second's stands against, for a resumed run; found by itself
-    where the second begins with the parameters of a later step of the first, and ``may_resume`` does not say that both
-    are whole runs of one program. ``findings``: what was judged of the first recording's trace, or what judges it,
-    which is called only if the recordings diverge. ``replayed``: a third recording, in which calls were replayed on the
-    spot. ``began``: when the first run began, in milliseconds since
-    1970, where the second came after it. Raises ``TraceError`` where the digests are of two kinds, or a step is not
-    there.
+    ``align_step``: the steps to align, for a resumed run. By default they are found if the second recording begins with
+    the parameters of a later step of the first, unless ``may_resume=False`` says that both are whole runs of one
+    program. ``findings``: those of the first recording's trace, or a function that judges it, called only if the
+    recordings diverge. ``replayed``: a third recording, in which calls were replayed. ``began``: when the first run
+    began, in milliseconds since 1970, if the second came after it. Raises ``TraceError`` if the digests are of two
+    kinds, or a step is missing.
     """
     ours, theirs = first.values, second.values
     if ours.header.digest != theirs.header.digest:
@@ -81,7 +80,7 @@ def compare_recordings(
         calls=(len(ours), len(theirs)),
         roots=roots,
         follows=sum(root.follows for root in roots),
-        structure=tuple(_partings(pairs, following)),
+        structure=tuple(_forks(pairs, following)),
         only=(
             sum(gap.first_end - gap.first for gap in pairs.gaps),
             sum(gap.second_end - gap.second for gap in pairs.gaps),
@@ -99,9 +98,9 @@ def compare_recordings(
 
 
 def follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> Following:
-    """Of two ranks, the first call of an optimizer that is not the same, where their parameters drift apart.
+    """The first optimizer call that differs between two ranks, if their parameters drift apart.
 
-    All that is before it reads other data by right, and is brought together by collectives.
+    Earlier calls differ legitimately: they read each rank's own data, and collectives bring the results together.
     """
     ends = np.arange(pairs.size + len(pairs.gaps), dtype=np.int64)
     roots = np.zeros(pairs.size, np.bool_)
@@ -119,7 +118,7 @@ def follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> Fo
 
 
 def _roots(following: Following, pairs: Pairs, differing: Differences, classifier: Classifier) -> Iterator[Root]:
-    """Each cause once, in order of execution, with all that follows from it."""
+    """One root per cause, in order of execution, with the number of calls that follow from it."""
     differs = np.flatnonzero(differing.any)
     counted = np.bincount(following.ends[differs], minlength=len(following.ends))
     alike: dict[Hashable, list[Candidate]] = {}
@@ -133,12 +132,12 @@ def _roots(following: Following, pairs: Pairs, differing: Differences, classifie
         yield msgspec.structs.replace(root, follows=follows, same_cause=count - 1)
 
 
-def _partings(pairs: Pairs, following: Following) -> Iterator[Parting]:
-    """Where the sequences part, and how each goes on."""
-    for number, gap in enumerate(pairs.gaps[:_MOST_PARTINGS], pairs.size):
+def _forks(pairs: Pairs, following: Following) -> Iterator[Fork]:
+    """Where the sequences diverge, and how each goes on."""
+    for number, gap in enumerate(pairs.gaps[:_MOST_FORKS], pairs.size):
         has_first = gap.first < gap.first_end
         side, call = (pairs.first, gap.first) if has_first else (pairs.second, gap.second)
-        yield Parting(
+        yield Fork(
             step=side.step_of(call),
             after=place(pairs.first, gap.first - 1) if gap.first > pairs.begins[0] else None,
             first=_continued(pairs.first, gap.first),

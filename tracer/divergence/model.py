@@ -1,4 +1,4 @@
-"""What comparing two recordings says: the roots, each with its cause, and what merely follows."""
+"""The result of comparing two recordings: the roots, each with its cause, and what merely follows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracer.trace.values import ValueKind
 
 
 class State(Word):
-    """What comparing says of some calls."""
+    """How some calls compare."""
 
     AGREES = "agrees"
     ROOT = "root"
@@ -23,11 +23,11 @@ class State(Word):
     """Only the first recording has them."""
     ONLY_SECOND = "only-second"
     NOT_DIGESTED = "not-digested"
-    """Whether they agree is not known."""
+    """Agreement is unknown."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call that a reason speaks of."""
+    """A call that a reason refers to."""
 
     op: str
     phase: Phase = Phase.OTHER
@@ -36,11 +36,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     called_from: str = ""
     step: int = 0
     call: int = -1
-    """Its index in the recording that has it; -1 where it is not known."""
+    """Its index in the recording that has it; -1 if unknown."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting, variable or version that is not the same in both recordings."""
+    """A setting, variable or version that differs between the recordings."""
 
     name: str
     first: str
@@ -52,34 +52,34 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
 
     location: str = ""
     source: NumberSource | None = None
-    """The number of the machine that it is; ``None`` for another."""
+    """Which number of the machine it is; ``None`` for any other number."""
     is_machines: bool = False
-    """Was the state left to the machine?"""
+    """Was the generator left unseeded, so that the machine chose its state?"""
     first: str = ""
-    """The number that it was seeded with in the first run; empty where that is not known."""
+    """The seed in the first run; empty if unknown."""
     second: str = ""
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """A number that is another one in every process, which the program takes."""
+    """A number taken by the program that differs between processes."""
 
     what: str
     location: str
     source: NumberSource | None = None
     is_unseeded: bool = False
-    """Is it drawn from a generator that nobody seeded?"""
+    """Is it drawn from an unseeded generator?"""
 
 
 class Outside(records.Placed, frozen=True, kw_only=True):
-    """Something that the program took in from outside, in two runs."""
+    """An input from outside the program, in two runs."""
 
     kind: OutsideKind
     name: str
     _: ClassVar[records.Place]
     differs: bool | None
-    """Is it another one in the second run, or taken in by one run alone? ``None`` where that cannot be told."""
+    """Does it differ, or did only one run read it? ``None`` if unknown."""
     first: str
-    """What it was in the first run, in words and digests."""
+    """The input of the first run, in words and digests."""
     second: str
     only_order: bool = False
     """Is it a directory with the same entries in another order?"""
@@ -87,81 +87,81 @@ class Outside(records.Placed, frozen=True, kw_only=True):
     """Is it a file that the first run wrote?"""
     by_import: bool = False
     calls: int = 0
-    """Calls that were recorded before it, in the run that took it in first."""
+    """Calls recorded before it, in the run that read it first."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the recordings show at a root, beside what the root itself says."""
+    """What the recordings show at a root, in addition to the root's own fields."""
 
     shows: Shows
     settings: tuple[Changed, ...] = ()
-    """Those that differ."""
+    """The settings that differ."""
     is_first: bool = False
-    """Was it read before the first step was over?"""
+    """Was it read before the end of the first step?"""
     position: int = -1
-    """Of a batch: which one; -1 where that is not known."""
+    """The position of a batch; -1 if unknown."""
     elsewhere: int | None = None
     """The position at which the first run has the second's batch."""
     is_resumed: bool = False
     """Is it where a resumed run goes on?"""
     seed: Seed | None = None
     next_draw: Place | None = None
-    """The draw at which the generator's other state shows."""
+    """The draw that finds the generator in a different state."""
     is_alone: bool = False
     """Does only one run draw here?"""
     goes_on: tuple[Place | None, Place | None] = (None, None)
-    """The next call of each run; ``None`` where it ends."""
+    """The next call of each run; ``None`` if it ends."""
     only: tuple[int, int] = (0, 0)
-    """Calls that only the one or the other makes here."""
+    """The number of calls here that only the first or only the second run makes."""
     taken: tuple[Taken, ...] = ()
-    """Numbers of the machine that may be where it comes from."""
+    """Numbers of the machine that may be the source."""
     outside: tuple[Outside, ...] = ()
-    """What differs of that which came from outside before it, that which explains the most first."""
+    """Inputs from outside that differ and precede it, the most likely explanation first."""
     adding: tuple[str, ...] = ()
     """Kernels of the region that add atomically."""
     threads: tuple[str, ...] = ()
-    """Where the program started threads, which may have written what the call reads."""
+    """Where the program started threads that may have written what the call reads."""
     suspects: tuple[Place, ...] = ()
-    """Calls in the region that the tables hold for a risk, the worst first."""
+    """Calls in the region that the tables call a risk, the worst first."""
 
 
 class Root(records.Placed, frozen=True, kw_only=True):
-    """A call at which two recordings part: nothing that it reads from other calls explains it."""
+    """A call at which two recordings diverge: nothing that it reads from other calls explains the difference."""
 
     cause: RootCause
     step: int
     """The optimizer step, as the recordings number them."""
     call: int
-    """Index of the call in the first recording, from 0; in the second where only that has it."""
+    """Index of the call in the first recording, from 0; in the second if only the second has it."""
     op: str
     phase: Phase
     module: str = ""
     _: ClassVar[records.Place]
     region: str = ""
-    """The compiled region that the call is, where it is one."""
+    """The id of the compiled region, if the call is one."""
     rule: str = ""
-    """The rule of the tables at this call; empty where none speaks of it, or none was asked."""
+    """The rule of the tables for this call; empty if there is none, or the tables were not asked."""
     verdict: Verdict | None = None
-    """What the tables say of the call as it stood; ``None`` where they were not asked."""
+    """The tables' verdict on the call under its settings; ``None`` if the tables were not asked."""
     contradicts: bool = False
     """Did a kernel differ that the tables call deterministic? Then the table is wrong here."""
     reason: Reason | None = None
-    """What shows it."""
+    """What the recordings show here."""
     kind: ValueKind | None = None
-    """What it is that came in different, where something did."""
+    """The kind of input that differs, if one does."""
     name: str = ""
-    """Its name: a parameter's, a loader's, a generator's; a setting's for ``setting``."""
+    """The name of that parameter, loader or generator; of the setting for ``setting``."""
     first: str = ""
-    """What it was in the first recording, in words, where that is known."""
+    """Its value in the first recording, in words, if known."""
     second: str = ""
     earlier: Place | None = None
-    """The earlier call that explains it: the draw after which a generator ran ahead, the call that gave memory."""
+    """The earlier call that explains it: the draw after which a generator ran ahead, the allocation of the memory."""
     follows: int = 0
     """Calls that differ only because of it."""
     same_cause: int = 0
-    """Further calls at which the same cause shows again; they are not told again."""
+    """Further calls with the same cause, which are not reported on their own."""
     other_call: int | None = None
-    """Index of the call in the second recording; ``None`` where only one has it."""
+    """Index of the call in the second recording; ``None`` if only one has it."""
     only_second: bool = False
     """Is it a call that only the second recording has?"""
     arms: tuple[str, ...] = ()
@@ -169,66 +169,66 @@ class Root(records.Placed, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The same for the same root in another pair of runs: lines and counts may be others."""
+        """Identifies the root across pairs of runs: lines and counts may differ."""
         file = self.location.rpartition(":")[0] or self.location
         return (self.cause.value, self.op, self.phase.value, self.module, file, self.function)
 
 
-class Parting(msgspec.Struct, frozen=True, kw_only=True):
-    """A place where the two sequences of calls part, and how each goes on."""
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """A place where the two sequences of calls diverge, and how each goes on."""
 
     step: int
     after: Place | None
     """The last call that both have; ``None`` at the very beginning."""
     first: tuple[Place, ...]
-    """The next calls of the first recording, a few."""
+    """The next few calls of the first recording."""
     second: tuple[Place, ...]
     only_first: int
-    """Calls that only the first has, until both go on together."""
+    """The number of calls that only the first has before both continue in step."""
     only_second: int
     is_root: bool
-    """Do the runs part here? If not, it follows from what had parted before."""
+    """Do the runs diverge here? If not, it follows from an earlier divergence."""
 
 
 class NotRestored(msgspec.Struct, frozen=True, kw_only=True):
-    """Something of a checkpoint that the resumed run did not have back."""
+    """A part of a checkpoint that the resumed run did not restore."""
 
     kind: ValueKind
     name: str = ""
     """The first of its kind."""
     count: int = 0
-    """How many of its kind are affected, or were there."""
+    """How many of its kind are affected, or existed."""
     has_none: bool = False
     """Does the resumed run have nothing of the kind?"""
     is_missing: bool = False
-    """Does it lack this one?"""
+    """Is this one missing?"""
     first: str = ""
-    """What it was, where that is known."""
+    """Its value, if known."""
     second: str = ""
     root: Root | None = None
-    """The call that showed it, where no state did."""
+    """The call that showed it, if no state did."""
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):
-    """The second recording was held against a later part of the first."""
+    """The second recording was compared with a later part of the first."""
 
     first_step: int
-    """The first recording's step that was held against ``second_step``."""
+    """The first recording's step that was aligned with ``second_step``."""
     second_step: int
     by_itself: bool
-    """Was the step found by the parameters, and not given?"""
+    """Was the step found by comparing parameters, rather than passed in?"""
     not_restored: tuple[NotRestored, ...] = ()
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
-    """Calls in a row that are told alike in a picture."""
+    """A run of calls that a picture shows alike."""
 
     state: State
     step: int
     phase: Phase
     module: str
     call: int
-    """The first of them, in the first recording; in the second for calls that only that has."""
+    """The index of the first, in the first recording; in the second for calls that only the second has."""
     count: int
 
 
@@ -236,30 +236,30 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas that should agree after a step, and do not."""
 
     step: int
-    """The first step at whose update they differ already: they parted in the step before."""
+    """The first step at whose update they already differ: they diverged in the step before."""
     name: str
-    """The first parameter that does."""
+    """The first parameter that differs."""
     parameters: int
-    """Parameters that differ then."""
+    """How many parameters differ at that step."""
     ranks: tuple[tuple[int, ...], ...]
-    """Ranks by what they have, the most first."""
+    """Ranks grouped by equal values, the largest group first."""
     gradients_differ: bool | None = None
     """Did the gradients of that parameter differ in the step before? ``None``: not recorded."""
 
 
 class Replicas(msgspec.Struct, frozen=True, kw_only=True):
-    """Ranks of one job, held against each other."""
+    """Ranks of one job, compared with each other."""
 
     ranks: tuple[int, ...]
     steps: int
-    """Steps of which parameters were compared; 0: none, and nothing is known."""
+    """Steps whose parameters were compared; 0 if nothing is known."""
     are_replicas: bool
-    """Did all parameters agree to begin with? If not, they are shards, or not meant to agree."""
+    """Did all parameters agree at the start? If not, they are shards, or not meant to agree."""
     drift: Drift | None = None
 
 
 class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that two runs left, and left in other bytes."""
+    """Something that two runs left behind with different bytes."""
 
     kind: ValueKind
     """A parameter, a buffer, an optimizer's state, a file, or output (a printed line)."""
@@ -267,7 +267,7 @@ class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     only_one: bool = False
     """Did only one run leave it?"""
     only_second: bool = False
-    """Is it the second run that left it, or printed this line?"""
+    """Did the second run leave it, or print this line?"""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -275,60 +275,60 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
     step: int
     first: float | None
-    """``None`` where that run has none in this step."""
+    """``None`` if that run has none in this step."""
     second: float | None
     differs: bool
-    """Are they other numbers, bit for bit? A NaN is the same as itself."""
+    """Do they differ, bit for bit? A NaN equals itself."""
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Two recordings with values, compared."""
 
     agrees: bool
-    """Was no root found, and does training leave the same? See ``partial`` and ``not_digested`` for what is open."""
+    """Is there no root, and does training leave the same state? ``partial`` and ``not_digested`` say what is open."""
     calls_compared: int
     calls: tuple[int, int]
-    """Calls that each recording has."""
+    """The number of calls in each recording."""
     ends: tuple[EndState, ...] = ()
-    """What the runs left in other bytes; where calls differ, it follows from them."""
+    """What the runs left behind with different bytes; if calls differ, it follows from them."""
     ends_compared: int = 0
     """States, files and printed lines that both left."""
     roots: tuple[Root, ...] = ()
-    """In order of execution; a cause that shows often stands here once."""
+    """In order of execution, one per cause."""
     follows: int = 0
     """Calls that differ only because of others."""
-    structure: tuple[Parting, ...] = ()
-    """Where the sequences part, the first ones."""
+    structure: tuple[Fork, ...] = ()
+    """The first places where the sequences diverge."""
     only: tuple[int, int] = (0, 0)
-    """Calls that only the one or the other has."""
+    """The number of calls that only the first or only the second has."""
     partial: tuple[str, str] = ("", "")
-    """Why a recording is not whole; empty for a whole one."""
+    """Why a recording is incomplete; empty for a complete one."""
     not_digested: int = 0
-    """Compared calls of which it is not known whether they agree."""
+    """Compared calls whose agreement is unknown."""
     settings: tuple[Changed, ...] = ()
     outside: tuple[Outside, ...] = ()
-    """What both runs took in from outside, those that differ first."""
+    """Inputs from outside, those that differ first."""
     resumed: Resumed | None = None
     replicas: Replicas | None = None
-    """For two ranks of one job, which read other data by right: only their parameters are held against each other, and
-    ``roots`` tells where the optimizer read or wrote otherwise first."""
+    """For two ranks of one job, which legitimately read different data: only their parameters are compared, and
+    ``roots`` says where the optimizer first read or wrote different bytes."""
     losses: tuple[Loss, ...] = ()
-    """What ``backward`` was called on, step for step; empty for recordings of other steps or ranks."""
+    """The losses that ``backward`` was called on, by step; empty for recordings of other steps or ranks."""
     strip: tuple[Span, ...] = ()
-    """All calls in order, for a picture."""
+    """All calls in order, for the picture."""
     names: tuple[str, str] = ("", "")
 
     @property
     def first(self) -> Root | None:
-        """Where the runs part first."""
+        """Where the runs diverge first."""
         return self.roots[0] if self.roots else None
 
     @property
     def differs(self) -> bool:
-        """Does a call differ, or something that the runs left?"""
+        """Does a call differ, or something that the runs left behind?"""
         return not self.agrees or bool(self.ends)
 
     @property
     def begins(self) -> tuple[int, int]:
-        """Step and call of the first root, to order comparisons by; those without a root come last."""
+        """Step and call of the first root, to sort by; comparisons without a root come last."""
         return (self.roots[0].step, self.roots[0].call) if self.roots else (sys.maxsize, 0)

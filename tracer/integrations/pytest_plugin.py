@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MARKER = (
     "determinism(model=None, backend='recorded', torch='recorded', settings='recorded', fail_on=..., select=(),"
     " ignore=(), baseline=None, repeat=1, hold=None): record the test's ops, fail it for findings of these verdicts;"
-    " with repeat=N, run it N times from the same state, and fail it where the runs part; circumstances are held then,"
+    " with repeat=N, run it N times from the same state, and fail it if the runs diverge; circumstances are then held,"
     " those of hold=NAMES or all that can be, to find the one that explains it"
 )
 _TARGET = ("backend", "torch", "settings")

@@ -240,7 +240,7 @@ class MinimalSettings:
 
 
 def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
-    """Findings about the process, each with what the planned settings leave of it and which of them close it."""
+    """Findings about the process, each with its verdict under the planned settings and the settings that close it."""
     left = {key_of(finding): (finding.verdict, finding.deterministic_mode) for finding in settled.process.findings}
     planned = settled.planned
     closed = []
@@ -261,7 +261,7 @@ def _is_of_shell(ruling: RuleOutcome) -> bool:
 
 
 def _is_open(finding: Finding) -> bool:
-    """Is it bad, or does it hang on a state that nobody is known to have made?"""
+    """Is it a risk, or does it depend on a generator state of unknown origin?"""
     is_chance = finding.facts.get("origin") in (SeedOrigin.MACHINE.value, SeedOrigin.UNSEEN.value)
     return is_chance or not is_good(finding.verdict)
 

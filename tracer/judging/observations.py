@@ -1,6 +1,6 @@
-"""What was observed of the process, held against its row: generators, machine numbers, memory, loaders, compilation.
+"""Judges what was observed of the process: generators, machine numbers, memory, loaders, compilation.
 
-Of regions whose calls were not seen: kernels that add atomically, and what varied when it was run again.
+For regions whose calls were not seen: kernels that add atomically, and replays that varied.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What no op shows: the table of settings held against a trace, as often as settings are tried."""
+"""Findings that no op shows: judges a trace by the table of settings, once for each combination that is tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trials and data of the run say beside the tables: which of it bears on the target, as evidence and up front."""
+"""Applies the results of trials and data facts to a target: as evidence of findings, and as banners."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TrialsHere:
             self._bear |= self._bears_on_region(region)
 
     def bearing(self, calls: Iterable[CallGroup]) -> list[CallGroup]:
-        """``calls`` with what their trials say of the target: nothing, where that is another device."""
+        """``calls`` with the results of their trials, if those ran on the target's device."""
         groups = []
         for group in calls:
             if group.tried is not None:

@@ -271,7 +271,7 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
 
 
 def _each_closing(drafts: Sequence[Draft], plan: _Plan) -> list[Draft]:
-    """``drafts``, of which one that closes nothing by itself is part of the one that needs it."""
+    """Merges each draft that closes nothing by itself into the draft that needs it."""
     closing = [draft for draft in drafts if draft.findings]
     for helper in (draft for draft in drafts if not draft.findings):
         asks = [any(helper.sets.keys() & finding.sets.keys() for finding in plan.at(d.findings)) for d in closing]

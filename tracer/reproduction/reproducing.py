@@ -117,11 +117,11 @@ def reproducible(
     cublas_workspace: str | None = ":4096:8",
     threads: int | None = None,
 ) -> Reproducible:
-    """Make this process's runs repeat: seeds, deterministic mode, cuDNN, cuBLAS. No device is started.
+    """Make this process's runs repeat: seeds, deterministic mode, cuDNN, cuBLAS. No device is initialized.
 
-    A plain call sets them for good. In a ``with`` everything is put back at the end, also after an exception: settings,
-    the variable, and the state of every generator. As a decorator it does so around each call. The settings are those
-    of the process: on all threads, in forward and backward.
+    After a plain call the settings stay. As a context manager it restores everything at the end, also after an
+    exception: settings, the variable, and the state of every generator. As a decorator it does so around each call. The
+    settings apply to the whole process: on all threads, in forward and backward.
 
     Parameters
     ----------
@@ -130,21 +130,21 @@ def reproducible(
     deterministic
         ``torch.use_deterministic_algorithms`` and ``torch.backends.cudnn.deterministic``; ``None`` leaves both.
     warn_only
-        Ops without a deterministic kernel warn in place of raising.
+        Ops without a deterministic kernel warn instead of raising.
     cudnn_benchmark
         Whether cuDNN may choose its algorithms by timing them; ``None`` leaves it.
     fill
-        Whether deterministic mode fills memory that nobody wrote; ``None`` leaves it.
+        Whether deterministic mode fills unwritten memory; ``None`` leaves it.
     cublas_workspace
         ``:4096:8`` or ``:16:8`` for ``CUBLAS_WORKSPACE_CONFIG``; ``None`` leaves the variable.
     threads
-        Intra-op threads: sums on a CPU may be split by them. ``None`` leaves their number.
+        The number of intra-op threads, by which sums on a CPU may be split; ``None`` leaves it.
 
     Raises
     ------
     UsageError
-        CUDA has started without the variable, which cuBLAS reads once; the line that started CUDA is named where it is
-        known, else the caller's. Or a value that does not exist.
+        CUDA was initialized without the variable, which cuBLAS reads once; the message names the line that initialized
+        CUDA if it is known, else the caller's. Or an argument has an invalid value.
 
     Examples
     --------

@@ -45,8 +45,8 @@ def run_script(
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
 
-    The trace is written when the last of ``steps`` was recorded, and anew when the script ends, whatever ends it,
-    short of ``os._exit`` and ``SIGKILL`` in the recorded part; where something cut it short it says so.
+    The trace is written when the last of ``steps`` was recorded, and again when the script ends, for any reason but
+    ``os._exit`` and ``SIGKILL`` in the recorded part; a trace that was cut short says so.
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
     using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
     ``DeterminismTracer`` (``trials``), ``left_behind`` says what the run leaves besides its model, for the digests.

@@ -1,7 +1,7 @@
 """What the tables ask of a recorder, facts of ops, settings and environment variables, without reading a table.
 
-``asked.json`` is made from the tables (``python -m tracer.tables.lint.asking``) and bears the digest of their text.
-Where a table has changed since, the tables themselves are read.
+``asked.json`` is generated from the tables (``python -m tracer.tables.lint.asking``) and contains the digest of their
+text. If a table has changed since, the tables themselves are read.
 """
 
 from __future__ import annotations

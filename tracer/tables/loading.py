@@ -104,7 +104,7 @@ def _own_rules(backend: Backend) -> Table:
 
 
 def load_dispatched(backend: Backend) -> Dispatched | None:
-    """What builds of torch were seen to launch on the backend, read and checked; ``None`` where nobody looked."""
+    """The kernels that builds of torch launch on the backend, read and checked; ``None`` if none were recorded."""
     path = table_file(backend).with_name(f"{backend}_dispatched.toml")
     return parse(read(path), path.name, Dispatched, lambda _: iter(())) if path.is_file() else None
 

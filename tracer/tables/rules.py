@@ -55,7 +55,7 @@ class Case(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
 
 class Exemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What lets the calls of a rule off, whatever else holds of them; see ``with_exemptions``."""
+    """What exempts calls from a rule, whatever its cases say; see ``with_exemptions``."""
 
     fact: str
     """One that is either true or false, and where it is not known counts as false."""
@@ -161,7 +161,7 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Kernels that count with whole numbers alone, and why their results do not hang on who counts first."""
+    """Kernels that only count with integers, and why their results do not depend on the order."""
 
     kernels: tuple[str, ...]
     why: str
@@ -217,7 +217,7 @@ class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     dispatched: Dispatched | None = None
     """What builds of torch were seen to launch here. Not a field of a file: loading sets it."""
     compiled: tuple[AnsweredRule, ...] = ()
-    """What compilers make of ops here. Not a field of a file, and for readers alone: ``compiler_answers`` sets it."""
+    """What compilers make of ops here, for display only. Not a field of the file: ``compiler_answers`` sets it."""
 
     def reviewed_for(self, rule: Rule) -> str:
         """The versions of torch that ``rule``, one of those that hold here, was written for."""

@@ -211,7 +211,7 @@ class DrawDifference(NamedTuple):
 
 
 def compare_draws(first: Trace, second: Trace) -> tuple[DrawDifference, ...]:
-    """Which generators the two traces drew from differently, each with the first place at which they part.
+    """Which generators the two traces drew from differently, each with the first place at which they diverge.
 
     Two runs of one program draw alike; where they do not, the generator that ran ahead says which module and line drew
     more often. Seeds are not compared.

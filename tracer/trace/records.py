@@ -108,8 +108,8 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     untried: dict[names.Untried, int] = {}
     """Calls that were not repeated, by reason."""
     together: int = 0
-    """The number of groups that may vary and were repeated together, in a compiled region, so that it is not known
-    which of them varied. 0: each call was repeated alone, or nothing in the region is known to vary."""
+    """The number of risky groups in a compiled region that were replayed together, so that it is unknown which of them
+    varied. 0: each call was replayed separately, or nothing in the region is known to vary."""
 
     @property
     def has_varied(self) -> bool:
@@ -306,8 +306,8 @@ class OutsideInput(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: names.OutsideKind
     name: str = ""
-    """A file's path relative to the working directory, or as much of it as names nobody; a variable's name; a program's
-    or a function's. Empty for all further ones of a line that takes in many."""
+    """A file's path relative to the working directory, or the part of it that identifies nobody; the name of a
+    variable, program or function. Empty for the further inputs of a line that reads many."""
     _: ClassVar[Place]
     digest: str = ""
     """Digest of what was taken in, of every other value that came at its first times; empty where nothing could be

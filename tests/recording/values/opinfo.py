@@ -76,7 +76,7 @@ def main(samples: int) -> None:
                         failures = values.failures
         calls = rows(read_values(path))
         for (name, first), (_, last) in zip(began, [*began[1:], ("", len(calls))], strict=True):
-            found[name] = [[row.op, row.inputs, row.outputs, int(row.marks)] for row in calls[first:last]]
+            found[name] = [[row.op, row.inputs, row.outputs, int(row.mark_bits)] for row in calls[first:last]]
     json.dump({"found": found, "untold": sorted(untold), "failures": failures}, sys.stdout)
 
 

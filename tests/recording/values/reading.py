@@ -18,7 +18,7 @@ class Row(NamedTuple):
     outputs: int
     origins: tuple[int, ...]
     numbers: str
-    marks: Mark
+    mark_bits: Mark
 
 
 def rows(values: Values) -> list[Row]:
@@ -33,7 +33,7 @@ def rows(values: Values) -> list[Row]:
                 int(values.outputs[call]),
                 tuple(int(one) for one in values.origins[first:last]),
                 values.texts.get(int(values.numbers[call]), ""),
-                Mark(int(values.marks[call])),
+                Mark(int(values.mark_bits[call])),
             )
         )
     return found

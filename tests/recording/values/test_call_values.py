@@ -249,7 +249,7 @@ def test_what_cannot_be_digested_is_said(calls: Any) -> None:
 
 def test_a_value_that_python_was_handed_is_an_output(calls: Any) -> None:
     one, other = calls(lambda: (torch.tensor(1.5).item(), torch.tensor(2.5).item()))
-    assert one.mark_bits == other.marks == Mark.TO_HOST
+    assert one.mark_bits == other.mark_bits == Mark.TO_HOST
     assert one.outputs != other.outputs
 
 

@@ -42,7 +42,7 @@ def test_every_digest_is_there_when_the_step_ended_and_agrees_in_a_second_run(tm
     first, second = (recorded(tmp_path / f"{run}.values", step) for run in range(2))
     assert rows(first) == rows(second)
     assert states(first) == states(second)
-    assert not any(row.marks & (Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED) for row in rows(first))
+    assert not any(row.mark_bits & (Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED) for row in rows(first))
     assert all(row.inputs and row.outputs for row in rows(first) if row.op == "addmm.default")
     assert all(first.entries.digest)
 
@@ -53,7 +53,7 @@ def test_the_calls_are_those_that_the_host_digests(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(digest_table, "layout_of", lambda dtype, shape, strides: None)
     device = recorded(tmp_path / "device.values", step)
     told = ~(Mark.TURNED | 0xFF << TURN_SHIFT)  # a device digests each tensor in its own order
-    shape: Any = lambda values: [(row.op, row.origins, row.numbers, row.marks & told) for row in rows(values)]  # noqa: E731
+    shape: Any = lambda values: [(row.op, row.origins, row.numbers, row.mark_bits & told) for row in rows(values)]  # noqa: E731
     assert shape(host) == shape(device)
     assert entries(host) == entries(device)
     assert states(host).keys() == states(device).keys()

@@ -55,7 +55,7 @@ def test_it_is_not_brought_into_order_and_its_digest_tells_bytes_and_order_apart
     assert copied == []
     assert len({row.inputs for row in found}) == 4
     assert read(one, torch.t) == found[0]
-    assert all(Mark.TURNED in row.marks and row.marks >> TURN_SHIFT for row in found)
+    assert all(Mark.TURNED in row.mark_bits and row.mark_bits >> TURN_SHIFT for row in found)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_what_is_not_all_of_the_memory_in_another_order_is_read_in_its_own(
     tmp_path: Path, make: Callable[[], torch.Tensor]
 ) -> None:
     (row,) = of(lambda: make().sum(), tmp_path / "run.values", "sum.default")
-    assert Mark.TURNED not in row.marks
+    assert Mark.TURNED not in row.mark_bits
 
 
 def test_what_steps_before_wrote_is_read_in_its_own_order(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_steps_before_wrote_is_read_in_its_own_order(tmp_path: Path) -> Non
             weight.t().exp().sum().backward()
             optimizer.step()
 
-    assert not any(row.marks & Mark.TURNED for row in of(step, tmp_path / "run.values", "exp.default"))
+    assert not any(row.mark_bits & Mark.TURNED for row in of(step, tmp_path / "run.values", "exp.default"))
 
 
 def test_bytes_that_changed_while_no_op_wrote_are_told(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_tensors_that_lie_otherwise_are_compared_by_who_wrote_them(tmp_path: Pat
 
     most, whole = (lambda tensor: tensor.max()), (lambda tensor: tensor * 2)
     turned, plain = run("turned", True, 1, most), run("plain", False, 1, most)
-    assert Mark.TURNED in rows(turned.values)[-1].marks
-    assert Mark.TURNED not in rows(plain.values)[-1].marks
+    assert Mark.TURNED in rows(turned.values)[-1].mark_bits
+    assert Mark.TURNED not in rows(plain.values)[-1].mark_bits
     assert roots(turned, plain) == []  # the largest of the same elements
     assert roots(run("t", True, 1, whole), run("p", False, 1, whole)) == [("mul.Tensor", RootCause.ARGUMENT, 0)]
     assert roots(turned, run("other", False, 2, most)) == [("exp.default", RootCause.INPUT_DATA, 1)]

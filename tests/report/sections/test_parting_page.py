@@ -32,8 +32,8 @@ def page(**fields: Any) -> Report:
 
 def test_what_happened_stands_first_then_the_report() -> None:
     html = page().to_html()
-    assert "Run 2 parts from run 1 in step 3, forward, at train<span" in html
-    order = ["What happened", "Where they part", "Under other circumstances", "What to change", "Calls by verdict"]
+    assert "Run 2 diverges from run 1 in step 3, forward, at train<span" in html
+    order = ["What happened", "Where they diverge", "Under other circumstances", "What to change", "Calls by verdict"]
     places = [html.index(f">{title}</h") for title in order]
     assert places == sorted(places)
     assert HOSTILE not in html

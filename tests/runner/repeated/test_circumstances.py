@@ -64,7 +64,7 @@ def test_runs_that_part_in_an_arm_alone_do_not_agree_and_the_headline_says_which
     assert found.first is not None
     assert found.first.location == "train.py:7"
     assert repeated_headline(found) == (
-        "2 runs agree in all 120 calls; under other circumstances (clock) they part at train.py:7"
+        "2 runs agree in all 120 calls; under other circumstances (clock) they diverge at train.py:7"
         " (aten.index_put_, by a random draw)"
     )
 
@@ -94,7 +94,7 @@ def test_under_the_plan_the_headline_says_both() -> None:
     before = repeated(divergence(root()))
     found = repeated(divergence(calls=12_408), settings="planned", as_it_stands=before)
     assert repeated_headline(found) == (
-        "As you have it the runs part at train.py:41 (aten.index_put_, by its kernel);"
+        "As you have it the runs diverge at train.py:41 (aten.index_put_, by its kernel);"
         " under the plan they agree in all 12,408 calls"
     )
 

@@ -47,7 +47,7 @@ def test_a_checkpoint_that_the_run_before_left_is_named_with_its_line(tmp_path: 
     (last,) = (one for one in told["outside"] if one["name"] == "last.pt")
     assert (last["kind"], last["location"], last["differs"]) == ("file", "train.py:6", True)
     assert last["first"] == "not taken in"
-    assert "before it the program reads last.pt (train.py:6), which the run before wrote" in told["first"]["why"]
+    assert "before it the program reads last.pt (train.py:6), which the previous run wrote" in told["first"]["why"]
     page = (tmp_path / "repeat" / "repeat.html").read_text()
     assert "What came from outside" in page
 
@@ -57,7 +57,7 @@ def test_a_seed_that_came_from_a_file_is_told_by_both_numbers(tmp_path: Path) ->
     told = repeated(tmp_path, seed=READS_ITS_SEED)
     assert told["first"]["cause"] == "draw"
     assert "it was seeded at train.py:4 with 1001, in the second run with 1002" in told["first"]["why"]
-    assert "reads seed.txt (train.py:4), which the run before wrote" in told["first"]["why"]
+    assert "reads seed.txt (train.py:4), which the previous run wrote" in told["first"]["why"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
-"""In what each pair of calls differs, and what of it other calls explain.
+"""How each pair of calls differs, and which differences other calls explain.
 
-Whatever a call reads was written by another recorded call, or came in as an entry. A call whose inputs differ follows
-from the calls or entries that they came from, as far as those differ.
+Everything that a call reads was written by another recorded call, or is an entry. A call whose inputs differ follows
+from the differing calls or entries that they came from.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _TURNS = np.uint16(Mark.TURNED | 0xFF << TURN_SHIFT)
 
 
 class Differences(NamedTuple):
-    """A flag a pair."""
+    """One flag per pair."""
 
     inputs: Flags
     outputs: Flags
     numbers: Flags
     placed: Flags
-    """Another part of a tensor was given, and the numbers agree: by itself no difference, the bytes may be the same."""
+    """The call got another part of a tensor, with equal numbers: not a difference if the bytes are the same."""
     entered: Flags
-    """Something that came in there differs."""
+    """An entry at the call differs."""
     drawn: Flags
     """A generator's state before the call differs."""
     mark_bits: Ints
@@ -48,7 +48,7 @@ class Differences(NamedTuple):
 
     @property
     def undigested(self) -> Flags:
-        """Is agreement not known?"""
+        """Is agreement unknown?"""
         unknown: Flags = (self.mark_bits & _UNKNOWN) != 0
         return unknown
 
@@ -81,19 +81,19 @@ def differences(pairs: Pairs) -> Differences:
     unclear = differing.inputs & ~differing.outputs & lie_otherwise(pairs)
     if not unclear.any():
         return differing
-    # The digests of what these read say nothing. Who wrote it does.
+    # The digests of these inputs are not comparable; the calls that wrote them are.
     return differing._replace(inputs=differing.inputs & ~(unclear & (explained_by(pairs, differing) < 0)))
 
 
 def lie_otherwise(pairs: Pairs, nodes: slice | list[int] = slice(None)) -> Flags:
-    """Which of the pairs read tensors that lie otherwise in memory on the two sides, digested as they lie there."""
+    """Which pairs read views with different strides on the two sides, digested in memory order."""
     differing_marks = pairs.first.mark_bits[pairs.at[0][nodes]] ^ pairs.second.mark_bits[pairs.at[1][nodes]]
     differ: Flags = (differing_marks & _TURNS) != 0
     return differ
 
 
 def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> tuple[Flags, Flags]:
-    """Which pairs' numbers differ, and which differ in the parts of tensors alone."""
+    """Which pairs' numbers differ, and which differ only in the parts of tensors."""
     differs: Flags = ours != theirs
     rows = np.flatnonzero(differs)
     placed = np.zeros(len(differs), np.bool_)
@@ -114,7 +114,7 @@ def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> t
 
 
 def _is_cut(text: str | None) -> bool:
-    """Are numbers not kept to their end?"""
+    """Was the text of the numbers truncated?"""
     return text is None or (text.endswith("...") and without_places(text) == text)
 
 
@@ -125,7 +125,7 @@ def _of_pairs(attached: Attached, count: int) -> Flags:
 
 
 def explained_by(pairs: Pairs, differing: Differences) -> Ints:
-    """For each pair whose inputs differ, the node that they came different from; -1 where none explains it."""
+    """For each pair whose inputs differ, the node that explains it; -1 if none does."""
     parents = np.full(pairs.size, -1, np.int64)
     rows = np.flatnonzero(differing.inputs)
     if not len(rows):
@@ -142,7 +142,7 @@ def explained_by(pairs: Pairs, differing: Differences) -> Ints:
 
 
 def _blamed_calls(pairs: Pairs, differing: Differences, side: int, values: Values) -> Ints:
-    """For each call of a side, the node that is to blame for what it wrote; -1 where that agrees."""
+    """For each call of a side, the node to blame for a difference in what it wrote; -1 if that agrees."""
     blamed = np.full(len(values), -1, np.int64)
     nodes = pairs.nodes[side]
     alone = nodes >= pairs.size
@@ -153,16 +153,16 @@ def _blamed_calls(pairs: Pairs, differing: Differences, side: int, values: Value
 
 
 def wrote_elsewhere(pairs: Pairs, differing: Differences) -> Flags:
-    """Pairs that wrote the same bytes to another part of some memory."""
+    """Pairs that wrote the same bytes to different parts of a memory."""
     rewritten = np.zeros(len(pairs.first), np.bool_)
-    if not pairs.is_resumed:  # which of its memory a restart makes anew is its own question
+    if not pairs.is_resumed:  # a restart allocates some of its memory anew
         rewritten[pairs.first.keeps[:, 0]] = True
     wrote: Flags = differing.placed & rewritten[pairs.at[0]]
     return wrote
 
 
 def reads_another(pairs: Pairs, node: int) -> bool:
-    """Is a pair given other tensors on the two sides, or in another order: such as other calls wrote?"""
+    """Does a pair get tensors on the two sides that different calls wrote, or the same ones in another order?"""
     read = [
         [_source(values, pairs.nodes[side], origin) for origin in values.origins_of(int(pairs.at[side][node])).tolist()]
         for side, values in enumerate((pairs.first, pairs.second))
@@ -179,7 +179,7 @@ def _source(values: Values, nodes: Ints, origin: int) -> tuple[object, ...]:
 
 
 def _blamed_entries(pairs: Pairs, differing: Differences, side: int, values: Values) -> Ints:
-    """The same for each entry: what came in different, or where only one side has been."""
+    """The same for each entry: those that differ, or that only one side has."""
     call = values.entries.call.astype(np.int64)
     blamed = np.full(len(call), -1, np.int64)
     in_recording = np.flatnonzero(call < len(values))
@@ -190,7 +190,7 @@ def _blamed_entries(pairs: Pairs, differing: Differences, side: int, values: Val
 
 
 def _keep(values: Values, calls: Ints, entries: Ints) -> None:
-    """A call that wrote part of some memory hands on what is wrong with the rest of it."""
+    """A call that wrote part of a memory passes on the blame for the rest of it."""
     if not len(values.keeps) or not ((calls >= 0).any() or (entries >= 0).any()):
         return
     for call, origin in values.keeps.tolist():
@@ -199,7 +199,7 @@ def _keep(values: Values, calls: Ints, entries: Ints) -> None:
 
 
 def _first_blamed(values: Values, at: Ints, calls: Ints, entries: Ints) -> Ints:
-    """The first of each call's origins that is to blame; -1 where none is."""
+    """For each call, the blame of its first origin that has any; -1 if none has."""
     result = np.full(len(at), -1, np.int64)
     starts = values.origin_start[at]
     counts = values.origin_start[at + 1] - starts
@@ -220,7 +220,7 @@ def _first_blamed(values: Values, at: Ints, calls: Ints, entries: Ints) -> Ints:
 
 
 def followed(parents: Ints) -> Ints:
-    """For each node the one that its line of parents ends at; a node without a parent ends at itself."""
+    """For each node the root of its chain of parents; a node without a parent is its own."""
     ends: Ints = np.where(parents < 0, np.arange(len(parents)), parents)
     while True:
         further: Ints = ends[ends]

@@ -1,7 +1,7 @@
-"""Which differences are roots, and which of them have one cause.
+"""Finds the roots among the differences, and groups those with the same cause.
 
-A root is a pair, or a gap, that no earlier difference explains. Three things carry a difference on beside the inputs of
-calls: a generator that ran ahead, a value that Python read and acted on, and memory of which part was kept.
+A root is a pair, or a gap, that no earlier difference explains. Besides the inputs of calls, three things propagate a
+difference: a generator that ran ahead, a value that Python read and acted on, and memory that was partly overwritten.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _TO_HOST, _UNWRITTEN = int(Mark.TO_HOST), int(Mark.UNWRITTEN)
 
 
 class Candidate(NamedTuple):
-    """A root before it has a cause."""
+    """A root whose cause is not determined yet."""
 
     node: int
     way: Way
     same: Hashable
-    """Equal for roots of one cause."""
+    """Equal for roots with the same cause."""
     row: int = -1
-    """The first recording's entry that differs, or its draw; for ``READ``, of the entry that only one side has."""
+    """The differing entry or draw in the first recording; for ``READ``, the entry that only one side has."""
     side: int = 0
-    """The recording that ``row`` is of."""
+    """The recording that ``row`` belongs to."""
     more: int = 0
-    """Further pairs that are roots in the same way, of the same group of calls; each leads to ``node``."""
+    """Further pairs of the same group of calls that are roots in the same way; ``node`` stands for them."""
     earlier: int = -1
-    """For a draw: the node of the draw before it, after which the generator was moved."""
+    """For a draw: the node of the previous draw, after which the generator was advanced."""
     shows_in: int = -1
-    """For ``AHEAD``: the first recording's draw that finds its generator in another state."""
+    """For ``AHEAD``: the first recording's draw that finds its generator in a different state."""
 
 
 class Following(NamedTuple):
@@ -50,9 +50,9 @@ class Following(NamedTuple):
 
     candidates: tuple[Candidate, ...]
     ends: Ints
-    """For each node, the node of the root that it follows from; itself for a root or one that agrees."""
+    """For each node, the node of the root that it follows from; itself if it is a root or agrees."""
     follows: frozenset[int]
-    """Gaps that follow from something."""
+    """Gaps that follow from an earlier difference."""
     roots: Flags
     """For each pair: is it a root?"""
 
@@ -70,9 +70,9 @@ class _Roots:
         self.candidates: list[Candidate] = []
         self.roots = np.zeros(pairs.size, np.bool_)
         self.first = self.parents.size
-        """The first node at which something came in or was drawn otherwise, or a number differs."""
+        """The first node at which an entry, a draw or a number differs."""
         self.shows: dict[int, int] = {}
-        """By the node that moved a generator otherwise: the first recording's draw that finds it in another state."""
+        """By the node that drew differently: the first recording's draw that finds the generator in another state."""
 
     def all(self) -> Following:
         differing, count = self.differing, self.pairs.size
@@ -113,7 +113,7 @@ class _Roots:
         return (float(np.searchsorted(self.pairs.at[0], gap.first)) - 0.5, candidate.node)
 
     def _first_read_by_python(self) -> int:
-        """The first pair that handed another value to Python in each run; -1 where none did."""
+        """The first pair that returned different values to Python; -1 if none did."""
         differing = self.differing
         handed = np.flatnonzero(((differing.mark_bits & _TO_HOST) != 0) & (differing.inputs | differing.outputs))
         return int(handed[0]) if len(handed) else -1
@@ -173,20 +173,20 @@ class _Roots:
             yield node, why
 
     def _why_ahead(self, node: int, row: int, generator: int, before: list[int]) -> int | Candidate:
-        """Why a generator is in another state: the draws before it on both sides say so."""
+        """Why a generator is in a different state, by the previous draws on both sides."""
         gaps = [node_before for node_before in before if node_before >= self.pairs.size]
         if gaps:
             return gaps[0]  # a draw that only one side made
         earlier = max(before)
         if before[0] == before[1] >= 0 and self._differs_before(earlier):
-            return earlier  # the same draw, which took another number of values
-        # several generators of the program's own bear one name
+            return earlier  # the same draw, of a different number of values
+        # several generators of the program's own share a name
         passed = GeneratorKind.spelt(self.pairs.first.names[generator].name) is GeneratorKind.PASSED
         same = (Way.DRAWN, generator, self._group(node) if passed else -1)
         return Candidate(node, Way.DRAWN, same, row, earlier=earlier)
 
     def _if_ahead(self, candidate: Candidate) -> Candidate:
-        """A root that is nothing but a draw of another size, or one that a single run makes, is told as a draw."""
+        """A root that is only a draw of another size, or a draw by one run only, is reported as a draw."""
         if candidate.way not in (Way.NUMBERS, Way.GAP):
             return candidate
         for node, row in self.shows.items():
@@ -201,7 +201,7 @@ class _Roots:
         return candidate
 
     def _only_draws(self, node: int) -> bool:
-        """Does a gap hold nothing but draws of one run, and memory that they are made in?"""
+        """Does a gap contain only draws of one run, and the allocations that they write to?"""
         gap = self.pairs.gaps[node - self.pairs.size]
         sides = ((self.pairs.first, gap.first, gap.first_end), (self.pairs.second, gap.second, gap.second_end))
         held = [(values, begin, end) for values, begin, end in sides if end > begin]
@@ -228,7 +228,7 @@ class _Roots:
         return int(self.pairs.first.group[self.pairs.at[0][node]]) if 0 <= node < self.pairs.size else -1
 
     def _alike(self, nodes: Ints, way: Way) -> None:
-        """Candidates of one group are of one cause: one stands for all, since there may be a million."""
+        """Candidates of one group have one cause, and one represents them all, since there may be a million."""
         if way is not Way.WROTE and self.host >= 0:
             self.parents[nodes[nodes > self.host]] = self.host
             nodes = nodes[nodes <= self.host]
@@ -241,7 +241,7 @@ class _Roots:
             self.candidates.append(Candidate(node, way, (way, group), more=count - 1))
 
     def _elsewhere(self, rest: Flags, explained: Ints) -> Flags:
-        """Calls that were given another part of a tensor: those that differ by it, or that others differ by."""
+        """Calls that got another part of a tensor, if they or later calls differ because of it."""
         differing = self.differing
         blamed = np.zeros(self.pairs.size, np.bool_)
         blamed[explained[(explained >= 0) & (explained < self.pairs.size)]] = True
@@ -251,7 +251,7 @@ class _Roots:
             & (differing.inputs | differing.outputs | (blamed & wrote_elsewhere(self.pairs, differing)))
         )
         nodes = np.flatnonzero(chosen)
-        if self.pairs.is_resumed:  # what a restart makes again, and where it goes on in it, is its own question
+        if self.pairs.is_resumed:  # a restart recreates some tensors, and continues within others
             nodes = nodes[[not self.pairs.reads_from_before(node) for node in nodes.tolist()]]
             chosen = np.zeros(self.pairs.size, np.bool_)
             chosen[nodes] = True
@@ -261,7 +261,7 @@ class _Roots:
         return chosen
 
     def _through_choice(self, node: int) -> bool:
-        """What Python chose otherwise may hang on whatever differed before, since a list or an array shows nothing."""
+        """What Python chose may depend on any earlier difference, since a list or an array leaves no trace."""
         if self._through_python(node):
             return True
         if self.first >= node:
@@ -270,7 +270,7 @@ class _Roots:
         return True
 
     def _read(self, nodes: Ints) -> None:
-        """Calls that read what differs, though who wrote it agrees: an entry that one side alone has may say why."""
+        """Calls whose inputs differ although their writers agree; an entry that only one side has may explain it."""
         lonely = self._lonely_entries() if len(nodes) else {}
         for node in nodes.tolist():
             side, row = lonely.get(node, (0, -1))
@@ -306,7 +306,7 @@ class _Roots:
 
 
 def _rows_before(values: Values) -> Ints:
-    """For each draw, the row of the same generator's draw before; -1 where it is the first."""
+    """For each draw, the row of the same generator's previous draw; -1 if it is the first."""
     names = values.draws[1]
     order = np.argsort(names, kind="stable")
     before = np.full(len(names), -1, np.int64)

@@ -441,7 +441,7 @@ def _words_of(command: Any) -> list[str]:
 
 @cache
 def machine_key() -> bytes:
-    """What this machine's digests of names are made with: nobody who does not have it can try names out."""
+    """The key of this machine's digests of names: without it nobody can guess names by trying."""
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         try:
             descriptor = _OPEN(path, os.O_RDONLY)

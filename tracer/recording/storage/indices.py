@@ -215,7 +215,7 @@ def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _in_view(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
-    """What is known of ``tensor``, which lies on the numbers of ``entry``; ``None`` where unsure.
+    """What is known about ``tensor``, a view of the numbers of ``entry``; ``None`` if unsure.
 
     Each dimension of more than one element must run along one of the entry's, and stay inside it. If the entry has one
     dimension only, any step will do.

@@ -49,9 +49,9 @@ def call_composite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def lacks_autograd(func: Any) -> bool:
-    """Is ``func`` an op of an extension with kernels for devices alone?
+    """Is ``func`` a custom op with device kernels only, and no autograd kernel?
 
-    Autograd sees what such a kernel is made of; under a dispatch mode it sees nothing, and gradients are lost.
+    Autograd sees the ops inside such a kernel; under a dispatch mode it does not, and gradients are lost.
     """
     keys = ("Autograd", "CompositeImplicitAutograd", *(f"Autograd{key}" for key in _KEYS.values()))
     with suppress(RuntimeError, AttributeError):

@@ -29,7 +29,7 @@ from tracer.trace.records import CallGroup, Environment, Tried
 
 
 class TrialObserver(Observer):
-    """The trials of one recording. ``describe`` gives the group that a counter stands for."""
+    """The trials of one recording. ``describe`` returns the group that a counter counts."""
 
     def __init__(
         self, trials: Trials, describe: Callable[[OverloadInfo, CallCounter], CallGroup], regions: RegionList

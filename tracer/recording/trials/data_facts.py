@@ -1,7 +1,7 @@
-"""What the data of a call settle: writes to distinct places, sums that are exact, choices without ties.
+"""What the data of a call settle: writes to distinct places, exact sums, choices without ties.
 
-Reading values waits for a device. Nothing is read where sizes alone settle a call, nor of a group in which the data of
-one call already left two ways.
+Reading values synchronizes a device. Nothing is read if sizes settle a call, nor for a group in which the data of an
+earlier call left the question open.
 """
 
 from __future__ import annotations

@@ -178,10 +178,10 @@ class DigestTable(StorageTable[Stored]):
         return True
 
     def as_it_lies(self, tensor: Any, stored: Stored) -> tuple[int, int] | None:
-        """The digest of a view that changes the order of memory alone, and how it lies (1 to 255).
+        """The digest of a view that only permutes strides, and a code for their order (1 to 255).
 
-        ``None`` where it is to be read in its own order: no call of this step wrote it, or it is little. Zeros where
-        the bytes changed while no op wrote.
+        ``None`` if it is to be read in its own order: no call of this step wrote it, or it is small. Zeros if the bytes
+        changed while no op wrote.
         """
         size = tensor.nbytes
         if size <= _LITTLE or stored.stamp <= self.step_began or stored.waiting is not None:

@@ -27,10 +27,10 @@ ALL = "all"
 def write_repeated(
     repeated: Repeated, judged: Callable[[], Report | None], folder: Path, wanted: Iterable[str]
 ) -> list[Path]:
-    """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths.
+    """Write the ``wanted`` ones of ``json`` and ``html`` into ``folder``, and return their paths.
 
-    ``judged`` gives the report on the first run, which only the page and the plan of runs that differ need.
-    Raises ``ReportError`` in one line for what cannot be written, and for a page where the first run left no trace.
+    ``judged`` returns the report on the first run, which only the page and the plan of runs that differ need.
+    Raises ``ReportError`` if a file cannot be written, or for a page if the first run left no trace.
     """
     written = []
     for name in wanted:
@@ -56,14 +56,7 @@ def plan_after(repeated: Repeated, judged: Callable[[], Report | None]) -> tuple
 def divergence_json(divergence: Divergence) -> dict[str, Any]:
     """What stands in the JSON of two recordings: the fields that several runs have too, and the rest of what is
     known."""
-    document = _leading(
-        agrees=divergence.agrees,
-        runs=2,
-        calls_compared=divergence.calls_compared,
-        first=divergence.first,
-        roots=divergence.roots,
-        arms={},
-    )
+    document = _leading(divergence, runs=2, arms={})
     rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=()))
     if divergence.resumed is not None:
         lacks = ((lack.kind.value, lack.name, lack_of(lack)) for lack in divergence.resumed.not_restored)
@@ -75,11 +68,8 @@ def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, 
     """The result of several runs, as ``repeat.json`` holds it; ``plan``: what to change."""
     divergence = repeated.divergence
     document = _leading(
-        agrees=repeated.agrees,
+        repeated,
         runs=len([run for run in repeated.runs if run.arm == UNVARIED and not run.held]),
-        calls_compared=repeated.calls_compared,
-        first=repeated.first,
-        roots=repeated.roots,
         arms={
             arm: msgspec.to_builtins(outcome) | {"first": outcome.first and _root(outcome.first)}
             for arm, outcome in repeated.arms.items()
@@ -110,17 +100,15 @@ def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, 
     return document
 
 
-def _leading(
-    *, agrees: bool, runs: int, calls_compared: int, first: Root | None, roots: Iterable[Root], arms: Mapping[str, Any]
-) -> dict[str, Any]:
+def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, Any]) -> dict[str, Any]:
     """What the JSON of every comparison begins with."""
     return {
         "schema": SCHEMA,
-        "agrees": agrees,
+        "agrees": compared.agrees,
         "runs": runs,
-        "calls_compared": calls_compared,
-        "first": first and _root(first),
-        "roots": [_root(root) for root in roots],
+        "calls_compared": compared.calls_compared,
+        "first": compared.first and _root(compared.first),
+        "roots": [_root(root) for root in compared.roots],
         "arms": dict(arms),
     }
 

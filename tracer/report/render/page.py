@@ -52,8 +52,8 @@ def render(report: ReportView) -> str:
     assets = _assets()
     bundle = datatables_script() if any(judgement.findings for judgement in targets_shown(report)) else None
     # The picture of two runs comes with them alone.
-    picture = assets["parting.js"] if report.repeated is not None else None
-    style = assets["style.css"] + (assets["parting.css"] if picture else "")
+    picture = assets["divergence.js"] if report.repeated is not None else None
+    style = assets["style.css"] + (assets["divergence.css"] if picture else "")
     scripts = [script for script in (bundle, assets["script.js"], picture) if script]
     template = _environment().get_template("report.html")
     return template.render(
@@ -191,7 +191,7 @@ def _whole_numbers(text: str, around: Callable[[str], Markup] = escape) -> Marku
 def _assets() -> dict[str, str]:
     """The style and the script as they stand in the page; read as text, never as templates."""
     folder = template_folder()
-    names = ("style.css", "script.js", "parting.css", "parting.js")
+    names = ("style.css", "script.js", "divergence.css", "divergence.js")
     return {name: (folder / name).read_text(encoding="utf-8") for name in names}
 
 

@@ -109,7 +109,7 @@ def printed(
 
 
 class _Inert:
-    """A part whose text acts on nothing, wherever it came from: the one place that all of it passes."""
+    """A part whose text cannot control the terminal: all output passes through here."""
 
     def __init__(self, part: RenderableType) -> None:
         self._part = part

@@ -33,7 +33,7 @@ class StateWords(NamedTuple):
 
 STATES = {
     State.AGREES: StateWords("agrees", "All that it read and wrote is the same in both runs."),
-    State.ROOT: StateWords("root", "The runs part here."),
+    State.ROOT: StateWords("root", "The runs diverge here."),
     State.FOLLOWS: StateWords("follows", "It differs only because a root before it did."),
     State.ONLY_FIRST: StateWords("only in run 1", "The other run does not make this call."),
     State.ONLY_SECOND: StateWords("only in the other run", "Run 1 does not make this call."),

@@ -20,10 +20,10 @@ class Curves(NamedTuple):
     """Both losses as lines."""
 
     second: str
-    """The run that is held against run 1."""
+    """The run that is compared with run 1."""
     lines: tuple[str, str]
     """As SVG spells them; a step without a number breaks the line."""
-    parts_at: int | None
+    diverges_at: int | None
     """The first step in which they differ."""
     left: float
     """Where that is, in percent of the whole."""
@@ -36,7 +36,7 @@ class Curves(NamedTuple):
 
 
 def of_losses(losses: Sequence[Loss], second: str) -> tuple[said.Block, ...]:
-    """Both losses as a picture, and in a sentence; nothing where ``backward`` was never called on one number."""
+    """Both losses as a picture and a sentence; nothing if ``backward`` was never called on a scalar."""
     if not losses:
         return ()
     sentence = losses_sentence(losses, second)
@@ -46,18 +46,16 @@ def of_losses(losses: Sequence[Loss], second: str) -> tuple[said.Block, ...]:
 
 
 def losses_sentence(losses: Sequence[Loss], second: str) -> str:
-    """``The losses part at step 3: 0.41 in run 1, 0.39 in run 2``, without its full stop."""
-    parts = next((loss for loss in losses if loss.differs), None)
+    """``The losses diverge at step 3: 0.41 in run 1, 0.39 in run 2``, without its full stop."""
+    loss = next((loss for loss in losses if loss.differs), None)
     nan = nan_clause(losses)
     also = f"; {nan}" if nan else ""
-    if parts is None:
+    if loss is None:
         return f"The losses of both runs agree in {plural(len(losses), 'step')}{also}"
     last = losses[-1]
-    ends = f"; at step {last.step} they are {_number(last.first)} and {_number(last.second)}" if last != parts else ""
-    return (
-        f"The losses part at step {parts.step}: {_number(parts.first)} in run 1, {_number(parts.second)} in"
-        f" {second}{ends}{also}"
-    )
+    ends = f"; at step {last.step} they are {_number(last.first)} and {_number(last.second)}" if last != loss else ""
+    values = f"{_number(loss.first)} in run 1, {_number(loss.second)} in {second}"
+    return f"The losses diverge at step {loss.step}: {values}{ends}{also}"
 
 
 def nan_clause(losses: Sequence[Loss]) -> str:
@@ -96,12 +94,12 @@ def _curves(losses: Sequence[Loss], second: str, label: str) -> Curves | None:
             is_open = True
         return "".join(path)
 
-    parts = next((place for place, loss in enumerate(losses) if loss.differs), None)
+    differing = next((place for place, loss in enumerate(losses) if loss.differs), None)
     return Curves(
         second=second,
         lines=(line([loss.first for loss in drawn]), line([loss.second for loss in drawn])),
-        parts_at=None if parts is None else losses[parts].step,
-        left=0.0 if parts is None else round(100 * parts / (len(losses) - 1), 3),
+        diverges_at=None if differing is None else losses[differing].step,
+        left=0.0 if differing is None else round(100 * differing / (len(losses) - 1), 3),
         steps=(losses[0].step, losses[-1].step),
         range=(_number(high), _number(low)),
         label=label,

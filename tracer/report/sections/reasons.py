@@ -1,4 +1,4 @@
-"""Why runs part at a root, in one sentence."""
+"""Why runs diverge at a root, in one sentence."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _SOURCES = {
     NumberSource.HASH: "the hash of a text",
     NumberSource.ADDRESS: "an object's address",
 }
-#: What a resumed run reads that was there before it went on.
-_KEPT: Mapping[ValueKind | None, str] = {
-    ValueKind.OPTIMIZER_STATE: "what the optimizer kept of the steps before",
-    ValueKind.DATA_POSITION: "data that were made before the resumed part",
+#: What a resumed run reads that earlier steps left.
+_EARLIER_STATES: Mapping[ValueKind | None, str] = {
+    ValueKind.OPTIMIZER_STATE: "the optimizer's state of earlier steps",
+    ValueKind.DATA_POSITION: "data from before the resumed part",
     ValueKind.SCALER: "the scaler's state",
 }
 
 
-#: So many inputs are named in a sentence.
+#: The most inputs that a sentence names.
 _MOST_INPUTS = 3
 #: Why a table is contradicted.
 _VARIED = ", and is wrong here: it varied when it was replayed on the spot"
 
 
 def why_of(root: Root) -> str:
-    """The reason of ``root``, without its full stop; empty where nothing shows it."""
+    """The reason for ``root``, without a full stop; empty if nothing shows it."""
     reason = root.reason
     if reason is None:
         return ""
@@ -44,8 +44,8 @@ def why_of(root: Root) -> str:
     elif reason.shows in (Shows.REPLAYED, Shows.NOT_REPLAYED, Shows.THREADS):
         why += _of_tables(root)
     taken = " and ".join(map(_taken, reason.taken))
-    taken = f"; the program takes another number in every process: {taken}" if taken else ""
-    inputs = [_input(one) for one in reason.outside[:_MOST_INPUTS]]
+    taken = f"; the program uses a number that differs in every process: {taken}" if taken else ""
+    inputs = [_input(outside) for outside in reason.outside[:_MOST_INPUTS]]
     more = f", and {len(reason.outside) - _MOST_INPUTS:,} more" if len(reason.outside) > _MOST_INPUTS else ""
     outside = f"; before it the program {joined(inputs)}{more}" if inputs else ""
     return why + _of_threads(reason.threads) + taken + outside
@@ -56,17 +56,17 @@ def lack_of(lack: NotRestored) -> str:
     if lack.root is not None:
         return why_of(lack.root)
     if lack.has_none:
-        return f"the resumed run has none, and the other has {lack.count:,}"
+        return f"the resumed run has none, and the other run has {lack.count:,}"
     if lack.is_missing:
-        return f"the resumed run does not have it ({lack.count:,} such)"
+        return f"the resumed run lacks it ({lack.count:,} in all)"
     if lack.first and lack.second:
         first, second = _parted(lack.first, lack.second)
         return f"it was {first}, and is {second} in the resumed run"
-    return f"the resumed run has another one ({lack.count:,} such)" if lack.count else ""
+    return f"it differs in the resumed run ({lack.count:,} in all)" if lack.count else ""
 
 
 def _shown(root: Root, reason: Reason) -> str:
-    """What shows it, where that is more than a sentence."""
+    """The sentence for evidence that needs more than a fixed one."""
     shows = reason.shows
     if shows is Shows.SETTINGS:
         return _of_settings(reason.settings)
@@ -74,16 +74,17 @@ def _shown(root: Root, reason: Reason) -> str:
         return _of_entry(root, is_first=reason.is_first)
     if shows is Shows.BATCH:
         where = f" at position {reason.position}" if reason.position >= 0 else ""
-        moved = f": the second run's is the first run's batch {reason.elsewhere}, so their order differs"
-        return f"{root.name or 'the loader'} gave another batch{where}{'' if reason.elsewhere is None else moved}"
+        if reason.elsewhere is not None:
+            where += f": the second run's is the first run's batch {reason.elsewhere}, so their order differs"
+        return f"{root.name or 'the loader'} yielded a different batch{where}"
     if shows is Shows.OTHER_TENSORS:
         pairs = f": {root.first} in the first run, {root.second} in the second" if root.first and root.second else ""
-        return f"it is given other tensors in the second run, or the same ones in another order{pairs}"
+        return f"it is given different tensors in the second run, or the same ones in another order{pairs}"
     if shows is Shows.NUMBERS:
         return _of_numbers(root.first, root.second)
     if shows is Shows.KEPT:
-        state = _KEPT.get(root.kind, "a state that was kept from the steps before")
-        return f"it reads {state}, and the resumed run has others"
+        state = _EARLIER_STATES.get(root.kind, "a state of earlier steps")
+        return f"it reads {state}, which differs in the resumed run"
     if shows is Shows.DRAW:
         return _of_draw(root, reason)
     if shows is Shows.DRAWN_AHEAD:
@@ -91,22 +92,22 @@ def _shown(root: Root, reason: Reason) -> str:
     if shows is Shows.UNWRITTEN:
         origin = root.earlier
         where = f" at {origin.location}" if origin is not None and origin.location else ""
-        source = f": {origin.op}{where} gave it" if origin is not None else ""
-        return f"it reads memory that nobody had written{source}"
+        source = f", allocated by {origin.op}{where}" if origin is not None else ""
+        return f"it reads unwritten memory{source}"
     if shows is Shows.THREADS:
-        return "all that it read agreed when it was digested, and what it wrote differs"
+        return "everything that it read agreed when it was digested, and what it wrote differs"
     return _of_structure(root.earlier, reason)
 
 
 def _of_tables(root: Root) -> str:
-    """What the tables say beside it, agreement and contradiction alike."""
+    """What the tables say about it, whether they agree or not."""
     if root.verdict is None:
         return ""
     named = f" (rule {root.rule})" if root.rule else ""
     if not root.contradicts and root.verdict in (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES):
-        return f"; the table knows of it{named}: {root.verdict}"
+        return f"; the table expects it{named}: {root.verdict}"
     if not root.contradicts and root.verdict is Verdict.UNKNOWN:
-        return f"; the table does not know{named}"
+        return f"; the table has no answer{named}"
     return f"; the table calls it {root.verdict}{named}{_VARIED if root.contradicts else ''}"
 
 
@@ -121,17 +122,17 @@ def _of_region(root: Root, reason: Reason) -> str:
         are, add = ("are its kernels", "add") if several else ("is its kernel", "adds")
         return f"; suspected {are} {names}, which {add} atomically{sources}"
     if ops:
-        return f"; suspected is {' and '.join(ops)} in it{_of_tables(root).replace('; the', ': the', 1)}"
+        return f"; suspected in it: {' and '.join(ops)}{_of_tables(root)}"
     if root.contradicts:
-        return f"; the tables know of nothing in it that differs{_VARIED.replace(' is ', ' are ')}"
-    return "; what is inside it is not known" if root.verdict is None else ""
+        return f"; the tables call everything in it deterministic{_VARIED.replace(' is ', ' are ')}"
+    return "; what is inside it is unknown" if root.verdict is None else ""
 
 
 def _of_settings(changed: Sequence[Changed]) -> str:
-    """As for a kernel, under other settings."""
+    """As for a kernel, under different settings."""
     settings = ", ".join(f"{setting.name} ({setting.first}, {setting.second})" for setting in changed[:3])
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-    return f"all that it read agrees, and what it wrote differs, while the runs differ in {settings}{more}"
+    return f"everything that it read agrees, what it wrote differs, and so do settings of the runs: {settings}{more}"
 
 
 def _of_entry(root: Root, *, is_first: bool) -> str:
@@ -139,13 +140,13 @@ def _of_entry(root: Root, *, is_first: bool) -> str:
     kind, name = root.kind, root.name
     named = f" {name}" if name else ""
     if kind is ValueKind.OUTSIDE_CHANGE:
-        return f"the bytes of{named or ' what it reads'} changed while no op wrote, and not alike in both runs"
+        return f"the bytes of{named or ' what it reads'} changed while no op wrote, differently in the two runs"
     if kind is ValueKind.OUTSIDE or kind is None:
-        made = f" ({name})" if name else ""
-        return f"it reads data from outside the recorded calls{made}, and they are others"
+        named_data = f" ({name})" if name else ""
+        return f"it reads data from outside the recorded calls{named_data}, and they differ"
     words = {ValueKind.OPTIMIZER_STATE: "optimizer state", ValueKind.GRADIENT: "gradient"}
     when = "before the first step" if is_first else f"when it was first read, in step {root.step}"
-    return f"the {words.get(kind, kind.value)}{named} was another one {when}"
+    return f"the {words.get(kind, kind.value)}{named} differs {when}"
 
 
 def _of_numbers(first: str, second: str) -> str:
@@ -153,13 +154,13 @@ def _of_numbers(first: str, second: str) -> str:
     numbers, others = without_places(first), without_places(second)
     if numbers == others:
         parts = _parted(places_of(first) or "a whole tensor", places_of(second) or "a whole tensor")
-        return f"it is given another part of a tensor: {' and '.join(parts)}"
+        return f"it is given different parts of a tensor: {' and '.join(parts)}"
     pair = f": {' and '.join(_parted(numbers, others))}" if numbers and others else ""
-    return f"a number among its arguments is another one{pair}"
+    return f"a number among its arguments differs{pair}"
 
 
 def _parted(first: str, second: str) -> tuple[str, str]:
-    """The words that differ, where the texts are lists of equally many."""
+    """The words that differ, if both texts are lists of the same length."""
     ours, theirs = first.split(", "), second.split(", ")
     if len(ours) != len(theirs):
         return first, second
@@ -168,14 +169,14 @@ def _parted(first: str, second: str) -> tuple[str, str]:
 
 
 def _of_draw(root: Root, reason: Reason) -> str:
-    """A generator in another state, and since when."""
-    state = f"the generator {root.name} was in another state"
+    """A generator in a different state, and since when."""
+    state = f"the generator {root.name} was in a different state"
     if root.earlier is not None:
         place = root.earlier.location or root.earlier.called_from or "an unknown line"
-        since = f"after {root.earlier.op} at {place} something that is no recorded call moved or seeded it"
-        return f"{state}, though both runs drew alike before: {since}{_seeded(reason.seed)}"
+        since = f"after {root.earlier.op} at {place} something other than a recorded call advanced or seeded it"
+        return f"{state}, though earlier draws agree: {since}{_seeded(reason.seed)}"
     if reason.is_resumed:
-        return f"{state} where the resumed run goes on: it was not restored"
+        return f"{state} where the run resumes: it was not restored"
     return f"{state} before its first recorded draw{_seeded(reason.seed)}"
 
 
@@ -185,24 +186,24 @@ def _seeded(seed: Seed | None) -> str:
         return ""
     numbers = f"with {seed.first}, in the second run with {seed.second}" if seed.first != seed.second else ""
     if seed.source is not None:
-        told = f": its seed came from {_SOURCES[seed.source]}, at {seed.location or 'an unknown line'}"
-        return f"{told}: it was seeded {numbers}" if numbers else told
+        origin = f": its seed came from {_SOURCES[seed.source]}, at {seed.location or 'an unknown line'}"
+        return f"{origin}: it was seeded {numbers}" if numbers else origin
     if seed.is_machines:
         at = f" (at {seed.location})" if seed.location else ""
-        return f": its state was left to the machine{at}, and nobody seeded it"
+        return f": it was never seeded, so the machine chose its state{at}"
     numbers = numbers or (f"with {seed.first} in both" if seed.first else "")
     return f": it was seeded at {seed.location} {numbers}".rstrip()
 
 
 def _of_ahead(root: Root, reason: Reason) -> str:
-    """A draw of another size, or of one run alone: the generator is ahead, or behind, from here on."""
+    """A draw of a different size, or by one run only: the generator is ahead or behind from here on."""
     if reason.is_alone:
         draws = f"only the {'second' if root.only_second else 'first'} run draws here"
     else:
         counts = _parted(root.first, root.second)
-        draws = f"it draws another number of values: {' and '.join(counts)}" if all(counts) else "it draws otherwise"
-    shows = _call(reason.next_draw) if reason.next_draw is not None else "which shows it"
-    return f"{draws}, so the generator {root.name} is in another state before the next draw of both, {shows}"
+        draws = "it draws " + (f"different numbers of values: {' and '.join(counts)}" if all(counts) else "differently")
+    shows = f", {_call(reason.next_draw)}" if reason.next_draw is not None else ""
+    return f"{draws}, so the generator {root.name} is in a different state before the next common draw{shows}"
 
 
 def _of_threads(threads: Sequence[str]) -> str:
@@ -214,39 +215,39 @@ def _of_threads(threads: Sequence[str]) -> str:
     return f"; {which} that the program started at {started} may have written it, and is not recorded"
 
 
-def _input(one: Outside) -> str:
-    """``reads last.pt (train.py:18), which the run before wrote``."""
-    place = one.called_from or one.location
-    return f"{one.kind.verb} {input_named(one)}{f' ({place})' if place else ''}, {how_it_differs(one)}"
+def _input(outside: Outside) -> str:
+    """``reads last.pt (train.py:18), which the previous run wrote``."""
+    place = outside.called_from or outside.location
+    return f"{outside.kind.verb} {input_named(outside)}{f' ({place})' if place else ''}, {how_it_differs(outside)}"
 
 
-def input_named(one: Outside) -> str:
-    """The name of an input; of the many that one line takes in, that they are further ones."""
-    return one.name or "further ones"
+def input_named(outside: Outside) -> str:
+    """The name of an input, or ``further ones`` past the most that are named of one line."""
+    return outside.name or "further ones"
 
 
-def how_it_differs(one: Outside) -> str:
-    """What is not the same about an input, as the end of a sentence."""
-    if one.by_first_run:
-        return "which the run before wrote"
-    if NOT_TAKEN_IN in (one.first, one.second):
-        return f"which the {'first' if one.second == NOT_TAKEN_IN else 'second'} run alone does"
-    if one.only_order:
+def how_it_differs(outside: Outside) -> str:
+    """How an input differs, as the end of a sentence."""
+    if outside.by_first_run:
+        return "which the previous run wrote"
+    if NOT_TAKEN_IN in (outside.first, outside.second):
+        return f"which only the {'first' if outside.second == NOT_TAKEN_IN else 'second'} run does"
+    if outside.only_order:
         return "whose entries come in another order"
-    return "which is not the same in both runs"
+    return "which differs between the runs"
 
 
 def _taken(number: Taken) -> str:
     if number.is_unseeded:
-        return f"{number.what} at {number.location}, whose generator nobody seeded"
+        return f"{number.what} at {number.location}, whose generator is unseeded"
     source = _SOURCES[number.source] if number.source is not None else "a number"
     return f"{number.what or source} at {number.location}"
 
 
 def _of_structure(before: Place | None, reason: Reason) -> str:
-    """Where the sequences part, and both continuations."""
+    """Where the sequences diverge, and both continuations."""
     after = "from the beginning" if before is None else f"after {_call(before)}"
-    first, second = ("ends" if place is None else f"goes on with {_call(place)}" for place in reason.goes_on)
+    first, second = ("ends" if place is None else f"continues with {_call(place)}" for place in reason.goes_on)
     extra = " and ".join(
         f"{plural(count, 'call')} of the {run} run"
         for count, run in zip(reason.only, ("first", "second"), strict=True)

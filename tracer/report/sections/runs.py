@@ -1,4 +1,4 @@
-"""Runs that were compared: where they part, why, what follows, and under which circumstances."""
+"""Runs that were compared: where they diverge, why, what follows, and under which circumstances."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 import msgspec
 
 from tracer.divergence.end_states import OF_TRAINING
-from tracer.divergence.model import Changed, Divergence, EndState, NotRestored, Parting, Place, Replicas, Root
+from tracer.divergence.model import Changed, Divergence, EndState, Fork, NotRestored, Place, Replicas, Root
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
 from tracer.findings import Change
@@ -33,29 +33,31 @@ _NOT_RESTORED = {
     ValueKind.HYPERPARAMETER: "an optimizer's settings",
     ValueKind.BATCH: "data position",
 }
-#: What two runs do that leave something in other bytes.
+#: How two runs differ in what they leave behind.
 _LEFT = {
-    ValueKind.PARAMETER: "end with other parameters",
-    ValueKind.BUFFER: "end with other buffers",
-    ValueKind.OPTIMIZER_STATE: "end with another optimizer state",
-    ValueKind.FILE: "write other files",
-    ValueKind.OUTPUT: "print other lines",
+    ValueKind.PARAMETER: "end with different parameters",
+    ValueKind.BUFFER: "end with different buffers",
+    ValueKind.OPTIMIZER_STATE: "end with different optimizer states",
+    ValueKind.FILE: "write different files",
+    ValueKind.OUTPUT: "print different lines",
 }
-NO_PROOF = "That runs agree is no proof: another run may not."
+NO_PROOF = "Agreement proves nothing: another run may differ."
 _HOLDS = (
-    "Each row is one run or two in which these circumstances were held, compared with each other and with the runs in"
-    " which all were. What makes the runs agree, and no longer does when it is free, is the cause."
+    "Each row is one or two runs with these circumstances held, compared with each other and with the runs that hold"
+    " all of them. The cause is what makes the runs agree while it is held, and no longer when it is free."
 )
-_IN_ORDER = "In order of execution; a cause that shows often stands here once."
+_IN_ORDER = "In order of execution, one row per cause."
 _ARMS = (
-    "Each arm is one more run, held against run 1. What differs in an arm alone is sensitive to it; what differs"
-    " unvaried is the program itself."
+    "Each arm is one more run, compared with run 1. A difference in one arm only is sensitivity to what it varies; a"
+    " difference with nothing varied is the program's own."
 )
-#: Next steps that a text lists; the JSON has all.
+#: The most next steps that a text lists; the JSON has all.
 _MOST_STEPS = 6
-#: Roots and places that are listed.
+#: The most roots and places that are listed.
 _MOST = 60
 _BOTH = ("first", "second")
+_AGREES = said.Badge(Verdict.DETERMINISTIC, "agrees")
+_DIVERGES = said.Badge(Verdict.NONDETERMINISTIC, "diverges")
 
 
 def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
@@ -72,9 +74,9 @@ def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
     )
 
 
-def _others_of(head: said.Head, found: Divergence) -> str:
+def _others_of(head: said.Head, divergence: Divergence) -> str:
     """Why the report counts more calls than were compared."""
-    more = head.tally.total - found.calls[0]
+    more = head.tally.total - divergence.calls[0]
     if more <= 0:
         return ""
     return (
@@ -89,9 +91,9 @@ def what_happened(repeated: Repeated, reader: Reader) -> Section:
 
 
 def repeated_blocks(repeated: Repeated, reader: Reader, plan: Sequence[Change] | None = None) -> tuple[said.Block, ...]:
-    """The same without a report on the first run: what happened stands first, then what to change.
+    """The same without a report on the first run: first what happened, then what to change.
 
-    ``plan``: that of the report on the first run, which has the next steps; ``None`` where there is no such report.
+    ``plan``: the plan of the report on the first run, with the next steps; ``None`` if there is no such report.
     """
     happened = (said.Paragraph(f"{repeated_headline(repeated)}.", said.Tone.STRONG), *_repeated(repeated, reader))
     if repeated.agrees:
@@ -103,24 +105,24 @@ def repeated_blocks(repeated: Repeated, reader: Reader, plan: Sequence[Change] |
     return (*happened, said.Heading("What to change"), said.Steps(tuple(map(step_of_plan, shown)), left_out))
 
 
-def divergence_blocks(found: Divergence, reader: Reader) -> tuple[said.Block, ...]:
+def divergence_blocks(divergence: Divergence, reader: Reader) -> tuple[said.Block, ...]:
     """What comparing two recordings showed."""
     return (
-        said.Paragraph(parting_headline(found), said.Tone.STRONG),
-        said.Paragraph(f"{_capital(_counts(found))}."),
-        *_compared(found, found.roots, ("the first run", "the second run"), reader, {}),
-        *between_runs(found.outside, reader),
+        said.Paragraph(divergence_headline(divergence), said.Tone.STRONG),
+        said.Paragraph(f"{_capital(_counts(divergence))}."),
+        *_compared(divergence, divergence.roots, ("the first run", "the second run"), reader, {}),
+        *between_runs(divergence.outside, reader),
     )
 
 
 def _shown(repeated: Repeated) -> Repeated:
-    """The comparison that is told: as the program stands, where it agrees under the plan alone."""
+    """The comparison to report: the program as it stands, if it agrees only under the plan."""
     return repeated.as_it_stands if repeated.agrees and repeated.as_it_stands is not None else repeated
 
 
 def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
     shown = _shown(repeated)
-    found = shown.divergence
+    divergence = shown.divergence
     if repeated.agrees:
         yield said.lead(NO_PROOF)
     else:
@@ -130,18 +132,18 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
     if repeated.not_restored:
         yield said.lead(f"Not restored between the runs: {'; '.join(repeated.not_restored)}.")
     if not shown.agrees and not reader.is_whole:
-        yield said.Paragraph(f"{_capital(_counts(found))}.")
-    picture = picture_of(found, shown.second) if reader.is_whole else None
+        yield said.Paragraph(f"{_capital(_counts(divergence))}.")
+    picture = picture_of(divergence, shown.second) if reader.is_whole else None
     if picture is not None:
         yield said.Picture("calls-strip", picture)
-    if found.losses:
+    if divergence.losses:
         if reader.is_whole:
             yield said.Heading("The loss")
-        yield from of_losses(found.losses, shown.second)
+        yield from of_losses(divergence.losses, shown.second)
     if not shown.agrees:
-        yield from _compared(found, shown.numbered, ("run 1", shown.second), reader, shown.source)
-    elif found.settings:
-        yield _changed(found.settings)
+        yield from _compared(divergence, shown.numbered, ("run 1", shown.second), reader, shown.source)
+    elif divergence.settings:
+        yield _changed(divergence.settings)
     if repeated.held or repeated.not_held:
         yield from _held(repeated, reader)
     yield from between_runs(shown.outside, reader)
@@ -153,59 +155,60 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         yield said.Table(columns, tuple(_arm(*arm) for arm in repeated.arms.items()), noun="arm")
 
 
-def _counts(found: Divergence) -> str:
+def _counts(divergence: Divergence) -> str:
     """The figures of a comparison."""
+    follow = f", {divergence.follows:,} more differ and follow"
     parts = (
-        f"{plural(found.calls_compared, 'call')} compared",
-        f"{plural(len(found.roots), 'root')}, {found.follows:,} more differ and follow" if found.roots else "",
-        *(f"{count:,} only in the {run}" if count else "" for run, count in zip(_BOTH, found.only, strict=True)),
-        f"{found.not_digested:,} of which agreement is not known" if found.not_digested else "",
+        f"{plural(divergence.calls_compared, 'call')} compared",
+        f"{plural(len(divergence.roots), 'root')}{follow}" if divergence.roots else "",
+        *(f"{count:,} only in the {run}" if count else "" for run, count in zip(_BOTH, divergence.only, strict=True)),
+        f"agreement unknown for {divergence.not_digested:,}" if divergence.not_digested else "",
     )
     return "; ".join(filter(None, parts))
 
 
 def _compared(
-    found: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader, source: Mapping[str, str]
+    divergence: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader, source: Mapping[str, str]
 ) -> Iterable[said.Block]:
     """Everything of one comparison below its headline."""
-    yield from (said.Paragraph(caveat) for caveat in caveats(found))
-    if found.resumed is not None:
-        resumed = found.resumed
+    yield from (said.Paragraph(caveat) for caveat in caveats(divergence))
+    if divergence.resumed is not None:
+        resumed = divergence.resumed
         how = f"{resumed.first_step} ({'found by its parameters' if resumed.by_itself else 'as asked'})"
-        yield said.Paragraph(f"Step {resumed.second_step} of {names[1]} was held against step {how}.")
+        yield said.Paragraph(f"Step {resumed.second_step} of {names[1]} is compared with step {how}.")
         if resumed.not_restored:
             yield said.Heading("Not restored")
             yield said.Bullets(tuple(map(not_restored, resumed.not_restored)))
-    if found.ends and not roots:
-        shown_ends, left_out = first(found.ends, min(_MOST, reader.rows))
-        yield said.Heading("What the runs leave in other bytes")
+    if divergence.ends and not roots:
+        shown_ends, left_out = first(divergence.ends, min(_MOST, reader.rows))
+        yield said.Heading("What the runs leave behind that differs")
         yield said.Bullets(tuple(map(_end, shown_ends)))
         if left_out:
             yield said.quiet(f"{left_out:,} more.")
-    elif roots and found.ends_compared and not any(end.kind in OF_TRAINING for end in found.ends):
-        yield said.Paragraph("Both runs end with the same parameters, buffers and optimizer states all the same.")
+    elif roots and divergence.ends_compared and not any(end.kind in OF_TRAINING for end in divergence.ends):
+        yield said.Paragraph("Both runs nevertheless end with the same parameters, buffers and optimizer states.")
     if roots:
         shown, left_out = first(roots, min(_MOST, reader.rows))
-        yield said.Heading("Where they part")
+        yield said.Heading("Where they diverge")
         if reader.is_whole:
             yield said.quiet(_IN_ORDER)
         yield said.Rows(
             tuple(_root(root, source) for root in shown), anchor="root", left_out=left_out, is_numbered=True
         )
-    if places := [_parting(parting, names) for parting in found.structure if parting.is_root]:
+    if places := [_fork(fork, names) for fork in divergence.structure if fork.is_root]:
         rows, left_out = first(places, min(_MOST, reader.rows))
         yield said.Heading("Calls that only one has")
         yield said.Rows(rows, left_out=left_out)
-    others = tuple(_parting(parting, names) for parting in found.structure if not parting.is_root)
+    others = tuple(_fork(fork, names) for fork in divergence.structure if not fork.is_root)
     if others and reader.is_whole:
         further = plural(len(others), "further place")
-        yield said.Fold(f"{further} at which the sequences of calls part", (said.Rows(others),))
-    if found.settings:
-        yield _changed(found.settings)
+        yield said.Fold(f"{further} at which the sequences of calls diverge", (said.Rows(others),))
+    if divergence.settings:
+        yield _changed(divergence.settings)
 
 
 def _root(root: Root, source: Mapping[str, str]) -> said.Row:
-    """A root: its place, how the runs part there, the evidence, its lines, and what the tables say of the call."""
+    """A root: its place, how the runs diverge there, the evidence, its lines, and what the tables say of the call."""
     lines = source.get(root.called_from) or source.get(root.location, "")
     place = root.location or root.called_from or root.module or "a place that was not recorded"
     called = f" (called from {root.called_from})" if root.location and root.called_from else ""
@@ -223,7 +226,7 @@ def _root(root: Root, source: Mapping[str, str]) -> said.Row:
             said.Soft(("in ", said.Code(root.module)) if root.module else ""),
         ),
         blocks=(
-            said.Paragraph(said.Strong(f"Parts {root.cause.words}.")),
+            said.Paragraph(said.Strong(f"Diverges {root.cause.words}.")),
             *said.paragraphs(*dict.fromkeys(sentences)),
             *((said.Sample(lines, "the lines around it"),) if lines else ()),
             *said.paragraphs(tables),
@@ -231,17 +234,17 @@ def _root(root: Root, source: Mapping[str, str]) -> said.Row:
     )
 
 
-def _parting(parting: Parting, names: tuple[str, str]) -> said.Row:
-    """A place at which the sequences of calls part, and how both go on."""
-    after: Words = ("after ", _call(parting.after)) if parting.after is not None else "at the beginning"
-    sides = zip(names, (parting.first, parting.second), (parting.only_first, parting.only_second), strict=True)
-    return said.Row(f"Step {parting.step}", after, tuple(_goes_on(*side) for side in sides))
+def _fork(fork: Fork, names: tuple[str, str]) -> said.Row:
+    """A place at which the sequences of calls diverge, and how each continues."""
+    after: Words = ("after ", _call(fork.after)) if fork.after is not None else "at the beginning"
+    sides = zip(names, (fork.first, fork.second), (fork.only_first, fork.only_second), strict=True)
+    return said.Row(f"Step {fork.step}", after, tuple(_goes_on(*side) for side in sides))
 
 
 def _goes_on(name: str, places: Sequence[Place], only: int) -> said.Paragraph:
     calls = tuple(chain.from_iterable((", ", _call(place)) for place in places))[1:] or "its end"
     return said.Paragraph(
-        (f"{_capital(name)} goes on with ", calls, f", {plural(only, 'call')} of its own" if only else "")
+        (f"{_capital(name)} continues with ", calls, f", {plural(only, 'call')} of its own" if only else "")
     )
 
 
@@ -250,22 +253,20 @@ def _call(place: Place) -> Words:
 
 
 def _changed(settings: Sequence[Changed]) -> said.Fold:
-    """Settings and versions that are not the same in both."""
-    summary = plural(len(settings), "setting or version that is", "settings or versions that are")
+    """Settings and versions that differ."""
+    summary = plural(len(settings), "setting or version that differs", "settings or versions that differ")
     pairs = tuple((setting.name, f"{setting.first} → {setting.second}") for setting in settings)
     brief = "; ".join(f"{name}: {values}" for name, values in pairs[:20])
-    return said.Fold(f"{summary} not the same in both", (said.Pairs(pairs, "The first run, then the other"),), brief)
+    return said.Fold(summary, (said.Pairs(pairs, "The first run, then the other"),), brief)
 
 
 def _arm(arm: str, outcome: Outcome) -> tuple[Words, ...]:
-    """An arm, what it changed, and how far it agrees or where it parts."""
+    """An arm, what it changed, and how far it agrees or where it diverges."""
     changed = (outcome.changed, said.Soft(outcome.note))
-    verdict = said.Badge(Verdict.NONDETERMINISTIC, "parts")
-    if outcome.agrees:
-        verdict = said.Badge(Verdict.DETERMINISTIC, "agrees")
+    verdict = _AGREES if outcome.agrees else _DIVERGES
     shows = f"in {_all_calls(outcome.calls_compared)}"
     if not outcome.agrees and outcome.first is not None:
-        alone = f"; {plural(outcome.alone, 'root')} in this arm alone" if outcome.alone else ""
+        alone = f"; {plural(outcome.alone, 'root')} in this arm only" if outcome.alone else ""
         shows = f"at {place_of_root(outcome.first)}{alone}"
     return said.Strong(arm), changed, (verdict, " ", shows)
 
@@ -282,45 +283,45 @@ def _held(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
     if cause is not None and cause.remedy:
         yield said.Paragraph(f"{_capital(cause.remedy)}.")
     columns = said.columns("Held", "Runs", "Showed", brief="Held", long="Showed")
-    rows = tuple(
-        (said.Strong(held_name(one)), f"{one.runs}", (_held_badge(one), " ", _held_said(one))) for one in repeated.held
-    )
+    rows = tuple(map(_held_row, repeated.held))
     yield said.Table(columns, rows, noun="hold")
     if repeated.not_held:
         yield said.quiet(f"{_capital(repeated.not_held)}.")
 
 
-def _held_badge(one: Held) -> said.Badge:
-    if one.no_proof:
-        return said.Badge(Verdict.UNKNOWN, "no proof")
-    return said.Badge(Verdict.DETERMINISTIC, "agrees") if one.agrees else said.Badge(Verdict.NONDETERMINISTIC, "parts")
+def _held_row(held: Held) -> tuple[Words, ...]:
+    badge = _AGREES if held.agrees else _DIVERGES
+    if held.no_proof:
+        badge = said.Badge(Verdict.UNKNOWN, "no proof")
+    return said.Strong(held_name(held)), f"{held.runs}", (badge, " ", _held_said(held))
 
 
-def _held_said(one: Held) -> str:
-    if one.no_proof:
-        return one.no_proof
-    told = "" if one.agrees or one.first is None else f"at {place_of_root(one.first)}"
-    cannot = f"not reached: {one.cannot}" if one.cannot and not one.agrees else ""
-    return "; ".join(clause for clause in (told, cannot) if clause)
+def _held_said(held: Held) -> str:
+    if held.no_proof:
+        return held.no_proof
+    place = "" if held.agrees or held.first is None else f"at {place_of_root(held.first)}"
+    cannot = f"not reached: {held.cannot}" if held.cannot and not held.agrees else ""
+    return "; ".join(clause for clause in (place, cannot) if clause)
 
 
 # --- sentences --------------------------------------------------------------------------------------------
 
 
-def parting_headline(found: Divergence, first: str = "the first run", second: str = "the second run") -> str:
-    """One sentence: where they part, or that they agree and how far that goes."""
-    root = found.first
-    if found.replicas is not None:
-        return _of_replicas(found.replicas)
+def divergence_headline(divergence: Divergence, first: str = "the first run", second: str = "the second run") -> str:
+    """One sentence: where they diverge, or that they agree and how far that goes."""
+    root = divergence.first
+    if divergence.replicas is not None:
+        return _of_replicas(divergence.replicas)
     if root is not None:
-        return f"{_capital(second)} parts from {first} in {place_of(root)}, {root.cause.words}."
-    if not found.calls_compared:
+        return f"{_capital(second)} diverges from {first} in {place_of(root)}, {root.cause.words}."
+    if not divergence.calls_compared:
         return f"{_capital(second)} and {first} have no call in common to compare."
-    calls = plural(found.calls_compared, "compared call")
-    digested = f", as far as they were digested ({found.not_digested:,} were not)" if found.not_digested else ""
-    lacking = found.resumed is not None and found.resumed.not_restored
+    calls = plural(divergence.calls_compared, "compared call")
+    undigested = divergence.not_digested
+    digested = f", as far as they were digested ({undigested:,} were not)" if undigested else ""
+    lacking = divergence.resumed is not None and divergence.resumed.not_restored
     but = ", but not everything was restored" if lacking else ""
-    left = f", but {left_otherwise(found.ends)}" if found.ends else ""
+    left = f", but {left_otherwise(divergence.ends)}" if divergence.ends else ""
     return f"{_capital(second)} agrees with {first} in all {calls}{digested}{but}{left}."
 
 
@@ -331,7 +332,7 @@ def _end(end: EndState) -> str:
 
 
 def left_otherwise(ends: Sequence[EndState]) -> str:
-    """``they end with other parameters (fc.weight and 3 more) and write other files (out.csv)``."""
+    """``they end with different parameters (fc.weight and 3 more) and write different files (out.csv)``."""
     by_kind: dict[ValueKind, list[str]] = {}
     for end in ends:
         only = f", only in the {'second' if end.only_second else 'first'}" if end.only_one else ""
@@ -370,15 +371,15 @@ def not_restored(lack: NotRestored) -> str:
     return f"{kind}{f' ({lack.name})' if lack.name else ''}{f': {why}' if (why := lack_of(lack)) else ''}"
 
 
-def caveats(found: Divergence) -> list[str]:
+def caveats(divergence: Divergence) -> list[str]:
     """What the comparison leaves open."""
     open_points = [
-        f"The {run} recording is not whole: {why}." for run, why in zip(_BOTH, found.partial, strict=True) if why
+        f"The {run} recording is incomplete: {why}." for run, why in zip(_BOTH, divergence.partial, strict=True) if why
     ]
-    if found.not_digested and found.first is not None:
-        calls = plural(found.not_digested, "call")
-        open_points.append(f"{calls} could not be digested: whether they agree is not known.")
-    if found.agrees and not found.ends and found.calls_compared and found.replicas is None:
+    if divergence.not_digested and divergence.first is not None:
+        calls = plural(divergence.not_digested, "call")
+        open_points.append(f"{calls} could not be digested: whether they agree is unknown.")
+    if divergence.agrees and not divergence.ends and divergence.calls_compared and divergence.replicas is None:
         open_points.append("Agreement of two runs is no proof that a third agrees.")
     return open_points
 
@@ -386,9 +387,9 @@ def caveats(found: Divergence) -> list[str]:
 def _of_replicas(replicas: Replicas) -> str:
     ranks = f"Ranks {' and '.join(map(str, replicas.ranks))}"
     if not replicas.steps:
-        return f"{ranks} of one job: nothing was recorded of their parameters, so nothing is known."
+        return f"{ranks} of one job: their parameters were not recorded, so nothing is known."
     if not replicas.are_replicas:
-        return f"{ranks} of one job begin with other parameters: they are no replicas, and nothing is claimed of them."
+        return f"{ranks} of one job start with different parameters: they are not replicas, and nothing is claimed."
     drift = replicas.drift
     if drift is None:
         return f"{ranks} of one job have the same parameters in all {plural(replicas.steps, 'compared step')}."
@@ -403,15 +404,15 @@ def _capital(text: str) -> str:
 
 
 def repeated_headline(repeated: Repeated) -> str:
-    """All of it in one sentence, without its full stop."""
+    """Everything in one sentence, without a full stop."""
     before = repeated.as_it_stands
     if before is not None:
         return f"As you have it {_briefly(before)}; under the plan {_briefly(repeated)}"
     unvaried = repeated.arms[UNVARIED]
     if not unvaried.agrees and unvaried.first is not None:
-        parting = parting_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
+        diverges = divergence_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
         held = held_sentence(repeated)
-        return f"{parting}. {held}" if held else parting
+        return f"{diverges}. {held}" if held else diverges
     calls = _all_calls(unvaried.calls_compared)
     if repeated.ended_by:
         calls = f"the calls that were compared ({unvaried.calls_compared:,})"
@@ -425,7 +426,7 @@ def repeated_headline(repeated: Repeated) -> str:
         return "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *reservations(repeated)))
     for arm, outcome in repeated.arms.items():
         if outcome.first is not None:
-            return f"{agree}; under other circumstances ({arm}) they part at {place_of_root(outcome.first)}"
+            return f"{agree}; under other circumstances ({arm}) they diverge at {place_of_root(outcome.first)}"
     if len(repeated.arms) > 1:
         agree = f"{agree}, and so do those of {plural(len(repeated.arms) - 1, 'arm')}"
     return "; ".join((agree, *reservations(repeated)))
@@ -439,40 +440,33 @@ def held_name(one: Held) -> str:
 
 
 def held_sentence(repeated: Repeated) -> str:
-    """What holding circumstances showed, without its full stop; empty where nothing was held."""
+    """What holding circumstances showed, without a full stop; empty if nothing was held."""
     cause, first = repeated.cause, repeated.first
     if cause is not None:
-        where = (
-            f", first at {first.called_from or first.location}"
-            if first and (first.called_from or first.location)
-            else ""
-        )
-        return (
-            f"They agree when {cause.clause}: {cause.shows}{where}"
-            if cause.shows
-            else f"They agree when {cause.clause}"
-        )
-    if settled := next((one for one in repeated.held if not one.circumstances and one.shows), None):
-        return f"Every further run agrees with run 2, whatever is held: {settled.shows}"
-    held = [one for one in repeated.held if one.is_all]
-    if not held:
+        place = first.called_from or first.location if first else ""
+        where = f", first at {place}" if place else ""
+        return f"They agree when {cause.clause}{f': {cause.shows}{where}' if cause.shows else ''}"
+    if settled := next((held for held in repeated.held if not held.circumstances and held.shows), None):
+        return f"Every further run agrees with run 2, with or without anything held: {settled.shows}"
+    with_all = [held for held in repeated.held if held.is_all]
+    if not with_all:
         return ""
-    proofs = [one for one in held if not one.no_proof]
-    names = ", ".join(held[-1].circumstances)
+    proofs = [held for held in with_all if not held.no_proof]
+    names = ", ".join(with_all[-1].circumstances)
     if not proofs:
-        return f"Holding circumstances ({names}) is no proof here: {held[-1].no_proof}"
-    agreeing = [one for one in repeated.held if one.agrees and not one.no_proof and one.circumstances]
+        return f"Holding circumstances ({names}) proves nothing here: {with_all[-1].no_proof}"
+    agreeing = [held for held in repeated.held if held.agrees and not held.no_proof and held.circumstances]
     if proofs[-1].agrees and agreeing:
-        names = ", ".join(min(agreeing, key=lambda one: len(one.circumstances)).circumstances)
-        return f"They agree when all of {names} are held; which of these decides was not found"
-    return f"They part as well when all that can be held is held ({', '.join(proofs[-1].circumstances)})"
+        names = ", ".join(min(agreeing, key=lambda held: len(held.circumstances)).circumstances)
+        return f"They agree when all of {names} are held; which of them decides was not determined"
+    return f"They also diverge when everything that can be held is held ({', '.join(proofs[-1].circumstances)})"
 
 
 def _briefly(repeated: Repeated) -> str:
-    """``the runs part at train.py:41 (index_put, by its kernel)``, or ``they agree in all 12,408 calls``."""
+    """``the runs diverge at train.py:41 (index_put, by its kernel)``, or ``they agree in all 12,408 calls``."""
     first = repeated.first
     if first is not None:
-        return f"the runs part at {place_of_root(first)}"
+        return f"the runs diverge at {place_of_root(first)}"
     if not repeated.calls_compared:
         return "they make no call that could be compared"
     ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
@@ -501,17 +495,17 @@ def _all_calls(calls: int) -> str:
 
 
 def settings_sentence(repeated: Repeated) -> str:
-    """What was made before the program's first line; empty where nothing was."""
+    """The settings applied before the program's first line; empty if there are none."""
     if not repeated.sets:
         return "The plan changes no setting." if repeated.as_it_stands is not None else ""
     settings = ", ".join(f"{name} = {value}" for name, value in repeated.sets.items())
-    return f"Made before the program's first line: {settings}."
+    return f"Set before the program's first line: {settings}."
 
 
 def sensitive(root: Root) -> str:
-    """What the arms in which ``root`` was seen say of it; empty where nothing was varied."""
+    """What the arms that show ``root`` say about it; empty if nothing was varied."""
     if not root.arms or root.arms == (UNVARIED,):
         return ""
     if UNVARIED in root.arms:
         return "It differs with nothing varied: it is the program itself."
-    return f"It differs in {', '.join(root.arms)} alone: it is sensitive to that."
+    return f"It differs in {', '.join(root.arms)} only: it is sensitive to that."

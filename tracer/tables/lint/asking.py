@@ -1,4 +1,4 @@
-"""``python -m tracer.tables.lint.asking`` writes ``asked.json`` anew: what the tables ask of a recorder."""
+"""``python -m tracer.tables.lint.asking`` regenerates ``asked.json``: what the tables ask of a recorder."""
 
 from __future__ import annotations
 

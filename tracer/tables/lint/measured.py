@@ -1,9 +1,9 @@
-"""What was measured: runs of ops on a device, kept as data, and held against the tables.
+"""Measurements: runs of ops on a device, stored as data and compared with the tables.
 
 ``measured/<device>-torch-<version>.json`` is written by ``threads.py`` and ``measure_cuda.py`` in
-``benchmarks/evidence``, or made of anybody's recording with trials. A rule may cite a run as evidence of grade
-``measured``: ``measured/cpu-torch-2.13.json: index_put accumulate``. The lint reports a run that a table's verdict
-cannot be true of, unless an entry under ``explained`` says why both stand.
+``benchmarks/evidence``, or generated from any recording with trials. A rule may cite a run as evidence of grade
+``measured``: ``measured/cpu-torch-2.13.json: index_put accumulate``. The lint reports a run that contradicts a table's
+verdict, unless an entry under ``explained`` says why both are right.
 """
 
 from __future__ import annotations

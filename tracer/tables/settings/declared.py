@@ -69,7 +69,7 @@ class Setting(NamedTuple):
     made_by: str = ""
     """The dotted name that a program assigns to, with ``()`` behind a function. Empty for a variable."""
     arguments: Mapping[FactValue, tuple[tuple[Any, ...], dict[str, Any]]] = {}
-    """What the function of ``made_by`` is given for each value, where that is not the value alone."""
+    """The arguments of the function ``made_by`` for each value, if they are more than the value itself."""
     condition: Condition | None = None
     wanted: FactValue | None = None
     """The value that is tried for a call that varies or raises; ``None``: nothing is tried."""
