@@ -43,7 +43,7 @@ def test_the_call_that_parts_is_told_with_its_cause_and_what_the_tables_say(tmp_
     assert (
         "diverges from the first run in step 2, forward, at train.py:14 (aten.index_put_.default), by its kernel." in said
     )
-    assert "the table knows of it (rule cpu-index-put" in said
+    assert "the table expects it (rule cpu-index-put" in said
     assert "1 root, 9 more differ and follow" in said
     assert "0 findings changed" in said or "No finding changed" in said
 
@@ -107,8 +107,8 @@ def test_two_ranks_are_held_against_each_other_as_replicas(tmp_path: Path, trace
 def test_calls_that_only_one_run_makes_are_shown_with_both_continuations(tmp_path: Path, tracer: Command) -> None:
     done = tracer("diff", record(tmp_path, "a"), record(tmp_path, "b", extra_call=1))
     said = words(done.out)
-    assert "The first run goes on with aten.mm.default at train.py:10" in said
-    assert "The second run goes on with aten.relu.default at train.py:9, aten.mm.default at train.py:10" in said
+    assert "The first run continues with aten.mm.default at train.py:10" in said
+    assert "The second run continues with aten.relu.default at train.py:9, aten.mm.default at train.py:10" in said
     assert "1 call of its own" in said
 
 

@@ -69,7 +69,7 @@ def test_another_part_of_a_tensor_is_an_argument(
     (root,) = found.roots
     assert root.cause is RootCause.ARGUMENT
     assert root.location.endswith(f":{line_of(step, '# the root')}")
-    assert why_of(root).startswith("it is given another part of a tensor: ")
+    assert why_of(root).startswith("it is given different parts of a tensor: ")
     assert root.follows >= 0
     assert compared(step, 3, 3).agrees
 
@@ -102,7 +102,7 @@ def test_another_order_of_tensors_is_what_came_in(together: bool, compared: Call
     (root,) = compared(step, [0, 1, 2], [0, 2, 1]).roots
     assert root.cause is RootCause.INPUT_DATA
     assert why_of(root).startswith(
-        "it is given other tensors in the second run, or the same ones in another order: call "
+        "it is given different tensors in the second run, or the same ones in another order: call "
     )
 
 

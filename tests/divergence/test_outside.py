@@ -124,7 +124,7 @@ def test_a_clock_at_the_roots_own_line_is_named_alone(tmp_path: Path) -> None:
     assert root.reason is not None
     told = msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, outside=found))
     assert why_of(told).endswith(
-        "; before it the program reads a clock by time.time (train.py:1), which is not the same in both runs"
+        "; before it the program reads a clock by time.time (train.py:1), which differs between the runs"
     )
 
 

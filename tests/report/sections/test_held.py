@@ -37,8 +37,8 @@ def of(*held: Held, not_held: str = "") -> Repeated:
             of(ALL, CLOCK),
             "They agree when the clock is held: a moment or a duration reaches the step, first at train.py:18",
         ),
-        (of(ALL), "They agree when all of hash-seed, clock, memory are held; which of these decides was not found"),
-        (of(NO_PROOF), "Holding circumstances (folder) is no proof here: the script ends with exit code 1 then"),
+        (of(ALL), "They agree when all of hash-seed, clock, memory are held; which of them decides was not determined"),
+        (of(NO_PROOF), "Holding circumstances (folder) proves nothing here: the script ends with exit code 1 then"),
         (of(), ""),
     ],
     ids=["cause", "not-found", "no-proof", "nothing"],
@@ -50,7 +50,7 @@ def test_one_sentence_says_what_holding_showed(found: Repeated, sentence: str) -
 
 def test_runs_that_part_with_all_held_do_not_agree() -> None:
     parts = Held(circumstances=("hash-seed", "clock"), is_all=True, agrees=False, runs=2, first=root(20))
-    assert held_sentence(of(parts)).startswith("They part as well when all that can be held is held (hash-seed, clock)")
+    assert held_sentence(of(parts)).startswith("They also diverge when everything that can be held is held (hash-seed, clock)")
 
 
 def test_the_text_has_each_hold_the_remedy_and_what_was_not_held() -> None:

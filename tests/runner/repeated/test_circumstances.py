@@ -54,7 +54,7 @@ def test_a_root_of_the_unvaried_runs_is_the_program_itself_and_one_of_an_arm_alo
         ("train.py:20", ("threads",), RootCause.KERNEL),
     ]
     assert sensitive(found.roots[0]) == "It differs with nothing varied: it is the program itself."
-    assert sensitive(found.roots[1]) == "It differs in threads alone: it is sensitive to that."
+    assert sensitive(found.roots[1]) == "It differs in threads only: it is sensitive to that."
     assert found.arms[Circumstance.THREADS.value].alone == 1
 
 
