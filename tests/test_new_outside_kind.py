@@ -56,4 +56,4 @@ def test_a_declared_kind_is_recorded_saved_compared_and_named_in_the_headline(tm
     assert kinds == ["phase"]
     assert differs is True
     assert "; not judged: 1 phase of the moon, the order of sets; " in headline
-    assert "What came from outside" in text
+    assert "Inputs from outside" in text

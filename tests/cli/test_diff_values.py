@@ -41,7 +41,8 @@ def test_the_call_that_parts_is_told_with_its_cause_and_what_the_tables_say(tmp_
     assert (done.code, done.err) == (0, "")
     said = words(done.out)
     assert (
-        "diverges from the first run in step 2, forward, at train.py:14 (aten.index_put_.default), by its kernel." in said
+        "diverges from the first run in step 2, forward, at train.py:14 (aten.index_put_.default), by its kernel."
+        in said
     )
     assert "the table expects it (rule cpu-index-put" in said
     assert "1 root, 9 more differ and follow" in said

@@ -37,7 +37,7 @@ Examples:
   tracer diff trace.json --backend cuda,npu
 
 Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is named there; or, for "parted", the
-values of the two runs part. Exit code 3: values that a trace was recorded with are missing."""
+values of the two runs differ. Exit code 3: the values that a trace was recorded with are missing."""
 
 
 @click.command("diff", epilog=EXAMPLES)
@@ -55,7 +55,7 @@ values of the two runs part. Exit code 3: values that a trace was recorded with 
 @option(
     "--fail-on",
     "V[,V]",
-    'Exit with 1 when a finding of these verdicts is new or worse; with "parted", when values part, or a resumed'
+    'Exit with 1 when a finding of these verdicts is new or worse; with "parted", when the runs diverge, or a resumed'
     " run did not get everything back.",
     completing.verdicts_and_new,
 )

@@ -1,7 +1,7 @@
-"""Two recordings with values: where they part, the cause of each root, and what merely follows.
+"""Two recordings with values: where they diverge, the cause of each root, and what merely follows.
 
-The names below load when they are first used: causes are named in the process of a run too, before its script's first
-line, and NumPy must not be loaded there.
+The names below are imported on first use: a run's process needs the causes before its script's first line, and must not
+import NumPy there.
 """
 
 from __future__ import annotations

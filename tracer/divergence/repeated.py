@@ -1,4 +1,4 @@
-"""Several runs of one program, each held against the first: as it stands, and under other circumstances."""
+"""Several runs of one program, each compared with the first: as it stands, and under varied circumstances."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tracer.divergence.model import Divergence, EndState, Outside, Root
 from tracer.divergence.recordings import Recording
 from tracer.trace.records import FactValue
 
-#: The arm in which nothing is changed: what differs here is the program itself. All others bear the name of the
-#: circumstance that is varied in them.
+#: The arm in which nothing is varied: a difference here is the program's own. Other arms are named after the
+#: circumstance that they vary.
 UNVARIED = "unvaried"
 
 
@@ -21,15 +21,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """``run 1``, ``run 2``, or the arm's: ``memory``."""
     file: str
-    """Its recording, below the folder of all of them; empty where none is kept."""
+    """Its recording, relative to the output folder; empty if it is not saved."""
     arm: str = UNVARIED
     held: tuple[str, ...] = ()
-    """The circumstances that were held in it, to find the cause."""
+    """The circumstances that it held, to find the cause."""
     code: int = 0
     """Its exit code; -15 and the like for a signal."""
     calls: int = 0
     stopped: bool = False
-    """Was it ended early: it had parted already, as was asked, or a signal ended all?"""
+    """Was it ended early: after it had diverged, with ``--first``, or by a signal?"""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +40,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What was changed, in a few words."""
     calls_compared: int
     runs: int
-    """Runs that were held against the first one."""
+    """Runs that were compared with the first."""
     first: Root | None = None
     alone: int = 0
-    """Roots that only this arm showed: what is sensitive to it."""
+    """Roots that only this arm showed."""
     note: str = ""
-    """What the reader must know: that it changed nothing here, or what it does not reach."""
+    """What the reader must know: that it changed nothing here, or what it does not cover."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,24 +54,24 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     circumstances: tuple[str, ...]
     """Their names."""
     is_all: bool = False
-    """Are they all that were to be held?"""
+    """Are these all circumstances that were to be held?"""
     agrees: bool
-    """Do runs agree in which they were held?"""
+    """Do runs agree with them held?"""
     runs: int
-    """Runs that were compared in which they were held."""
+    """Compared runs that held them."""
     is_cause: bool = False
-    """Do runs agree for them, and no longer without them?"""
+    """Do runs agree with them held, and no longer with them free?"""
     clause: str = ""
     """``the hash seed is held``."""
     shows: str = ""
-    """What it shows if runs agree: ``the order of a set or a hash reaches the step``."""
+    """What agreement shows: ``the order of a set or a hash reaches the step``."""
     remedy: str = ""
     cannot: str = ""
-    """What it does not reach."""
+    """What holding them does not cover."""
     no_proof: str = ""
-    """Why agreement or disagreement says nothing: the runs changed otherwise; empty where it does say something."""
+    """Why the result proves nothing, such as a run that failed; empty if it does prove something."""
     first: Root | None = None
-    """Where runs part in which they were held."""
+    """Where runs that hold them diverge."""
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,52 +81,52 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The script, the module or the function that was run."""
     runs: tuple[Run, ...]
     divergence: Divergence
-    """The comparison that parts first; of two runs that agree where none parts."""
+    """The comparison that diverges first, or any one if all agree."""
     second: str = "run 2"
-    """The run that it holds against run 1."""
+    """The run that it compares with run 1."""
     roots: tuple[Root, ...] = ()
-    """Of all runs, in order of execution, each with the arms in which it was seen."""
+    """Of all runs, in order of execution, each with the arms that show it."""
     arms: dict[str, Outcome] = {}
     held: tuple[Held, ...] = ()
-    """What was held once the runs had parted, in the order in which it was tried."""
+    """What was held after the runs had diverged, in the order in which it was tried."""
     not_held: str = ""
-    """Why nothing was held although the runs part; empty where something was, or nothing had to be."""
+    """Why nothing was held although the runs diverge; empty if something was, or nothing had to be."""
     settings: str = "recorded"
-    """What the runs' settings were: as the program has them, the plan's, or another name of a target's."""
+    """The runs' settings: the program's own, the plan's, or another name of a target's."""
     sets: dict[str, FactValue] = {}
-    """The settings that were made before the program's first line."""
+    """The settings applied before the program's first line."""
     outside: tuple[Outside, ...] = ()
-    """What the runs took in from outside as the program stands, those that differ first."""
+    """Inputs from outside of the unvaried runs, those that differ first."""
     as_it_stands: Repeated | None = None
-    """The same without those settings, where both were asked for."""
+    """The same without those settings, if both were asked for."""
     not_restored: tuple[str, ...] = ()
-    """What a function's runs may have taken over from one another."""
+    """State that a function's calls may have passed on to each other."""
     source: dict[str, str] = {}
-    """By place: the lines of the user's own files around a root's; in no JSON."""
+    """By place: the user's source lines around a root; not in the JSON."""
     ended_by: str = ""
-    """The signal that came before all runs were made (``ended by SIGTERM``); empty where none did."""
+    """The signal that ended the series early (``ended by SIGTERM``); empty if none did."""
     not_followed: int = 0
-    """Processes that a run started: whether what they computed agrees is not known. A loader's workers are none of
-    them, since what they give is compared as the input of the calls that read it."""
+    """Processes that a run started and that were not recorded. A loader's workers do not count, since their batches are
+    compared as inputs of the calls that read them."""
 
     @property
     def agrees(self) -> bool:
-        """Do all runs agree in every compared call? That is no proof."""
+        """Do all runs agree in every compared call? That proves nothing."""
         return all(outcome.agrees for outcome in self.arms.values())
 
     @property
     def ends(self) -> tuple[EndState, ...]:
-        """What runs left in other bytes, where all calls agree: then no root explains it."""
+        """What the runs left behind with different bytes although all calls agree, so that no root explains it."""
         return () if self.first is not None else self.divergence.ends
 
     @property
     def first(self) -> Root | None:
-        """Where the runs part first: as the program stands, or, where they agree there, in the first arm that parts."""
+        """Where the runs diverge first: unvaried, or, if they agree there, in the first arm that diverges."""
         return next((outcome.first for outcome in self.arms.values() if outcome.first is not None), None)
 
     @property
     def numbered(self) -> tuple[Root, ...]:
-        """All roots as a report numbers them: those of the comparison that is drawn, then those that others showed."""
+        """All roots as a report numbers them: those of the displayed comparison, then those of the others."""
         roots = {_place(root): root for root in self.roots}
         drawn = [roots.get(_place(root), root) for root in self.divergence.roots]
         keys = {_place(root) for root in drawn}
@@ -134,18 +134,18 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def calls_compared(self) -> int:
-        """Calls that every run as it stands was held against the first one in."""
+        """Calls in which every unvaried run was compared with the first."""
         outcome = self.arms.get(UNVARIED)
         return outcome.calls_compared if outcome is not None else self.divergence.calls_compared
 
     @property
     def cause(self) -> Held | None:
-        """The circumstances that explain why the runs part, as far as that was found by holding them."""
+        """The circumstances that explain why the runs diverge, if holding them has shown it."""
         return next((held for held in self.held if held.is_cause), None)
 
     @property
     def partial(self) -> str:
-        """Why a recording is not whole, or a run lacks; empty where all are, or were stopped because that was asked."""
+        """Why a recording is incomplete, or a run is missing; empty if all are complete, or were stopped on purpose."""
         if self.ended_by:
             return self.ended_by
         stopped = any(run.stopped for run in self.runs)
@@ -153,24 +153,24 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> tuple[Run, ...]:
-        """Runs that ended with an error of their own."""
+        """Runs that failed."""
         return tuple(run for run in self.runs if run.code and not run.stopped)
 
 
 def not_followed(recordings: Iterable[Recording]) -> int:
-    """How many processes were started in that of ``recordings`` in which most were."""
+    """The largest number of processes that one of ``recordings`` started."""
     return max((recording.trace.not_followed for recording in recordings if recording.trace is not None), default=0)
 
 
 def _place(root: Root) -> tuple[str, ...]:
-    """The same for the same root in another pair of runs, whatever cause that shows."""
+    """Identifies a root across pairs of runs, whatever its cause."""
     return root.key[1:]
 
 
 def with_arms(compared: Mapping[str, Sequence[Divergence]]) -> tuple[Root, ...]:
-    """All roots of all comparisons, each once and with the arms that showed it, in order of execution.
+    """All roots of all comparisons, each once and with the arms that show it, in order of execution.
 
-    A root that the unvaried runs show keeps their words: what was changed in an arm is not its cause.
+    A root that the unvaried runs show keeps their reason: what an arm varied is not its cause.
     """
     arms: dict[tuple[str, ...], dict[str, None]] = {}
     first_shown: dict[tuple[str, ...], Root] = {}
@@ -189,7 +189,7 @@ def outcomes(
     changed: Mapping[str, str],
     notes: Mapping[str, str],
 ) -> dict[str, Outcome]:
-    """What each arm showed; ``changed`` and ``notes`` are words for it."""
+    """What each arm showed; ``changed`` and ``notes`` describe the arms."""
     by_place = {_place(root): root for root in roots}
     return {
         arm: Outcome(

@@ -37,12 +37,12 @@ def _head(wrong: Callable[[int], bool], *, notes: bool = False) -> Makes:
             return of_arguments("query", "value")(lambda q, v: wrong(q.shape[-1]) or wrong(v.shape[-1]))(func, services)
         if getters(func, "self", "mat2"):
             return _note_product if notes else None
-        return of_arguments("self")(lambda scores: _made(scores) and wrong(_LAST.head))(func, services)
+        return of_arguments("self")(lambda scores: _is_last_product(scores) and wrong(_LAST.head))(func, services)
 
     return make
 
 
-def _made(scores: torch.Tensor) -> bool:
+def _is_last_product(scores: torch.Tensor) -> bool:
     """Did the product that was noted last make ``scores``?"""
     return scores.shape[-2:] == (_LAST.rows, _LAST.columns)
 

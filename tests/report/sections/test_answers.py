@@ -282,10 +282,10 @@ def test_reads_of_memory_that_could_not_be_followed_are_in_the_headline() -> Non
 def test_a_report_lists_what_came_from_outside_and_counts_what_imports_opened() -> None:
     made = judge(trace(call(), outside=TAKEN_IN))
     text = to_text(made, width=100, color=False, limit=None, detail=Detail.WHOLE)
-    section = text[text.index("What came from outside") :]
+    section = text[text.index("Inputs from outside") :]
     assert "file: name a.txt; place train.py:10; times 1" in section
-    assert "1 further input came in as modules were imported." in section
+    assert "1 further input read while modules were imported." in section
     assert "at_import.json" not in section
     brief = made.to_text(width=200, color=False)
     counted = "2 files read, 1 directory listed and 1 clock read"
-    assert f"What came from outside: {counted}; 1 further input while modules were imported" in brief
+    assert f"Inputs from outside: {counted}; 1 further input while modules were imported" in brief

@@ -50,7 +50,9 @@ def test_one_sentence_says_what_holding_showed(found: Repeated, sentence: str) -
 
 def test_runs_that_part_with_all_held_do_not_agree() -> None:
     parts = Held(circumstances=("hash-seed", "clock"), is_all=True, agrees=False, runs=2, first=root(20))
-    assert held_sentence(of(parts)).startswith("They also diverge when everything that can be held is held (hash-seed, clock)")
+    assert held_sentence(of(parts)).startswith(
+        "They also diverge when everything that can be held is held (hash-seed, clock)"
+    )
 
 
 def test_the_text_has_each_hold_the_remedy_and_what_was_not_held() -> None:

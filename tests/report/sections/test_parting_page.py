@@ -49,7 +49,7 @@ def test_the_picture_has_every_call_once_and_a_mark_at_each_root() -> None:
     picture = picture_of(divergence(root()))
     assert picture is not None
     assert picture.total == 120 == sum(span[1] for span in picture.spans)
-    assert [(mark.number, mark.at) for mark in picture.marks] == [(1, 41)]
+    assert [(mark.number, mark.at) for mark in picture.root_marks] == [(1, 41)]
     assert picture.lanes == ("net.table", "outside modules")
     assert [row.steps for row in picture.rows] == ["0", "3"]
     assert sum(sum(row.counts) for row in picture.rows) == 120
@@ -73,7 +73,7 @@ def test_a_call_of_the_second_run_alone_is_marked_where_it_stands() -> None:
     one = root(10, RootCause.STRUCTURE, call=10, only_second=True)
     picture = picture_of(divergence(one, calls=15, strip=spans))
     assert picture is not None
-    assert [mark.at for mark in picture.marks] == [10]
+    assert [mark.at for mark in picture.root_marks] == [10]
     assert set(STATES) == set(State)
 
 

@@ -49,7 +49,7 @@ def test_a_checkpoint_that_the_run_before_left_is_named_with_its_line(tmp_path: 
     assert last["first"] == "not taken in"
     assert "before it the program reads last.pt (train.py:6), which the previous run wrote" in told["first"]["why"]
     page = (tmp_path / "repeat" / "repeat.html").read_text()
-    assert "What came from outside" in page
+    assert "Inputs from outside" in page
 
 
 @pytest.mark.slow

@@ -164,13 +164,13 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
         verdict = Verdict.UNKNOWN
     calls = "the one call" if report.tally.total == 1 else f"the {plural(report.tally.total, 'call')}"
     data = " for the data of this run" if judgement.observed else ""
-    known = f" in what is known of {calls}" if verdict is Verdict.UNKNOWN else f" in {calls}"
+    scope = f" in what is known of {calls}" if verdict is Verdict.UNKNOWN else f" in {calls}"
     if verdict is Verdict.SEEDED:
-        known += ", whose draws that were seen are seeded" if draws_repeat(report) else " once seeded"
+        scope += ", whose draws that were seen are seeded" if draws_repeat(report) else " once seeded"
     missing = ", ".join(unseen(report))
     not_seen = f"; not seen: {missing}" if missing else ""
     left_open = ", ".join(not_judged(report))
-    return verdict, f"{_NO_RISK}{data}{known}{not_seen}; not judged: {left_open}; {_WHO_JUDGES}"
+    return verdict, f"{_NO_RISK}{data}{scope}{not_seen}; not judged: {left_open}; {_WHO_JUDGES}"
 
 
 def not_judged(report: ReportView) -> tuple[str, ...]:
@@ -278,35 +278,35 @@ def _can_differ_sentence(report: ReportView) -> str:
 
 def _of_what_was_recorded(report: ReportView) -> str:
     tally = report.tally
-    found = met(report)
+    verdicts = met(report)
     risky = _with_verdict(report, *_RISK)
     refused = _with_verdict(report, Verdict.RAISES)
     at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
     total = plural(tally.total, "recorded call")
     process = joined(of_the_process(_with_verdict(report, *_RISK, calls=False)))
     also = f" {process} can also make runs differ." if process else ""
-    if not found:
+    if not verdicts:
         return _NOTHING
     if refused:
         return (
             f"The step stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
             f"at {plural(sites_of(refused), 'place')} would raise, first at {_where(refused[0])}.{also}"
         )
-    if Verdict.RAISES in found:
+    if Verdict.RAISES in verdicts:
         stops = joined(of_the_process(_with_verdict(report, Verdict.RAISES, calls=False)))
         return f"The step stops before that question: {stops} would raise an error.{also}"
-    sure = "Yes" if Verdict.NONDETERMINISTIC in found else f"Only {condition(report)}"
+    sure = "Yes" if Verdict.NONDETERMINISTIC in verdicts else f"Only {condition(report)}"
     if at_risk:
         places = plural(sites_of(risky), "place")
         return f"{sure}: {at_risk:,} of {total}, from {places}, can give different bits{_most(risky)}.{also}"
     if process:
         by_calls = f"none of {total} does so by itself" if tally.total else "no op was recorded"
         return f"{sure}: {process} can make runs differ; {by_calls}."
-    if Verdict.UNKNOWN in found:
+    if Verdict.UNKNOWN in verdicts:
         unknown = [finding for finding in report.findings if finding.verdict is Verdict.UNKNOWN]
         no_answer = _calls_and_things(unknown, sites=True) or "some calls"
         return f"No risk found in what is known; for {no_answer} there is no answer."
-    if Verdict.SEEDED in found:
+    if Verdict.SEEDED in verdicts:
         if not draws_repeat(report):
             return f"Not once seeded: no other risk found in {total}."
         drawing = plural(tally[Verdict.SEEDED], "call that draws", "calls that draw")
@@ -415,11 +415,11 @@ def _after_runs(report: ReportView, repeated: Repeated) -> str:
     """What to change once runs differed."""
     if repeated.agrees:
         return "The plan's settings: the runs agree under them, which is no proof."
-    seen = sum(bool(change.roots) for change in report.plan)
+    at_roots = sum(bool(change.roots) for change in report.plan)
     first = f", first at {report.plan[0].where}" if report.plan and report.plan[0].where else ""
     others = sum(not change.roots for change in report.plan)
     beside = f"; {plural(others, 'further change')} for what may differ" if others else ""
-    return f"{plural(seen, 'change')} for what was seen to differ{first}{beside}. Then run `tracer repeat` again."
+    return f"{plural(at_roots, 'change')} for what was seen to differ{first}{beside}. Then run `tracer repeat` again."
 
 
 def _most(risky: list[Finding]) -> str:

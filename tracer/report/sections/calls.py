@@ -323,6 +323,6 @@ def _in_words(effect: ModeEffect) -> str:
 
 
 def _worst_of(judgement: Judgement) -> Verdict:
-    found = {verdict for verdict in SEVERITY if judgement.tally[verdict]}
-    found |= {finding.verdict for finding in judgement.findings if not is_call(finding)}
-    return min(found, key=SEVERITY.index, default=Verdict.UNKNOWN)
+    verdicts = {verdict for verdict in SEVERITY if judgement.tally[verdict]}
+    verdicts |= {finding.verdict for finding in judgement.findings if not is_call(finding)}
+    return min(verdicts, key=SEVERITY.index, default=Verdict.UNKNOWN)

@@ -79,7 +79,7 @@ class Strip(NamedTuple):
     lanes: tuple[str, ...]
     height: int
     stretches: tuple[Stretch, ...]
-    marks: tuple[Mark, ...]
+    root_marks: tuple[Mark, ...]
     ticks: tuple[tuple[int, float], ...]
     """Step, and where it begins in percent of the whole."""
     rows: tuple[StepRow, ...]
@@ -119,7 +119,7 @@ def picture_of(divergence: Divergence, second: str = "run 2") -> Strip | None:
         lanes=tuple(lanes),
         height=len(lanes) * LANE,
         stretches=tuple(Stretch(state, "".join(drawn[state])) for state in STATES if state in drawn),
-        marks=_marks(divergence, total),
+        root_marks=_root_marks(divergence, total),
         ticks=tuple((step, round(100 * begins[step] / total, 3)) for step in list(begins)[::every]),
         rows=tuple(rows[:_MOST_ROWS]),
         rows_more=max(0, len(rows) - _MOST_ROWS),
@@ -150,7 +150,7 @@ def _lanes(spans: Sequence[Span]) -> tuple[Callable[[Span], str], list[str]]:
     return or_rest, list(dict.fromkeys(map(or_rest, spans)))
 
 
-def _marks(divergence: Divergence, total: int) -> tuple[Mark, ...]:
+def _root_marks(divergence: Divergence, total: int) -> tuple[Mark, ...]:
     """Where each root of the comparison is; one that stands in no stretch is left to the table."""
     at = 0
     places: dict[tuple[bool, int], int] = {}

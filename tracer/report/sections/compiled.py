@@ -238,12 +238,12 @@ def regions_sentence(report: ReportView) -> str:
     regions = [region for region in report.judgement.trace.regions if region.kind is RegionKind.COMPILED]
     if not regions:
         return ""
-    seen = sum(region.inside in (RegionInside.OPS_AND_KERNELS, RegionInside.OPS) for region in regions)
+    with_ops = sum(region.inside in (RegionInside.OPS_AND_KERNELS, RegionInside.OPS) for region in regions)
     adding = sum(any(kernel.adds_in_any_order for kernel in region.kernels) for region in regions)
     dispatched = sum(region.inside is RegionInside.DISPATCHED for region in regions)
     op_by_op = f", {dispatched} counted op by op" if dispatched else ""
     atomically = f", {adding} with a kernel that {ADDS}" if adding else ""
-    return f"{plural(len(regions), 'region')} of compiled code, the inside of {seen} seen{op_by_op}{atomically}."
+    return f"{plural(len(regions), 'region')} of compiled code, the inside of {with_ops} seen{op_by_op}{atomically}."
 
 
 def _facts(region: Region) -> Iterator[str]:

@@ -20,38 +20,38 @@ _PLACES = 6
 
 
 def between_runs(inputs: Sequence[Outside], reader: Reader) -> Iterator[said.Block]:
-    """What runs took in otherwise; in one line each what is another one in any case, and what they took in alike."""
+    """Inputs that differ between runs; in one line each, those that always differ and those that agree."""
     if not inputs:
         return
-    yield said.Heading("What came from outside")
-    differing = [one for one in inputs if one.differs and not is_always_another(one)]
+    yield said.Heading("Inputs from outside")
+    differing = [outside for outside in inputs if outside.differs and not is_always_another(outside)]
     if differing:
         shown, left_out = first(differing, min(_MOST, reader.rows))
         yield said.Rows(tuple(map(_row, shown)), left_out=left_out)
-    if always := [one for one in inputs if one.differs and is_always_another(one)]:
-        named = dict.fromkeys(f"{one.name} at {one.called_from or one.location}" for one in always)
+    if always := [outside for outside in inputs if outside.differs and is_always_another(outside)]:
+        named = dict.fromkeys(f"{outside.name} at {outside.called_from or outside.location}" for outside in always)
         places = list(named)[:_PLACES]
         more = f" and {len(named) - _PLACES:,} more" if len(named) > _PLACES else ""
-        yield said.quiet(f"Another one in every run: {', '.join(places)}{more}.")
-    if alike := list(_counts(one for one in inputs if not one.differs)):
+        yield said.quiet(f"Different in every run: {', '.join(places)}{more}.")
+    if alike := list(_counts(outside for outside in inputs if not outside.differs)):
         yield said.quiet(f"Not seen to differ: {', '.join(alike)}.")
 
 
 def _counts(inputs: Iterable[Outside]) -> Iterator[str]:
-    kinds = Counter(one.kind for one in inputs)
+    kinds = Counter(outside.kind for outside in inputs)
     for kind in OutsideKind:
         if kinds[kind]:
             yield plural(kinds[kind], *kind.counted)
 
 
-def _row(one: Outside) -> said.Row:
-    place = one.location or "place not recorded"
-    called = f" (called from {one.called_from})" if one.called_from else ""
+def _row(outside: Outside) -> said.Row:
+    place = outside.location or "place not recorded"
+    called = f" (called from {outside.called_from})" if outside.called_from else ""
     return said.Row(
-        (f"{one.kind.verb} ", said.Code(input_named(one))),
+        (f"{outside.kind.verb} ", said.Code(input_named(outside))),
         aside=said.Code(f"{place}{called}"),
         blocks=(
-            said.Paragraph(f"{how_it_differs(one)}."),
-            said.Paragraph(f"The first run: {one.first}. The second: {one.second}."),
+            said.Paragraph(f"{how_it_differs(outside)}."),
+            said.Paragraph(f"The first run: {outside.first}. The second: {outside.second}."),
         ),
     )

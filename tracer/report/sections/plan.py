@@ -62,9 +62,9 @@ def worth(change: Change) -> str:
     if not change.closes:
         return "a suggestion: it closes no finding" if is_suggestion(change) else "needed with the others"
     calls = f", {plural(change.calls, 'call')}" if change.calls else ""
-    seen = f", {change.seen:,} of them seen to differ" if change.seen else ""
+    varied = f", {change.seen:,} of them seen to differ" if change.seen else ""
     roots = f"; for {_roots(change)}" if change.roots else ""
-    return f"closes {plural(change.closes, 'finding')}{seen}{calls}{roots}"
+    return f"closes {plural(change.closes, 'finding')}{varied}{calls}{roots}"
 
 
 def _roots(change: Change) -> str:

@@ -32,9 +32,9 @@ def settings(report: ReportView, reader: Reader) -> Section | None:
     """What holds for the whole process, and what differs between machines alone."""
     blocks: list[said.Block] = []
     gist = ""
-    if found := _findings(report, reader, About.SETTING, About.LATE, About.CHANGED, About.COMPILED):
+    if findings := _findings(report, reader, About.SETTING, About.LATE, About.CHANGED, About.COMPILED):
         lead = "What holds for the whole process, and the recorded calls that make it matter."
-        blocks += [said.lead(lead), *found]
+        blocks += [said.lead(lead), *findings]
     if report.notes:
         differ = "differs" if len(report.notes) == 1 else "differ"
         same = "Two runs on one machine agree whatever these are; other machines or versions may give other bits."
@@ -57,9 +57,9 @@ def settings(report: ReportView, reader: Reader) -> Section | None:
 def draws(report: ReportView, reader: Reader) -> Section | None:
     """Every generator that was drawn from, and where its state came from."""
     rows, unseen = generator_rows(report.judgement), unseen_generators(report.judgement)
-    found = _findings(report, reader, About.GENERATOR)
+    findings = _findings(report, reader, About.GENERATOR)
     aside = _drawn_aside(report.judgement)
-    if not (rows or unseen or found or aside):
+    if not (rows or unseen or findings or aside):
         return None
     lead = (
         "Every generator that the step drew from, and where its state came from. Draws repeat in two runs only where"
@@ -73,7 +73,7 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
     blocks += _quiet("Not drawn from: ", ", ".join(untouched_generators(report.judgement)), ".")
     blocks += _quiet("", unseen)
     blocks += _quiet("Drawn for a pause, a name or a log alone, as the program's text has it: ", ", ".join(aside), ".")
-    blocks += found
+    blocks += findings
     if report.draws and reader.is_whole:
         ledger, left_out = first(_ledger(report.draws), reader.rows)
         names = ("Op or function", "Phase", "Module", "Place", "Generator", "Calls")
@@ -114,9 +114,9 @@ def _drawn_aside(judgement: Judgement) -> tuple[str, ...]:
 
 def memory(report: ReportView, reader: Reader) -> Section | None:
     """Memory that was given without being written, and what filling it costs."""
-    found = _findings(report, reader, About.MEMORY, About.OVERLAP)
+    findings = _findings(report, reader, About.MEMORY, About.OVERLAP)
     blocks: list[said.Block] = [] if report.fill is None else [said.lead(fill_words(report.fill))]
-    blocks += found
+    blocks += findings
     if report.allocations and reader.is_whole:
         shown, left_out = first(sorted(report.allocations, key=lambda group: -group.bytes), reader.rows)
         figures = ("Calls", "Followed", "To fill")
@@ -129,7 +129,7 @@ def memory(report: ReportView, reader: Reader) -> Section | None:
 
 def loading(report: ReportView, reader: Reader) -> Section | None:
     """Each ``DataLoader`` that was iterated."""
-    found = _findings(report, reader, About.LOADER)
+    findings = _findings(report, reader, About.LOADER)
     blocks: list[said.Block] = []
     if report.loaders:
         shown, left_out = first(report.loaders, reader.rows)
@@ -137,7 +137,7 @@ def loading(report: ReportView, reader: Reader) -> Section | None:
         if reader.is_whole:
             blocks.append(said.lead("Each DataLoader that was iterated, by the line that made it."))
         blocks.append(said.Table(columns, tuple(map(loader_cells, shown)), noun="loader", left_out=left_out))
-    blocks += found
+    blocks += findings
     shown, left_out = first(report.loaders, _GIST)
     more = f"; {plural(left_out, 'more loader')}" if left_out else ""
     gist: Words = (*(("; " if number else "", _in_brief(loader)) for number, loader in enumerate(shown)), more)
@@ -338,10 +338,10 @@ def outside(report: ReportView, reader: Reader) -> Section | None:
         columns = said.columns("Input", "Name", "Place", "Times", brief="Place", figures=("Times",))
         blocks.append(said.Table(columns, tuple(map(_outside_cells, shown)), noun="input", left_out=left_out))
     if by_import := len(inputs) - len(own):
-        blocks.append(said.quiet(f"{plural(by_import, 'further input')} came in as modules were imported."))
+        blocks.append(said.quiet(f"{plural(by_import, 'further input')} read while modules were imported."))
     imported = f"{plural(by_import, 'further input')} while modules were imported" if by_import else ""
     gist = "; ".join(filter(None, (joined(list(_counted(own))), imported)))
-    return Section(anchor="outside", title="What came from outside", blocks=tuple(blocks), gist=gist)
+    return Section(anchor="outside", title="Inputs from outside", blocks=tuple(blocks), gist=gist)
 
 
 def _outside_cells(taken: OutsideInput) -> tuple[Words, ...]:

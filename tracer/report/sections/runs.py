@@ -432,11 +432,11 @@ def repeated_headline(repeated: Repeated) -> str:
     return "; ".join((agree, *reservations(repeated)))
 
 
-def held_name(one: Held) -> str:
+def held_name(held: Held) -> str:
     """``hash-seed``, ``clock and entropy``, ``all``."""
-    if not one.circumstances:
+    if not held.circumstances:
         return "nothing"
-    return "all" if one.is_all and len(one.circumstances) > 2 else " and ".join(one.circumstances)
+    return "all" if held.is_all and len(held.circumstances) > 2 else " and ".join(held.circumstances)
 
 
 def held_sentence(repeated: Repeated) -> str:

@@ -129,8 +129,8 @@ class MathRoute(NamedTuple):
     @property
     def facts(self) -> dict[str, FactValue]:
         """In the words of conditions."""
-        marks = {"attention.has_mask": self.has_mask, "sdp.shares_heads": self.shares_heads}
-        facts: dict[str, FactValue] = {key: True for key, holds in marks.items() if holds}
+        holding = {"attention.has_mask": self.has_mask, "sdp.shares_heads": self.shares_heads}
+        facts: dict[str, FactValue] = {key: True for key, holds in holding.items() if holds}
         return facts if self.dtype is None else {**facts, "dtype": self.dtype}
 
 
