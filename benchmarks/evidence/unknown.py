@@ -2,12 +2,17 @@
 
     python -m benchmarks.evidence.unknown      # the recorded steps, then torch's operator database: two minutes
     python -m benchmarks.evidence.unknown --golden         # the recorded steps alone: seconds
+    python -m benchmarks.evidence.unknown --steps          # overload by overload, of some 280 whole steps: seconds
     python -m benchmarks.evidence.unknown --backend npu --leading 40
 
 Everything was recorded on a CPU and is judged for each backend under torch's default settings: what counts is calls,
 not ops. A call is unknown here where the table has no answer with deterministic mode off or none with it on. The
 recorded steps are the models of ``tests/golden/judgements``; of the operator database, the first samples of each entry
 and dtype, forward and backward. The exit code is 1 unless every share is below its target.
+
+``--steps`` counts the overloads of ``evidence/steps`` (``record_steps`` says how they were recorded) instead of calls, as
+things stand by default: deterministic by a rule with its evidence, by what builds launched, or by neither; varying,
+seeded or refused by a rule; unknown. An overload counts by the worst of its calls.
 """
 
 from __future__ import annotations
@@ -22,12 +27,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tracer.judging import judge_calls, make_target
-from tracer.names import About, Backend, Verdict
+from tracer.names import About, Backend, Verdict, Word
 from tracer.tables.loading import existing_tables, load_tables
+from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.translation import load_translations
 from tracer.trace.file import Trace
 
 STEPS = Path(__file__).resolve().parents[2] / "tests" / "golden" / "judgements"
+WHOLE_STEPS = Path(__file__).parent / "steps" / "trace.json.gz"
 #: The version that every table was reviewed for.
 VERSION = "2.13"
 SAMPLES = 2
@@ -40,6 +47,27 @@ AT_MOST: dict[Backend, tuple[float, float]] = {
     Backend.MPS: (10.0, 15.0),
     Backend.NPU: (1.0, 4.0),
 }
+
+
+#: Overloads of the whole steps that may be unknown; of those that no evidence speaks for there may be none.
+UNKNOWN_AT_MOST: dict[Backend, int] = {
+    Backend.CPU: 0,
+    Backend.CUDA: 0,
+    Backend.ROCM: 60,
+    Backend.XPU: 25,
+    Backend.MPS: 25,
+    Backend.NPU: 30,
+}
+
+
+class Ground(Word):
+    """What a backend's table says of an overload, and on what it rests, worst first."""
+
+    UNKNOWN = "unknown"
+    NOTHING = "deterministic by nothing"
+    VARIES = "varying, seeded or refused by a rule"
+    DISPATCHED = "deterministic by dispatch evidence"
+    RULE = "deterministic by a rule"
 
 
 class Share(NamedTuple):
@@ -94,6 +122,48 @@ def share_of(traces: Iterable[Trace], backend: Backend) -> Share:
     return Share(calls, ops.total(), on, ops)
 
 
+def ground_of(ruling: RuleOutcome) -> Ground:
+    """What ``ruling`` rests on as things stand."""
+    if ruling.verdict is Verdict.UNKNOWN:
+        return Ground.UNKNOWN
+    if ruling.verdict is not Verdict.DETERMINISTIC:
+        return Ground.VARIES
+    if not ruling.evidence:
+        return Ground.NOTHING
+    return Ground.DISPATCHED if ruling.rule is None else Ground.RULE
+
+
+def overloads_by_ground(trace: Trace, backend: Backend) -> dict[str, Ground]:
+    """Each overload of ``trace`` by the worst ground of its calls, judged for ``backend``."""
+    target = make_target(trace.environment, backend=backend, torch=VERSION, settings="default")
+    order = list(Ground)
+    grounds: dict[str, Ground] = {}
+    for group, ruling in judge_calls(trace, load_tables(), target, translations=load_translations())[1]:
+        grounds[group.op] = min(grounds.get(group.op, Ground.RULE), ground_of(ruling), key=order.index)
+    return grounds
+
+
+def overload_rows(grounds: Mapping[str, Ground], backend: Backend, leading: int) -> Iterator[str]:
+    """One line a backend, and the overloads that nothing speaks for."""
+    counts = Counter(grounds.values())
+    met = meets_its_target(grounds, backend)
+    figures = ", ".join(f"{counts[ground]} {ground}" for ground in reversed(Ground))
+    yield (
+        f"  {backend!s:5} of {len(grounds)}: {figures};"
+        f" at most {UNKNOWN_AT_MOST[backend]} unknown and 0 by nothing: {'met' if met else 'MISSED'}"
+    )
+    lacking = [op for op, ground in sorted(grounds.items()) if ground in (Ground.UNKNOWN, Ground.NOTHING)]
+    yield from (f"        {op}: {grounds[op]}" for op in lacking[:leading])
+    if (rest := len(lacking) - leading) > 0:
+        yield f"        and {rest:,} overload{'' if rest == 1 else 's'} more"
+
+
+def meets_its_target(grounds: Mapping[str, Ground], backend: Backend) -> bool:
+    """Is nothing deterministic by nothing, and no more unknown than may be?"""
+    counts = Counter(grounds.values())
+    return counts[Ground.UNKNOWN] <= UNKNOWN_AT_MOST[backend] and not counts[Ground.NOTHING]
+
+
 def rows(shares: Mapping[Backend, Share], targets: Mapping[Backend, float], leading: int) -> Iterator[str]:
     """One line a backend, and the ops that lead its list."""
     for backend, share in shares.items():
@@ -117,8 +187,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="entries of the operator database whose name holds this text")
     parser.add_argument("--leading", type=int, default=8, help="ops to list for each backend (default 8)")
     parser.add_argument("--backend", choices=[str(b) for b in existing_tables()], help="default: every one")
+    parser.add_argument("--steps", action="store_true", help="overload by overload, of the whole steps")
     options = parser.parse_args(arguments)
     backends = (Backend(options.backend),) if options.backend else existing_tables()
+    if options.steps:
+        trace = Trace.load(WHOLE_STEPS)
+        by_backend = {backend: overloads_by_ground(trace, backend) for backend in backends}
+        print(f"overloads of whole training steps, torch {VERSION}, mode off:")
+        for backend, grounds in by_backend.items():
+            print("\n".join(overload_rows(grounds, backend, options.leading)))
+        return int(not all(meets_its_target(grounds, backend) for backend, grounds in by_backend.items()))
     parts = {"the recorded steps": list(golden_steps().values())}
     if not options.golden:
         with warnings.catch_warnings():

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from tests.support.build import call, environment, trace
 from tracer.findings import Finding
 from tracer.judging import judge_calls, make_target
-from tracer.names import Backend, Cause, EvidenceKind, UnknownReason
+from tracer.names import Backend, Cause, EvidenceKind, UnknownReason, Verdict
 from tracer.tables.loading import load_table, load_tables
+from tracer.tables.ruling.bound_table import BoundTable
 
 BOTH = ("nondeterministic", "nondeterministic")
+SAFE = ("deterministic", "deterministic")
+OPEN = ("unknown", "unknown")
 FLOAT = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 
 
@@ -44,6 +48,14 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
         ("rocm", "aten.bincount.default", "2.13", {"given__weights": True}, ("nondeterministic", "raises")),
         ("rocm", "aten.cumsum.default", "2.13", {"shape__scan_is_whole": True}, ("nondeterministic", "deterministic")),
         ("rocm", "aten.add.Tensor", "2.13", {}, ("deterministic", "deterministic")),
+        # What CUDA's rules say of an overload goes before a class that names its packet.
+        ("rocm", "aten.add.Tensor", "2.13", {"operands__uncoalesced": True}, ("nondeterministic", "deterministic")),
+        ("rocm", "aten.sum.dim_IntList", "2.13", {}, SAFE),
+        ("rocm", "aten.sum.dim_IntList", "2.13", {"layout": "sparse_csr"}, OPEN),
+        ("rocm", "aten._log_softmax_backward_data.default", "2.13", {}, SAFE),
+        ("rocm", "aten.linalg_qr.default", "2.13", {}, OPEN),
+        ("rocm", "aten._grouped_mm.default", "2.13", {}, OPEN),
+        ("rocm", "aten._fft_c2c.default", "2.13", {}, OPEN),
         # MPS: silent in 2.6, refusing more from version to version.
         ("mps", "aten.scatter_add.default", "2.6", {}, ("nondeterministic", "nondeterministic")),
         ("mps", "aten.scatter_add.default", "2.13", {}, ("nondeterministic", "raises")),
@@ -62,7 +74,12 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
         ("xpu", "aten.adaptive_max_pool3d_backward.default", "2.13", {"shape__divides_evenly": False}, BOTH),
         ("xpu", "aten.grid_sampler_2d_backward.default", "2.13", {}, ("nondeterministic", "raises")),
         ("xpu", "aten.relu.default", "2.13", {}, ("deterministic", "deterministic")),
-        ("xpu", "aten.native_batch_norm.default", "2.13", {}, ("unknown", "unknown")),
+        ("xpu", "aten.native_batch_norm.default", "2.13", {}, SAFE),
+        ("xpu", "aten.native_layer_norm_backward.default", "2.6", {}, SAFE),
+        ("xpu", "aten._softmax.default", "2.13", {}, SAFE),
+        ("xpu", "aten._softmax.default", "2.13", {"layout": "sparse_coo"}, OPEN),
+        ("xpu", "aten.cumsum.default", "2.13", {}, SAFE),
+        ("xpu", "aten._fft_r2c.default", "2.13", {}, OPEN),
         ("xpu", "aten.sum.dim_IntList", "2.13", {}, ("deterministic", "deterministic")),
         ("xpu", "aten.sum.dim_IntList", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
         ("xpu", "aten.nll_loss_forward.default", "2.13", {}, ("deterministic", "deterministic")),
@@ -71,7 +88,20 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
         # Classes of ops that no device can make vary.
         ("xpu", "aten.nonzero.default", "2.13", {}, ("deterministic", "deterministic")),
         ("mps", "aten.floor_divide.default", "2.13", {}, ("deterministic", "deterministic")),
-        ("mps", "aten.sum.dim_IntList", "2.13", {}, ("unknown", "unknown")),
+        ("mps", "aten.sum.dim_IntList", "2.13", {}, SAFE),
+        # MPS: torch's own Metal kernels, by the version that has them; Apple's graph stays unknown.
+        ("mps", "aten.sum.dim_IntList", "2.12", {}, OPEN),
+        ("mps", "aten._softmax.default", "2.13", {}, OPEN),
+        ("mps", "aten._softmax.default", "2.15", {}, SAFE),
+        ("mps", "aten.native_layer_norm.default", "2.13", {}, SAFE),
+        ("mps", "aten.native_layer_norm_backward.default", "2.15", {"arg__output_mask0": True}, OPEN),
+        ("mps", "aten.sort.stable", "2.13", {}, SAFE),
+        ("mps", "aten.max.default", "2.6", {}, SAFE),
+        ("mps", "aten.max.dim", "2.13", {}, OPEN),
+        ("mps", "aten.linear.default", "2.13", {"dtype": "bfloat16"}, BOTH),
+        ("mps", "aten.linear.default", "2.13", {}, OPEN),
+        ("mps", "aten.scatter.src", "2.13", {}, ("conditional", "unknown")),
+        ("mps", "aten.nll_loss_backward.default", "2.13", {}, SAFE),
         ("mps", "aten.add.Tensor", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
         ("mps", "aten.add.Tensor", "2.13", {"operands__sparse": True}, ("unknown", "unknown")),
         ("xpu", "aten._foreach_mul.List", "2.13", {"operands__sparse": True}, ("unknown", "unknown")),
@@ -86,7 +116,7 @@ def test_a_call_has_the_verdicts_that_the_evidence_supports(
     assert verdicts(backend, op, torch, **facts) == expected
 
 
-@pytest.mark.parametrize("backend", ["xpu", "mps"])
+@pytest.mark.parametrize("backend", ["rocm", "xpu", "mps"])
 def test_silence_vouches_for_nothing_where_torch_documents_no_list(backend: str) -> None:
     found = finding(backend, "aten.cdist.default")
     assert found is not None
@@ -100,6 +130,19 @@ def test_a_version_that_nobody_read_is_not_judged(backend: str) -> None:
     found = finding(backend, "aten.relu.default", torch="2.5")
     assert found is not None
     assert found.reason is UnknownReason.TABLE_NOT_REVIEWED
+
+
+@pytest.mark.parametrize("backend", ["rocm", "xpu", "mps", "npu"])
+def test_what_a_table_calls_deterministic_rests_on_evidence(backend: str) -> None:
+    """Of every overload that torch has: a rule with its evidence speaks, or the answer is unknown."""
+    bound = BoundTable(load_table(Backend(backend)), "2.13.0", {})
+    overloads = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    assert len(overloads) > 2000
+    for name in overloads:
+        packet, _, overload = name.replace("::", ".").partition(".")[2].partition(".")
+        op = f"aten.{packet}.{overload or 'default'}"
+        ruling = bound.outcome(op, FLOAT)
+        assert ruling.verdict is not Verdict.DETERMINISTIC or ruling.evidence, op
 
 
 def test_rocm_marks_what_it_takes_over_from_cuda() -> None:

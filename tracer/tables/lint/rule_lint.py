@@ -24,7 +24,7 @@ Name = TypeVar("Name", bound=Hashable)
 #: A product above this means that a rule asks too much at once and should be two.
 LIMIT = 100_000
 
-_FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|yaml|csv|md)\b")
+_FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|metal|yaml|csv|md)\b")
 #: What a class of ops may say: what varies on one device need not vary on another.
 _SAFE = (Verdict.DETERMINISTIC, Verdict.UNKNOWN)
 _THREAD = re.compile(r"\b(PR|issue) ([\w.-]+/[\w.-]+)?#\d+\b")
