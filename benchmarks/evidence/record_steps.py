@@ -1,6 +1,6 @@
 """Which overloads whole training steps dispatch: the list that ``unknown --steps`` judges for each backend.
 
-    python -m benchmarks.evidence.record_steps          # writes benchmarks/evidence/steps; about six minutes
+    python -m benchmarks.evidence.record_steps          # writes benchmarks/evidence/steps; twenty minutes
 
 One step of every architecture of `transformers` that a small configuration builds: text, vision, audio, video, mixtures
 of experts, state spaces, encoders with decoders. Each reads random inputs, its loss goes backward, and one of nine
@@ -206,9 +206,9 @@ def train(model: nn.Module, inputs: Mapping[str, Any], number: int) -> None:
     """One step, in the way that its number says."""
     name, options = OPTIMIZERS[number % len(OPTIMIZERS)]
     optimizer = getattr(torch.optim, name)(model.parameters(), lr=1e-3, **options)
-    if number % 7 == 3 and hasattr(model, "gradient_checkpointing_enable"):
+    if number % 7 == 3 and (checkpoint := getattr(model, "gradient_checkpointing_enable", None)) is not None:
         with contextlib.suppress(ValueError):
-            model.gradient_checkpointing_enable()
+            checkpoint()
     with torch.autocast("cpu", torch.bfloat16, enabled=number % 4 == 1):
         loss = loss_of(model, inputs)
     loss.backward()
@@ -249,7 +249,14 @@ def recorded(run: Callable[[], Any]) -> tuple[CallGroup, ...]:
 def _without_place(group: CallGroup) -> CallGroup:
     facts = {name: value for name, value in group.facts.items() if name != SEEDED_AT}
     node = group.node.partition(":")[0]
-    nowhere = {"module": "", "location": "", "function": "", "called_from": "", "given": {}, "region": None}
+    nowhere: dict[str, Any] = {
+        "module": "",
+        "location": "",
+        "function": "",
+        "called_from": "",
+        "given": {},
+        "region": None,
+    }
     return replace(group, facts=facts, node=node, kernels=(), **nowhere)
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.evidence.unknown      # the recorded steps, then torch's operator database: two minutes
     python -m benchmarks.evidence.unknown --golden         # the recorded steps alone: seconds
-    python -m benchmarks.evidence.unknown --steps          # overload by overload, of some 280 whole steps: seconds
+    python -m benchmarks.evidence.unknown --steps          # overload by overload, of 339 whole steps: seconds
     python -m benchmarks.evidence.unknown --backend npu --leading 40
 
 Everything was recorded on a CPU and is judged for each backend under torch's default settings: what counts is calls,
@@ -10,9 +10,10 @@ not ops. A call is unknown here where the table has no answer with deterministic
 recorded steps are the models of ``tests/golden/judgements``; of the operator database, the first samples of each entry
 and dtype, forward and backward. The exit code is 1 unless every share is below its target.
 
-``--steps`` counts the overloads of ``evidence/steps`` (``record_steps`` says how they were recorded) instead of calls, as
-things stand by default: deterministic by a rule with its evidence, by what builds launched, or by neither; varying,
-seeded or refused by a rule; unknown. An overload counts by the worst of its calls.
+``--steps`` counts the overloads of ``evidence/steps`` (``record_steps`` says how they were recorded) instead of calls,
+with deterministic mode off: deterministic by a rule with its evidence, by what builds launched, or by neither; varying,
+seeded or refused by a rule; unknown. An overload counts by the worst of its calls. The exit code is 1 unless every
+target of a backend other than the CPU and CUDA is met.
 """
 
 from __future__ import annotations
@@ -49,15 +50,9 @@ AT_MOST: dict[Backend, tuple[float, float]] = {
 }
 
 
-#: Overloads of the whole steps that may be unknown; of those that no evidence speaks for there may be none.
-UNKNOWN_AT_MOST: dict[Backend, int] = {
-    Backend.CPU: 0,
-    Backend.CUDA: 0,
-    Backend.ROCM: 60,
-    Backend.XPU: 25,
-    Backend.MPS: 25,
-    Backend.NPU: 30,
-}
+#: Overloads of the whole steps that may be unknown; of those that no evidence speaks for there may be none. What is
+#: left open on MPS is Apple's MPSGraph: its source is closed, and its documentation says nothing of repeating a result.
+UNKNOWN_AT_MOST: dict[Backend, int] = {Backend.ROCM: 10, Backend.XPU: 12, Backend.MPS: 47, Backend.NPU: 18}
 
 
 class Ground(Word):
@@ -133,9 +128,9 @@ def ground_of(ruling: RuleOutcome) -> Ground:
     return Ground.DISPATCHED if ruling.rule is None else Ground.RULE
 
 
-def overloads_by_ground(trace: Trace, backend: Backend) -> dict[str, Ground]:
-    """Each overload of ``trace`` by the worst ground of its calls, judged for ``backend``."""
-    target = make_target(trace.environment, backend=backend, torch=VERSION, settings="default")
+def overloads_by_ground(trace: Trace, backend: Backend, torch: str = VERSION) -> dict[str, Ground]:
+    """Each overload of ``trace`` by the worst ground of its calls, judged for ``backend`` and a version of torch."""
+    target = make_target(trace.environment, backend=backend, torch=torch, settings="default")
     order = list(Ground)
     grounds: dict[str, Ground] = {}
     for group, ruling in judge_calls(trace, load_tables(), target, translations=load_translations())[1]:
@@ -143,25 +138,26 @@ def overloads_by_ground(trace: Trace, backend: Backend) -> dict[str, Ground]:
     return grounds
 
 
+def meets_its_target(grounds: Mapping[str, Ground], backend: Backend) -> bool:
+    """Is nothing deterministic by nothing, and no more unknown than may be? True for a backend without a target."""
+    counts = Counter(grounds.values())
+    at_most = UNKNOWN_AT_MOST.get(backend)
+    return at_most is None or (counts[Ground.UNKNOWN] <= at_most and not counts[Ground.NOTHING])
+
+
 def overload_rows(grounds: Mapping[str, Ground], backend: Backend, leading: int) -> Iterator[str]:
     """One line a backend, and the overloads that nothing speaks for."""
     counts = Counter(grounds.values())
-    met = meets_its_target(grounds, backend)
     figures = ", ".join(f"{counts[ground]} {ground}" for ground in reversed(Ground))
-    yield (
-        f"  {backend!s:5} of {len(grounds)}: {figures};"
-        f" at most {UNKNOWN_AT_MOST[backend]} unknown and 0 by nothing: {'met' if met else 'MISSED'}"
-    )
+    target = ""
+    if backend in UNKNOWN_AT_MOST:
+        met = "met" if meets_its_target(grounds, backend) else "MISSED"
+        target = f"; target: at most {UNKNOWN_AT_MOST[backend]} unknown and none by nothing, {met}"
+    yield f"  {backend!s:5} of {len(grounds)}: {figures}{target}"
     lacking = [op for op, ground in sorted(grounds.items()) if ground in (Ground.UNKNOWN, Ground.NOTHING)]
     yield from (f"        {op}: {grounds[op]}" for op in lacking[:leading])
     if (rest := len(lacking) - leading) > 0:
         yield f"        and {rest:,} overload{'' if rest == 1 else 's'} more"
-
-
-def meets_its_target(grounds: Mapping[str, Ground], backend: Backend) -> bool:
-    """Is nothing deterministic by nothing, and no more unknown than may be?"""
-    counts = Counter(grounds.values())
-    return counts[Ground.UNKNOWN] <= UNKNOWN_AT_MOST[backend] and not counts[Ground.NOTHING]
 
 
 def rows(shares: Mapping[Backend, Share], targets: Mapping[Backend, float], leading: int) -> Iterator[str]:
@@ -188,12 +184,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--leading", type=int, default=8, help="ops to list for each backend (default 8)")
     parser.add_argument("--backend", choices=[str(b) for b in existing_tables()], help="default: every one")
     parser.add_argument("--steps", action="store_true", help="overload by overload, of the whole steps")
+    parser.add_argument("--torch", default=VERSION, help=f"the version that the whole steps are judged for ({VERSION})")
     options = parser.parse_args(arguments)
     backends = (Backend(options.backend),) if options.backend else existing_tables()
     if options.steps:
         trace = Trace.load(WHOLE_STEPS)
-        by_backend = {backend: overloads_by_ground(trace, backend) for backend in backends}
-        print(f"overloads of whole training steps, torch {VERSION}, mode off:")
+        by_backend = {backend: overloads_by_ground(trace, backend, options.torch) for backend in backends}
+        print(f"overloads of whole training steps, torch {options.torch}, mode off:")
         for backend, grounds in by_backend.items():
             print("\n".join(overload_rows(grounds, backend, options.leading)))
         return int(not all(meets_its_target(grounds, backend) for backend, grounds in by_backend.items()))

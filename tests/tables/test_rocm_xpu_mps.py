@@ -17,7 +17,7 @@ from tracer.tables.ruling.bound_table import BoundTable
 BOTH = ("nondeterministic", "nondeterministic")
 SAFE = ("deterministic", "deterministic")
 OPEN = ("unknown", "unknown")
-FLOAT = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
+FLOAT: dict[str, Any] = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 
 
 def verdicts(backend: str, op: str, torch: str = "2.13", settings: str = "default", **facts: Any) -> tuple[str, str]:

@@ -6,7 +6,22 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.evidence.unknown import AT_MOST, Share, golden_steps, main, operator_samples, rows, share_of
+from benchmarks.evidence.record_steps import FOLDER
+from benchmarks.evidence.unknown import (
+    AT_MOST,
+    UNKNOWN_AT_MOST,
+    WHOLE_STEPS,
+    Ground,
+    Share,
+    golden_steps,
+    main,
+    meets_its_target,
+    operator_samples,
+    overload_rows,
+    overloads_by_ground,
+    rows,
+    share_of,
+)
 from tests.support.build import call, trace
 from tracer import Trace
 from tracer.names import Backend
@@ -70,3 +85,44 @@ def test_a_target_that_is_missed_is_an_exit_code(
     monkeypatch.setitem(AT_MOST, Backend.NPU, (0.1, 0.1))
     assert main(["--golden", "--backend", "npu"]) == 1
     assert "target: under 0.1 %, MISSED" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def whole_steps() -> Trace:
+    return Trace.load(WHOLE_STEPS)
+
+
+@pytest.mark.parametrize("backend", UNKNOWN_AT_MOST, ids=str)
+def test_of_whole_steps_every_overload_has_its_evidence_or_is_unknown(backend: Backend, whole_steps: Trace) -> None:
+    grounds = overloads_by_ground(whole_steps, backend)
+    assert not [op for op, ground in grounds.items() if ground is Ground.NOTHING]
+    assert meets_its_target(grounds, backend), [op for op, ground in grounds.items() if ground is Ground.UNKNOWN]
+
+
+def test_the_list_of_overloads_is_that_of_the_recorded_calls(whole_steps: Trace) -> None:
+    names, *listed = (FOLDER / "overloads.csv").read_text().splitlines()
+    assert names == "overload,steps,calls"
+    calls = Counter[str]()
+    for group in whole_steps.calls:
+        calls[group.op] += group.count
+    assert {row.split(",")[0]: int(row.split(",")[2]) for row in listed} == calls
+    assert len((FOLDER / "steps.txt").read_text().splitlines()) > 300
+
+
+def test_an_overload_counts_by_the_worst_of_its_calls() -> None:
+    sparse = {**FACTS, "layout": "sparse_coo"}
+    calls = (call("aten.sum.default", facts=FACTS), call("aten.sum.default", facts=sparse), call(facts=FACTS))
+    grounds = overloads_by_ground(trace(*calls), Backend.ROCM)
+    assert grounds["aten.sum.default"] is Ground.UNKNOWN
+    assert not meets_its_target({"aten.foo.default": Ground.NOTHING}, Backend.ROCM)
+    assert meets_its_target({"aten.foo.default": Ground.NOTHING}, Backend.CPU)
+
+
+def test_overloads_that_nothing_speaks_for_are_listed() -> None:
+    grounds = {"aten.b.default": Ground.UNKNOWN, "aten.a.default": Ground.NOTHING, "aten.c.default": Ground.RULE}
+    assert list(overload_rows(grounds, Backend.CUDA, 1)) == [
+        "  cuda  of 3: 1 deterministic by a rule, 0 deterministic by dispatch evidence,"
+        " 0 varying, seeded or refused by a rule, 1 deterministic by nothing, 1 unknown",
+        "        aten.a.default: deterministic by nothing",
+        "        and 1 overload more",
+    ]
