@@ -79,17 +79,6 @@ def table_file(backend: Backend) -> Path:
 def load_table(backend: Backend) -> Table:
     """The backend's table, read and checked once, with what it inherits; ``TableError`` if missing or malformed."""
     table = _own_rules(backend)
-<<<<<<< HEAD
-    if table.inherits is None:
-        dispatched = load_dispatched(backend)
-        return table if dispatched is None else with_dispatched(table, dispatched)
-    parent = _own_rules(table.inherits)
-    if parent.inherits is not None:  # a third table would hide where a claim comes from
-        raise TableError(
-            f"{table_file(backend).name}: {parent.backend} inherits rules itself", hint="name the table that has them"
-        )
-    return with_inherited(table, parent)
-=======
     if table.inherits is not None:
         parent = _own_rules(table.inherits)
         if parent.inherits is not None:  # a third table would hide where a claim comes from
@@ -98,10 +87,9 @@ def load_table(backend: Backend) -> Table:
                 hint="name the table that has them",
             )
         table = with_inherited(table, parent)
-    elif (seen := load_dispatched(backend)) is not None:
-        table = with_dispatched(table, seen)
+    elif (dispatched := load_dispatched(backend)) is not None:
+        table = with_dispatched(table, dispatched)
     return with_classes(table, load_classes()) if table.classes else table
->>>>>>> 91e06d6 (ROCm, XPU and MPS: kernels that every step runs were read and have their evidence; on ROCm an op without a rule is unknown)
 
 
 @cache
