@@ -678,6 +678,11 @@ class ValueKind(Word):
     """A number of an optimizer's parameter group: ``lr of group 0``."""
     BATCH = "batch"
     """A loader's batch; its position is its place in the epoch, from 0."""
+    INDICES = "indices"
+    """What a loader's sampler gave for the batch of that position, before this process loads it, or when workers did;
+    no digest where the data set gives the order itself."""
+    WORKER_SEED = "worker-seed"
+    """What a loader's iterator seeds its workers with."""
     OUTSIDE = "outside"
     """Any other tensor: made before recording, by NumPy, by a constant."""
     OUTSIDE_CHANGE = "outside-change"

@@ -90,6 +90,34 @@ class Outside(records.Placed, frozen=True, kw_only=True):
     """Calls recorded before it, in the run that read it first."""
 
 
+class Loading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a batch came about that is another one in the second run."""
+
+    loader: str
+    """Its name, with the line that iterated it."""
+    position: int
+    """Which batch it is, from 0; -1 where that is not known."""
+    indices_agree: bool | None = None
+    """Did the sampler give both runs the same indices, up to this batch? ``None``: none were seen."""
+    seeds_agree: bool | None = None
+    """Were the workers' seeds the same? ``None`` without workers, or where they were not seen."""
+    workers: int | None = None
+    """Worker processes, 0 for the training process itself; ``None`` where no trace says it."""
+    start_method: str = ""
+    is_iterable: bool = False
+    """Does the data set give the order itself, without a sampler?"""
+    workers_seen: bool = False
+    """Could the workers' draws be watched? Only forked ones' can."""
+    draws: tuple[str, ...] = ()
+    """Global generators that workers drew from, ``python``, ``numpy``, ``torch``; without workers, those that were in
+    another state in the second run."""
+    drawn_at: tuple[str, ...] = ()
+    """Lines of the training process that drew from those."""
+    fetched_by: str = ""
+    """The data set's method that gives samples."""
+    fetched_at: str = ""
+
+
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the recordings show at a root, in addition to the root's own fields."""
 
@@ -102,6 +130,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The position of a batch; -1 if unknown."""
     elsewhere: int | None = None
     """The position at which the first run has the second's batch."""
+    loading: Loading | None = None
+    """Of a batch: how it came about."""
     is_resumed: bool = False
     """Is it where a resumed run goes on?"""
     seed: Seed | None = None

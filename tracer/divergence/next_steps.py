@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import Outside, Reason, Root
+from tracer.divergence.model import Loading, Outside, Reason, Root
 from tracer.divergence.outside import is_always_another
 from tracer.divergence.repeated import Repeated
 from tracer.findings import Change, Finding, Need
@@ -210,15 +210,34 @@ def _data(root: Root, reason: Reason | None) -> tuple[str, str]:
         if reason.elsewhere is not None:
             how = "Give it a seeded generator, `generator=torch.Generator().manual_seed(0)`, and sort what it indexes"
             return f"Fix the order of {root.name or 'the loader'}", f"{how}."
-        how = (
-            "The samples themselves differ. Draw in the data set from what is seeded for each sample or worker, and"
-            " give the loader `generator=torch.Generator().manual_seed(0)`"
-        )
-        return f"Fix the samples of {root.name or 'the loader'}", f"{how}."
+        return _samples(root.name, reason.loading)
+    if reason is not None and reason.loading is not None:
+        return _samples(reason.loading.loader, reason.loading)
     if reason is not None and reason.shows in (Shows.OTHER_TENSORS, Shows.OTHER_TARGET):
         return "Walk the tensors in one order", "Sort what comes out of a set, a dictionary of hashes or a directory."
     how = "Seed what makes it (NumPy's generators have seeds of their own), sort what is listed, read fixed copies"
     return f"Give the step the same data{f' ({root.name})' if root.name else ''}", f"{how}."
+
+
+def _samples(loader: str, loading: Loading | None) -> tuple[str, str]:
+    """For a loader that gives other samples: their order, the seeds of its workers, or what the data set draws."""
+    name = loader or "the loader"
+    seeded = "give the loader `generator=torch.Generator().manual_seed(0)`"
+    if loading is None:
+        how = f"Draw in the data set from what is seeded for each sample or worker, and {seeded}"
+        return f"Fix the samples of {name}", f"The samples themselves differ. {how}."
+    if loading.indices_agree is False:
+        how = f"The sampler's indices differ: {seeded}, or seed what the sampler draws from"
+        return f"Fix the order of {name}", f"{how}."
+    method = f"{loading.fetched_by} ({loading.fetched_at})" if loading.fetched_by else "the data set"
+    if loading.seeds_agree is False:
+        how = f"Workers' seeds are drawn from it: {seeded}. Draw in {method} from the generators that are seeded so"
+        return f"Seed the workers of {name}", f"{how}, or for each sample by its index."
+    if loading.workers == 0 and loading.draws:
+        how = f"{_SEED_ALL}, before the first batch, or draw in {method} for each sample by its index"
+        return f"Fix the samples of {name}", f"{how}."
+    how = f"What was compared agrees, so {method} takes in something else: entropy, a clock, a file, other threads"
+    return f"Fix the samples of {name}", f"{how}. Draw there for each sample by its index, from a seed in the code."
 
 
 def _inputs(repeated: Repeated) -> Iterator[Change]:

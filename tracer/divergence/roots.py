@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.loading import loading_of, loads_in
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate
 from tracer.divergence.matching.pairing import Pairs, texts_of
@@ -86,6 +87,8 @@ class Classifier:
         root = msgspec.structs.replace(root, cause=shows.cause, reason=Reason(shows=shows))
         if shows in self._details:
             root = self._details[shows](root, candidate)
+        if root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT):
+            root = self._with_loader(root)
         if shows in _MAY_BE_MACHINES or root.cause is RootCause.ARGUMENT or root.kind is ValueKind.OUTSIDE:
             root = self._with_machine(root)
         if root.reason is not None and (sources := before(root, self.outside)):
@@ -130,17 +133,27 @@ class Classifier:
     def _batch(self, root: Root, candidate: Candidate) -> Root:
         """A batch that differs: which loader and position, and whether the first run has it elsewhere."""
         name = self.entry(candidate).name
+        loader = name.partition(", [")[0]  # without the path within the batch
         values = (self.pairs.first, self.pairs.second)
         position = int(values[candidate.side].entries.position[candidate.row])
-        elsewhere = _elsewhere(_batches(values[0], name), _batches(values[1], name), position)
+        elsewhere = _elsewhere(_batches(values[0], loader), _batches(values[1], loader), position)
+        loading = loading_of(loader, position, root, values, self.recordings)
         return msgspec.structs.replace(
             root,
             kind=ValueKind.BATCH,
             name=name,
-            reason=Reason(shows=Shows.BATCH, position=position, elsewhere=elsewhere),
+            reason=Reason(shows=Shows.BATCH, position=position, elsewhere=elsewhere, loading=loading),
             first=str(position) if position >= 0 else "",
             second=str(elsewhere) if elsewhere is not None else "",
         )
+
+    def _with_loader(self, root: Root) -> Root:
+        """With the loader that made the call, where it loads a batch in the training process."""
+        values = (self.pairs.first, self.pairs.second)
+        if root.reason is None or root.reason.loading is not None or (loads := loads_in(root, values[0])) is None:
+            return root
+        loading = loading_of(*loads, root, values, self.recordings)
+        return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, loading=loading))
 
     def _drawn(self, root: Root, candidate: Candidate) -> Root:
         first = self.pairs.first

@@ -402,6 +402,12 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """How its workers start: ``fork``, ``spawn``, ``forkserver``; empty without workers."""
     epoch_set: bool | None = None
     """For a ``DistributedSampler``: was ``set_epoch`` called? ``None`` for other samplers, or if unknown."""
+    iterated_at: tuple[str, ...] = ()
+    """Lines that asked for its iterators."""
+    fetched_by: str = ""
+    """The method of its data set that gives samples: ``Photos.__getitem__``; empty where that has none in Python."""
+    fetched_at: str = ""
+    """Where that method begins."""
     worker_draws: tuple[str, ...] = ()
     """Global generators that its workers were seen to draw from: ``python``, ``numpy``, ``torch``."""
     workers_seen: bool = True

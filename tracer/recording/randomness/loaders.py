@@ -8,7 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 from collections.abc import MutableMapping
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +21,9 @@ from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.worker_draws import WorkerMarks
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Loader
+
+#: Lines that iterate one loader, and data sets that wrap each other, as many as are looked at.
+_MOST_LINES, _MOST_WRAPPERS = 8, 8
 
 
 class _Place(msgspec.Struct, eq=False):
@@ -38,6 +41,7 @@ class _Count(msgspec.Struct, eq=False):
     iterations: int = 0
     epoch_set: bool | None = None
     worker_marks: WorkerMarks | None = None
+    iterated_at: dict[str, None] = {}
 
 
 class LoaderLog:
@@ -67,6 +71,7 @@ class LoaderLog:
                 **placed(site, own),
                 iterations=count.iterations,
                 epoch_set=count.epoch_set,
+                iterated_at=tuple(count.iterated_at),
                 worker_draws=count.worker_marks.drawn() if count.worker_marks is not None else (),
             )
             for (site, own, kind), count in self._iterated.items()
@@ -87,6 +92,8 @@ class LoaderLog:
         kind = self._described(loader, order)
         count = self._iterated.setdefault((place.site, place.own, kind), _Count())
         count.iterations += 1
+        if len(count.iterated_at) < _MOST_LINES:
+            count.iterated_at[spell(self._sites.users_own(frame))] = None
         if kind.workers and kind.workers_seen and count.worker_marks is None:
             count.worker_marks = WorkerMarks()
         self._next_worker_marks = count.worker_marks
@@ -113,6 +120,7 @@ class LoaderLog:
             origin, seeded_at = self._provenance(order.generator)
         has_other = (origin, seeded_at) != base
         method = _start_method(loader) if workers else ""
+        fetches = _fetching(_read(loader, "dataset", None))
         return Loader(
             workers=workers,
             has_worker_init=_read(loader, "worker_init_fn", None) is not None,
@@ -127,6 +135,8 @@ class LoaderLog:
             in_order=bool(_read(loader, "in_order", True)),
             persistent_workers=bool(_read(loader, "persistent_workers", False)),
             start_method=method,
+            fetched_by=fetches.__qualname__ if fetches is not None else "",
+            fetched_at=spell(self._sites.resolve(fetches.__code__, 0)) if fetches is not None else "",
             workers_seen=method in ("", "fork"),
         )
 
@@ -185,6 +195,17 @@ def _iterates_as(sampler: Any, module: str, name: str) -> bool:
     """Does ``sampler`` give its order as this class of torch's does?"""
     inherited = getattr(_torch_class(module, name), "__iter__", None)
     return inherited is not None and getattr(type(sampler), "__iter__", None) is inherited
+
+
+def _fetching(dataset: Any) -> FunctionType | None:
+    """The program's own method that gives a data set's samples; data sets of torch's may wrap the program's."""
+    for _ in range(_MOST_WRAPPERS):
+        for name in ("__getitems__", "__getitem__", "__iter__"):
+            method = getattr(type(dataset), name, None)
+            if isinstance(method, FunctionType) and not method.__module__.startswith("torch.utils.data"):
+                return method
+        dataset = _read(dataset, "dataset", None)
+    return None
 
 
 def _start_method(loader: Any) -> str:

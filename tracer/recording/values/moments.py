@@ -24,6 +24,7 @@ from tracer.recording.values.call_values import CallValues, Named, default_state
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.trace.values import ValueKind, fold
+from tracer.trace.values.columns import NO_DIGEST
 from tracer.trace.values.digests import text_digest
 
 _Tensor = torch.Tensor
@@ -121,7 +122,8 @@ class Moments:
         for path, module in self._modules.alive():
             yield from _named(path, module._buffers if kind is ValueKind.BUFFER else module._parameters)
 
-    def _write_text(self, kind: ValueKind, name: str, text: str) -> None:
+    def text(self, kind: ValueKind, name: str, text: str) -> None:
+        """Write a state that is a number or a word."""
         if self._calls.writer is not None:
             self._calls.writer.moment(kind, name, text_digest(text), text=text)
 
@@ -135,10 +137,10 @@ class Moments:
                 if isinstance(value, _Tensor):
                     self._calls.moment(ValueKind.HYPERPARAMETER, f"{key} of group {number}", value)
                 elif key == "lr":
-                    self._write_text(ValueKind.HYPERPARAMETER, f"lr of group {number}", repr(value))
+                    self.text(ValueKind.HYPERPARAMETER, f"lr of group {number}", repr(value))
                 elif _is_numbers(value):
                     others.append(f"{key}={value!r}")
-            self._write_text(ValueKind.HYPERPARAMETER, f"others of group {number}", ", ".join(others))
+            self.text(ValueKind.HYPERPARAMETER, f"others of group {number}", ", ".join(others))
             for place, parameter in enumerate(group["params"]):
                 name = self._modules.parameter(parameter)[0] or f"parameter {place} of group {number}"
                 self._calls.moment(ValueKind.PARAMETER, name, parameter)
@@ -148,7 +150,7 @@ class Moments:
                     if isinstance(value, _Tensor):
                         self._calls.moment(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value)
                     elif isinstance(value, _NUMBERS):
-                        self._write_text(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", repr(value))
+                        self.text(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", repr(value))
         for name, buffer in self._tensors(ValueKind.BUFFER):
             self._calls.moment(ValueKind.BUFFER, name, buffer)
         self.generators()
@@ -217,6 +219,11 @@ class Moments:
             digest = fold((digest_bytes(keys.tobytes()), text_digest(f"{kind} {rest}")))
             writer.moment(ValueKind.GENERATOR, "numpy", digest)
 
+    def indices(self, name: str, position: int, digest: int) -> None:
+        """A loader's sampler gave the indices of batch ``position``."""
+        if self._calls.writer is not None:
+            self._calls.writer.moment(ValueKind.INDICES, name, digest, position)
+
     def batch(self, name: str, position: int, batch: Any) -> None:
         """A loader gave ``batch``, its number ``position``."""
         writer = self._calls.writer
@@ -257,7 +264,7 @@ class Moments:
         name = type(thing).__name__
         fields = [(key, value) for key, value in vars(thing).items() if not key.startswith("_init")][:_MOST_FIELDS]
         numbers = [f"{key.lstrip('_')}={value!r}" for key, value in fields if _is_numbers(value)]
-        self._write_text(kind, name, ", ".join(numbers))
+        self.text(kind, name, ", ".join(numbers))
         for key, value in fields:
             if isinstance(value, _Tensor):
                 self._calls.moment(kind, f"{key.lstrip('_')} of {name}", value)
@@ -290,6 +297,13 @@ def _states_of_optimizer(names: dict[int, str], groups: Any, state: Any) -> Iter
 
 def _is_numbers(value: Any) -> bool:
     return all(isinstance(item, _NUMBERS) for item in (value if isinstance(value, (list, tuple)) else (value,)))
+
+
+def digest_of_numbers(value: Any) -> int:
+    """Of a number, a text, or a collection of them; none of anything else, whose words may hold an address."""
+    leaves = [leaf for _, leaf in _leaves(value, "")]
+    is_plain = bool(leaves) and any(leaf is not None for leaf in leaves) and _is_numbers(leaves)
+    return text_digest(repr(value)) if is_plain else NO_DIGEST
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:

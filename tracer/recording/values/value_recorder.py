@@ -17,11 +17,12 @@ from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import spell
 from tracer.recording.patching import Call
 from tracer.recording.values.call_values import CallValues
-from tracer.recording.values.moments import Moments
+from tracer.recording.values.moments import Moments, digest_of_numbers
 from tracer.recording.values.region_values import RegionValues
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Environment
 from tracer.trace.values import Header, ValueKind, ValuesWriter
+from tracer.trace.values.columns import NO_DIGEST
 
 if TYPE_CHECKING:
     from tracer.recording.compiled.listing import RegionList
@@ -57,6 +58,8 @@ class ValuesRecording:
         self.moments = Moments(self.calls, attribution.modules)
         self._iterators: MutableMapping[Any, str] = WeakIdKeyDictionary()
         """The names of loaders' iterators."""
+        self._indices: MutableMapping[Any, dict[int, int]] = WeakIdKeyDictionary()
+        """By iterator and position: digests of indices whose batches were not given yet."""
         self._stepping: MutableMapping[Any, ValueKind] = WeakIdKeyDictionary()
         """Schedulers and scalers, which are read at every step."""
 
@@ -125,13 +128,26 @@ class ValuesRecording:
         if call.result is not None:
             name = f"DataLoader at {spell(site)}" if site.path else "DataLoader"
             self._iterators[call.result] = name
+            if getattr(call.result, "_num_workers", 0):
+                self.moments.text(ValueKind.WORKER_SEED, name, repr(call.result._base_seed))
+
+    def loader_asks(self, call: Call) -> None:
+        """A sampler gave the indices of one batch: this process loads it now, workers long before it is asked for."""
+        iterator, digest = call.first, digest_of_numbers(call.result)
+        if not getattr(iterator, "_num_workers", 0):
+            self.moments.indices(self._iterators.get(iterator) or "DataLoader", iterator._num_yielded, digest)
+        elif digest != NO_DIGEST:
+            self._indices.setdefault(iterator, {})[iterator._send_idx] = digest
 
     def loader_gave(self, call: Call) -> None:
         """An iterator gave a batch."""
         iterator = call.first
         position = max(0, getattr(iterator, "_num_yielded", 0) - 1)
         with torch.no_grad():
-            self.moments.batch(self._iterators.get(iterator) or "DataLoader", position, call.result)
+            name = self._iterators.get(iterator) or "DataLoader"
+            self.moments.batch(name, position, call.result)
+            if iterator in self._indices:
+                self.moments.indices(name, position, self._indices[iterator].pop(position, NO_DIGEST))
 
     def differentiates(self, call: Call) -> None:
         """``backward`` is called on a tensor, or on several: then nothing says which is the loss."""
@@ -174,6 +190,7 @@ def _functions() -> list[Target]:
     return [
         Target(holders(loading, "DataLoader", "__iter__"), after=ValuesRecording.loader_iterates),
         Target(holders(loading, "_BaseDataLoaderIter", "__next__"), after=ValuesRecording.loader_gave),
+        Target(holders(loading, "_BaseDataLoaderIter", "_next_index"), after=ValuesRecording.loader_asks),
         Target(holders(loading, "_MultiProcessingDataLoaderIter", "_try_get_data"), around=_receiving),
         Target(
             [*schedulers, *holders(scheduling, "ReduceLROnPlateau", "step")], before=ValuesRecording.scheduler_steps

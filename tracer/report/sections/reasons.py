@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tracer.divergence.causes import Shows
-from tracer.divergence.model import Changed, NotRestored, Outside, Place, Reason, Root, Seed, Taken
+from tracer.divergence.model import Changed, Loading, NotRestored, Outside, Place, Reason, Root, Seed, Taken
 from tracer.divergence.outside import NOT_TAKEN_IN
 from tracer.names import NumberSource, Verdict
 from tracer.report.words import joined, plural
@@ -43,6 +43,8 @@ def why_of(root: Root) -> str:
         why += _of_region(root, reason) if root.region else _of_tables(root)
     elif reason.shows in (Shows.REPLAYED, Shows.NOT_REPLAYED, Shows.THREADS):
         why += _of_tables(root)
+    if reason.loading is not None:
+        why += _of_loading(reason.loading, is_given=reason.shows is Shows.BATCH)
     taken = " and ".join(map(_taken, reason.taken))
     taken = f"; the program uses a number that differs in every process: {taken}" if taken else ""
     inputs = [_input(outside) for outside in reason.outside[:_MOST_INPUTS]]
@@ -97,6 +99,37 @@ def _shown(root: Root, reason: Reason) -> str:
     if shows is Shows.THREADS:
         return "everything that it read agreed when it was digested, and what it wrote differs"
     return _of_structure(root.earlier, reason)
+
+
+#: Global generators, as sentences speak of them.
+_GENERATORS = {"python": "Python's `random`", "numpy": "NumPy's `numpy.random`", "torch": "torch's own generator"}
+
+
+def _of_loading(loading: Loading, *, is_given: bool) -> str:
+    """Whether its indices and its workers' seeds agree, and what drew as it was loaded.
+
+    ``is_given``: the loader gave the batch; else it is being loaded.
+    """
+    said = [] if is_given else [f"{loading.loader} loads batch {loading.position} here"]
+    if loading.indices_agree is not None:
+        said.append(f"the sampler's indices {'agree' if loading.indices_agree else 'differ'}")
+    elif loading.is_iterable:
+        said.append("its data set gives the order itself, so there are no indices to compare")
+    elif loading.workers is not None:
+        said.append("its indices were not seen")
+    if loading.seeds_agree is not None:
+        said.append(f"its workers' seeds {'agree' if loading.seeds_agree else 'differ'}")
+    generators = joined([_GENERATORS.get(name, name) for name in loading.draws])
+    method = f" in {loading.fetched_by} ({loading.fetched_at})" if loading.fetched_by else ""
+    if loading.workers and not loading.workers_seen:
+        how = f"they are started by {loading.start_method}, not forked"
+        said.append(f"what its workers drew{method} was not seen: {how}")
+    elif loading.workers:
+        said.append(f"its workers drew from {generators or 'no global generator'}{method}")
+    elif loading.draws:
+        drawn = f", drawn from at {joined(loading.drawn_at[:_MOST_INPUTS])}" if loading.drawn_at else ""
+        said.append(f"it is loaded in the training process, where {generators} was in another state{drawn}")
+    return "".join(f"; {words}" for words in said)
 
 
 def _of_tables(root: Root) -> str:

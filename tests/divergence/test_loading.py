@@ -1,0 +1,176 @@
+"""A root that is a loader's batch says whether the indices agree, and what its workers drew."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, Subset
+
+from tests.support.lines import line_of
+from tracer import DeterminismTracer
+from tracer.divergence import RootCause, compare_recordings
+from tracer.divergence.model import Loading, Root
+from tracer.divergence.recordings import read_recording
+from tracer.report.sections.reasons import why_of
+
+HERE = "tests/divergence/test_loading.py"
+
+
+class Plain(Dataset[torch.Tensor]):
+    """Draws nothing."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.from_numpy(np.full(2, float(index)))
+
+
+class Noisy(Plain):
+    """Draws from Python's global generator."""
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((2,), index + random.random())
+
+
+class Arrays(Plain):
+    """Draws from NumPy's."""
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.from_numpy(np.full(2, index + np.random.rand()))
+
+
+class Entropy(Plain):
+    """Takes in what no seed gives."""
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((2,), float(int.from_bytes(os.urandom(3), "big")))
+
+
+class Stream(IterableDataset[torch.Tensor]):
+    """Draws, and has no indices."""
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        for number in range(4):
+            yield torch.full((2,), number + random.random())
+
+
+def noisy_pairs(samples: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.stack(samples), torch.zeros(len(samples))
+
+
+def reseeded(worker: int) -> None:
+    """Workers that begin otherwise in each run."""
+    random.seed(os.urandom(8))
+
+
+def runs(folder: Path, make: Callable[[], Any]) -> Root:
+    """The root of two runs that iterate what ``make`` makes; torch's generator alone is the same in both."""
+    for number in range(2):
+        torch.manual_seed(0)
+        np.random.seed(number)
+        with DeterminismTracer(values=True) as tracer:
+            for batch in make():
+                (batch[0] if isinstance(batch, (tuple, list)) else batch).sum()
+        tracer.save(folder / f"{number}.trace.json")
+    root = compare_recordings(*(read_recording(folder / f"{number}.trace.json") for number in range(2))).first
+    assert root is not None
+    assert root.cause is RootCause.INPUT_DATA
+    return root
+
+
+def loading(root: Root) -> Loading:
+    assert root.reason is not None
+    assert root.reason.loading is not None
+    return root.reason.loading
+
+
+def test_without_workers_the_generator_that_stood_otherwise_is_named_with_its_line(tmp_path: Path) -> None:
+    root = runs(tmp_path, lambda: DataLoader(Arrays(), batch_size=2))
+    drew = f"{HERE}:{line_of(Arrays.__getitem__, 'np.random')}"
+    shown = loading(root)
+    assert (shown.indices_agree, shown.seeds_agree, shown.workers) == (True, None, 0)
+    assert (shown.draws, shown.drawn_at) == (("numpy",), (drew,))
+    assert shown.fetched_by == "Arrays.__getitem__"
+    assert "loads batch 0 here; the sampler's indices agree; it is loaded in the training process" in why_of(root)
+
+
+class Shuffled(Sampler[int]):
+    """Orders that Python's generator draws, from the epoch on that it is told."""
+
+    def __init__(self, first: int = 0) -> None:
+        self.first, self.epoch = first, 0
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(8))
+        if self.epoch >= self.first:
+            random.shuffle(order)
+        self.epoch += 1
+        return iter(order)
+
+    def __len__(self) -> int:
+        return 8
+
+
+def test_another_order_is_told_from_other_samples(tmp_path: Path) -> None:
+    root = runs(tmp_path, lambda: DataLoader(Subset(Plain(), range(8)), batch_size=2, sampler=Shuffled()))
+    assert loading(root).indices_agree is False
+    assert loading(root).fetched_by == "Plain.__getitem__"
+    assert "the sampler's indices differ" in why_of(root)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_second_epochs_indices_are_held_against_the_second_epochs(tmp_path: Path, workers: int) -> None:
+    def make() -> Any:
+        loader = DataLoader(Plain(), batch_size=2, sampler=Shuffled(1), num_workers=workers)
+        yield from loader
+        yield from loader
+
+    assert loading(runs(tmp_path, make)).indices_agree is False
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("dataset", [Noisy, Stream], ids=["map-style", "iterable"])
+def test_workers_seeds_and_draws_are_said_and_what_spawned_ones_draw_is_said_to_be_unseen(
+    tmp_path: Path, dataset: Callable[[], Any], method: str
+) -> None:
+    root = runs(
+        tmp_path,
+        lambda: DataLoader(
+            dataset(), batch_size=2, num_workers=1, multiprocessing_context=method, worker_init_fn=reseeded
+        ),
+    )
+    shown = loading(root)
+    assert shown.seeds_agree is True
+    assert (shown.workers, shown.start_method, shown.workers_seen) == (1, method, method == "fork")
+    assert shown.draws == (("python",) if method == "fork" else ())
+    assert shown.indices_agree is (None if dataset is Stream else True)
+    assert shown.is_iterable is (dataset is Stream)
+    name = "Stream.__iter__" if dataset is Stream else "Noisy.__getitem__"
+    assert f"in {name} ({HERE}:" in why_of(root)
+    said = "its workers drew from Python's `random`" if method == "fork" else "was not seen: they are started by spawn"
+    assert said in why_of(root)
+    assert "its workers' seeds agree" in why_of(root)
+
+
+def test_workers_that_take_in_entropy_are_not_said_to_draw(tmp_path: Path) -> None:
+    root = runs(tmp_path, lambda: DataLoader(Entropy(), batch_size=2, num_workers=2))
+    shown = loading(root)
+    assert (shown.indices_agree, shown.seeds_agree, shown.draws) == (True, True, ())
+    assert "its workers drew from no global generator in Entropy.__getitem__" in why_of(root)
+
+
+def test_a_batch_of_several_tensors_that_came_in_another_order_is_found_elsewhere(tmp_path: Path) -> None:
+    orders = iter([[0, 1, 2], [1, 0, 2]])
+    root = runs(tmp_path, lambda: DataLoader(Plain(), sampler=next(orders), collate_fn=noisy_pairs, num_workers=1))
+    assert root.name.endswith(", [0]")
+    assert root.reason is not None
+    assert (root.reason.position, root.reason.elsewhere) == (0, 1)
+    assert loading(root).indices_agree is False

@@ -1,0 +1,101 @@
+"""How a batch came about that differs between two runs: its indices, its workers' seeds, and what they drew."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from tracer.divergence.model import Loading, Root
+from tracer.divergence.recordings import Recording
+from tracer.names import GeneratorKind
+from tracer.trace.records import Loader
+from tracer.trace.values import ValueKind, Values
+from tracer.trace.values.columns import NO_DIGEST
+
+#: Global generators that a data set may draw from in the training process.
+_OF_HOST = (GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value)
+
+
+def loads_in(root: Root, values: Values) -> tuple[str, int] | None:
+    """The loader that called ``root`` to load a batch in the training process, and the number of that batch."""
+    if root.only_second:
+        return None
+    moments = values.moments
+    before = moments.call <= root.call
+    for number, named in enumerate(values.names):
+        if named.kind is not ValueKind.INDICES:
+            continue
+        asked = np.flatnonzero(before & (moments.name == number))
+        if len(asked) > len(_digests(ValueKind.BATCH, named.name, values, root.call)):
+            return named.name, int(moments.position[asked[-1]])
+    return None
+
+
+def loading_of(
+    name: str, position: int, root: Root, values: tuple[Values, Values], recordings: tuple[Recording, Recording]
+) -> Loading:
+    """What both recordings show of the loader ``name`` until it gave the batch that ``root`` reads or makes."""
+    until = (root.call, root.call if root.other_call is None else root.other_call)
+    loaders = [_loader(recording, name) for recording in recordings]
+    loader = loaders[0] or loaders[1]
+    loading = Loading(
+        loader=name,
+        position=position,
+        indices_agree=_agree(ValueKind.INDICES, name, values, until),
+        seeds_agree=_agree(ValueKind.WORKER_SEED, name, values, until),
+    )
+    if loader is None:
+        return loading
+    draws = tuple(dict.fromkeys(draw for side in loaders if side is not None for draw in side.worker_draws))
+    drawn_at: tuple[str, ...] = ()
+    if not loader.workers:
+        draws = tuple(
+            generator
+            for generator in _OF_HOST
+            if _agree(ValueKind.GENERATOR, generator, values, until, only_last=True) is False
+        )
+        drawn_at = tuple(
+            dict.fromkeys(
+                draw.location
+                for recording in recordings
+                for draw in (recording.trace.host_draws if recording.trace is not None else ())
+                if draw.generator in draws and draw.location and not draw.is_aside
+            )
+        )
+    return msgspec.structs.replace(
+        loading,
+        workers=loader.workers,
+        start_method=loader.start_method,
+        is_iterable=not loader.sampler,
+        workers_seen=bool(loader.workers) and all(side.workers_seen for side in loaders if side is not None),
+        draws=draws,
+        drawn_at=drawn_at,
+        fetched_by=loader.fetched_by,
+        fetched_at=loader.fetched_at,
+    )
+
+
+def _loader(recording: Recording, name: str) -> Loader | None:
+    """The loader that was iterated at the line in ``name``, where one alone was."""
+    loaders = recording.trace.loaders if recording.trace is not None else ()
+    line = name.removeprefix("DataLoader at ")
+    there = [loader for loader in loaders if line in loader.iterated_at]
+    return there[0] if len(there) == 1 else None
+
+
+def _agree(
+    kind: ValueKind, name: str, values: tuple[Values, Values], until: tuple[int, int], *, only_last: bool = False
+) -> bool | None:
+    """Do both runs have the same states of that kind and name before those calls? ``None`` where one has none."""
+    ours, theirs = (_digests(kind, name, side, call) for side, call in zip(values, until, strict=True))
+    if not ours or not theirs or NO_DIGEST in (*ours, *theirs):
+        return None
+    return ours[-1:] == theirs[-1:] if only_last else ours == theirs
+
+
+def _digests(kind: ValueKind, name: str, values: Values, call: int) -> list[int]:
+    numbers = [number for number, named in enumerate(values.names) if (named.kind, named.name) == (kind, name)]
+    moments = values.moments
+    rows = np.flatnonzero(np.isin(moments.name, numbers) & (moments.call <= call))
+    digests: list[int] = moments.digest[rows].tolist()
+    return digests
