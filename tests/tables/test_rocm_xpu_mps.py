@@ -73,6 +73,8 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
         ("xpu", "aten.index_reduce.default", "2.13", {"arg__reduce": "prod"}, ("nondeterministic", "raises")),
         ("xpu", "aten.adaptive_max_pool3d_backward.default", "2.13", {"shape__divides_evenly": False}, BOTH),
         ("xpu", "aten.grid_sampler_2d_backward.default", "2.13", {}, ("nondeterministic", "raises")),
+        ("xpu", "aten._adaptive_avg_pool2d_backward.default", "2.13", {}, ("deterministic", "raises")),
+        ("xpu", "aten._embedding_bag_backward.default", "2.13", {"arg__mode": "sum"}, SAFE),
         ("xpu", "aten.relu.default", "2.13", {}, ("deterministic", "deterministic")),
         ("xpu", "aten.native_batch_norm.default", "2.13", {}, SAFE),
         ("xpu", "aten.native_layer_norm_backward.default", "2.6", {}, SAFE),
