@@ -14,6 +14,7 @@ from collections.abc import Mapping
 #: Each command of this folder that needs nothing but this machine, with what makes it short enough to be run by habit.
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "accuracy": (),
+    "compiled": (),
     "dispatched": ("--check",),
     "refusals": ("--kept", "--brief"),
     "threads": ("--runs", "20"),

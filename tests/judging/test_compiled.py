@@ -15,18 +15,20 @@ from tracer.names import (
     Backend,
     Cause,
     DeterministicMode,
+    EventKind,
     EvidenceKind,
     KernelLanguage,
     Phase,
     Prerequisite,
     RegionInside,
     Shown,
+    Subsystem,
     UnknownReason,
     Verdict,
 )
 from tracer.report import Report
 from tracer.report.sections.plan import needs_in_words
-from tracer.trace.records import Kernel
+from tracer.trace.records import Event, Kernel
 
 PUT = "aten.index_put.default"
 ADDED = {
@@ -49,6 +51,7 @@ def judged(
     region: dict[str, Any] | None = None,
     environment: dict[str, Any] | None = None,
     phase: Phase = Phase.FORWARD,
+    events: tuple[Event, ...] = (),
     **target: Any,
 ) -> Report:
     """One compiled call that went into ``kernels``, judged for ``target``."""
@@ -56,7 +59,7 @@ def judged(
     made = build.region(kernels=kernels, deterministic_mode=mode, **(region or {}))
     call = build.call(op, facts=ADDED if facts is None else facts, region=made.id, kernels=names, phase=phase)
     trace = build.trace(
-        call, regions=(made,), environment=build.environment(**{"num_threads": 2} | (environment or {}))
+        call, regions=(made,), events=events, environment=build.environment(**{"num_threads": 2} | (environment or {}))
     )
     return judge(trace, **target)
 
@@ -157,6 +160,72 @@ def test_one_value_of_a_missing_fact_is_settled_by_atomics_that_were_seen() -> N
     assert only(judged(build.kernel(), facts=facts)).verdict is Verdict.NONDETERMINISTIC
     unseen = only(judged(into=(), facts=facts))
     assert (unseen.verdict, unseen.reason) == (Verdict.UNKNOWN, UnknownReason.FACT_NOT_RECORDED)
+
+
+def test_an_op_that_fell_back_is_not_accused_for_the_atomics_of_its_fused_neighbour() -> None:
+    fused = build.kernel(ops=("aten.scatter_add.default", PUT))
+    fallback = build.kernel(name="aten.scatter_reduce_.two", language=KernelLanguage.FALLBACK, atomic=None, ops=())
+    facts = {"device": "cpu", "dtype": "float32", "ndim": 2}
+    report = judged(fused, fallback, op="aten.scatter_add.default", facts=facts)
+    assert verdicts(report) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+@pytest.mark.parametrize("backend", [Backend.CPU, Backend.CUDA])
+def test_two_addends_onto_zeros_are_the_same_sum_in_either_order(backend: Backend) -> None:
+    report = judged(build.kernel(), facts={**ADDED, "index.adds_two_to_zeros": True}, backend=backend)
+    assert verdicts(report) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+def test_code_that_was_compiled_under_the_mode_is_judged_under_it() -> None:
+    report = judged(build.kernel(atomic=False), mode=DeterministicMode.ON, backend=Backend.CUDA)
+    assert verdicts(report)[0] is Verdict.DETERMINISTIC
+    replaced = judged(build.kernel(atomic=False), mode=DeterministicMode.ON, backend=Backend.CUDA, settings="default")
+    assert verdicts(replaced)[0] is Verdict.NONDETERMINISTIC
+
+
+FLAG = "torch._inductor.config.deterministic"
+COMPILED = Event(kind=EventKind.FIRST_USE, name=Subsystem.INDUCTOR.value)
+SUM = {"device": "cpu", "dtype": "float32", "ndim": 2}
+
+
+def about_autotuning(report: Report) -> dict[str, Verdict]:
+    """The findings about settings of Inductor."""
+    return {one.name: one.verdict for one in report.findings if one.rule.startswith("environment-inductor")}
+
+
+@pytest.mark.parametrize("is_flagged", [False, True])
+def test_inductors_flag_of_a_region_decides_about_the_timing_of_its_reductions(is_flagged: bool) -> None:
+    kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)
+    region = {"options": {FLAG: is_flagged}}
+    report = judged(
+        kernel, op="aten.sum.dim_IntList", facts=SUM, region=region, events=(COMPILED,), backend=Backend.CUDA
+    )
+    assert about_autotuning(report) == ({} if is_flagged else {"Triton configurations of reductions": "conditional"})
+
+
+def test_inductors_flag_is_what_a_plan_sets_for_timed_reductions() -> None:
+    kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)
+    report = judged(
+        kernel,
+        op="aten.sum.dim_IntList",
+        facts=SUM,
+        region={"options": {FLAG: False}},
+        events=(COMPILED,),
+        backend="cuda",
+    )
+    assert [one.sets for one in report.findings if one.rule.startswith("environment-inductor")] == [{FLAG: True}]
+    assert about_autotuning(judge(report.judgement.trace, backend="cuda", settings={FLAG: True})) == {}
+
+
+@pytest.mark.parametrize(
+    ("op", "named"),
+    [("aten.mul.Tensor", set()), ("aten.mm.default", {"torch._inductor.config.shape_padding"})],
+)
+def test_padding_of_products_is_told_of_regions_with_products_alone(op: str, named: set[str]) -> None:
+    region = {"options": {FLAG: False, "torch._inductor.config.shape_padding": True}}
+    kernel = build.kernel(ops=(op,), atomic=False)
+    report = judged(kernel, op=op, facts=SUM, region=region, events=(COMPILED,), backend=Backend.CUDA)
+    assert set(about_autotuning(report)) == named
 
 
 def test_a_store_that_races_is_not_let_off_by_a_kernel_without_atomics() -> None:

@@ -51,6 +51,9 @@ class KnownIndices(Protocol):
     def distinct_along(self, tensor: Any, dim: int) -> bool:
         """Does no number occur twice along ``dim``?"""
 
+    def are_zeros(self, tensor: Any) -> bool:
+        """Does ``tensor`` hold zeros alone?"""
+
 
 class Services(NamedTuple):
     """What readers ask of the recorder."""

@@ -52,6 +52,23 @@ def _writes_once(func: Any, services: Services) -> Test | None:
     return test
 
 
+def _adds_two_to_zeros(func: Any, services: Services) -> Test | None:
+    target, indices = argument_getter(func, "self", "input"), argument_getter(func, "indices")
+    accumulate = argument_getter(func, "accumulate")
+    if target is None or indices is None or accumulate is None:
+        return None
+
+    def test(args: Args, kwargs: Kwargs) -> bool:
+        from torch import broadcast_shapes
+
+        if not accumulate(args, kwargs) or not services.indices.are_zeros(target(args, kwargs)):
+            return False
+        shapes = (index.shape for index in indices(args, kwargs) if index is not None)
+        return bool(prod(broadcast_shapes(*shapes)) <= 2)
+
+    return test
+
+
 def _is_distinct_row(tensor: torch.Tensor, indices: KnownIndices) -> bool:
     if tensor.numel() <= 1:
         return True
@@ -142,5 +159,10 @@ FACTS = (
         "index.distinct",
         _writes_once,
         "Indexed writing: is no slot addressed twice, by the index's shape or because the step made it so?",
+    ),
+    noted_fact(
+        "index.adds_two_to_zeros",
+        _adds_two_to_zeros,
+        "Indexed addition in compiled code: do at most two addends meet, onto zeros?",
     ),
 )

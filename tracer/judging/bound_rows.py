@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tracer.facts.fact import Value
 from tracer.findings import Deciding, Evidence, Finding, Note, Target
-from tracer.names import REPEATABLE, About, Backend, Differs, Phase, SeedOrigin, Settings, UnknownReason, Verdict
+from tracer.names import (
+    REPEATABLE,
+    About,
+    Backend,
+    BlindSpotKind,
+    Differs,
+    Phase,
+    SeedOrigin,
+    Settings,
+    UnknownReason,
+    Verdict,
+)
+from tracer.ops.rows import packet_of, row_of
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
 from tracer.tables.rules import Conditioned
 from tracer.tables.ruling.bound_table import RuleOutcome
@@ -21,6 +33,9 @@ from tracer.tables.versions import speaks_of
 from tracer.trace.file import Trace
 from tracer.trace.records import NO_DEVICE, CallGroup, Environment, FactValue, Placed
 
+#: Groups for which Inductor may choose a kernel by timing, and what of its own it compiles as one.
+_PRODUCTS = ("matrix-products", "convolutions", "attention")
+_COMPILED_ATTENTION = "higher_order.flex_attention"
 _VARYING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
 
 
@@ -100,7 +115,9 @@ class Dependents:
     def __init__(self, table: EnvironmentTable, judged: Iterable[tuple[CallGroup, RuleOutcome]], trace: Trace) -> None:
         self._groups = [_Group(group.name, frozenset(group.ops), _asked_by(group)) for group in table.group]
         self._matching: dict[str, tuple[_Group, ...]] = {}
-        self._calls: defaultdict[tuple[frozenset[str], Backend], Counter[str]] = defaultdict(Counter)
+        self._calls: defaultdict[tuple[frozenset[str], Backend, str], Counter[str]] = defaultdict(Counter)
+        """By what they match, backend and region."""
+        self._compiles_all = any(spot.kind is BlindSpotKind.COMPILE_FELL_BACK for spot in trace.blind_spots)
         self.backends: set[Backend] = set()
         """Backends that calls were judged for, but those that compute nothing."""
         self._reads = Counter[str]()
@@ -112,14 +129,18 @@ class Dependents:
             self.backends.add(ruling.backend)
             matched = frozenset(self._matched(group, ruling))
             if matched:
-                self._calls[matched, ruling.backend][group.op] += group.count
+                self._calls[matched, ruling.backend, group.region or ""][group.op] += group.count
 
-    def of(self, row: Row, *, without: str = "") -> dict[str, int]:
-        """Op to calls for what ``row`` needs on its backends, most first; ``without``: a need left out."""
+    def of(self, row: Row, *, without: str = "", regions: Container[str] | None = None) -> dict[str, int]:
+        """Op to calls for what ``row`` needs on its backends, most first; ``without``: a need left out.
+
+        ``regions``: those whose calls count; ``None`` for all calls.
+        """
         needs = frozenset(row.needs) - {without}
         calls: Counter[str] = Counter()
-        for (matched, backend), ops in self._calls.items():
-            if matched & needs and (not row.backends or backend in row.backends):
+        for (matched, backend, region), ops in self._calls.items():
+            is_there = (not row.backends or backend in row.backends) and (regions is None or region in regions)
+            if is_there and matched & needs:
                 calls.update(ops)
         if "unwritten-reads" in needs:
             calls.update(self._reads)
@@ -133,9 +154,15 @@ class Dependents:
         return here[0] if len(here) == 1 else Backend.RECORDED
 
     def _matched(self, group: CallGroup, ruling: RuleOutcome) -> Iterable[str]:
+        is_compiled, is_product = bool(group.region) or self._compiles_all, group.op.startswith(_COMPILED_ATTENTION)
         for named in self._groups_of(group.op, ruling.runs_as):
             if all(group.facts.get(key) in wanted for key, wanted in named.asks):
                 yield named.name
+                is_product |= named.name in _PRODUCTS
+        if is_compiled and is_product:
+            yield "compiled-products"
+        elif is_compiled and row_of(packet_of(group.op)).reduces:
+            yield "compiled-reductions"
         if ruling.verdict in _VARYING and ruling.verdict_in_deterministic_mode is Verdict.DETERMINISTIC:
             yield "fixed-by-mode"
         if ruling.verdict_in_deterministic_mode is Verdict.RAISES:
@@ -173,10 +200,13 @@ class BoundRows:
         """The row of that id, if it speaks of this version and target."""
         return (row for row in self._rows if row.id == row_id and self.scene.bears_on(row.backends))
 
-    def ops_for(self, row: Row) -> dict[str, int] | None:
-        """The calls that make ``row`` matter; ``None`` where it needs some and none was recorded."""
+    def ops_for(self, row: Row, regions: Container[str] | None = None) -> dict[str, int] | None:
+        """The calls that make ``row`` matter; ``None`` where it needs some and none was recorded.
+
+        ``regions``: those of compiled code whose calls count; ``None`` for all calls.
+        """
         if row.needs:
-            return self.dependents.of(row) or None
+            return self.dependents.of(row, regions=regions) or None
         is_there = not row.backends or self.dependents.backends.intersection(row.backends)
         return {} if is_there else None
 

@@ -33,7 +33,7 @@ from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.compiled import CompiledCalls, compilation_of
 from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
 from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
-from tracer.tables.settings.declared import SEEDS
+from tracer.tables.settings.declared import MODE, SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
@@ -150,7 +150,8 @@ class _TablesBySettings:
     def _under(self, sets: Sets) -> TargetTables:
         trace, target = self._settings.trace, self._settings.target
         conditions = self._settings.under(sets).conditions if sets else target.conditions
-        changed = frozenset({*target.sets, *sets})
+        replaced = () if target.settings is Settings.RECORDED else (MODE,)
+        changed = frozenset({*target.sets, *sets, *replaced})
         target_tables = TargetTables(
             self._tables,
             target.backend,

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tracer.facts.fact import Value
 from tracer.findings import Evidence, FillCost, Finding, Note
 from tracer.judging.bound_rows import BoundRows, TraceUnderTarget, device_backend
-from tracer.judging.setting_findings import compiled_how, is_worth_a_note, read_setting, subject_of
+from tracer.judging.setting_findings import Read, compiled_how, is_worth_a_note, read_setting, subject_of
 from tracer.names import (
     HOST_GENERATORS,
     About,
@@ -31,15 +31,28 @@ from tracer.names import (
     NumberUse,
     Phase,
     RegionInside,
+    RegionKind,
     SeedOrigin,
     Shown,
     UnknownReason,
     Verdict,
 )
-from tracer.tables.settings.declared import FILL, MODE, declared
+from tracer.tables.settings.declared import FILL, INDUCTOR_FLAG, MODE, declared
+from tracer.tables.settings.rows import Row
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
-from tracer.trace.records import Draw, Event, Kernel, Loader, MachineNumber, OverlapWrite, Region, Tried, UnwrittenRead
+from tracer.trace.records import (
+    Draw,
+    Environment,
+    Event,
+    Kernel,
+    Loader,
+    MachineNumber,
+    OverlapWrite,
+    Region,
+    Tried,
+    UnwrittenRead,
+)
 
 _OF_GENERATOR = {
     GeneratorKind.TORCH: "environment-torch-generator",
@@ -257,21 +270,76 @@ def _is_own(sampler: str) -> bool:
     return sampler not in ("", "RandomSampler", "SequentialSampler", "BatchSampler")
 
 
+class _CompiledUnder(NamedTuple):
+    """Regions that were compiled under one value of a row's setting and one state of deterministic mode."""
+
+    read: Read | None
+    """``None`` for a row without a setting."""
+    settings: dict[str, Value]
+    """What held as they were compiled, if not the target's."""
+    regions: frozenset[str] | None
+    """``None``: all compiled code."""
+
+
 def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
     scene = rows.scene
     for how in sorted(compiled_how(scene.trace)):
         for row in rows.about(About.COMPILED):
-            facts: dict[str, Value] = {"compiled": how}
-            subject, ops = row.name, rows.ops_for(row)
-            if row.field or row.variable or row.read:
-                read = read_setting(row, scene.environment, is_complete=scene.trace.schema > 1)
-                if read is None:
-                    continue
-                facts["value"], subject = read.word, subject_of(row, read)
-                if row.differs is Differs.MACHINES and ops is not None and is_worth_a_note(row, read):
-                    yield rows.note(row, subject=subject, ops=ops)
-            if ops is not None and row.differs is Differs.RUNS:
-                yield from rows.finding(row, facts, subject=subject, name=row.name, ops=ops)
+            for under in _compiled_under(row, scene):
+                facts: dict[str, Value] = {"compiled": how}
+                subject, ops = row.name, rows.ops_for(row, under.regions)
+                if ops is None and _hides_calls(scene.trace):
+                    ops = {}
+                if under.read is not None:
+                    facts["value"], subject = under.read.word, subject_of(row, under.read)
+                    if row.differs is Differs.MACHINES and ops is not None and is_worth_a_note(row, under.read):
+                        yield rows.note(row, subject=subject, ops=ops)
+                if ops is not None and row.differs is Differs.RUNS:
+                    yield from rows.finding(
+                        row, facts, subject=subject, name=row.name, ops=ops, settings=under.settings
+                    )
+
+
+def _compiled_under(row: Row, scene: TraceUnderTarget) -> Iterator[_CompiledUnder]:
+    """How compiled code was compiled: region by region for a row that needs calls, where nothing replaces that."""
+    replaced = {MODE, INDUCTOR_FLAG, row.read} & scene.sets.keys()
+    regions = [region for region in scene.trace.regions if region.kind is RegionKind.COMPILED and region.options]
+    is_by_region = scene.is_recorded and not replaced and regions and row.needs
+    environment = scene.environment
+    if not is_by_region:
+        read = _read_by(row, environment, scene)
+        if read is not None or not _reads(row):
+            yield _CompiledUnder(read, {}, None)
+        return
+    alike: dict[tuple[Read | None, tuple[tuple[str, Value], ...]], set[str]] = {}
+    for region in regions:
+        settings = {**environment.settings, **region.options}
+        read = _read_by(row, msgspec.structs.replace(environment, settings=settings), scene)
+        if read is None and _reads(row):
+            continue
+        held: dict[str, Value] = {"inductor_deterministic": bool(settings.get(INDUCTOR_FLAG))}
+        if region.deterministic_mode is not None:
+            held[MODE] = region.deterministic_mode.value
+        alike.setdefault((read, tuple(held.items())), set()).add(region.id)
+    yield from (_CompiledUnder(read, dict(held), frozenset(names)) for (read, held), names in alike.items())
+
+
+def _reads(row: Row) -> bool:
+    return bool(row.field or row.variable or row.read)
+
+
+def _read_by(row: Row, environment: Environment, scene: TraceUnderTarget) -> Read | None:
+    return read_setting(row, environment, is_complete=scene.trace.schema > 1) if _reads(row) else None
+
+
+def _hides_calls(trace: Trace) -> bool:
+    """Is there code of Inductor's whose ops were not seen?"""
+    regions = [region for region in trace.regions if region.backend in _INDUCTORS and region.executions]
+    return not trace.regions or any(region.inside in _WITHOUT_OPS for region in regions)
+
+
+_INDUCTORS = ("inductor", "")
+_WITHOUT_OPS = (RegionInside.KERNELS, RegionInside.UNSEEN)
 
 
 def fill_cost(trace: Trace, scene: TraceUnderTarget) -> FillCost | None:

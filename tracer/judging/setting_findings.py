@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tracer.facts.fact import Value
 from tracer.findings import Finding, Note
 from tracer.judging.bound_rows import BoundRows
-from tracer.names import About, BlindSpotKind, DeterministicMode, Differs, EventKind, Subsystem
+from tracer.names import About, BlindSpotKind, DeterministicMode, Differs, EventKind, RegionKind, Subsystem
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, MODE, variable_line
 from tracer.tables.settings.rows import Row
 from tracer.trace.file import Trace
@@ -59,7 +59,10 @@ def compiled_how(trace: Trace) -> frozenset[str]:
     kinds = {spot.kind for spot in trace.blind_spots}
     first_uses = {event.name for event in trace.events if event.kind is EventKind.FIRST_USE}
     # Code that was compiled before anybody watched may be Inductor's; where all was watched, it is another backend's.
-    ran = Subsystem.INDUCTOR.value in first_uses or (BlindSpotKind.COMPILED in kinds and not trace.watched_from_start)
+    compilers = {region.backend or "inductor" for region in trace.regions if region.kind is RegionKind.COMPILED}
+    is_others = bool(compilers) and "inductor" not in compilers
+    may_be = BlindSpotKind.COMPILED in kinds and not trace.watched_from_start and not is_others
+    ran = Subsystem.INDUCTOR.value in first_uses or may_be
     would = BlindSpotKind.COMPILE_FELL_BACK in kinds
     return frozenset(word for word, holds in (("ran", ran), ("would", would and not ran)) if holds)
 

@@ -121,14 +121,14 @@ def report_on(said: Iterable[Answer]) -> tuple[list[str], bool]:
 def main() -> int:
     """Run the programs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", default="", help="programs whose name holds this text")
+    parser.add_argument("--only", nargs="+", default=[""], help="programs whose name holds one of these texts")
     parser.add_argument("--keep", type=Path, help="write the traces into this folder")
     options = parser.parse_args()
     for subject in SUBJECTS:
         import_module(f"benchmarks.evidence.compiled.{subject}")
     said: list[Answer] = []
     for name, twin in PROGRAMS.items():
-        if options.only not in name:
+        if not any(text in name for text in options.only):
             continue
         try:
             trace = recorded(twin)

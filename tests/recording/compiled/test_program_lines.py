@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.recording.compiled.program_lines import FunctionNames
+from tracer.recording.origin.stacks import FunctionNames
 
 TEXT = """\
 class Net:

@@ -51,17 +51,18 @@ def compiler_settings() -> dict[str, FactValue]:
 class Program:
     """One graph as dynamo handed it to a backend, as strings. No tensor or graph is kept."""
 
-    def __init__(self, compile_id: str, backend: str, nodes: Any) -> None:
+    def __init__(self, compile_id: str, backend: str, module: Any) -> None:
         self.compile_id = compile_id
         self.backend = backend
         self._details = {
-            str(node.name): Detail(
+            f"{path}{node.name}": Detail(
                 node.meta.get("stack_trace"),
                 module_names(node.meta.get("nn_module_stack")),
                 asks := asks_for_gradient(node.target),
                 asks,
             )
-            for node in nodes
+            for path, graph in compile_seams.graphs_within(module)
+            for node in graph.nodes
             if node.op.startswith("call_")
         }
         self.code: CodeType | None = None
@@ -71,6 +72,8 @@ class Program:
         self.graphs: dict[Direction, str] = {}
         """Texts from torch's structured trace, until the code that was compiled from them is loaded."""
         self.forwards: list[CompiledCode] = []
+        self.reached_inductor = False
+        """Did Inductor compile it, whatever backend it was handed to?"""
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -101,6 +104,8 @@ class CompiledCode:
     """The generated code."""
     details: dict[str, Detail] = field(default_factory=dict)
     """By the call's name in the graph; empty if only the graph's text is known."""
+    paths: dict[int, str] = field(default_factory=dict)
+    """By ``id`` of a graph while it is compiled: what leads the names of its calls."""
     kernels: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """By kernel: the graph's calls that were fused into it."""
     timed: set[str] = field(default_factory=set)
@@ -156,7 +161,7 @@ class CompileLog:
 
     def graph_handed_over(self, call: Call, backend: str, config: Mapping[str, Any]) -> None:
         """Dynamo calls a backend."""
-        program = Program(compile_seams.compile_id(), backend, call.args[1].graph.nodes)
+        program = Program(compile_seams.compile_id(), backend, call.args[1])
         program.code, program.fullgraph = compile_seams.compiled_function(call.frame)
         dynamic = getattr(call.first, "dynamic", None)
         program.dynamic = dynamic if isinstance(dynamic, bool) else None
@@ -182,10 +187,16 @@ class CompileLog:
     def compile_begins(self, call: Call) -> None:
         """Inductor compiles one graph, or finds its code in the cache."""
         graph = call.first
-        code = self._new_code(_direction(call.kwargs), RegionOrigin.COMPILED)
+        direction = _direction(call.kwargs)
+        if direction is Direction.FORWARD and compile_seams.takes_gradients(graph):
+            direction = Direction.BACKWARD  # a backend of the user's compiles both halves alike
+        code = self._new_code(direction, RegionOrigin.COMPILED)
         self._current.setdefault(get_ident(), []).append((id(graph), code))
         code.text = compile_seams.graph_as_text(graph)
-        code.details = {node.name: detail_of(node.meta) for node in graph.graph.nodes if node.op == "call_function"}
+        for path, inner in compile_seams.graphs_within(graph):
+            code.paths[id(inner)] = path
+            calls = (node for node in inner.nodes if node.op == "call_function")
+            code.details |= {f"{path}{node.name}": detail_of(node.meta) for node in calls}
 
     def compile_ended(self, call: Call) -> None:
         """Inductor returned the code of one graph."""
@@ -208,7 +219,9 @@ class CompileLog:
         if code is not None and isinstance(call.result, str) and len(call.args) > 2:
             origin = call.args[2]
             nodes = origin if isinstance(origin, (list, tuple)) else [origin]
-            code.kernels[call.result].update(_origins(nodes))
+            names = {(code.paths.get(id(origin.graph), ""), str(origin.name)) for origin in _origins(nodes)}
+            innermost = max((path for path, _ in names), key=len, default="")  # what runs it is named as well
+            code.kernels[call.result].update(path + name for path, name in names if path == innermost)
 
     def chosen(self, call: Call) -> None:
         """One of several candidates was chosen to compute a call of the graph."""
@@ -268,6 +281,8 @@ class CompileLog:
         cls = compile_seams.compiled_graph_class()
         if cls is None or not isinstance(compiled, cls):
             return  # an empty graph: Python code runs it op by op
+        if code.program is not None:
+            code.program.reached_inductor = True
         code.source = str(getattr(compiled, "source_code", ""))
         code.key = str(getattr(compiled, "cache_key", ""))
         from tracer.recording.compiled.generated.kernel_text import dispatches  # loaded with the first generated code
@@ -296,14 +311,14 @@ def _direction(options: Mapping[str, Any]) -> Direction:
     return Direction.INFERENCE if options.get("is_inference") else Direction.FORWARD
 
 
-def _origins(nodes: Iterable[Any]) -> Iterator[str]:
-    """Names of the graph's calls behind Inductor's scheduler nodes; a fused node holds several nodes."""
+def _origins(nodes: Iterable[Any]) -> Iterator[Any]:
+    """The graph's calls behind Inductor's scheduler nodes; a fused node holds several nodes."""
     for node in nodes:
         inner: Sequence[Any] = getattr(node, "get_nodes", tuple)()
         if any(other is not node for other in inner):
             yield from _origins(inner)
         else:
-            yield from (str(origin.name) for origin in getattr(getattr(node, "node", None), "origins", ()))
+            yield from getattr(getattr(node, "node", None), "origins", ())
 
 
 class _Handler(logging.Handler):

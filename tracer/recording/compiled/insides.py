@@ -10,10 +10,11 @@ from tracer.names import Direction
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.generated.kernel_text import KernelText, read_kernels
 from tracer.recording.compiled.generated.kernels_of_calls import Matching, match_kernels
-from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers
+from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers, zeros
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, read_graph
-from tracer.recording.compiled.program_lines import OF_GRADIENT_CALL, Frame, ProgramLines, Step, with_neighbours
+from tracer.recording.compiled.program_lines import OF_GRADIENT_CALL, ProgramLines, Step, with_neighbours
+from tracer.recording.origin.stacks import Frame
 from tracer.recording.storage.indices import Distinct
 from tracer.trace.records import FactValue
 
@@ -53,8 +54,10 @@ class Insides:
         forwards = _forwards_of(code)
         handed_over = self.of(forwards[0]).numbers if len(forwards) == 1 else {}
         numbers = distinct_numbers(graph, handed_over) if graph is not None else {}
+        zero = zeros(graph) if graph is not None else ()
         steps = with_neighbours(nodes, list(_steps(code, nodes)), self.forward_of(code))
-        facts = tuple(self._facts.of(node, numbers) for node in nodes)
+        bodies = {True: {"body_recorded": True}, False: {}}
+        facts = tuple(self._facts.of(node, numbers, zero) | bodies[node.has_bodies] for node in nodes)
         matching = match_kernels(nodes, kernels, code.kernels)
         inside = self._by_code[code] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)
         return inside

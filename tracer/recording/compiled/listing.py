@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import chain, count
+from itertools import chain
+from itertools import count as counting
 
 from msgspec.structs import replace
 
@@ -18,8 +19,9 @@ from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_l
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of, reads_of_input, unwritten_reads
 from tracer.recording.compiled.graphs.graph_text import Graph
 from tracer.recording.compiled.insides import Inside, Insides
-from tracer.recording.compiled.program_lines import Frame, FunctionNames, Step
+from tracer.recording.compiled.program_lines import Step
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, placed, spell
+from tracer.recording.origin.stacks import Frame
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
 from tracer.trace.records import CallGroup, Kernel, Region, UnwrittenRead
@@ -41,7 +43,6 @@ class RegionList:
     ) -> None:
         self._sites = sites
         self._insides = Insides(GraphFacts(asked))
-        self._functions = FunctionNames()
         self._ids: dict[int, str] = {}
         self._keeps_lines = keeps_lines
         """Are lines of generated code kept with the kernels?"""
@@ -52,7 +53,8 @@ class RegionList:
         log.look_at_choices()
         codes = list(dict.fromkeys([*(run.code for run in ran), *(code for code in log.codes if code.text)]))
         regions = [self._region(code, [run for run in ran if run.code is code], codes, times) for code in codes]
-        regions += (self._of_backend(program) for program in log.programs if program.backend != compile_seams.INDUCTOR)
+        others = (p for p in log.programs if p.backend != compile_seams.INDUCTOR and not p.reached_inductor)
+        regions += map(self._of_backend, others)
         return tuple(regions)
 
     def _of_backend(self, program: Program) -> Region:
@@ -75,7 +77,7 @@ class RegionList:
         """The region's id in the trace."""
         if id(code) not in self._ids:
             base, taken = f"{code.compile_id or 'earlier'} {code.direction}", set(self._ids.values())
-            names = chain([base], (f"{base} {number}" for number in count(2)))
+            names = chain([base], (f"{base} {number}" for number in counting(2)))
             self._ids[id(code)] = next(name for name in names if name not in taken)
         return self._ids[id(code)]
 
@@ -90,7 +92,8 @@ class RegionList:
             forward = self._insides.forward_of(run.code)
             for number, node in enumerate(inside.nodes):
                 group = self._group(run, inside, number, is_repeated=node.name in forward)
-                yield run.order, group if executions == 1 else replace(group, count=executions)
+                count = executions * node.times
+                yield run.order, group if count == 1 else replace(group, count=count)
 
     def unwritten_reads(self, runs: Iterable[Run], times: Times) -> Iterator[UnwrittenRead]:
         """Where regions computed with memory that nothing had filled; deterministic mode fills it."""
@@ -163,14 +166,13 @@ class RegionList:
         if not outside:
             return run.site, run.called_from if run.site.kind == LIBRARY else NOWHERE, in_optimizer
         if outside[-1].kind == USER:
-            return outside[-1], NOWHERE, in_optimizer
+            runs_in_backward = step is not None and step.is_in_backward and len(outside) > 1
+            return outside[-1], outside[-2] if runs_in_backward else NOWHERE, in_optimizer
         own = next((site for site in reversed(outside) if site.kind == USER), run.called_from)
         return outside[-1], own, in_optimizer
 
     def _site(self, frame: Frame) -> Site:
-        path = os.path.join(self._sites.working_directory, frame.path)
-        name = self._functions.name_at(path, frame.line, frame.function)
-        return Site(path, frame.line, name, self._sites.kind_of(frame.path), self._sites.working_directory)
+        return self._sites.of_stack(frame)
 
     def _module(self, run: Run, step: Step | None) -> str:
         """The module's path: below the module that ran the region, or below the class whose method was compiled."""
@@ -194,7 +196,7 @@ class RegionList:
             function=site.function,
             location=spell(site),
             called_from=spell(runs[0].called_from) if runs else "",
-            backend=program.backend if program is not None else "inductor",
+            backend=compile_seams.INDUCTOR,
             device=",".join(facts.device_word(device) for device in code.devices),
             direction=code.direction,
             mode=_mode_of(code),

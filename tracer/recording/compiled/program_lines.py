@@ -6,33 +6,20 @@ day on which it was compiled. The two are matched by the text of the lines.
 
 from __future__ import annotations
 
-import linecache
 import re
-import sys
-import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, takewhile
-from types import CodeType
 from typing import Any, NamedTuple
 
 from tracer.recording.compiled.graphs.graph_text import Node, Place
+from tracer.recording.origin.stacks import Frame
 
-_FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
 _STEP = re.compile(r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]")
 #: Parts of a path that ``named_modules()`` does not have.
 _NOT_SPELLED = ("_modules", "__dict__", "_orig_mod")
 #: The module that compiled autograd makes of a whole backward pass.
 _OF_COMPILED_AUTOGRAD = "CompiledAutograd"
-
-
-class Frame(NamedTuple):
-    """One line of a stack."""
-
-    path: str
-    line: int
-    function: str
-    code: str
 
 
 class Module(NamedTuple):
@@ -56,22 +43,12 @@ class Step(NamedTuple):
     """Is this where the gradient was asked for, because the line of its forward is not known?"""
     node: str = ""
     """Name of its autograd node, if known."""
+    is_in_backward: bool = False
+    """Does code of the program's own, which runs in the backward pass, make it?"""
 
 
 #: A call that compiled autograd made, with no stack.
 OF_GRADIENT_CALL = Step((), None, is_backward=True, is_of_gradient_call=True)
-
-
-def read_stack(text: str | None) -> tuple[Frame, ...]:
-    """The frames of a stack as torch keeps it with a call: ``File "x.py", line 3, in f``, then the line."""
-    lines = (text or "").splitlines()
-    frames = []
-    for line, code in zip(lines, (*lines[1:], ""), strict=False):
-        match = _FRAME.match(line)
-        if match is not None:
-            code = "" if _FRAME.match(code) else code.strip()
-            frames.append(Frame(match["path"], int(match["line"]), match["function"], code))
-    return tuple(frames)
 
 
 def read_module(stack: Any) -> Module | None:
@@ -188,51 +165,3 @@ def _ranks(places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
     ordered = {text: sorted(numbers) for text, numbers in lines.items()}
     alike = {place: ordered[place.path, place.function, place.code] for place in distinct}
     return {place: (numbers.index(place.line), len(numbers)) for place, numbers in alike.items()}
-
-
-#: Longer files are not read again.
-_MOST_LINES = 50_000
-
-
-class FunctionNames:
-    """Qualified names of functions, ``Net.forward``, for stacks kept as text, which say ``forward``.
-
-    Eager calls have the qualified name from their code object. To give compiled ones the same names, nested functions
-    and lambdas too, the file's text is compiled again, and never run.
-    """
-
-    def __init__(self) -> None:
-        self._files: dict[str, dict[tuple[str, int], str]] = {}
-
-    def name_at(self, path: str, line: int, function: str) -> str:
-        """The qualified name of the ``function`` that has ``line``; ``function`` if the file does not tell."""
-        if path not in self._files:
-            self._files[path] = _read(path)
-        return self._files[path].get((function, line), function)
-
-
-def _read(path: str) -> dict[tuple[str, int], str]:
-    if sys.version_info < (3, 11):
-        return {}  # code objects have no qualified name, and eager calls have the plain one too
-    lines = linecache.getlines(path)
-    if len(lines) > _MOST_LINES:
-        return {}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            whole = compile("".join(lines), path, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    return {
-        (code.co_name, line): code.co_qualname
-        for code in _codes(whole)
-        for _, _, line in code.co_lines()
-        if line is not None
-    }
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracer.recording.origin.stacks import read_stack, stacks_by_line
 from tracer.recording.torch_private import compile_seams, seams
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ class Detail(NamedTuple):
     """Is the stack that of the line which asked for the gradient?"""
     node: str = ""
     """Name of the autograd node that is evaluated, if only the name is known."""
+    is_in_backward: bool = False
+    """Does code of the program's own, which runs in the backward pass, make it?"""
 
     @property
     def step(self) -> Step:
         """The same, parsed."""
-        from tracer.recording.compiled.program_lines import Step, read_module, read_stack  # when a trace is built
+        from tracer.recording.compiled.program_lines import Step, read_module  # when a trace is built
 
         return Step(read_stack(self.stack), read_module(self.modules), *self[2:])
 
@@ -85,7 +88,11 @@ class TracedCalls:
         current = seams.current_node()
         if current is not None:
             detail = self._by_number.get(current._sequence_nr())
-            if detail is not None and (detail.is_backward or meta.get("source_fn_stack")):
+            own = self._own_stack(meta, frame)
+            if own is not None:
+                modules = detail.modules if detail is not None else {}
+                meta[NOTE] = detail = Detail(own, modules, is_backward=True, is_in_backward=True)
+            elif detail is not None and (detail.is_backward or meta.get("source_fn_stack")):
                 meta[NOTE] = detail = detail._replace(is_backward=True)
         else:
             if _STACK not in meta and (of_backward := self._of_compiled_autograd(frame)) is not None:
@@ -97,6 +104,19 @@ class TracedCalls:
         if detail is not None:
             self._by_number.update(dict.fromkeys(range(max(self._last, number - _MOST_NODES), number), detail))
         self._last = number
+
+    @staticmethod
+    def _own_stack(meta: dict[str, Any], frame: FrameType | None) -> str | None:
+        """The stack of a call that a hook's or a custom function's own code makes; ``None`` for another call.
+
+        Dynamo keeps both as graphs, with stacks: of a function's backward each call bears its own, a hook's graph runs
+        as a program.
+        """
+        if meta.get("source_fn_stack"):
+            return None if _asks(meta["source_fn_stack"]) else meta.get(_STACK)
+        while frame is not None and not compile_seams.is_generated_program(frame.f_code):
+            frame = frame.f_back
+        return stacks_by_line(frame).get(frame.f_lineno) if frame is not None else None
 
     def _of_compiled_autograd(self, frame: FrameType | None) -> Detail | None:
         """The detail of a call that the program written by compiled autograd makes; ``None`` for another call."""

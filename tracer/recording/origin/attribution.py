@@ -118,16 +118,38 @@ class Attribution:
                 return self._origin_at(Phase.OPTIMIZER, OUTSIDE, frame), links
             if self.modules.recompute_depth or self._is_recompute(frame):
                 return self._origin_at(Phase.RECOMPUTE, self.modules.scope, frame), links
+            own = self._own_frame(frame)
+            if own is not None:
+                return self._of_own_code(own, self._evaluated(node, frame, links)), links
+        return self._evaluated(node, frame, links), links
+
+    def _own_frame(self, frame: FrameType | None) -> FrameType | None:
+        """The innermost frame outside torch that runs inside the engine: a hook, a custom function's backward."""
+        while frame is not None and not seams.is_engine_frame(frame):
+            if self.sites.kind_of(frame.f_code.co_filename) > 0 and frame.f_code.co_name != WRAPPER:
+                return frame
+            frame = frame.f_back
+        return None
+
+    def _of_own_code(self, frame: FrameType, evaluated: Origin) -> Origin:
+        """The origin of a call at ``frame`` while the node of ``evaluated`` is: its own line, reached from that one."""
+        site = self.sites.at(frame)
+        forward = evaluated.site if evaluated.site.kind == USER else evaluated.called_from
+        called_from = NOWHERE if self.sites.is_graph(frame.f_code.co_filename) and site.kind == USER else forward
+        return self.origin(Phase.BACKWARD, evaluated.scope, site, called_from)
+
+    def _evaluated(self, node: Any, frame: FrameType | None, links: ForwardLinks) -> Origin:
+        """The origin of what the engine computes for ``node``."""
         number = node._sequence_nr()
         if number == seams.NO_NUMBER:
-            return self._accumulation(node, frame), links
+            return self._accumulation(node, frame)
         # Numbers count per thread. One of the engine's own threads evaluates nodes of the forward thread, unless the
         # pass was started there (reentrant checkpointing), which shows by Python's frame of the engine.
         made_on = links if links is self.links or self._engine_frame(frame) is not None else self.links
-        origin = made_on.current.get(number) or made_on.find(number)
+        origin: Origin | None = made_on.current.get(number) or made_on.find(number)
         if origin is None or (not origin.certain and isinstance(node, BackwardCFunction)):
-            return self._unlinked_origin(frame), links
-        return origin.backward(), links
+            return self._unlinked_origin(frame)
+        return origin.backward()
 
     def node_name(self, node: Any) -> str:
         """The autograd node's name; for a gradient accumulation with its parameter's."""

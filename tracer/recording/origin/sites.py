@@ -17,6 +17,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from tracer.recording.origin.stacks import Frame, FunctionNames, read_stack, stacks_by_line
+
 #: ``torch/nn/modules/module.py``: passed over too, and the place where one module calls another.
 MODULE_CALL = -1
 #: Frames of these files are passed over: torch itself, Triton, this package, the standard library.
@@ -49,6 +51,8 @@ _SITE_MARKERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.se
 _GENERATED = ("<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ")
 #: What torch.compile calls its files, wherever its cache is: a hash.
 _GENERATED_NAME = re.compile(r"c[a-z2-7]{51}\.py$")
+#: What torch.fx calls the files of graphs that run as programs.
+_GRAPH = "<eval_with_key>"
 _WALK_LIMIT = 400
 #: A tensor subclass wraps every call in this: passed over, or all calls of a program would have its one line.
 WRAPPER = "__torch_function__"
@@ -83,7 +87,7 @@ def is_tracers_own(filename: str) -> bool:
 
 def is_compiled_file(filename: str) -> bool:
     """Was ``filename`` written by torch.compile?"""
-    if filename.startswith("<eval_with_key>") or "torchinductor_" in filename or "/inductor_cache/" in filename:
+    if filename.startswith(_GRAPH) or "torchinductor_" in filename or "/inductor_cache/" in filename:
         return True
     return _GENERATED_NAME.match(os.path.basename(filename)) is not None
 
@@ -97,6 +101,9 @@ class Sites:
         self._lines: dict[tuple[str, int, int], Site] = {}
         self.on_compiled: Callable[[], None] = lambda: None
         """Called once for each file that torch.compile wrote."""
+        self._graphs: dict[str, dict[int, Site]] = {}
+        """By the file of a graph that runs as a program: the program's lines behind its own."""
+        self._functions = FunctionNames()
         self._library = frozenset(library)
         self.working_directory = os.getcwd()
 
@@ -112,7 +119,7 @@ class Sites:
     def _classify(self, filename: str) -> int:
         if is_compiled_file(filename):
             self.on_compiled()
-            return SKIPPED
+            return self._kind_of_graph(filename)
         if filename.startswith(_GENERATED):
             return SKIPPED
         path = os.path.abspath(filename)
@@ -130,6 +137,33 @@ class Sites:
         if self._library and not self._library.isdisjoint(Path(path).with_suffix("").parts):
             return LIBRARY
         return USER
+
+    def _kind_of_graph(self, filename: str) -> int:
+        """``USER`` for a graph that runs as a program and knows the lines that it was made of."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code.co_filename != filename:
+            frame = frame.f_back
+        if frame is None or not filename.startswith(_GRAPH):
+            return SKIPPED
+        sites = {}
+        for line, stack in stacks_by_line(frame).items():
+            outside = [site for entry in read_stack(stack) if (site := self.of_stack(entry)).kind > 0]
+            if outside:
+                sites[line] = outside[-1]
+        if not sites:
+            return SKIPPED
+        self._graphs[filename] = sites
+        return USER
+
+    def is_graph(self, filename: str) -> bool:
+        """Is it a graph that runs as a program, whose lines are known?"""
+        return filename in self._graphs
+
+    def of_stack(self, frame: Frame) -> Site:
+        """The site of a frame of a stack that was kept as text."""
+        path = os.path.join(self.working_directory, frame.path)
+        name = self._functions.name_at(path, frame.line, frame.function)
+        return Site(path, frame.line, name, self.kind_of(frame.path), self.working_directory)
 
     def innermost(self, frame: FrameType | None) -> Site:
         """The innermost frame outside torch, from ``frame`` outwards."""
@@ -162,7 +196,8 @@ class Sites:
             if frame is None:
                 break
             code = frame.f_code
-            if self.kind_of(code.co_filename) == USER and code.co_name != WRAPPER:
+            is_users = self.kind_of(code.co_filename) == USER and code.co_name != WRAPPER
+            if is_users and code.co_filename not in self._graphs:
                 return self.at(frame)
             frame = frame.f_back
         return NOWHERE
@@ -178,6 +213,10 @@ class Sites:
         if site is None:
             if len(self._lines) > 200_000:
                 self._lines.clear()
+            if (lines := self._graphs.get(code.co_filename)) is not None:
+                site = lines.get(_line_of(code, instruction)) or next(iter(lines.values()))
+                self._lines[key] = site
+                return site
             site = self._lines[key] = Site(
                 os.path.join(self.working_directory, code.co_filename),
                 _line_of(code, instruction),

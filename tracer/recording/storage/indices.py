@@ -73,6 +73,10 @@ class Indices(StorageTable[_Contents]):
             return None
         return _in_view(entry, tensor)
 
+    def are_zeros(self, tensor: Any) -> bool:
+        """Does ``tensor`` hold zeros alone? Known in graphs alone."""
+        return False
+
     def distinct_along(self, tensor: torch.Tensor, dim: int) -> bool:
         """Is no number of ``tensor`` known to occur twice along ``dim``?"""
         numbers = self.of(tensor)

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
@@ -181,6 +182,19 @@ def loaded_code(key: str) -> dict[str, Any]:
         modules = getattr(cache, "cache", {}).values()
     namespaces = [vars(module) for module in modules if getattr(module, "key", None) == key]
     return namespaces[-1] if key and namespaces else {}
+
+
+def graphs_within(module: Any) -> Iterator[tuple[str, Any]]:
+    """The graph of a module and those of the modules in it, each with what leads its calls' names: ``true_graph_0.``"""
+    for path, inner in module.named_modules():
+        graph = getattr(inner, "graph", None)
+        if graph is not None:
+            yield f"{path}." if path else "", graph
+
+
+def takes_gradients(graph: Any) -> bool:
+    """Are gradients among the inputs of ``graph``, as AOTAutograd names them for a backward (2.4.1, 2.13.0)?"""
+    return any(node.op == "placeholder" and str(node.name).startswith("tangents_") for node in graph.graph.nodes)
 
 
 def graph_as_text(graph: Any) -> str:

@@ -62,7 +62,7 @@ class CompiledCalls:
         changed: frozenset[str] = frozenset(),
         strict: bool = False,
     ) -> None:
-        """``changed``: settings that differ from the recording's; code compiled under them is not what was seen."""
+        """``changed``: settings that may differ from the recording's; code compiled under them is not what was seen."""
         self._compilation = compilation
         self._version = version
         self._settings = settings
@@ -103,8 +103,16 @@ class CompiledCalls:
             bound = self._bound(rule, table)
             call = call._replace(bound=bound, known_facts=with_derived(group.facts, node, bound.facts))
         ruling = call.outcome(backend, *self._compiled_alike(kernels, backend, region))
+        if self._ran_in_mode(region) and ruling.verdict_in_deterministic_mode is not Verdict.RAISES:
+            in_mode, decided = ruling.verdict_in_deterministic_mode, ruling.decided[1]
+            ruling = ruling._replace(verdict=in_mode, decided=(decided, decided))
         is_newer = table is not None and placed(table.reviewed, self._version) == "newer"
         return ruling._replace(extrapolated=ruling.extrapolated or is_newer)
+
+    def _ran_in_mode(self, region: Region) -> bool:
+        """Was the mode on for this region alone? Dynamo runs what was compiled under the mode only under it."""
+        was_on = region.deterministic_mode in (DeterministicMode.WARN, DeterministicMode.ON)
+        return was_on and MODE not in self._changed and self._settings.get(MODE) == DeterministicMode.OFF.value
 
     def _bound(self, rule: CompiledRule, table: CompilerTable) -> BothWays[CompiledRule]:
         if id(rule) not in self._rules:
@@ -329,11 +337,13 @@ class CompiledCall(NamedTuple):
     def _shown(self) -> Shown | None:
         """What the kernels show of this op; ``None`` where they show nothing."""
         adding = [kernel for kernel in self.kernels if kernel.adds_in_any_order]
-        if adding:
-            if self._accumulates(self.op) or not any(self._accumulates(op) for kernel in adding for op in kernel.ops):
+        is_called = any(kernel.language in _CALLED for kernel in self.kernels)
+        others_add = any(self._accumulates(op) for kernel in adding for op in kernel.ops if op != self.op)
+        if adding and not (is_called and others_add):
+            if self._accumulates(self.op) or not others_add:
                 return Shown.ADDS_ATOMICALLY
             return Shown.NO_ATOMICS  # another op of the same kernel asks for them
-        if any(kernel.language in _CALLED for kernel in self.kernels):
+        if is_called:
             return Shown.CALLED
         if self.kernels and all(kernel.adds_in_any_order is False for kernel in self.kernels):
             return Shown.NO_ATOMICS

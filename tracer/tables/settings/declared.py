@@ -17,6 +17,8 @@ from tracer.trace.records import Environment, FactValue
 BOOL = (False, True)
 
 MODE = "deterministic_mode"
+INDUCTOR_FLAG = "torch._inductor.config.deterministic"
+"""Inductor's own flag, which deterministic mode sets since torch 2.10."""
 FILL = "fill_uninitialized_memory"
 CUBLAS_VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 
@@ -285,6 +287,13 @@ DECLARED: tuple[Setting, ...] = (
         read="torch._C._get_nnpack_enabled()",
         watched=("_set_nnpack_enabled", "_get_nnpack_enabled"),
         made_by="torch.backends.nnpack.set_flags()",
+    ),
+    Setting(
+        INDUCTOR_FLAG,
+        default=False,
+        read=INDUCTOR_FLAG,
+        made_by=INDUCTOR_FLAG,
+        condition=Condition("inductor_deterministic", BOOL, lambda environment: bool(held(INDUCTOR_FLAG, environment))),
     ),
     Setting(
         "num_threads",

@@ -103,7 +103,9 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
     lines = code.splitlines()
     sources = dict(_sources(module, lines))
     kernels: dict[str, KernelText] = {}
-    for body in (function for function in functions if function is entry or function.name.startswith("partition_")):
+    # Besides the entry: the parts that are captured as CUDA graphs, and the graphs that an op runs.
+    bodies = [function for function in functions if function is entry or _is_body(function)]
+    for body in bodies:
         for at, line in enumerate(lines[body.lineno - 1 : body.end_lineno], body.lineno - 1):
             for name in () if line.lstrip().startswith("#") else _called(line, sources):
                 if name in kernels:
@@ -116,6 +118,11 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
                 nodes = tuple(match["name"] for match in _FRAGMENT.finditer(comment))
                 kernels[name] = KernelText(name, language, source, _originals(comment), nodes, 1)
     return tuple(kernels.values())
+
+
+def _is_body(function: ast.FunctionDef) -> bool:
+    """Does it run kernels, as ``def true_graph_0(args)`` does?"""
+    return [argument.arg for argument in function.args.args] in (["args"], ["self", "args"])
 
 
 def dispatches(code: str) -> bool:

@@ -1,4 +1,4 @@
-"""Index tensors in a graph whose numbers are distinct, as ``storage.indices`` knows them in eager code.
+"""Index tensors in a graph whose numbers are distinct, as ``storage.indices`` knows them in eager code; and zeros.
 
 A backward graph reads them from its forward under the same names. A graph is functional: a value is never written to
 again, except by an op with an unknown inside, after which nothing is known of its inputs.
@@ -7,12 +7,19 @@ again, except by an op with an unknown inside, after which nothing is known of i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, Value
 from tracer.recording.storage.indices import Distinct, Indices
 
+#: Ops that give the numbers of their first argument, in another shape or a part of them.
+VIEWS = frozenset(
+    {
+        *("slice", "view", "_unsafe_view", "reshape", "select", "expand", "permute", "unsqueeze", "squeeze"),
+        *("alias", "clone", "detach"),
+    }
+)
 _WIDE = ("i64", "i32")
 _KNOWN_INSIDE = ("aten.", "prims.")
 #: Ops whose second result holds positions, and the position of their argument ``dim``.
@@ -22,7 +29,7 @@ _SECOND = 1
 _KEEPS = frozenset(
     {
         *("aten.clone.default", "aten.alias.default", "aten.detach.default", "aten._to_copy.default"),
-        *("prims.convert_element_type.default", "aten.flip.default", "aten.slice.Tensor"),
+        *("prims.convert_element_type.default", "aten.flip.default", "aten.slice.Tensor", "prims.rev.default"),
     }
 )
 
@@ -34,10 +41,35 @@ class GraphIndices(Indices):
         super().__init__()
         self.numbers: Mapping[int, Distinct] = {}
         """By the ``id`` of the tensors that are asked about now."""
+        self.zeros: Container[int] = ()
+        """The ``id`` of those that hold zeros alone."""
 
     def of(self, tensor: Any) -> Distinct | None:
         """The numbers of the value that ``tensor`` stands for."""
         return self.numbers.get(id(tensor))
+
+    def are_zeros(self, tensor: Any) -> bool:
+        """Does the value that ``tensor`` stands for hold zeros alone?"""
+        return id(tensor) in self.zeros
+
+
+#: Ops that make a tensor of one number, and the position of that number; ops that make zeros have none.
+_FILLS = {"aten.full": 1, "aten.full_like": 1, "aten.new_full": 2, "aten.zeros": None, "aten.zeros_like": None}
+_FILLS["aten.new_zeros"] = None
+
+
+def zeros(graph: Graph) -> frozenset[str]:
+    """The graph's values that hold zeros alone, by name."""
+    names = set()
+    for node in graph.nodes:
+        packet = node.op.rpartition(".")[0]
+        if packet in _FILLS:
+            place = _FILLS[packet]
+            if place is None or (len(node.args) > place and node.args[place] == 0):
+                names.add(node.name)
+        elif packet.rpartition(".")[2] in VIEWS and node.reads and node.reads[0] in names:
+            names.add(node.name)
+    return frozenset(names)
 
 
 def distinct_numbers(graph: Graph, before: Mapping[str, Distinct]) -> dict[str, Distinct]:

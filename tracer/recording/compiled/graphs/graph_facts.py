@@ -7,7 +7,7 @@ missing, and a verdict that needs them says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +19,7 @@ from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import MOST, RawForm, named_arguments
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import OverloadInfo
-from tracer.recording.compiled.graphs.distinct_numbers import GraphIndices
+from tracer.recording.compiled.graphs.distinct_numbers import VIEWS, GraphIndices
 from tracer.recording.compiled.graphs.graph_text import Graph, Name, Node, Unread, Value
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.storage.indices import Distinct
@@ -28,12 +28,7 @@ from tracer.trace.arguments import Argument
 from tracer.trace.records import FactValue
 
 _ALLOCATES = ("aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted", "aten.new_empty")
-_SEES = frozenset(
-    {
-        *("slice", "view", "_unsafe_view", "reshape", "select", "expand", "permute", "unsqueeze", "squeeze"),
-        *("alias", "clone", "detach", "new_empty_strided"),
-    }
-)
+_SEES = VIEWS | {"new_empty_strided"}
 #: They do not read numbers of their first argument, or only some, which may all be written.
 _IGNORES = frozenset(
     {
@@ -80,10 +75,8 @@ def _computes(op: str, packet: str) -> bool:
     return is_pointwise or packet in _COMPUTES
 
 
-#: Facts that sizes do not decide.
-_WITHOUT_SIZES = ("arg.", "given.")
-#: An unfixed size counts as more than one here, so what holds then holds for every size.
-_DISTINCT = "index.distinct"
+#: Facts that sizes do not decide, or only in that an unfixed size counts as more than one.
+_WITHOUT_SIZES = ("arg.", "given.", "index.")
 
 
 class GraphFacts:
@@ -94,17 +87,19 @@ class GraphFacts:
         self._infos: dict[str, OverloadInfo | None] = {}
         self._indices = GraphIndices()
 
-    def of(self, node: Node, numbers: Mapping[str, Distinct] = MappingProxyType({})) -> dict[str, FactValue]:
+    def of(
+        self, node: Node, numbers: Mapping[str, Distinct] = MappingProxyType({}), zeros: Container[str] = ()
+    ) -> dict[str, FactValue]:
         """The facts of one call; for an op that this process has not loaded, those of its first tensor.
 
-        ``numbers``: the graph's values with distinct numbers, by name.
+        ``numbers``: the graph's values with distinct numbers, by name. ``zeros``: those of zeros alone.
         """
         try:
-            return self._of(node, numbers)
+            return self._of(node, numbers, zeros)
         except Exception:  # a dtype or a device of another release
             return {}
 
-    def _of(self, node: Node, numbers: Mapping[str, Distinct]) -> dict[str, FactValue]:
+    def _of(self, node: Node, numbers: Mapping[str, Distinct], zeros: Container[str]) -> dict[str, FactValue]:
         if node.op not in self._infos:
             func = compile_seams.overload(node.op)
             self._infos[node.op] = None if func is None else OverloadInfo(func, self._asked(), self._indices)
@@ -118,11 +113,9 @@ class GraphFacts:
             args = tuple(map(_as_eager, node.args))
             kwargs = {key: _as_eager(value) for key, value in node.kwargs.items()}
             pairs = zip(_flat(arguments), _flat((*args, *kwargs.values())), strict=True)
-            self._indices.numbers = {
-                id(eager): numbers[value.name]
-                for value, eager in pairs
-                if isinstance(value, Value) and value.name in numbers
-            }
+            named = [(value.name, id(eager)) for value, eager in pairs if isinstance(value, Value)]
+            self._indices.numbers = {number: numbers[name] for name, number in named if name in numbers}
+            self._indices.zeros = {number for name, number in named if name in zeros}
             # The tensor that the op works on, by its schema: not always its first one.
             position = info._position
             primary = _first_value(node.args[position : position + 1]) if position is not None else None
@@ -135,7 +128,7 @@ class GraphFacts:
             if key == DRAW:
                 values |= self._draws(reader, args, kwargs, tensor)
                 continue
-            if is_unfixed and not key.startswith(_WITHOUT_SIZES) and not (numbers and key == _DISTINCT):
+            if is_unfixed and not key.startswith(_WITHOUT_SIZES):
                 continue
             try:
                 value = reader(args, kwargs)
@@ -177,7 +170,7 @@ def _as_eager(value: Any) -> Any:
         sizes = tuple(2 if size is None else size for size in value.shape)
         dtype = compile_seams.dtype_of(value.dtype)
         strides = [stride for stride in value.stride or () if stride is not None]
-        if len(strides) != len(sizes) or None in value.shape:
+        if len(strides) != len(sizes):
             return torch.empty(sizes, dtype=dtype, device="meta")
         return torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
     if isinstance(value, list):

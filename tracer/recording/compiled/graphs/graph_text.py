@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
+#: Ops whose graphs are parts of their own kernel.
+_INLINED = ("higher_order.flex_attention", "higher_order.triton_kernel_wrapper")
 _TENSOR = re.compile(
     r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>[a-z]\w*(?::\d+)?)?"
 )
@@ -66,6 +70,10 @@ class Node(NamedTuple):
     place: Place | None
     reads: tuple[str, ...] = ()
     """Names of the calls and inputs whose results it takes."""
+    times: int = 1
+    """How often one execution makes it, as far as the text says: a graph within may be called several times."""
+    has_bodies: bool = False
+    """Are the graphs that it runs among the nodes?"""
 
 
 class Graph(NamedTuple):
@@ -83,49 +91,89 @@ class Graph(NamedTuple):
 
 
 def read_graph(text: str) -> Graph:
-    """The graph that ``text`` prints. Raises ``ValueError`` for a text of another form."""
+    """The graph that ``text`` prints. Raises ``ValueError`` for a text of another form.
+
+    The calls of a graph within follow the call that runs it; their names are led by its name: ``true_graph_0.add``.
+    """
     text = _CLASS.sub(r"\1Graph(", text, count=1)
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise ValueError(f"the text of a graph cannot be parsed: {problem}") from problem
-    functions = (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef))
-    forward = next((function for function in functions if function.name == "forward"), None)
-    if forward is None:
-        raise ValueError("the text of a graph has no function `forward`")
-    places = _places(text)
-    inputs = {argument.arg: _annotated(argument.annotation, argument.arg) for argument in forward.args.args[1:]}
-    values = dict(inputs)
-    nodes = []
-    parts: dict[str, str] = {}
-    numbers: dict[str, int] = {}
-    outputs: tuple[str, ...] = ()
+    outermost = next((node for node in module.body if isinstance(node, ast.ClassDef)), module)
+    reader = _GraphReader(_places(text))
+    inputs, outputs = reader.read(outermost, "", 1)
+    is_unfixed = any(value is not None and None in value.shape for value in reader.values.values())
+    return Graph(inputs, tuple(reader.nodes), reader.parts, is_unfixed, reader.numbers, outputs)
+
+
+class _GraphReader:
+    """Reads a graph and the graphs within it."""
+
+    def __init__(self, places: Mapping[int, Place]) -> None:
+        self._places = places
+        self.values: dict[str, Value | None] = {}
+        """By full name."""
+        self.nodes: list[Node] = []
+        self.parts: dict[str, str] = {}
+        self.numbers: dict[str, int] = {}
+
+    def read(self, cls: ast.ClassDef | ast.Module, path: str, times: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Read one graph, and return the names of its inputs and results. ``path`` leads the names of its calls."""
+        functions = (node for node in cls.body if isinstance(node, ast.FunctionDef))
+        forward = next((function for function in functions if function.name == "forward"), None)
+        if forward is None:
+            raise ValueError("the text of a graph has no function `forward`")
+        graphs = {node.name: node for node in cls.body if isinstance(node, ast.ClassDef)}
+        calls = Counter(_graphs_run_by(forward, graphs))
+        unread = set(graphs)
+        values: dict[str, Value | None] = {}
+        within: dict[str, str] = {}
+        outputs: tuple[str, ...] = ()
+        for argument in forward.args.args[1:]:
+            values[argument.arg] = _annotated(argument.annotation, path + argument.arg)
+        inputs = tuple(path + name for name in values)
+        for statement in forward.body:
+            if isinstance(statement, ast.Return):
+                value = statement.value
+                elements = value.elts if isinstance(value, (ast.Tuple, ast.List)) else (value,)
+                outputs = tuple(path + element.id if isinstance(element, ast.Name) else "" for element in elements)
+            if not isinstance(statement, (ast.AnnAssign, ast.Assign)):
+                continue
+            target = statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
+            call = statement.value
+            if not isinstance(target, ast.Name) or (isinstance(call, ast.Constant) and call.value is None):
+                continue  # `x = None` stands after the last use of `x`
+            if isinstance(call, ast.Attribute) and call.attr in graphs:
+                within[target.id] = call.attr
+            name = path + target.id
+            result = values[target.id] = _annotated(getattr(statement, "annotation", None), name)
+            if isinstance(call, ast.Call) and (op := _op(call.func)):
+                args = tuple(_read(argument, values) for argument in call.args)
+                kwargs = {keyword.arg: _read(keyword.value, values) for keyword in call.keywords if keyword.arg}
+                arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+                read = [n.id for argument in arguments for n in ast.walk(argument) if isinstance(n, ast.Name)]
+                reads = tuple(self.parts.get(path + part, path + part) for part in read)
+                bodies = {within[part]: None for part in read if part in within and not op.startswith(_INLINED)}
+                place = self._places.get(statement.lineno)
+                self.nodes.append(Node(name, op, args, kwargs, result, place, reads, times, bool(bodies)))
+                for body in [body for body in bodies if body in unread]:
+                    unread.discard(body)
+                    self.read(graphs[body], f"{path}{body}.", times * calls[body])
+            elif isinstance(call, ast.Subscript) and isinstance(call.value, ast.Name):
+                self.parts[name] = path + call.value.id
+                if isinstance(call.slice, ast.Constant) and isinstance(call.slice.value, int):
+                    self.numbers[name] = call.slice.value
+        self.values |= {path + name: value for name, value in values.items()}
+        return inputs, outputs
+
+
+def _graphs_run_by(forward: ast.FunctionDef, graphs: Container[str]) -> Iterator[str]:
+    """The graphs within that a function fetches, once for each time."""
     for statement in forward.body:
-        if isinstance(statement, ast.Return):
-            value = statement.value
-            elements = value.elts if isinstance(value, (ast.Tuple, ast.List)) else (value,)
-            outputs = tuple(element.id if isinstance(element, ast.Name) else "" for element in elements)
-        if not isinstance(statement, (ast.AnnAssign, ast.Assign)):
-            continue
-        target = statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
-        call = statement.value
-        if not isinstance(target, ast.Name) or (isinstance(call, ast.Constant) and call.value is None):
-            continue  # `x = None` stands after the last use of `x`
-        name = target.id
-        result = values[name] = _annotated(getattr(statement, "annotation", None), name)
-        if isinstance(call, ast.Call) and (op := _op(call.func)):
-            args = tuple(_read(argument, values) for argument in call.args)
-            kwargs = {keyword.arg: _read(keyword.value, values) for keyword in call.keywords if keyword.arg}
-            arguments = (*call.args, *(keyword.value for keyword in call.keywords))
-            read = (node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name))
-            reads = tuple(parts.get(part, part) for part in read)
-            nodes.append(Node(name, op, args, kwargs, result, places.get(statement.lineno), reads))
-        elif isinstance(call, ast.Subscript) and isinstance(call.value, ast.Name):
-            parts[name] = call.value.id
-            if isinstance(call.slice, ast.Constant) and isinstance(call.slice.value, int):
-                numbers[name] = call.slice.value
-    is_unfixed = any(value is not None and None in value.shape for value in values.values())
-    return Graph(tuple(inputs), tuple(nodes), parts, is_unfixed, numbers, outputs)
+        call = statement.value if isinstance(statement, ast.Assign) else None
+        if isinstance(call, ast.Attribute) and call.attr in graphs:
+            yield call.attr
 
 
 def _places(text: str) -> dict[int, Place]:

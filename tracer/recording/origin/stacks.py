@@ -1,0 +1,103 @@
+"""Stacks that torch keeps as text with the calls of a graph, and the lines of a graph that runs as a program."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+_FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
+#: A line of the program that torch.fx makes of a graph: ``add: "f32[2]" = x + 1;  x = None``.
+_ASSIGNMENT = re.compile(r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = ")
+
+
+class Frame(NamedTuple):
+    """One line of a stack."""
+
+    path: str
+    line: int
+    function: str
+    code: str
+
+
+def read_stack(text: str | None) -> tuple[Frame, ...]:
+    """The frames of a stack as torch keeps it with a call: ``File "x.py", line 3, in f``, then the line."""
+    lines = (text or "").splitlines()
+    frames = []
+    for line, code in zip(lines, (*lines[1:], ""), strict=False):
+        match = _FRAME.match(line)
+        if match is not None:
+            code = "" if _FRAME.match(code) else code.strip()
+            frames.append(Frame(match["path"], int(match["line"]), match["function"], code))
+    return tuple(frames)
+
+
+def stacks_by_line(frame: FrameType) -> dict[int, str]:
+    """Of ``frame``, which runs a graph as a program: the stack kept with the call at each line.
+
+    A line without one has the stack of the line before it; empty if no call has one.
+    """
+    graph = getattr(frame.f_locals.get("self"), "graph", None)
+    stacks = {str(node.name): node.stack_trace for node in getattr(graph, "nodes", ())}
+    by_line: dict[int, str] = {}
+    last: str | None = None
+    for number, line in (
+        enumerate(linecache.getlines(frame.f_code.co_filename), start=1) if any(stacks.values()) else ()
+    ):
+        match = _ASSIGNMENT.match(line)
+        last = (match is not None and stacks.get(match["name"])) or last
+        if last is not None:
+            by_line[number] = last
+    return by_line
+
+
+#: Longer files are not read again.
+_MOST_LINES = 50_000
+
+
+class FunctionNames:
+    """Qualified names of functions, ``Net.forward``, for stacks kept as text, which say ``forward``.
+
+    Eager calls have the qualified name from their code object. To give compiled ones the same names, nested functions
+    and lambdas too, the file's text is compiled again, and never run.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, dict[tuple[str, int], str]] = {}
+
+    def name_at(self, path: str, line: int, function: str) -> str:
+        """The qualified name of the ``function`` that has ``line``; ``function`` if the file does not tell."""
+        if path not in self._files:
+            self._files[path] = _read(path)
+        return self._files[path].get((function, line), function)
+
+
+def _read(path: str) -> dict[tuple[str, int], str]:
+    if sys.version_info < (3, 11):
+        return {}  # code objects have no qualified name, and eager calls have the plain one too
+    lines = linecache.getlines(path)
+    if len(lines) > _MOST_LINES:
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whole = compile("".join(lines), path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    return {
+        (code.co_name, line): code.co_qualname
+        for code in _codes(whole)
+        for _, _, line in code.co_lines()
+        if line is not None
+    }
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
