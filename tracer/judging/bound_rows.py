@@ -34,7 +34,8 @@ from tracer.trace.file import Trace
 from tracer.trace.records import NO_DEVICE, CallGroup, Environment, FactValue, Placed
 
 #: Groups for which Inductor may choose a kernel by timing, and what of its own it compiles as one.
-_PRODUCTS = ("matrix-products", "convolutions", "attention")
+_PRODUCTS = "matrix-products"
+_TEMPLATES = {_PRODUCTS, "convolutions", "attention"}
 _COMPILED_ATTENTION = "higher_order.flex_attention"
 _VARYING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
 
@@ -154,15 +155,19 @@ class Dependents:
         return here[0] if len(here) == 1 else Backend.RECORDED
 
     def _matched(self, group: CallGroup, ruling: RuleOutcome) -> Iterable[str]:
-        is_compiled, is_product = bool(group.region) or self._compiles_all, group.op.startswith(_COMPILED_ATTENTION)
-        for named in self._groups_of(group.op, ruling.runs_as):
-            if all(group.facts.get(key) in wanted for key, wanted in named.asks):
-                yield named.name
-                is_product |= named.name in _PRODUCTS
-        if is_compiled and is_product:
-            yield "compiled-products"
-        elif is_compiled and row_of(packet_of(group.op)).reduces:
-            yield "compiled-reductions"
+        names = {
+            named.name
+            for named in self._groups_of(group.op, ruling.runs_as)
+            if all(group.facts.get(key) in wanted for key, wanted in named.asks)
+        }
+        yield from names
+        if group.region or self._compiles_all:
+            if names & _TEMPLATES or group.op.startswith(_COMPILED_ATTENTION):
+                yield "compiled-templates"
+            elif row_of(packet_of(group.op)).reduces:
+                yield "compiled-reductions"
+            if _PRODUCTS in names:
+                yield "compiled-products"
         if ruling.verdict in _VARYING and ruling.verdict_in_deterministic_mode is Verdict.DETERMINISTIC:
             yield "fixed-by-mode"
         if ruling.verdict_in_deterministic_mode is Verdict.RAISES:

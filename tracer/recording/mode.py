@@ -254,6 +254,8 @@ class RecordingMode(TorchDispatchMode):
         is_fake = len(wrappers) < len(types) and any(map(seams.is_fake, types))
         if is_fake and (func is seams.ASKS_DEVICE or seams.is_tracing(frame)):
             return func(*args, **kwargs)
+        if any(map(seams.is_traced, wrappers)):
+            return func(*args, **kwargs) if seams.dispatch_mode_count() else NotImplemented
         if self._handed_over is not None:
             self._notice_inner_call(self._handed_over, bool(wrappers), frame)
         with seams.without_torch_function():

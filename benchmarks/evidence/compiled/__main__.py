@@ -82,7 +82,7 @@ def answers(twin: Twin, trace: Trace) -> Iterator[Answer]:
                 unknown.append(label)
             elif finding.verdict in ACCUSES:
                 path, _, line = (finding.location or "").rpartition(":")
-                if path.endswith(f"compiled/{name}"):
+                if path.endswith(f"programs/{name}"):
                     lines.add(int(line))
                 else:
                     others.append(label)
@@ -125,7 +125,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="write the traces into this folder")
     options = parser.parse_args()
     for subject in SUBJECTS:
-        import_module(f"benchmarks.evidence.compiled.{subject}")
+        import_module(f"benchmarks.evidence.compiled.programs.{subject}")
     said: list[Answer] = []
     for name, twin in PROGRAMS.items():
         if not any(text in name for text in options.only):

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from tests.support.lines import groups, line_of, lines, one, record
-from tracer import DeterminismTracer
+from tracer import CallGroup, DeterminismTracer
+from tracer.names import Phase
 from tracer.recording.origin.attribution import CAPACITY, GENERATIONS, ForwardLinks
 
 
@@ -101,7 +102,12 @@ class Outer(torch.autograd.Function):
         return grad.cosh()
 
 
-def test_a_custom_function_belongs_to_the_line_that_applied_it() -> None:
+def called_from(group: CallGroup) -> int:
+    """The line from which the call was reached."""
+    return int(group.called_from.rpartition(":")[2])
+
+
+def test_a_custom_functions_own_backward_is_told_at_its_line_with_the_one_that_applied_it() -> None:
     def step() -> None:
         x = torch.ones(3, requires_grad=True)
         y = Cube.apply(x)  # applied
@@ -109,9 +115,55 @@ def test_a_custom_function_belongs_to_the_line_that_applied_it() -> None:
         z.sum().backward()
 
     tracer = record(step)
-    assert lines([one(tracer, "aten.sinh")]) == {line_of(step, "# applied")}
+    for op, function, applied in (("aten.sinh", Cube, "# applied"), ("aten.cosh", Outer, "# outer")):
+        group = one(tracer, op)
+        assert lines([group]) == {line_of(function.backward, f"grad.{op.partition('.')[2]}()")}
+        assert (group.phase, called_from(group)) == (Phase.BACKWARD, line_of(step, applied))
     assert one(tracer, "aten.sinh").node == "CubeBackward"
-    assert lines([one(tracer, "aten.cosh")]) == {line_of(step, "# outer")}
+
+
+def test_a_hook_is_told_at_its_own_line_with_that_of_the_forward() -> None:
+    def hook(grad: torch.Tensor) -> torch.Tensor:
+        return grad.sinh()
+
+    def step() -> None:
+        x = torch.ones(3, requires_grad=True)
+        y = x * 2  # hooked
+        y.register_hook(hook)
+        y.sum().backward()
+
+    group = one(record(step), "aten.sinh")
+    assert lines([group]) == {line_of(hook, "grad.sinh()")}
+    assert (group.phase, called_from(group)) == (Phase.BACKWARD, line_of(step, "# hooked"))
+
+
+def test_a_hook_on_a_parameters_gradient_is_told_at_its_own_line() -> None:
+    def hook(parameter: torch.Tensor) -> None:
+        assert parameter.grad is not None
+        parameter.grad.sinh_()
+
+    def step() -> None:
+        weight = nn.Parameter(torch.ones(3))
+        weight.register_post_accumulate_grad_hook(hook)
+        (weight * 2).sum().backward()  # asks
+
+    group = one(record(step), "aten.sinh_")
+    assert lines([group]) == {line_of(hook, "sinh_()")}
+    assert (group.phase, called_from(group)) == (Phase.BACKWARD, line_of(step, "# asks"))
+
+
+def test_a_graph_that_runs_as_a_program_is_told_at_the_lines_that_it_was_made_of() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        doubled = x * 2
+        return doubled.sinh()  # here
+
+    class Module(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return forward(x)
+
+    program = torch.export.export(Module(), (torch.ones(3),)).module()
+    group = one(record(lambda: program(torch.ones(3))), "aten.sinh")
+    assert lines([group]) == {line_of(forward, "# here")}
 
 
 def test_a_custom_function_that_dispatched_nothing_is_not_given_a_wrong_line() -> None:

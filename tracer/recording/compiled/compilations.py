@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import weakref
 from _thread import get_ident
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
@@ -119,6 +121,9 @@ class CompiledCode:
     dispatches: bool = True
     """Whether its code may dispatch ops; the region counts them already."""
 
+    package: str = ""
+    """Name of the file that it was loaded from, if it is a package of AOTInductor's."""
+
     def __post_init__(self) -> None:
         self.by_compiled_autograd = self.compile_id.startswith("!")
         compiled = self.program.code if self.program is not None else None
@@ -139,6 +144,8 @@ class CompileLog:
         """By thread: the graphs that are being compiled, innermost last, each with the ``id`` of its module."""
         self._tracing: dict[int, tuple[str, TracedCalls]] = {}
         """By thread: the compilation that AOTAutograd traces, or traced last."""
+        self._packaged: dict[str, CompiledCode] = {}
+        """Code that was compiled for packages, by the names of its files."""
         self._guards: dict[str, tuple[str, str]] = {}
         self._handler = _Handler(self)
 
@@ -280,7 +287,9 @@ class CompileLog:
     def _register(self, compiled: Any, code: CompiledCode) -> None:
         cls = compile_seams.compiled_graph_class()
         if cls is None or not isinstance(compiled, cls):
-            return  # an empty graph: Python code runs it op by op
+            files = compile_seams.packaged_files(compiled)
+            self._packaged.update(dict.fromkeys((os.path.basename(file).partition(".")[0] for file in files), code))
+            return  # else an empty graph: Python code runs it op by op
         if code.program is not None:
             code.program.reached_inductor = True
         code.source = str(getattr(compiled, "source_code", ""))
@@ -291,14 +300,38 @@ class CompileLog:
         code.devices = tuple(sorted(str(device) for device in getattr(compiled, "device_types", ())))
         cudagraphs = getattr(compiled, "fx_kwargs", {}).get("cudagraphs")
         code.uses_cuda_graphs = bool(getattr(cudagraphs, "value", cudagraphs)) and "cuda" in code.devices
-        self.codes.append(code)
         if code.program is not None and code.direction is Direction.FORWARD:
             code.program.forwards.append(code)
+        self._keep(compiled, code)
+
+    def _keep(self, compiled: Any, code: CompiledCode) -> None:
+        if code not in self.codes:
+            self.codes.append(code)
         number = id(compiled)
         self.by_object[number] = (weakref.ref(compiled, lambda _: self.by_object.pop(number, None)), code)
 
+    def package_loaded(self, call: Call) -> None:
+        """A package of AOTInductor's was opened."""
+        from tracer.recording.compiled.packages import Package, read_package  # with the first package
+
+        path, model = call.args[1:3]
+        package = Package(frozenset(), "")
+        with suppress(OSError, ValueError):
+            package = read_package(str(path), str(model))
+        own = (self._packaged[name] for name in package.names if name in self._packaged)
+        code = next(own, None) or CompiledCode(None, Direction.INFERENCE, "", RegionOrigin.EARLIER)
+        code.compile_id = code.compile_id or "package"
+        code.package = os.path.basename(str(path))
+        code.source, code.dispatches = package.source, False
+        code.devices = tuple(filter(None, [str(call.first.get_metadata().get("AOTI_DEVICE_KEY", ""))]))
+        self._keep(call.first, code)
+
     def met_unknown(self, compiled: Any) -> CompiledCode:
         """Code that was compiled before anybody listened, and runs now."""
+        if compile_seams.package_loader is not None and isinstance(compiled, compile_seams.package_loader):
+            code = CompiledCode(None, Direction.INFERENCE, "package", RegionOrigin.EARLIER, package="a package")
+            self._keep(compiled, code)
+            return code
         code = CompiledCode(None, _direction(getattr(compiled, "fx_kwargs", {})), "", RegionOrigin.EARLIER)
         self._register(compiled, code)
         return code

@@ -10,6 +10,7 @@ import sys
 from _thread import get_ident as _get_ident
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from types import FrameType
 from typing import Any, Protocol
@@ -198,12 +199,25 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
     return __call__
 
 
+def _counted_package(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``original``, which runs a package, observed: nothing that it does is dispatched."""
+
+    @functools.wraps(original)
+    def run(self: Any, inputs: Any, *further: Any, **named: Any) -> Any:
+        for listener in RUNS.listeners:
+            with suppress(Exception):  # a failure of the recorder never reaches the program
+                listener.ran(self, inputs)
+        return original(self, inputs, *further, **named)
+
+    return run
+
+
 class _Runs:
     """The executions that count in this process. While there are any, the method that runs regions is replaced."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Executions, ...] = ()
-        self._replaced: tuple[Any, Any, Any] | None = None
+        self._replaced: dict[tuple[int, str], tuple[Any, Any, Any]] = {}
         patching.in_children(self._step_aside)
 
     def add(self, listener: Executions) -> None:
@@ -214,20 +228,22 @@ class _Runs:
     def discard(self, listener: Executions) -> None:
         """Stop counting; the last one puts the method back, unless somebody else replaced it since."""
         self.listeners = tuple(other for other in self.listeners if other is not listener)
-        if not self.listeners and self._replaced is not None:
-            cls, original, placed = self._replaced
-            if vars(cls).get("__call__") is placed:
-                cls.__call__ = original
-                self._replaced = None
+        for (_, name), (cls, original, placed) in () if self.listeners else list(self._replaced.items()):
+            if vars(cls).get(name) is placed:
+                setattr(cls, name, original)
+                del self._replaced[id(cls), name]
 
     def look_again(self) -> None:
-        """Replace the method if the class was loaded since."""
-        cls = compile_seams.compiled_graph_class()
-        original = vars(cls).get("__call__") if cls is not None else None
-        if cls is not None and self.listeners and self._replaced is None and original is not None:
-            placed = _counted(original)
-            cls.__call__ = placed
-            self._replaced = (cls, original, placed)
+        """Replace the methods whose classes were loaded since."""
+        loader = compile_seams.package_loader
+        methods = [(compile_seams.compiled_graph_class(), "__call__", _counted)]
+        methods += [(loader, name, _counted_package) for name in ("run", "boxed_run")]
+        for cls, name, counted in methods if self.listeners else ():
+            original = vars(cls).get(name) if cls is not None else None
+            if original is not None and (id(cls), name) not in self._replaced:
+                placed = counted(original)
+                setattr(cls, name, placed)
+                self._replaced[id(cls), name] = (cls, original, placed)
 
     def _step_aside(self) -> None:
         self.listeners = ()

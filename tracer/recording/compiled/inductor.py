@@ -75,6 +75,14 @@ def _on_torch_compile(watch: InductorWatch, call: Call) -> None:
     _INDUCTOR.look_again()
 
 
+def _on_packager(watch: InductorWatch, call: Call) -> None:
+    """An exported program is about to be compiled."""
+    watch.compiles(call.frame, {})
+    compile_seams.load(*compile_seams.COMPILER_MODULES)
+    _INDUCTOR.look_again()
+    watch.on_compiler()
+
+
 def _on_other_backend(watch: InductorWatch, call: Call) -> None:
     watch.log.graph_handed_over(call, str(getattr(call.first, "compiler_name", "")) or "unnamed", {})
 
@@ -104,11 +112,17 @@ def _on_compiled(watch: InductorWatch, call: Call) -> None:
 def _entries() -> list[Target]:
     wrapper, other_backend = seams.inductor_wrapper, compile_seams.other_backend
     (entry, compile_fx), (generator, generate) = seams.INDUCTOR_ENTRY, compile_seams.GENERATOR
-    compiler, compile_one = compile_seams.COMPILER
+    (compiler, compile_one), (packager, compile_package) = compile_seams.COMPILER, compile_seams.PACKAGER
     tuner = loaded(*compile_seams.TUNER)
     writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
     return [
         Target([(wrapper, "__init__"), (other_backend, "__init__")], before=_on_torch_compile),
+        Target([(sys.modules.get("torch.export"), "export")], after=lambda watch, call: _INDUCTOR.look_again()),
+        Target([(sys.modules.get(packager), compile_package)], before=_on_packager),
+        Target(
+            [(compile_seams.package_loader, "__init__")],
+            after=lambda watch, call: watch.log.package_loaded(call),
+        ),
         Target([(loaded(*compile_seams.FRAME_COMPILER), "__call__")], around=HOOKS.compiling),
         Target([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
         Target([(wrapper, "__call__")], before=_on_wrapper),

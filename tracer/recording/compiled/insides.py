@@ -13,6 +13,7 @@ from tracer.recording.compiled.generated.kernels_of_calls import Matching, match
 from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers, zeros
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, read_graph
+from tracer.recording.compiled.packages import read_package_kernels
 from tracer.recording.compiled.program_lines import OF_GRADIENT_CALL, ProgramLines, Step, with_neighbours
 from tracer.recording.origin.stacks import Frame
 from tracer.recording.storage.indices import Distinct
@@ -49,7 +50,8 @@ class Insides:
         with suppress(ValueError):
             graph = read_graph(code.text) if code.text else None
         with suppress(ValueError):
-            kernels = read_kernels(code.source) if code.source else ()
+            read = read_package_kernels if code.package else read_kernels
+            kernels = read(code.source) if code.source else ()
         nodes = graph.nodes if graph is not None else ()
         forwards = _forwards_of(code)
         handed_over = self.of(forwards[0]).numbers if len(forwards) == 1 else {}

@@ -187,13 +187,13 @@ class RegionList:
     def _region(self, code: CompiledCode, runs: list[Run], codes: list[CompiledCode], times: Times) -> Region:
         inside = self._insides.of(code)
         program = code.program
-        site = self._function_site(program)
+        site = runs[0].site if code.package and runs else self._function_site(program)
         inside_known, why = _extent_of(code, inside)
         older, guard = code.guard
         recompiled = (other for other in codes if other.compile_id == older and other.direction is code.direction)
         return Region(
             id=self.name_of(code),
-            function=site.function,
+            function=code.package or site.function,
             location=spell(site),
             called_from=spell(runs[0].called_from) if runs else "",
             backend=compile_seams.INDUCTOR,

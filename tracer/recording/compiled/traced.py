@@ -17,13 +17,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracer.recording.origin.stacks import read_stack, stacks_by_line
+from tracer.recording.origin.stacks import MADE_FOR, read_stack, stacks_by_line
 from tracer.recording.torch_private import compile_seams, seams
 
 if TYPE_CHECKING:
     from tracer.recording.compiled.program_lines import Step
 
-NOTE = "determinism_tracer_made_for"
 _STACK, _MODULES = "stack_trace", "nn_module_stack"
 _MOST_NODES = 1000
 
@@ -52,7 +51,7 @@ class Detail(NamedTuple):
 
 def detail_of(meta: dict[str, Any]) -> Detail:
     """The detail of a call with this ``meta``."""
-    detail = meta.get(NOTE)
+    detail = meta.get(MADE_FOR)
     if isinstance(detail, Detail):
         return detail
     asks = _asks(meta.get("source_fn_stack")) or _asks(meta.get("fwd_source_fn_stack"))
@@ -91,15 +90,15 @@ class TracedCalls:
             own = self._own_stack(meta, frame)
             if own is not None:
                 modules = detail.modules if detail is not None else {}
-                meta[NOTE] = detail = Detail(own, modules, is_backward=True, is_in_backward=True)
+                meta[MADE_FOR] = detail = Detail(own, modules, is_backward=True, is_in_backward=True)
             elif detail is not None and (detail.is_backward or meta.get("source_fn_stack")):
-                meta[NOTE] = detail = detail._replace(is_backward=True)
+                meta[MADE_FOR] = detail = detail._replace(is_backward=True)
         else:
             if _STACK not in meta and (of_backward := self._of_compiled_autograd(frame)) is not None:
-                meta[NOTE] = of_backward
+                meta[MADE_FOR] = of_backward
             detail = Detail(meta.get(_STACK), module_names(meta.get(_MODULES)))
             if _asks(meta.get("source_fn_stack")):
-                meta[NOTE] = detail  # the gradient's initial value: no node makes it, so this line is its own
+                meta[MADE_FOR] = detail  # the gradient's initial value: no node makes it, so this line is its own
         number = seams.next_sequence_number()
         if detail is not None:
             self._by_number.update(dict.fromkeys(range(max(self._last, number - _MOST_NODES), number), detail))

@@ -11,6 +11,8 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 
 _FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
+#: In a call's ``meta``: what the recorder knows of its place; see ``recording.compiled.traced``.
+MADE_FOR = "determinism_tracer_made_for"
 #: A line of the program that torch.fx makes of a graph: ``add: "f32[2]" = x + 1;  x = None``.
 _ASSIGNMENT = re.compile(r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = ")
 
@@ -42,7 +44,8 @@ def stacks_by_line(frame: FrameType) -> dict[int, str]:
     A line without one has the stack of the line before it; empty if no call has one.
     """
     graph = getattr(frame.f_locals.get("self"), "graph", None)
-    stacks = {str(node.name): node.stack_trace for node in getattr(graph, "nodes", ())}
+    nodes = getattr(graph, "nodes", ())
+    stacks = {str(node.name): getattr(node.meta.get(MADE_FOR), "stack", None) or node.stack_trace for node in nodes}
     by_line: dict[int, str] = {}
     last: str | None = None
     for number, line in (

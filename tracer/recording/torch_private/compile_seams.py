@@ -39,6 +39,10 @@ COMPILER_MODULES = (OUTPUT_CODE[0], COMPILER[0], CPP_KERNELS[0], TRITON_KERNELS[
 FRAME_COMPILER = ("torch._dynamo.convert_frame", "CatchErrorsWrapper")
 #: Captured CUDA graphs; this torch may have none.
 CUDA_GRAPH = ("torch.cuda.graphs", "CUDAGraph")
+#: Loads a package of AOTInductor's, and runs it; this torch may have none.
+package_loader: Any = seams.find(torch._C, "_aoti", "AOTIModelPackageLoader")
+#: Compiles and packages an exported program.
+PACKAGER = ("torch._inductor", "aoti_compile_and_package")
 #: The logger of graphs as texts, also for code from a cache.
 TRACE_LOG = logging.getLogger("torch.__trace")
 #: ``torch.compile`` hands each graph to it if the backend is not Inductor.
@@ -134,6 +138,12 @@ def node_of_compiled_autograd(stack: str) -> str:
     """The autograd node that compiled autograd gives as a call's stack; empty for another stack."""
     match = _NODE_CALL.search(stack)
     return match["name"] if match is not None else ""
+
+
+def packaged_files(compiled: Any) -> list[str]:
+    """The files of what AOTInductor compiled; empty for anything else."""
+    names = getattr(compiled, "filename", None)
+    return [name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)]
 
 
 def load(*modules: str) -> None:

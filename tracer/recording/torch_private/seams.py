@@ -145,6 +145,11 @@ _TRACING = tuple(
 )
 
 
+def is_traced(cls: type) -> bool:
+    """Is it what torch's tracers wrap tensors in? Calls on it are those of ``torch.export`` and AOTAutograd."""
+    return cls.__module__ == "torch._subclasses.functional_tensor"
+
+
 def is_tracing(frame: FrameType | None) -> bool:
     """Does torch make this call on fake tensors for its own purposes? Such calls are not the program's."""
     while frame is not None and frame.f_code.co_filename.startswith(_TORCH):

@@ -26,7 +26,8 @@ RESERVED: Mapping[str, str] = {
     "fixed-by-mode": "calls that vary as things stand and that deterministic mode makes deterministic",
     "raised-by-mode": "calls that raise in deterministic mode",
     "unwritten-reads": "calls that read memory before it was wholly written",
-    "compiled-products": "matrix products, convolutions and attention in compiled code",
+    "compiled-products": "matrix products in compiled code",
+    "compiled-templates": "matrix products, convolutions and attention in compiled code",
     "compiled-reductions": "sums and other reductions in compiled code",
     "unseen": "none: whether a step depends on it shows nowhere; only setting it too late makes a finding",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tracer.recording.compiled.graphs.distinct_numbers import zeros
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of
 from tracer.recording.compiled.graphs.graph_text import Place, Value, read_graph
 from tracer.recording.compiled.program_lines import Module, ProgramLines, Step, read_module, with_neighbours
@@ -122,3 +123,47 @@ def test_a_modules_path_is_spelled_as_named_modules_spells_it() -> None:
     assert read_module({"1": ("L['self']._modules['layers']._modules['0']", "Block")}) == Module("", "layers.0")
     assert read_module({"1": ("G['net']", "Net"), "2": ("G['net'].layers[3]", "Block")}) == Module("Net", "layers.3")
     assert read_module({}) is None
+
+
+BRANCHES = """
+class <lambda>(torch.nn.Module):
+    def forward(self, arg0_1: "f32[4][1]cpu", arg1_1: "b8[][]cpu"):
+        # File: /train.py:3 in step, code: torch.cond(p, f, g, (x,))
+        true_graph_0 = self.true_graph_0
+        cond = torch.ops.higher_order.cond(arg1_1, true_graph_0, (arg0_1,));  arg1_1 = true_graph_0 = None
+        getitem: "f32[4][1]cpu" = cond[0];  cond = None
+        true_graph_0_1 = self.true_graph_0
+        cond_1 = torch.ops.higher_order.cond(arg1_1, true_graph_0_1, (getitem,));  true_graph_0_1 = None
+        getitem_1: "f32[4][1]cpu" = cond_1[0];  cond_1 = None
+        return (getitem_1,)
+
+    class true_graph_0(torch.nn.Module):
+        def forward(self, arg0_1: "f32[4][1]cpu"):
+            # File: /train.py:9 in f, code: return x.sin()
+            sin: "f32[4][1]cpu" = torch.ops.aten.sin.default(arg0_1);  arg0_1 = None
+            return (sin,)
+"""
+
+
+def test_the_calls_of_a_graph_within_are_read_once_and_counted_as_often_as_it_is_called() -> None:
+    graph = read_graph(BRANCHES)
+    assert [(node.name, node.times, node.has_bodies) for node in graph.nodes] == [
+        ("cond", 1, True),
+        ("true_graph_0.sin", 2, False),
+        ("cond_1", 1, True),
+    ]
+    assert graph.nodes[1].place is not None
+    assert (graph.nodes[1].place.line, graph.nodes[1].reads) == (9, ("true_graph_0.arg0_1",))
+
+
+def test_zeros_that_a_graph_makes_are_known_as_such() -> None:
+    text = """
+class Graph(torch.nn.Module):
+    def forward(self, arg0_1: "f32[4][1]cpu"):
+        full: "f32[4][1]cpu" = torch.ops.aten.full.default([4], 0)
+        view: "f32[2, 2][2, 1]cpu" = torch.ops.aten.view.default(full, [2, 2])
+        full_1: "f32[4][1]cpu" = torch.ops.aten.full.default([4], 1)
+        add: "f32[4][1]cpu" = torch.ops.aten.add.Tensor(arg0_1, full)
+        return (add,)
+"""
+    assert zeros(read_graph(text)) == {"full", "view"}

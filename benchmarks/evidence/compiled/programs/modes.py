@@ -49,7 +49,7 @@ def fullgraph_varies() -> None:
     step(index).backward()
 
 
-@program
+@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
 def fullgraph_clean() -> None:
     torch.manual_seed(0)
     embedding = nn.Embedding(SLOTS, WIDE)
@@ -148,7 +148,7 @@ def aot_eager_varies() -> None:
     step(logits, targets).backward()
 
 
-@program
+@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
 def aot_eager_clean() -> None:
     logits, targets = rows(4, 10, 8, 8).requires_grad_(), torch.randint(0, 10, (4, 8, 8))
 
@@ -201,7 +201,7 @@ def own_backend_of_inductor_varies() -> None:
     step(into, index, values)
 
 
-@program
+@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
 def own_backend_of_inductor_clean() -> None:
     logits, targets = rows(4, 10, 8, 8).requires_grad_(), torch.randint(0, 10, (4, 8, 8))
 

@@ -7,7 +7,7 @@ from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
-from benchmarks.evidence.compiled.making import SLOTS, WIDE, program, rows, slots, table
+from benchmarks.evidence.compiled.making import SLOTS, WIDE, accused_as_a_whole, program, rows, slots, table
 
 
 @program
@@ -113,7 +113,7 @@ def nested_region_gradient_varies() -> None:
     step(rows(SLOTS, WIDE).requires_grad_(), slots()).backward()
 
 
-@program
+@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
 def nested_region_gradient_clean() -> None:
     @torch.compiler.nested_compile_region
     def block(values: torch.Tensor) -> torch.Tensor:
@@ -222,7 +222,7 @@ def checkpoint_inside_varies() -> None:
     step(rows(SLOTS, WIDE).requires_grad_(), slots()).backward()
 
 
-@program
+@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
 def checkpoint_inside_clean() -> None:
     def block(values: torch.Tensor) -> torch.Tensor:
         return values.sin()[7:].cos()
@@ -244,7 +244,7 @@ def checkpoint_around_varies() -> None:
     checkpoint(block, table(), slots(), values, use_reentrant=False).sum().backward()
 
 
-@program
+@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
 def checkpoint_around_clean() -> None:
     @torch.compile
     def block(into: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

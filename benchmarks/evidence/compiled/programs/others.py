@@ -10,21 +10,21 @@ import torch._inductor
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.evidence.compiled.making import ROWS, SLOTS, WIDE, program, rows, slots, table
+from benchmarks.evidence.compiled.making import ROWS, SLOTS, WIDE, accused_as_a_whole, program, rows, slots, table
 
 
 @program
 def package_varies() -> None:
     class Sums(nn.Module):
         def forward(self, into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-            return into.index_add(0, index, values)
+            return into.index_add(0, index, values)  # varies: cpu cuda
 
     inputs = (table(), slots(), rows())
     with tempfile.TemporaryDirectory() as folder:
         exported = torch.export.export(Sums(), inputs)
         path = torch._inductor.aoti_compile_and_package(exported, package_path=str(Path(folder, "sums.pt2")))
         model = torch._inductor.aoti_load_package(path)
-        model(*inputs)  # varies: cpu cuda
+        model(*inputs)
 
 
 @program
@@ -204,8 +204,8 @@ def resized_varies() -> None:
 def resized_clean() -> None:
     @torch.compile
     def step(images: torch.Tensor) -> torch.Tensor:
-        grown = F.interpolate(images, scale_factor=2.0, mode="nearest")
-        return grown.sin()
+        grown = F.interpolate(images.detach(), scale_factor=2.0, mode="bilinear")
+        return grown.sin() * images[:, :, :1, :1]
 
     step(rows(2, 3, 32, 32).requires_grad_()).backward(torch.ones(2, 3, 64, 64))
 
@@ -224,7 +224,7 @@ def cast_varies() -> None:
     loss.backward()
 
 
-@program
+@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
 def cast_clean() -> None:
     weight, scale = rows(SLOTS, WIDE).requires_grad_(), rows(WIDE)
 
@@ -355,7 +355,7 @@ def buffer_varies() -> None:
     torch.compile(Counts())(slots(), rows(ROWS))
 
 
-@program
+@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
 def buffer_clean() -> None:
     class Counts(nn.Module):
         def __init__(self) -> None:

@@ -1,0 +1,165 @@
+"""What runs inside compiled code without being dispatched: graphs of higher-order ops, packages, other backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.support.lines import groups, line_of, lines, one, record
+from tracer import DeterminismTracer
+from tracer.names import BlindSpotKind, Phase, RegionInside
+
+pytestmark = pytest.mark.usefixtures("inductor")
+
+ROWS = 20_000
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What rows are added to, at which indices, and the rows."""
+    return torch.zeros(50, 16), torch.randint(0, 50, (ROWS,)), torch.randn(ROWS, 16)
+
+
+def added(into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return into.index_add(0, index, values).sinh()
+
+
+def left_alone(into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return into + values[0]
+
+
+def branching(into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> Any:
+    return torch.cond(values[0, 0] > -100, added, left_alone, (into, index, values))
+
+
+nested = torch.compiler.nested_compile_region(added)
+
+
+def nesting(into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> Any:
+    return nested(nested(into, index, values), index, values)
+
+
+@pytest.mark.parametrize(("step", "times"), [(branching, 1), (nesting, 2)])
+def test_ops_of_a_graph_within_bear_their_lines_and_their_kernel(step: Callable[..., Any], times: int) -> None:
+    torch._dynamo.reset()
+    tracer = record(lambda: torch.compile(step)(*inputs()))
+    put = one(tracer, "aten.index_put")
+    assert (lines([put]), put.count) == ({line_of(added, "index_add")}, times)
+    (region,) = tracer.trace.regions
+    assert any(kernel.atomic for kernel in region.kernels if kernel.name in put.kernels)
+    assert {finding.op for finding in tracer.report(backend="cpu").findings if finding.location == put.location} == {
+        "aten.index_put.default"
+    }
+
+
+def test_a_backend_that_hands_its_graph_to_inductor_is_inductors() -> None:
+    def own(graph: Any, example: Any) -> Any:
+        from torch._inductor.compile_fx import compile_fx
+
+        return compile_fx(graph, example)
+
+    torch._dynamo.reset()
+    values = torch.randn(64, 8, requires_grad=True)
+    tracer = record(lambda: torch.compile(lambda x: x.sin() * 2, backend=own)(values).sum().backward())
+    assert {region.backend for region in tracer.trace.regions} == {"inductor"}
+    assert [finding.op for finding in tracer.report(backend="cpu").findings if finding.op.startswith("aten.sin")] == []
+
+
+class Sums(nn.Module):
+    def forward(self, into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return into.index_add(0, index, values)
+
+
+@pytest.fixture(scope="module")
+def package(inductor: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, DeterminismTracer]:
+    """A package, and the recording in which it was compiled and ran."""
+    path = str(tmp_path_factory.mktemp("package") / "sums.pt2")
+    example = inputs()
+
+    def packaged() -> None:
+        program = torch.export.export(Sums(), example)
+        torch._inductor.aoti_compile_and_package(program, package_path=path)
+        torch._inductor.aoti_load_package(path)(*example)
+
+    return path, record(packaged)
+
+
+def test_a_package_that_was_compiled_while_recording_is_seen_within(package: tuple[str, DeterminismTracer]) -> None:
+    tracer = package[1]
+    put = one(tracer, "aten.index_put")
+    assert lines([put]) == {line_of(Sums.forward, "index_add")}
+    assert groups(tracer, "aten.index_add") == []  # torch.export's own calls are not the program's
+    (region,) = tracer.trace.regions
+    assert (region.function, region.inside, region.executions) == ("sums.pt2", RegionInside.OPS_AND_KERNELS, 1)
+    assert [kernel.atomic for kernel in region.kernels] == [True]
+
+
+def test_of_another_package_the_kernels_are_read_and_its_ops_count_as_unseen(
+    package: tuple[str, DeterminismTracer],
+) -> None:
+    model = torch._inductor.aoti_load_package(package[0])
+    example = inputs()
+    loaded = record(lambda: torch._inductor.aoti_load_package(package[0])(*example))
+    (region,) = loaded.trace.regions
+    assert (region.inside, region.executions) == (RegionInside.KERNELS, 1)
+    accused = [finding for finding in loaded.report(backend="cpu").findings if finding.kernels]
+    assert [Path(finding.location.rpartition(":")[0]).name for finding in accused] == [Path(__file__).name]
+    earlier = record(lambda: model(*example))
+    assert [(region.inside, region.executions) for region in earlier.trace.regions] == [(RegionInside.UNSEEN, 1)]
+    for tracer in (loaded, earlier):
+        assert any(spot.kind is BlindSpotKind.COMPILED for spot in tracer.trace.blind_spots)
+
+
+class Gathers(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, values: torch.Tensor) -> torch.Tensor:
+        return values * 2
+
+    @staticmethod
+    def backward(context: Any, *gradients: torch.Tensor) -> Any:
+        return gradients[0].sinh()
+
+
+def hook(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient.sinh()
+
+
+def with_function(values: torch.Tensor) -> Any:
+    return Gathers.apply(values).exp()
+
+
+def with_hook(values: torch.Tensor) -> Any:
+    doubled = values * 2
+    doubled.register_hook(hook)
+    return doubled.exp()
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
+@pytest.mark.parametrize(
+    ("step", "own", "forward"),
+    [(with_function, Gathers.backward, "Gathers.apply"), (with_hook, hook, "register_hook")],
+)
+def test_python_within_a_compiled_backward_is_told_at_its_own_line(
+    step: Callable[..., Any], own: Callable[..., Any], forward: str, backend: str
+) -> None:
+    torch._dynamo.reset()
+    values = torch.randn(64, 8, requires_grad=True)
+    group = one(record(lambda: torch.compile(step, backend=backend)(values).sum().backward()), "aten.sinh")
+    assert (lines([group]), group.phase) == ({line_of(own, "sinh()")}, Phase.BACKWARD)
+    if backend == "inductor":
+        assert int(group.called_from.rpartition(":")[2]) == line_of(step, forward)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_backend_that_runs_the_graph_op_by_op_bears_the_programs_lines(backend: str) -> None:
+    def step(values: torch.Tensor) -> torch.Tensor:
+        doubled = values * 2
+        return doubled.sinh()  # here
+
+    torch._dynamo.reset()
+    group = one(record(lambda: torch.compile(step, backend=backend)(torch.randn(64, 8))), "aten.sinh")
+    assert lines([group]) == {line_of(step, "# here")}
