@@ -15,8 +15,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.support.lines import record
 from tracer import DeterminismTracer
 from tracer.errors import UsageError
+from tracer.names import BlindSpotKind
 from tracer.recording.torch_private import seams
 
 Made = dict[str, int]
@@ -280,3 +282,12 @@ def test_two_tracers_on_two_threads_record_each_its_own_calls() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(work, [torch.neg, torch.abs])) == [{"neg": 5}, {"abs": 5}]
+
+
+@pytest.mark.parametrize(("module", "is_noticed"), [("torch._inductor.select_algorithm", False), ("trainer", True)])
+def test_a_thread_in_which_inductor_compiles_is_none_of_the_programs(module: str, is_noticed: bool) -> None:
+    namespace: dict[str, Any] = {"__name__": module}
+    exec("def submit(pool): return pool.submit(int).result()", namespace)
+    with ThreadPoolExecutor(1) as pool:
+        trace = record(lambda: namespace["submit"](pool)).trace
+    assert any(spot.kind is BlindSpotKind.OTHER_THREAD for spot in trace.blind_spots) is is_noticed

@@ -27,6 +27,9 @@ from tracer.recording.torch_private.setting_seams import is_compilation_off
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import BlindSpot
 
+#: Threads in which Inductor compiles; they outlive the recording in which they were started.
+_COMPILERS_THREADS: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
 
 class BlindSpots:
     """Blind spots of one recording, each with its count."""
@@ -67,13 +70,17 @@ class BlindSpots:
                 self.note(BlindSpotKind.OTHER_THREAD, "another Python thread was alive while recording")
 
     def _may_compute(self, thread: threading.Thread) -> bool:
-        """A library's daemon does not: progress bars and the pinning of memory run in such."""
+        """A library's daemon does not: progress bars and the pinning of memory run in such. Nor does a compiler's."""
+        if thread in _COMPILERS_THREADS:
+            return False
         runs: Any = getattr(thread, "_target", None) or type(thread).run
         code = getattr(getattr(runs, "func", runs), "__code__", None)  # behind a ``functools.partial``
         return not thread.daemon or (code is not None and self._sites.kind_of(code.co_filename) == USER)
 
     def thread_starts(self, call: Call) -> None:
         """A Python thread is about to start."""
+        if compile_seams.is_compiling(call.frame):
+            _COMPILERS_THREADS.add(call.args[0])
         if self._may_compute(call.args[0]):
             self.note(BlindSpotKind.OTHER_THREAD, "a Python thread was started", call.frame, whose=call.first)
 

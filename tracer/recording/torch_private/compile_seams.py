@@ -5,11 +5,13 @@ Checked on torch 2.13.0; where a name is missing, a region's inside is not seen,
 
 from __future__ import annotations
 
+import concurrent.futures
 import importlib
 import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from types import CodeType, FrameType
@@ -65,6 +67,8 @@ FALLS_BACK = not seams.KEEPS_COMPILED_CODE and "include_infra_modes" in getattr(
 
 #: How compiled autograd spells a node in place of a line of the program.
 _NODE_CALL = re.compile(r"in set_node_origin\n\s*(?P<name>\S+) \(NodeCall \d+\)")
+#: Folders of the standard library's threads and pools.
+_THREADING = (os.path.dirname(threading.__file__), os.path.dirname(concurrent.futures.__file__))
 #: What Inductor calls what it compiles.
 _HASH = re.compile(r"c[a-z2-7]{51}")
 
@@ -122,6 +126,13 @@ def guard_maker() -> Any | None:
 def graph_tracer() -> Any | None:
     """The class whose method adds calls to a traced graph, if AOTAutograd was loaded."""
     return loaded("torch.fx.proxy", "TracerBase") if "torch._functorch.aot_autograd" in sys.modules else None
+
+
+def is_compiling(frame: FrameType | None) -> bool:
+    """Does code of Inductor's run at ``frame``, directly or through the standard library?"""
+    while frame is not None and os.path.dirname(frame.f_code.co_filename) in _THREADING:
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("torch._inductor.")
 
 
 def traces_for_compiler(tracer: Any) -> bool:
