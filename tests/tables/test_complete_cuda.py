@@ -342,6 +342,10 @@ DISPATCHED = [
     Claim("add_out_dense_sparse_cuda", "aten._to_dense", "cuda-sparse-onto-dense", "DDD", {"operands.uncoalesced": True, **INTEGRAL}),
     Claim("add_out_dense_sparse_cuda", "aten.add.Tensor", "cuda-sparse-onto-dense", "DDD"),
     *(Claim("cuBLAS", f"aten.{op}", "cuda-cublas", BLAS) for op in ("_trilinear", "linalg_matrix_exp")),
+    *(Claim("cuBLAS", f"aten.{op}", "cuda-cublas", BLAS) for op in ("affine_grid_generator", "_euclidean_dist", "conv_tbc", "linalg_pinv.atol_rtol_tensor")),
+    *(Claim("cuBLAS, unchecked", f"aten.{op}", "cuda-cublas-unchecked", "CCC CCC DDD DDD") for op in ("linalg_lu_solve", "linalg_solve_triangular")),
+    *(Claim("cuFFT", f"aten.{op}", "cuda-fft", "DDD") for op in ("_fft_r2c", "_fft_c2c", "_fft_c2r")),
+    *(Claim("elementwise_kernel", f"aten.{op}", "cuda-in-place", "DDD") for op in ("sigmoid_.default", "tanh_.default", "fill_.Tensor")),
     *(Claim("cuBLAS", f"aten.{op}", "cuda-cublas", BLAS) for op in ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")),
 ]  # fmt: skip
 
