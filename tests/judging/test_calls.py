@@ -242,6 +242,26 @@ def test_a_refusal_that_other_hardware_would_not_meet_is_conditional() -> None:
     assert masked.deterministic_mode is Verdict.RAISES  # on any hardware
 
 
+def counting(**place: str) -> list[CallGroup]:
+    """Whole numbers are converted, then counted: as transformers' experts do on a CPU."""
+    floats = {**FLOAT, "ndim": 1, "shape.numel_gt_16777216": False}
+    whole = {**FLOAT, "ndim": 1, "dtype": "int64"}
+    return [
+        call("aten._to_copy.default", facts=whole, **(place | {"location": place["location"] + "0"})),
+        call("aten.histc.default", facts=floats, **place),
+    ]
+
+
+def test_a_count_that_a_library_may_make_of_whole_numbers_on_the_target_is_conditional() -> None:
+    line = {"location": "transformers/integrations/moe.py:27", "function": "experts", "called_from": "train.py:7"}
+    for torch_version in ("2.9", "2.13"):
+        finding = found(judge(*counting(**line), torch=torch_version))
+        assert (finding.verdict, finding.deterministic_mode) == (Verdict.DETERMINISTIC, Verdict.CONDITIONAL)
+    assert found(judge(*counting(**line), torch="2.7")).deterministic_mode is Verdict.RAISES  # refuses every dtype
+    own = {"location": "train.py:27", "function": "count"}
+    assert found(judge(*counting(**own))).deterministic_mode is Verdict.RAISES
+
+
 def test_the_worst_candidate_stands_and_the_reader_is_told() -> None:
     group = call("aten._softmax_backward_data.default", phase="backward", node="SafeSoftmaxBackward0", facts=FLOAT)
     finding = found(judge(group))

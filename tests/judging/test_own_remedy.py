@@ -155,6 +155,13 @@ def test_where_no_switch_is_known_what_raises_names_warn_only() -> None:
     assert change.title == "Keep transformers from aten.histc, which raises under deterministic mode"
 
 
+def test_what_repeats_with_the_mode_off_and_raises_with_it_is_not_told_to_warn() -> None:
+    refused = finding("cuda-histc", verdict="deterministic", deterministic_mode="raises", **INSIDE)
+    remedy = with_own_remedy(refused, None, load_switches(), {}).remedy
+    assert "warn_only" not in remedy
+    assert "repeats with deterministic mode off" in remedy
+
+
 def test_a_rule_whose_remedy_is_made_from_outside_keeps_it_and_so_does_a_line_of_ones_own() -> None:
     attention = finding(
         "cuda-flash-attention-backward",

@@ -118,8 +118,9 @@ def open_candidates(row: Translation, version: str, values: dict[str, Value]) ->
     bound = Translator(only, row.to[0], version, settings).row_of(row.ops[0])
     assert bound is not None
     stays = [candidate for candidate in row.becomes if candidate.op == STAYS]
-    named = {repr(one.when): one for one in stays}
-    return tuple(named.get(repr(one.when), one) if one.op == row.ops[0] else one for one in bound.candidates(facts)[0])
+    named = {repr((one.when, one.facts)): one for one in stays}
+    opened = bound.candidates(facts)[0]
+    return tuple(named.get(repr((one.when, one.facts)), one) if one.op == row.ops[0] else one for one in opened)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -284,7 +285,7 @@ def test_a_row_has_a_source() -> None:
             row_text('{ op = "aten.sample.default", torch = "<=2.1" }'),
             "'<=2.1' is not one of < >= with a minor release",
         ),
-        (row_text('{ op = "aten.sample.default", facts = { dtype = "float32" } }'), "dtype = 'float32' is no recorded"),
+        (row_text('{ op = "aten.sample.default", facts = { device = "cuda" } }'), "device = 'cuda' is no recorded"),
         (row_text().replace("becomes", "become"), "unknown field `become`"),
         (row_text().replace('["cuda"]', '["gpu"]'), "Invalid enum value 'gpu'"),
     ],

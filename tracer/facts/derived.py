@@ -32,6 +32,10 @@ FACTS = (
     _derived("forward.efficient_off", "Was the efficient kernel off in its forward?", "sdp.efficient_off"),
     _derived("attention.may_fuse", "Did attention's math route make it on a CPU, where the target may fuse?"),
     _derived("attention.has_mask", "Did attention's math route, on a CPU, add a mask that it was given?"),
+    _derived(
+        "library.widens_counts",
+        "Does a library's line convert whole numbers before it counts them on a CPU, which counts none?",
+    ),
     _derived("module.recurrent", "Is it made by nn.RNN, nn.GRU or nn.LSTM?"),
     _process("value", ("unset", "safe", "other"), "A setting: not made, made to a safe value, or to another one."),
     _process(

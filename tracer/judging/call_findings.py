@@ -328,10 +328,15 @@ def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
     if switches.is_in_hand(finding.rule):
         return msgspec.structs.replace(finding, library=library)
     other = f"take another layer or option of {library} in your own code, or accept the finding"
-    if finding.deterministic_mode is Verdict.RAISES:
+    if finding.deterministic_mode is Verdict.RAISES and finding.verdict is Verdict.DETERMINISTIC:
         remedy = (
-            f"The line belongs to {library}: `torch.use_deterministic_algorithms(True, warn_only=True)` lets it run:"
-            f" it varies as without the mode; to have it repeat, {other}."
+            f"The line belongs to {library}, and repeats with deterministic mode off: switch the mode off around your own"
+            f" call of it, or {other}."
+        )
+    elif finding.deterministic_mode is Verdict.RAISES:
+        remedy = (
+            f"The line belongs to {library}: `torch.use_deterministic_algorithms(True, warn_only=True)` lets it run,"
+            f" as without the mode; to have it repeat for certain, {other}."
         )
     else:
         remedy = f"The line belongs to {library}, and no switch is known that makes it repeat: {other}."

@@ -232,6 +232,7 @@ DERIVATIONS: Mapping[str, Derivation] = {
     "phase.backward": Derivation((), lambda node, facts: node is not None),
     "attention.may_fuse": _where("attention.may_fuse"),
     "attention.has_mask": _where("attention.has_mask"),
+    "library.widens_counts": _where("library.widens_counts"),
     "module.recurrent": _where("module.recurrent"),
 }
 

@@ -40,6 +40,9 @@ class Candidate(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What holds of this op although the recorded call cannot tell it."""
     why: str = ""
     """Why no op is known, where ``op`` is empty."""
+    perhaps: bool = False
+    """The program may choose another call there, by the device: where only such candidates are refused, that is
+    ``conditional``."""
 
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -129,7 +132,7 @@ def _misspelt(table: Translations) -> Iterator[tuple[str, str]]:
             if candidate.op not in ("", STAYS) and not (OP.fullmatch(candidate.op) and candidate.op.count(".") == 2):
                 yield here, f"{candidate.op!r} is not spelt namespace.name.overload"
             for key, value in candidate.facts.items():
-                if key not in RECORDED_FACTS or not in_domain(key, value):
+                if (key not in RECORDED_FACTS and key != "dtype") or not in_domain(key, value):
                     yield here, f"{key} = {value!r} is no recorded fact"
     for number, note in enumerate(table.note):
         yield from _misspelt_row(f"$.note[{number}] ({note.id})", note.id, note.to, note.seen)

@@ -86,7 +86,8 @@ def _faults_of_candidate(
         yield f"candidate {number} is dead: `{candidate.torch}` holds no reviewed release"
     for earlier, other in enumerate(row.becomes[:number]):
         shared = [release for release in live if speaks_of(other.torch, release)]
-        if other.op == candidate.op and shared and _within(candidate, other):
+        is_same = (other.op, other.facts) == (candidate.op, candidate.facts)
+        if is_same and shared and _within(candidate, other):
             yield f"overlap in torch {shared[0]}: candidate {number} holds only where {earlier} does, for the same op"
 
 

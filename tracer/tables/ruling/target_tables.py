@@ -49,6 +49,8 @@ _FUSABLE = (_PRODUCT, f"{SOFTMAX}.default", "aten._softmax_backward_data.default
 _WIDENS, _HALF = "aten._to_copy.default", ("float16", "bfloat16")
 _SCALES, _REPEATS, _DIMENSIONS = "aten.mul.Scalar", "aten.clone.default", 4
 _MASKS, _MAKES_CAUSAL = ("aten.add.", "aten.add_."), "aten.tril.default"
+#: What counts floats alone on a CPU, and the numbers that code converts for it.
+_COUNTS, _WHOLE = "aten.histc", ("int64", "int32", "int16", "int8", "uint8")
 #: Packet, module, location.
 Place = tuple[str, str, str]
 #: The fact of a forward call that speaks against its backward.
@@ -74,6 +76,8 @@ class ForwardCalls:
         """Facts of the calls at a place, for translations that ask for those of a forward call."""
         self.math_routes = _math_routes(calls) if SOFTMAX in asked and SOFTMAX in packets else {}
         """What attention's math route shows of the attention, by place."""
+        self.widening = _places_that_widen_counts(calls) if is_abroad and _COUNTS in packets else frozenset[Place]()
+        """Lines of libraries that convert whole numbers and count: module, location, whence called."""
 
     def may_fuse(self, place: tuple[str, str]) -> bool:
         """Did attention's math route run there, of which the target may have a fused kernel?"""
@@ -162,6 +166,24 @@ def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]
         )
         for place in softened
     }
+
+
+def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[Place]:
+    """Where whole numbers become floats before a histogram is made of them, in a library's function."""
+    widened: set[Place] = set()
+    counted: list[CallGroup] = []
+    for group in calls:
+        if not group.called_from or group.facts.get("device") != RECORDED_ON:
+            continue
+        if group.op == _WIDENS and group.facts.get("dtype") in _WHOLE:
+            widened.add((group.module, group.function, group.called_from))
+        elif group.op.startswith(_COUNTS):
+            counted.append(group)
+    return frozenset(
+        (group.module, group.location, group.called_from)
+        for group in counted
+        if (group.module, group.function, group.called_from) in widened
+    )
 
 
 class _Route(NamedTuple):
@@ -304,6 +326,8 @@ class TargetTables:
             translation = self._translation(op, bound)
             if translation is not None and translation.row.forward:
                 facts = {**facts, **self._forward.facts.get((translation.row.forward, *place), {})}
+            if self._forward.widening and (*place, group.called_from) in self._forward.widening:
+                facts = {**facts, "library.widens_counts": True}
             if op in _FUSABLE and place in self._forward.math_routes:
                 facts = {**facts, **self._forward.math_routes[place].facts}
             if op == _PRODUCT and self._forward.may_fuse(place):
@@ -332,7 +356,7 @@ class TargetTables:
             if translation is not None:
                 asks += translation.asks(bound)
                 has_place |= bool(translation.row.forward)
-            has_place |= op == _PRODUCT
+            has_place |= op == _PRODUCT or op.startswith(_COUNTS)
         derived = [DERIVATIONS[key] for key in asks if key in DERIVATIONS]
         recorded = (key for key in asks if key not in DERIVATIONS)
         every = dict.fromkeys((*_OF_EVERY_CALL, *recorded, *(name for fact in derived for name in fact.reads)))

@@ -26,7 +26,8 @@ class _Choice(NamedTuple):
     candidate: Candidate
     asks: tuple[tuple[str, frozenset[Value]], ...]
     hangs_on_target: bool
-    """Does it ask for a setting that the target does not tell, such as the hardware?"""
+    """Does it ask for a setting that the target does not tell, such as the hardware, or may the program choose another
+    there?"""
 
     def is_open(self, facts: Mapping[str, Value]) -> bool:
         """Whether no known fact contradicts it. A value outside the vocabulary counts as not recorded."""
@@ -130,7 +131,8 @@ def _choices(row: Translation, op: str, version: str, settings: Mapping[str, Val
         candidate = replace(named, op=op) if named.op == STAYS else named
         if speaks_of(candidate.torch, version) and may_hold(candidate, settings):
             asks = tuple((key, wanted_values(candidate, key)) for key in candidate.when if key not in SETTINGS)
-            yield _Choice(candidate, asks, any(key in SETTINGS and key not in settings for key in candidate.when))
+            is_untold = any(key in SETTINGS and key not in settings for key in candidate.when)
+            yield _Choice(candidate, asks, candidate.perhaps or is_untold)
 
 
 def _hangs_on_target(choices: tuple[_Choice, ...], verdicts: list[Verdict]) -> bool:
