@@ -330,8 +330,8 @@ def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
     other = f"take another layer or option of {library} in your own code, or accept the finding"
     if finding.deterministic_mode is Verdict.RAISES and finding.verdict is Verdict.DETERMINISTIC:
         remedy = (
-            f"The line belongs to {library}, and repeats with deterministic mode off: switch the mode off around your own"
-            f" call of it, or {other}."
+            f"The line belongs to {library}, and repeats with deterministic mode off: switch the mode off around your"
+            f" own call of it, or {other}."
         )
     elif finding.deterministic_mode is Verdict.RAISES:
         remedy = (

@@ -76,7 +76,8 @@ class ForwardCalls:
         """Facts of the calls at a place, for translations that ask for those of a forward call."""
         self.math_routes = _math_routes(calls) if SOFTMAX in asked and SOFTMAX in packets else {}
         """What attention's math route shows of the attention, by place."""
-        self.widening = _places_that_widen_counts(calls) if is_abroad and _COUNTS in packets else frozenset[Place]()
+        has_counts = is_for_device and _COUNTS in packets
+        self.widening = _places_that_widen_counts(calls) if has_counts else frozenset[Place]()
         """Lines of libraries that convert whole numbers and count: module, location, whence called."""
 
     def may_fuse(self, place: tuple[str, str]) -> bool:
