@@ -12,19 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracer.divergence.causes import RootCause
     from tracer.divergence.comparing import compare_recordings
-    from tracer.divergence.model import (
-        Changed,
-        Divergence,
-        Drift,
-        Fork,
-        NotRestored,
-        Place,
-        Replicas,
-        Resumed,
-        Root,
-        Span,
-        State,
-    )
+    from tracer.divergence.model import Divergence, Root, Span, State
     from tracer.divergence.recordings import Recording, has_values, read_recording
     from tracer.divergence.replicas import are_ranks, compare_replicas
 
@@ -36,15 +24,8 @@ _HOMES = {
 }
 
 __all__ = [
-    "Changed",
     "Divergence",
-    "Drift",
-    "NotRestored",
-    "Fork",
-    "Place",
     "Recording",
-    "Replicas",
-    "Resumed",
     "Root",
     "RootCause",
     "Span",

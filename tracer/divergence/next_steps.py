@@ -29,7 +29,8 @@ _OF_TABLES = (
     RootCause.UNWRITTEN_MEMORY,
     RootCause.COLLECTIVE,
 )
-_SOURCES = {
+#: Numbers of the machine, in words.
+SOURCES = {
     NumberSource.CLOCK: "the clock",
     NumberSource.PROCESS_ID: "the process id",
     NumberSource.ENTROPY: "the system's random numbers",
@@ -194,7 +195,7 @@ def _seed(root: Root, reason: Reason | None) -> _Step:
         return _Step(f"Draw alike from {root.name} in every run", f"{how}.", line)
     seed = reason.seed
     if seed is not None and (seed.source is not None or seed.first != seed.second):
-        stands = f" in place of {_SOURCES[seed.source]}" if seed.source is not None else ""
+        stands = f" in place of {SOURCES[seed.source]}" if seed.source is not None else ""
         how = f"Seed with a number that stands in the code or the configuration{stands}"
         return _Step(f"Change the line that seeds generator {root.name}", f"{how}.", seed.location or line)
     if root.earlier is not None:

@@ -54,12 +54,13 @@ class Classifier:
         outside: Sequence[Outside] = (),
     ) -> None:
         self.pairs, self.recordings, self.tables, self.outside = pairs, recordings, tables, outside
+        self.traces = [recording.trace for recording in recordings if recording.trace is not None]
         self.settings = tuple(setting for setting in settings if setting.name not in NO_KERNELS)
         self.threads = tuple(
             dict.fromkeys(
                 spot.location
-                for recording in recordings
-                for spot in (recording.trace.blind_spots if recording.trace is not None else ())
+                for trace in self.traces
+                for spot in trace.blind_spots
                 if spot.kind is BlindSpotKind.OTHER_THREAD and spot.location
             )
         )
@@ -170,10 +171,9 @@ class Classifier:
     def _machine_seed(self, name: str) -> Seed | None:
         """Where a seed came from that is another number in every process."""
         names = (name, GeneratorKind.spelt(name).value)
-        for recording in self.recordings:
-            for number in recording.trace.machine_numbers if recording.trace is not None else ():
-                if number.use is NumberUse.SEED and number.what in names:
-                    return Seed(location=number.location, source=number.source)
+        for number in (number for trace in self.traces for number in trace.machine_numbers):
+            if number.use is NumberUse.SEED and number.what in names:
+                return Seed(location=number.location, source=number.source)
         return None
 
     def _with_values(self, seed: Seed | None, generator: str) -> Seed | None:
@@ -201,15 +201,13 @@ class Classifier:
             return root
         taken_at = {
             number.location: Taken(what=number.what, location=number.location, source=number.source)
-            for recording in self.recordings
-            for number in (recording.trace.machine_numbers if recording.trace is not None else ())
+            for trace in self.traces
+            for number in trace.machine_numbers
             if number.use is not NumberUse.SEED and number.location and not (number.by_library or number.is_aside)
         }
-        for recording in self.recordings:
-            for draw in recording.trace.host_draws if recording.trace is not None else ():
-                if draw.origin is SeedOrigin.MACHINE and draw.location and not draw.is_aside:
-                    taken = Taken(what=draw.op, location=draw.location, is_unseeded=True)
-                    taken_at.setdefault(draw.location, taken)
+        for draw in (draw for trace in self.traces for draw in trace.host_draws):
+            if draw.origin is SeedOrigin.MACHINE and draw.location and not draw.is_aside:
+                taken_at.setdefault(draw.location, Taken(what=draw.op, location=draw.location, is_unseeded=True))
         here = [taken_at[place] for place in (root.location, root.called_from) if place in taken_at]
         likely = here[:1] or list(taken_at.values())[:2]
         return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, taken=tuple(likely)))
@@ -354,7 +352,7 @@ class _Shown:
     def is_opaque(self) -> bool:
         tables = self._classifier.tables
         finding, tried = tables.worst.get(_key(self._group)), tables.tried(self._group)
-        draws = any(recording.trace.host_draws for recording in self._classifier.recordings if recording.trace)
+        draws = any(trace.host_draws for trace in self._classifier.traces)
         is_proven = tried is not None and tried.has_varied and not draws
         return finding is not None and finding.cause is Cause.OPAQUE and not is_proven
 
@@ -369,7 +367,7 @@ class _Shown:
 
     @property
     def runs_other_code(self) -> bool:
-        traces = [recording.trace for recording in self._classifier.recordings if recording.trace is not None]
+        traces = self._classifier.traces
         regions = [region for trace in traces for region in trace.regions if region.id == self._group.region]
         if not self._group.region or len(regions) != len(self._classifier.recordings):
             return False

@@ -144,4 +144,4 @@ def test_a_hold_under_which_the_script_fails_says_so(tmp_path: Path, monkeypatch
     found = repeated(FAILS, tmp_path, monkeypatch)
     assert found.cause is None
     assert found.held[0].no_proof == "the script ends with exit code 1 then"
-    assert "is no proof here: the script ends with exit code 1 then" in repeated_headline(found)
+    assert "proves nothing here: the script ends with exit code 1 then" in repeated_headline(found)

@@ -52,8 +52,8 @@ class Program:
         problem = "the script ends with exit code 1 then" if self.breaks & held else ""
         return Tried(held, cast("Recording", number), problem)
 
-    def compare(self, one: Tried, other: Tried) -> Shown:
-        ours, theirs = (self._results[cast("int", tried.recording)] for tried in (one, other))
+    def compare(self, first: Recording, second: Recording) -> Shown:
+        ours, theirs = (self._results[cast("int", recording)] for recording in (first, second))
         lines = [line for line, (a, b) in enumerate(zip(ours, theirs, strict=True), 1) if a != b]
         return Shown(not lines, root(op=f"op{lines[0]}") if lines else None)
 

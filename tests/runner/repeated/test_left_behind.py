@@ -61,9 +61,9 @@ def test_runs_that_end_with_other_weights_do_not_agree_though_all_calls_do(trace
         ("file", "drawn.txt"),
         ("output", "line 4"),
     ]
-    assert "but they end with other parameters (Linear.weight)" in " ".join(done.out.split())
+    assert "but they end with different parameters (Linear.weight)" in " ".join(done.out.split())
     page = Path("repeat/repeat.html").read_text(encoding="utf-8")
-    assert "end with other parameters" in page
+    assert "end with different parameters" in page
     assert "No risk found" not in page.partition("What to change")[0]
 
 

@@ -55,7 +55,7 @@ def test_runs_that_agree_exit_with_0_and_nobody_calls_it_a_proof(tracer: Command
     done = tracer("repeat", "--runs", "3", "agrees.py", "--epochs", "1")
     assert done.code == 0, done.err
     assert "3 runs agree in all" in done.out
-    assert "no proof" in done.out
+    assert "Agreement proves nothing" in done.out
     assert Path("repeat/run-3.values").is_file()
 
 

@@ -33,7 +33,7 @@ def tracer(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
 @pytest.mark.parametrize(
     ("other", "cause", "contradicts", "says"),
     [
-        ("1e-3 * os.getpid()", "unknown", False, "its kernel is not what differs"),
+        ("1e-3 * os.getpid()", "unknown", False, "its kernel is not the cause"),
         pytest.param(
             "random.random()", "kernel", True, "it varied when it was replayed on the spot", marks=pytest.mark.slow
         ),

@@ -6,19 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from tracer.divergence.causes import Shows
 from tracer.divergence.model import Changed, Loading, NotRestored, Outside, Place, Reason, Root, Seed, Taken
+from tracer.divergence.next_steps import SOURCES
 from tracer.divergence.outside import NOT_TAKEN_IN
-from tracer.names import NumberSource, Verdict
+from tracer.names import Verdict
 from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
 from tracer.trace.values.digests import places_of, without_places
 
-_SOURCES = {
-    NumberSource.CLOCK: "the clock",
-    NumberSource.PROCESS_ID: "the process id",
-    NumberSource.ENTROPY: "the system's random numbers",
-    NumberSource.HASH: "the hash of a text",
-    NumberSource.ADDRESS: "an object's address",
-}
 #: What a resumed run reads that earlier steps left.
 _EARLIER_STATES: Mapping[ValueKind | None, str] = {
     ValueKind.OPTIMIZER_STATE: "the optimizer's state of earlier steps",
@@ -219,7 +213,7 @@ def _seeded(seed: Seed | None) -> str:
         return ""
     numbers = f"with {seed.first}, in the second run with {seed.second}" if seed.first != seed.second else ""
     if seed.source is not None:
-        origin = f": its seed came from {_SOURCES[seed.source]}, at {seed.location or 'an unknown line'}"
+        origin = f": its seed came from {SOURCES[seed.source]}, at {seed.location or 'an unknown line'}"
         return f"{origin}: it was seeded {numbers}" if numbers else origin
     if seed.is_machines:
         at = f" (at {seed.location})" if seed.location else ""
@@ -273,7 +267,7 @@ def how_it_differs(outside: Outside) -> str:
 def _taken(number: Taken) -> str:
     if number.is_unseeded:
         return f"{number.what} at {number.location}, whose generator is unseeded"
-    source = _SOURCES[number.source] if number.source is not None else "a number"
+    source = SOURCES[number.source] if number.source is not None else "a number"
     return f"{number.what or source} at {number.location}"
 
 

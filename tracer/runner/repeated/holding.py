@@ -53,7 +53,7 @@ class Laboratory(Protocol):
     def run(self, held: Holds) -> Tried | None:
         """Make a run with ``held`` held; ``None`` if a signal asked this process to end."""
 
-    def compare(self, first: Tried, second: Tried) -> Shown:
+    def compare(self, first: Recording, second: Recording) -> Shown:
         """Do the two agree wherever the runs with nothing held diverge?"""
 
 
@@ -137,7 +137,7 @@ class Search:
     def _compare(self, first: Tried, second: Tried) -> Shown:
         if first.recording is None or second.recording is None:
             return Shown(agrees=False)
-        return self.laboratory.compare(first, second)
+        return self.laboratory.compare(first.recording, second.recording)
 
     def _twice(self, held: Holds, *, is_all: bool = False) -> _Entry | None:
         """Make two runs with ``held`` held and compare them; one is enough if it proves nothing."""

@@ -51,7 +51,8 @@ def run(
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     line = [sys.executable, *flags, "-m", _CHILD, msgspec.json.encode(order).decode("utf-8")]
     environ = {**os.environ, **variables, **_own_store(number)}
-    stdin = None if _can_be_read_again() else subprocess.DEVNULL
+    can_be_read_again = os.isatty(0) or _input_position() is not None
+    stdin = None if can_be_read_again else subprocess.DEVNULL
     if not hasattr(os, "fork"):
         return wait(subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder), -1, has_diverged)
     reading, writing = os.pipe()
@@ -85,29 +86,22 @@ def _own_store(number: int) -> dict[str, str]:
     return {"MASTER_PORT": str(other), "TORCHELASTIC_USE_AGENT_STORE": "False"}
 
 
-def _can_be_read_again() -> bool:
-    """Is standard input a terminal, or a file whose position can be restored?"""
-    try:
-        if os.isatty(0):
-            return True
-        os.lseek(0, 0, os.SEEK_CUR)
-    except OSError:
-        return False
-    return True
+def _input_position() -> int | None:
+    """The position of standard input if it is a file; ``None`` for a terminal or a pipe."""
+    with suppress(OSError):
+        return None if os.isatty(0) else os.lseek(0, 0, os.SEEK_CUR)
+    return None
 
 
 @contextmanager
 def standard_input_restored() -> Iterator[None]:
     """If standard input is a file, restore its position afterwards."""
-    try:
-        stands = None if os.isatty(0) else os.lseek(0, 0, os.SEEK_CUR)
-    except OSError:
-        stands = None
+    position = _input_position()
     try:
         yield
     finally:
-        if stands is not None:
-            os.lseek(0, stands, os.SEEK_SET)
+        if position is not None:
+            os.lseek(0, position, os.SEEK_SET)
 
 
 def wait(

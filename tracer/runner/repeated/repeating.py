@@ -28,7 +28,7 @@ from tracer.runner.repeated.child import COULD_NOT_BEGIN
 from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Circumstance, Start, in_order, unused_of
 from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
-from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Search, Shown, Tried, suspects
+from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Search, Tried, suspects
 from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import with_neighbours
 from tracer.session import judge
@@ -389,18 +389,13 @@ class _HeldRuns:
 
     def __init__(self, series: _Series, comparing: Comparing, snapshot: Snapshot | None) -> None:
         self._series, self._comparing, self._snapshot = series, comparing, snapshot
+        self.compare = comparing.compare
         self._in_copies = (
             snapshot is not None and not snapshot.is_too_large and not snapshot.lost() and snapshot.changed()
         )
         self._used: Path | None = None
         self._count = 0
         self._limit = 3 * series.longest + _PATIENCE
-
-    def compare(self, first: Tried, second: Tried) -> Shown:
-        """Do the two agree?"""
-        assert first.recording is not None
-        assert second.recording is not None
-        return self._comparing.compare(first.recording, second.recording)
 
     def run(self, held: Holds) -> Tried | None:
         """Make a run with ``held`` held; ``None`` if a signal asked this process to end."""
