@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.modules import module as hooks
 
 from tests.support.lines import groups, one, record
-from tracer import DeterminismTracer
+from tracer import DeterminismTracer, judge
 from tracer.names import Phase
 
 
@@ -56,6 +56,40 @@ def test_without_a_model_the_outermost_class_leads() -> None:
     net = Net()
     tracer = record(lambda: net(torch.ones(1, 2)))
     assert {group.module for group in groups(tracer, "aten.addmm")} == {"Net.blocks.0.fc", "Net.blocks.1.fc"}
+
+
+def test_two_living_models_of_one_class_have_two_names() -> None:
+    models = [nn.Sequential(nn.Linear(2, 2)) for _ in range(3)]
+
+    def step() -> None:
+        for model in (*models, *models):
+            model(torch.ones(1, 2)).sum().backward()
+
+    tracer = record(step)
+    names = ["Sequential.0", "Sequential#2.0", "Sequential#3.0"]
+    assert [group.module for group in groups(tracer, "aten.addmm")] == names
+    assert [group.count for group in groups(tracer, "aten.addmm")] == [2, 2, 2]
+    backward = {group.module for group in groups(tracer, "aten.mm") if group.phase is Phase.BACKWARD}
+    assert backward == set(names)
+    accused = {finding.module for finding in judge(tracer.trace, backend="npu").findings}
+    assert set(names) <= accused
+
+
+def test_a_model_that_is_made_anew_in_each_step_keeps_one_name() -> None:
+    def step() -> None:
+        for _ in range(4):
+            model = nn.Sequential(nn.Linear(2, 2))
+            nn.MSELoss()(model(torch.ones(1, 2)), torch.ones(1, 2)).backward()
+
+    tracer = record(step)
+    assert one(tracer, "aten.addmm").module == "Sequential.0"
+    assert one(tracer, "aten.addmm").count == 4
+
+
+def test_what_has_no_parameters_bears_its_class_name_alone() -> None:
+    losses = [nn.MSELoss(), nn.MSELoss()]
+    tracer = record(lambda: [loss(torch.ones(2), torch.zeros(2)) for loss in losses])
+    assert one(tracer, "aten.mse_loss").module == "MSELoss"
 
 
 def test_the_path_is_restored_when_a_module_raises() -> None:

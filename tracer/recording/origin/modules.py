@@ -1,6 +1,7 @@
 """Which module is running: a stack kept by torch's global forward hooks.
 
-Paths are spelled as ``named_modules()`` does if a model is given; otherwise the outermost module's class name leads.
+Paths are spelled as ``named_modules()`` does if a model is given; otherwise the outermost module's class name leads,
+numbered (``Sequential#2``) if another model of that class lives.
 The stack survives modules that raise (the hook is called then too), recursive ones and shared ones.
 """
 
@@ -158,6 +159,8 @@ class ModuleStack:
         """By ``id``. Nothing refers to a parameter, not even weakly: ``torch.utils.swap_tensors`` would refuse it."""
         self._sites = sites
         self._entries: dict[int, _ModuleEntry] = {}
+        self._roots: dict[str, weakref.ref[torch.nn.Module]] = {}
+        """Models that no other module led to, by the name that leads their paths."""
         self._forget_at = 64
         self._scopes: dict[tuple[str, Site, int], Scope] = {}
         self._on_other_thread = on_other_thread
@@ -305,11 +308,30 @@ class ModuleStack:
             self._forget_dead()
         inner = seams.without_compile_wrapper(module)
         lead = self.scope.path if self.scope.is_module else ""
-        path = lead if seams.is_generated_module(module) else _joined(lead, type(inner).__name__)
+        if seams.is_generated_module(module):
+            path = lead
+        else:
+            path = _joined(lead, type(inner).__name__) if lead else self._name_of_root(inner)
         if inner is not module:
             self._entries[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(inner)))
         self._learn(inner, path)
         return self._entries[id(module)]
+
+    def _name_of_root(self, model: torch.nn.Module) -> str:
+        """The class' name, with a number if a living model has it; what has no parameters, as a loss, needs none."""
+        kind = name = type(model).__name__
+        if next(model.parameters(), None) is None:
+            return kind
+        number = 1
+        while (other := self._living_root(name)) is not None and other is not model:
+            number += 1
+            name = f"{kind}#{number}"
+        self._roots[name] = weakref.ref(model)
+        return name
+
+    def _living_root(self, name: str) -> torch.nn.Module | None:
+        root = self._roots.get(name)
+        return root() if root is not None else None
 
     def _forget_dead(self) -> None:
         """Forget modules that are gone: a loss may be created in every step."""
@@ -318,6 +340,7 @@ class ModuleStack:
         for table in tables:
             for number in [number for number, entry in table.items() if entry[0]() is None]:
                 del table[number]
+        self._roots = {name: root for name, root in self._roots.items() if root() is not None}
         self._forget_at = len(self._entries) * 5 // 4 + 64
 
     def _learn(self, root: torch.nn.Module, lead: str) -> None:
