@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from tests.support.build import call, trace
 from tracer import DeterminismTracer, Trace, judge
 from tracer.gate.suppressions import host_lines
-from tracer.names import HostCode
+from tracer.names import HostCode, Verdict
 from tracer.trace.merging import merged
 
 RISK = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
@@ -70,6 +70,43 @@ def test_what_is_likely_is_said_and_not_excused() -> None:
     (said,) = [banner for banner in report.banners if "--host" in banner]
     assert "data.py:7" in said
     assert "train.py:3" not in said
+
+
+SET_UP = {"location": "lib/schedule.py:9", "called_from": "train.py:3", "function": "Schedule.__init__"}
+
+
+def test_what_a_librarys_constructor_makes_is_told_as_host_code_before_it_is_accused() -> None:
+    report = judge(trace(risky(**SET_UP)), backend="cuda", settings="default")
+    (finding,) = [found for found in report.findings if found.op]
+    assert (finding.verdict, finding.deterministic_mode) == (Verdict.CONDITIONAL, Verdict.DETERMINISTIC)
+    assert finding.why.startswith("A library's constructor makes the call")
+    assert not [banner for banner in report.banners if "--host" in banner]
+    assert rules(trace(risky(**SET_UP)), backend="cuda", host=["lib/schedule.py:9"]) == set()
+
+
+def test_what_no_setting_of_torch_settles_asks_where_the_library_runs_it() -> None:
+    facts = {**RISK, "ndim": 1, "shape.scan_is_whole": True}
+    scan = call("aten.cumprod.default", phase="other", module="", facts=facts, **SET_UP)
+    report = judge(trace(scan), backend="cuda", settings="default")
+    (change,) = [change for change in report.plan if "lib" in change.title]
+    assert change.title.startswith("Say where lib runs aten.cumprod")
+    assert "--host lib/schedule.py:9" in change.remedy
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"function": "Schedule.step"},
+        {"module": "net"},
+        {"phase": "forward"},
+        {"called_from": ""},
+        {"facts": {**RISK, "device": "cuda"}},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_other_code_of_a_library_is_accused_as_before(other: dict[str, object]) -> None:
+    report = judge(trace(risky(**(SET_UP | other))), backend="cuda", settings="default")
+    assert [found.verdict for found in report.findings if found.op] == [Verdict.NONDETERMINISTIC]
 
 
 def test_a_comment_names_its_line(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from tracer.names import (
 from tracer.tables.rules import Switches, strongest
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.compiled import Compilation
-from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel
+from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, is_set_up
 
 
 class JudgedCall(NamedTuple):
@@ -327,6 +327,12 @@ def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
         return msgspec.structs.replace(finding, library=library, remedy=switch.what, switch=switch.ref, needs=())
     if switches.is_in_hand(finding.rule):
         return msgspec.structs.replace(finding, library=library)
+    if is_set_up(finding.phase, finding.module, finding.place, finding.facts.get("device")):
+        remedy = (
+            f"If the line runs on the host whatever the device, as set-up mostly does, say so:"
+            f" `--host {finding.location}`. It belongs to {library}."
+        )
+        return msgspec.structs.replace(finding, library=library, remedy=remedy, needs=())
     other = f"take another layer or option of {library} in your own code, or accept the finding"
     if finding.deterministic_mode is Verdict.RAISES and finding.verdict is Verdict.DETERMINISTIC:
         remedy = (

@@ -16,7 +16,7 @@ from tracer.findings import Target
 from tracer.judging.call_findings import JudgedCall
 from tracer.names import Backend, HostCode, Phase, Verdict
 from tracer.tables.ruling.target_tables import TargetTables
-from tracer.trace.records import CallGroup
+from tracer.trace.records import CallGroup, is_set_up
 
 _CPU = "cpu"
 _SAFE = {Verdict.DETERMINISTIC, Verdict.SEEDED}
@@ -91,8 +91,11 @@ def host_banners(
 def _may_be_host(call: JudgedCall, tables: TargetTables) -> bool:
     """Is it a risk on the target alone, outside every module, and did nothing differentiable come of it?"""
     group, ruling = call
-    if group.host is not None or group.phase is not Phase.OTHER or group.module or group.facts.get("device") != _CPU:
+    device = group.facts.get("device")
+    if group.host is not None or group.phase is not Phase.OTHER or group.module or device != _CPU:
         return False
+    if is_set_up(group.phase, group.module, group.place, device):
+        return False  # the finding says so itself
     if _SAFE.issuperset(ruling.both):
         return False
     there = tables.rule_on(replace(group, host=HostCode.NAMED))

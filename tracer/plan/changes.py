@@ -19,7 +19,7 @@ from tracer.literals import literal
 from tracer.names import SEVERITY, About, Cause, DeterministicMode, Phase, Prerequisite, UnknownReason, Verdict
 from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, seeded_by_line, step_of
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, MODE, declared, variable_line
-from tracer.trace.records import FactValue
+from tracer.trace.records import FactValue, is_set_up
 
 #: How each kind of not knowing is ended: what the plan says to do.
 HOW_TO_FIND_OUT = {
@@ -225,6 +225,8 @@ def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:
 def _taken_out(finding: Finding, verb: str = "Replace") -> str:
     """What to do about a call that cannot stay: a line of a library is not the user's to edit."""
     subject = _subject(finding)
+    if finding.library and is_set_up(finding.phase, finding.module, finding.place, finding.facts.get("device")):
+        return f"Say where {finding.library} runs {subject}"
     return f"Keep {finding.library} from {subject}" if finding.library else f"{verb} {subject}"
 
 

@@ -75,6 +75,15 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, metaclass=_PlacedMeta):
         return Place(self.location, self.function, self.called_from)
 
 
+def is_set_up(phase: names.Phase, module: str, place: Place, device: FactValue | None) -> bool:
+    """Did a library's constructor make the call on a CPU, outside every module and without a gradient?
+
+    Most such code, a scheduler's for one, runs on the host whatever device a training runs on; a trace cannot show it.
+    """
+    is_apart = phase is names.Phase.OTHER and not module and device == "cpu"
+    return is_apart and bool(place.location and place.called_from) and place.function.endswith("__init__")
+
+
 class ArmTrials(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Trials under one circumstance."""
 

@@ -10,10 +10,9 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 
 def main() -> None:
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29712")
     rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    dist.init_process_group("gloo", rank=rank, world_size=ranks)
+    alone = {} if ranks > 1 else {"store": dist.HashStore()}
+    dist.init_process_group("gloo", rank=rank, world_size=ranks, **alone)
     torch.manual_seed(0)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -7,7 +7,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 from torch.utils.data import Dataset
-from transformers import T5Config, T5ForConditionalGeneration, Trainer, TrainingArguments, set_seed
+from transformers import PrinterCallback, T5Config, T5ForConditionalGeneration, Trainer, TrainingArguments, set_seed
 
 
 class Pairs(Dataset):
@@ -43,10 +43,11 @@ def main() -> None:
             seed=0,
         )
         trainer = Trainer(model=model, args=arguments, train_dataset=Pairs(32))
+        trainer.remove_callback(PrinterCallback)  # it prints how long the training took
         trainer.train()
     for entry in trainer.state.log_history:
         if "loss" in entry:
-            print(entry["loss"])
+            print(entry["loss"], entry["grad_norm"])
     print(sum(parameter.double().sum().item() for parameter in model.parameters()).hex())
 
 

@@ -141,6 +141,21 @@ def refuted_by_trials(
     )
 
 
+def on_the_device_alone(ruling: RuleOutcome) -> RuleOutcome:
+    """``ruling`` for calls that a CPU repeats, and that run there unless a library keeps them on the device."""
+    as_is, in_mode = (verdict if verdict in _LEFT_OPEN else Verdict.CONDITIONAL for verdict in ruling.both)
+    why = f"{_SET_UP} {ruling.why}".rstrip()
+    return ruling._replace(verdict=as_is, verdict_in_deterministic_mode=in_mode, why=why, refuted=None)
+
+
+#: Verdicts that where a call runs makes no worse.
+_LEFT_OPEN = (*CLEARED, Verdict.UNKNOWN)
+_SET_UP = (
+    "A library's constructor makes the call, outside every module and without a gradient: most such code runs on the"
+    " host, where the call repeats. On the device:"
+)
+
+
 def on_meta(
     group: CallGroup, backend: Backend, on_target: Callable[[], RuleOutcome], *, has_computed_step: bool
 ) -> RuleOutcome:

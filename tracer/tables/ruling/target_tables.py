@@ -20,6 +20,7 @@ from tracer.tables.ruling.run_evidence import (
     drawn,
     has_computed_step,
     on_meta,
+    on_the_device_alone,
     refuted_by_trials,
     settled_by_data,
 )
@@ -27,7 +28,7 @@ from tracer.tables.ruling.translating import BoundTranslation, Translator
 from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS
-from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue
+from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, is_set_up
 
 #: What the products of attention's math route are.
 _PRODUCT = "aten.bmm.default"
@@ -246,7 +247,17 @@ class TargetTables:
         self._routes.clear()
 
     def rule_on(self, group: CallGroup) -> RuleOutcome:
-        """The ruling for one group of calls, by the tables and by what the run itself showed of them."""
+        """The ruling for one group of calls, by the tables, what the run itself showed, and where it may run."""
+        ruling = self._by_run(group)
+        at_risk = not ruling.is_safe and self._is_for_device and group.host is None
+        if at_risk and is_set_up(group.phase, group.module, group.place, group.facts.get("device")):
+            there = self._by_run(replace(group, host=HostCode.NAMED))
+            if set(there.both) <= set(CLEARED):
+                return self._same(on_the_device_alone(ruling))
+        return ruling
+
+    def _by_run(self, group: CallGroup) -> RuleOutcome:
+        """The tables' ruling, unless trials or data of the run itself showed otherwise."""
         ruling = self._by_tables(group)
         if group.tried is None or not group.tried.has_varied:
             return self._same(settled_by_data(group, ruling)) if group.data else ruling
