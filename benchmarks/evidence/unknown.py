@@ -43,7 +43,7 @@ SAMPLES = 2
 AT_MOST: dict[Backend, tuple[float, float]] = {
     Backend.CPU: (0.1, 0.1),
     Backend.CUDA: (0.1, 0.1),
-    Backend.ROCM: (6.0, 6.0),
+    Backend.ROCM: (6.0, 9.0),
     Backend.XPU: (2.0, 6.0),
     Backend.MPS: (10.0, 15.0),
     Backend.NPU: (1.0, 4.0),
