@@ -180,6 +180,8 @@ class BlindSpotKind(Word):
 
     OTHER_PROCESS = "other-process", "other processes", "its ops are not seen"
     OTHER_THREAD = "other-thread", "other threads", "ops that it dispatches are not seen"
+    COMPUTING_THREAD = "computing-thread", "other threads", "its ops are not seen"
+    """A thread other than the recorded one on which modules ran or autograd recorded a graph, once for each thread."""
     DATALOADER = "dataloader-workers", "loader workers", "what they run is not seen"
     COMPILED = "compiled-region", "compiled code", "only ops that its kernels hand back to torch are seen"
     COMPILE_FELL_BACK = "compile-fell-back", "compiled code"

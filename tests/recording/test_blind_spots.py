@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import sys
 import threading
 import types
@@ -140,6 +141,30 @@ def test_modules_on_another_thread_are_reported_and_do_not_disturb_this_one() ->
     assert sum(spot.count for spot in spots(tracer, BlindSpotKind.OTHER_THREAD)) >= 1
     assert one(tracer, "aten.sin").module == ""
     assert not groups(tracer, "aten.addmm")
+
+
+def test_threads_that_compute_count_once_each_and_those_that_prepare_data_do_not() -> None:
+    weight, net = torch.ones(2, requires_grad=True), nn.Linear(2, 1)
+
+    def differentiates() -> None:
+        for _ in range(3):
+            torch.autograd.grad(weight.pow(2).sum(), weight)
+
+    def evaluates() -> None:
+        with torch.no_grad():
+            net(net.weight)
+
+    def step() -> None:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            list(pool.map(lambda _: differentiates(), range(2)))
+        for work in (differentiates, evaluates, evaluates, lambda: torch.ones(2).add(1)):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+
+    tracer = record(step)
+    assert sum(spot.count for spot in spots(tracer, BlindSpotKind.COMPUTING_THREAD)) == 4
+    assert tracer.trace.threads_not_followed == 4
 
 
 @pytest.mark.parametrize(("is_ours", "count"), [(True, 1), (False, 0)])

@@ -180,7 +180,7 @@ def command(
     elif repeated.partial:
         say(f"tracer: a recording is partial ({repeated.partial}); the rest was not compared")
     elif repeated.not_followed:
-        say("tracer: processes were started and not followed, so nothing is known of them")
+        say(f"tracer: {repeated.not_followed_clause}, so nothing is known of what was computed there")
     else:
         return 0
     return PARTIAL

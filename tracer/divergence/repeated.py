@@ -105,9 +105,15 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """By place: the user's source lines around a root; not in the JSON."""
     ended_by: str = ""
     """The signal that ended the series early (``ended by SIGTERM``); empty if none did."""
-    not_followed: int = 0
-    """Processes that a run started and that were not recorded. A loader's workers do not count, since their batches are
-    compared as inputs of the calls that read them."""
+    unrecorded: tuple[int, int] = (0, 0)
+    """Processes that a run started, and threads that computed in it (modules ran there, or autograd recorded a graph):
+    neither is recorded. A loader's workers do not count, since their batches are compared as inputs of the calls that
+    read them."""
+
+    @property
+    def not_followed(self) -> int:
+        """Processes that were started and threads that computed: nothing that they compute is compared call by call."""
+        return sum(self.unrecorded)
 
     @property
     def agrees(self) -> bool:
@@ -152,14 +158,30 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return "" if stopped else next((reason for reason in self.divergence.partial if reason), "")
 
     @property
+    def not_followed_clause(self) -> str:
+        """``2 processes were started and not followed``, or what is said of threads; empty if all was followed."""
+        return "; ".join(
+            f"{count:,} {singular if count == 1 else plural} not followed"
+            for count, singular, plural in (
+                (self.unrecorded[0], "process was started and", "processes were started and"),
+                (self.unrecorded[1], "thread computed and was", "threads computed and were"),
+            )
+            if count
+        )
+
+    @property
     def failed(self) -> tuple[Run, ...]:
         """Runs that failed."""
         return tuple(run for run in self.runs if run.code and not run.stopped)
 
 
-def not_followed(recordings: Iterable[Recording]) -> int:
-    """The largest number of processes that one of ``recordings`` started."""
-    return max((recording.trace.not_followed for recording in recordings if recording.trace is not None), default=0)
+def not_followed(recordings: Iterable[Recording]) -> tuple[int, int]:
+    """The largest numbers of processes that one of ``recordings`` started, and of threads that computed in one."""
+    traces = [recording.trace for recording in recordings if recording.trace is not None]
+    return (
+        max((trace.not_followed for trace in traces), default=0),
+        max((trace.threads_not_followed for trace in traces), default=0),
+    )
 
 
 def _place(root: Root) -> tuple[str, ...]:

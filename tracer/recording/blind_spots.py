@@ -44,6 +44,13 @@ class BlindSpots:
         """Called with each function of the program that is about to run compiled."""
         self.on_unseen: Callable[[], None] = lambda: None
         """Called before code runs that may write to any tensor."""
+        self.on_unrecorded_module: Callable[[torch.nn.Module], None] = lambda module: None
+        """Called with each module that runs on a thread that is not recorded."""
+        self._recorded_thread = get_ident()
+        self._started: weakref.WeakKeyDictionary[threading.Thread, str] = weakref.WeakKeyDictionary()
+        """Where Python threads were started while recording."""
+        self._this_thread = threading.local()
+        """``computed``: was it noted of this thread that it computes?"""
 
     def note(
         self, kind: BlindSpotKind, code: str, frame: FrameType | None = None, *, lost: str = "", whose: Any = None
@@ -60,6 +67,7 @@ class BlindSpots:
 
     def start(self) -> None:
         """Begin to watch."""
+        self._recorded_thread = get_ident()
         WATCHES.add(self)
 
     def stop(self) -> None:
@@ -83,6 +91,31 @@ class BlindSpots:
             _COMPILERS_THREADS.add(call.args[0])
         if self._may_compute(call.args[0]):
             self.note(BlindSpotKind.OTHER_THREAD, "a Python thread was started", call.frame, whose=call.first)
+        self._started[call.args[0]] = self._sites.location(call.frame)
+
+    def thread_ends(self, call: Call) -> None:
+        """A Python thread ends."""
+        self._work_ends(call.args[0])
+
+    def task_ends(self, call: Call) -> None:
+        """A task of a pool of threads ends."""
+        self._work_ends(threading.current_thread())
+
+    def _work_ends(self, thread: threading.Thread) -> None:
+        """Autograd numbers its nodes by thread: did ``thread``, which is this one, record any?"""
+        if thread.ident != self._recorded_thread and thread in self._started and seams.next_sequence_number() > 0:
+            self._thread_computes("a Python thread recorded a graph of autograd", self._started[thread])
+
+    def _thread_computes(self, what: str, location: str) -> None:
+        if not getattr(self._this_thread, "computed", False):
+            self._this_thread.computed = True
+            self._counts[BlindSpotKind.COMPUTING_THREAD, BlindSpotKind.COMPUTING_THREAD.of(what), location] += 1
+            self.on_unseen()
+
+    @property
+    def threads_computed(self) -> bool:
+        """Did a thread compute that is not recorded?"""
+        return any(kind is BlindSpotKind.COMPUTING_THREAD for kind, _, _ in self._counts)
 
     def module_met(self, module: torch.nn.Module) -> None:
         """A module ran for the first time: is it compiled or scripted?"""
@@ -120,7 +153,9 @@ class BlindSpots:
     def module_on_other_thread(self, module: torch.nn.Module) -> None:
         """A module ran on a thread that is not recorded."""
         what = "modules ran on a Python thread other than the recorded one"
-        self.note(BlindSpotKind.OTHER_THREAD, what, sys._getframe(1))
+        self._thread_computes(what, self._sites.location(sys._getframe(1)))
+        self.on_unseen()
+        self.on_unrecorded_module(module)
 
     def listed(self) -> tuple[BlindSpot, ...]:
         """All blind spots, in the order in which they were first noticed."""
@@ -198,6 +233,9 @@ def _watched() -> Iterator[Target]:
     yield _noting(getattr(loading, "_BaseDataLoaderIter", None), "__next__", _on_loader)
     yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
     yield Target([(threading.Thread, "start")], before=BlindSpots.thread_starts)
+    yield Target([(threading.Thread, "_bootstrap_inner")], after=BlindSpots.thread_ends)  # Python 3.10 to 3.14
+    pool = sys.modules.get("concurrent.futures.thread")
+    yield Target([(getattr(pool, "_WorkItem", None), "run")], after=BlindSpots.task_ends)
     tracing = ("_create_function_from_trace", "_create_function_from_trace_with_dict", "_create_graph_by_tracing")
     methods = ("_create_method_from_trace", "_create_method_from_trace_with_dict")
     holders = ((torch._C, tracing), (torch._C.ScriptModule, methods), (torch.jit._trace, ("_check_trace",)))

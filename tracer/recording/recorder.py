@@ -151,6 +151,8 @@ class Recorder:
                 followed=self.storages,
                 regions=lambda: self.regions,
             )
+            self.blind_spots.on_unrecorded_module = self.values.moments.runs_unrecorded
+            self.values.moments.has_unrecorded_threads = lambda: self.blind_spots.threads_computed
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self.kept_inputs: KeptInputs | None = None
         """The inputs to save, if any were asked for."""

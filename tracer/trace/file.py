@@ -90,7 +90,15 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def not_followed(self) -> int:
         """Processes that were started and may compute: their ops are in no recording."""
-        return sum(spot.count for spot in self.blind_spots if spot.kind is BlindSpotKind.OTHER_PROCESS)
+        return self._blind_spots_of(BlindSpotKind.OTHER_PROCESS)
+
+    @property
+    def threads_not_followed(self) -> int:
+        """Threads that computed beside the recorded one: their ops are in no recording."""
+        return self._blind_spots_of(BlindSpotKind.COMPUTING_THREAD)
+
+    def _blind_spots_of(self, kind: BlindSpotKind) -> int:
+        return sum(spot.count for spot in self.blind_spots if spot.kind is kind)
 
     @property
     def call_count(self) -> int:

@@ -118,6 +118,47 @@ def test_processes_that_nobody_follows_are_told_and_the_exit_code_is_3(tracer: C
     assert "3 processes were started and not followed" in Path("repeat/repeat.html").read_text(encoding="utf-8")
 
 
+TRAINS_IN_A_THREAD = """
+import os, sys, threading
+import torch
+
+torch.manual_seed(0)
+weight = torch.ones(3, requires_grad=True)
+model = torch.nn.Linear(3, 1)
+
+def train():
+    unknown = os.getpid() if "differs" in sys.argv else 1
+    if "module" in sys.argv:
+        local = model(torch.ones(1, 3)).sum()
+        parameters = list(model.parameters())
+    else:
+        local, parameters = weight.pow(2).sum(), [weight]
+    for parameter, gradient in zip(parameters, torch.autograd.grad(local, parameters)):
+        with torch.no_grad():
+            parameter.sub_(gradient / unknown)
+
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+torch.ones(2) * 2
+"""
+
+
+@pytest.mark.parametrize("what", ["module", "tensor"])
+def test_what_a_thread_trains_is_compared_and_never_said_to_agree_alone(tracer: Command, what: str) -> None:
+    Path("trains.py").write_text(TRAINS_IN_A_THREAD)
+    done = tracer("repeat", "--no-hold", "--format", "text,json", "trains.py", what)
+    assert done.code == 3, done.err
+    assert "1 thread computed and was not followed" in " ".join(done.out.split())
+    document = json.loads(Path("repeat/repeat.json").read_text())
+    assert (document["agrees"], document["threads_not_followed"], document["ends"]) == (True, 1, [])
+    done = tracer("repeat", "--no-hold", "--format", "json", "trains.py", what, "differs")
+    assert done.code == 1, done.err
+    document = json.loads(Path("repeat/repeat.json").read_text())
+    assert not document["agrees"]
+    assert {end["kind"] for end in document["ends"]} == {"parameter"}
+
+
 def test_workers_of_a_loader_leave_the_exit_code_at_0(tracer: Command) -> None:
     Path("loads.py").write_text(
         "import torch\ntorch.manual_seed(0)\n"

@@ -6,13 +6,14 @@ recording ends. Reading draws nothing, starts no device and keeps no tensor.
 
 from __future__ import annotations
 
+import gc
 import marshal
 import random
 import struct
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +24,7 @@ from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.call_values import CallValues, Named, default_states
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.memory import digest_bytes
-from tracer.trace.values import ValueKind, fold
+from tracer.trace.values import ValueKind, ValuesWriter, fold
 from tracer.trace.values.columns import NO_DIGEST
 from tracer.trace.values.digests import text_digest
 
@@ -66,6 +67,11 @@ class _Owner:
             return self._last
         return [(kind, name, state if _is_on_device(state) else _digest(state)) for kind, name, state in self._all()]
 
+    def tensors(self) -> Iterator[torch.Tensor]:
+        """The tensors that it holds; none once it died."""
+        with suppress(Exception):
+            yield from (state for _, _, state in self._all() if isinstance(state, _Tensor))
+
     def _all(self) -> Iterator[State]:
         return self._states(**self.parts)
 
@@ -95,6 +101,12 @@ class Moments:
         """How many modules were known when they were looked through."""
         self._optimizers: dict[int, _Owner] = {}
         """Those of ``_owners`` that are optimizers, by ``id``."""
+        self._unrecorded: dict[int, _Owner] = {}
+        """Modules that ran on other threads alone, by ``id``; those threads add to it."""
+        self._died_unrecorded: list[_Owner] = []
+        """Such modules whose ``id`` was taken by another one."""
+        self.has_unrecorded_threads: Callable[[], bool] = lambda: False
+        """Did a thread compute that is not recorded?"""
         self._losses: list[Any] = []
         """Of this step: numbers, and copies of tensors that lie on a device."""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
@@ -164,6 +176,7 @@ class Moments:
         if writer is None:
             return
         self._follow_modules()
+        self._write_unrecorded(writer)
         times: Counter[tuple[ValueKind, str]] = Counter()
         for owner in self._owners:
             with suppress(Exception):  # a module of somebody's may refuse to be read
@@ -178,6 +191,43 @@ class Moments:
         for kind, name, digest, position in self.left_behind():
             writer.moment(kind, name, digest, position)
 
+    def runs_unrecorded(self, module: torch.nn.Module) -> None:
+        """``module`` runs on a thread that is not recorded: its last state is compared, at least."""
+        owner = self._unrecorded.get(id(module))
+        if owner is not None and owner.ref() is module:
+            return
+        followed = {id(thing) for owner in self._owners if (thing := owner.ref()) is not None}
+        for name, inner in module.named_modules():
+            if id(inner) in followed or len(self._unrecorded) + len(self._died_unrecorded) >= _MOST_OWNERS:
+                continue
+            former = self._unrecorded.get(id(inner))
+            if former is not None and former.ref() is inner:
+                continue
+            if former is not None:
+                self._died_unrecorded.append(former)
+            path = f"{type(module).__name__}.{name}" if name else type(module).__name__
+            parts = {"parameters": inner._parameters, "buffers": inner._buffers}
+            self._unrecorded[id(inner)] = _Owner(inner, _states_of_module, path=path, **parts)
+
+    def _write_unrecorded(self, writer: ValuesWriter) -> None:
+        """The last states of modules that ran on other threads alone, and of what no module that was met holds.
+
+        Threads meet modules in any order: states of one name are in the order of their digests.
+        """
+        owners = [*self._died_unrecorded, *self._unrecorded.values()]
+        states: list[State] = []
+        for owner in owners:
+            with suppress(Exception):
+                states += ((kind, f"{name} (other threads)", state) for kind, name, state in owner.read())
+        if self.has_unrecorded_threads():
+            known = {id(tensor) for owner in (*owners, *self._owners) for tensor in owner.tensors()}
+            states += ((ValueKind.PARAMETER, _shape_of(leaf), _digest(leaf)) for leaf in _leaf_tensors(known))
+        digested = [(kind, name, state) for kind, name, state in states if not isinstance(state, _Tensor)]
+        times: Counter[str] = Counter()
+        for kind, name, digest in sorted(digested):
+            times[name] += 1
+            writer.moment(kind, f"{name}#{times[name]}" if times[name] > 1 else name, digest)
+
     def _follow_modules(self) -> None:
         """Follow the modules that were met since."""
         if self._owned_modules == self._modules.count:
@@ -185,6 +235,8 @@ class Moments:
         self._owned_modules = self._modules.count
         followed = {id(thing) for owner in self._owners if (thing := owner.ref()) is not None}
         for path, module in self._modules.alive():
+            if (unrecorded := self._unrecorded.get(id(module))) is not None and unrecorded.ref() is module:
+                del self._unrecorded[id(module)]
             if id(module) not in followed and (module._parameters or module._buffers):
                 self._follow(
                     module, _states_of_module, path=path, parameters=module._parameters, buffers=module._buffers
@@ -275,6 +327,19 @@ def _named(path: str, tensors: dict[str, Any]) -> Iterator[tuple[str, torch.Tens
     for name, tensor in tuple(tensors.items()):
         if isinstance(tensor, _Tensor):
             yield f"{path}.{name}" if path else name, tensor
+
+
+def _leaf_tensors(known: Container[int]) -> Iterator[torch.Tensor]:
+    """Tensors of the host that live, require a gradient and are the result of no call, but those that are known."""
+    for thing in gc.get_objects():
+        if issubclass(type(thing), _Tensor) and id(thing) not in known:
+            with suppress(Exception):  # a tensor of somebody's own may refuse to be read
+                if thing.is_leaf and thing.requires_grad and thing.is_cpu:
+                    yield thing
+
+
+def _shape_of(tensor: torch.Tensor) -> str:
+    return f"a tensor of shape {list(tensor.shape)} that requires a gradient"
 
 
 def _states_of_module(path: str, parameters: Any, buffers: Any) -> Iterator[State]:

@@ -478,10 +478,8 @@ def _briefly(repeated: Repeated) -> str:
 def reservations(repeated: Repeated) -> tuple[str, ...]:
     """What was not compared, so that the runs are not said to agree without it."""
     ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
-    verb = "was" if repeated.not_followed == 1 else "were"
-    processes = f"{plural(repeated.not_followed, 'process', 'processes')} {verb} started and not followed"
     nan = nan_clause(repeated.divergence.losses) if repeated.agrees else ""
-    return tuple(clause for clause in (ended, processes if repeated.not_followed else "", nan) if clause)
+    return tuple(clause for clause in (ended, repeated.not_followed_clause, nan) if clause)
 
 
 def place_of_root(root: Root) -> str:

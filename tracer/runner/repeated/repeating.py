@@ -366,7 +366,7 @@ class _Series:
             not_held=self.not_held,
             source=with_neighbours((root.called_from or root.location for root in roots), os.getcwd()),
             ended_by=self.ended_by,
-            not_followed=not_followed(
+            unrecorded=not_followed(
                 recordings[run.name] for run in self.runs if run.name in recordings and not run.held
             ),
             outside=joined_outside(divergence.outside for divergence in unvaried),

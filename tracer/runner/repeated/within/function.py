@@ -53,7 +53,7 @@ def repeat(
     Repeated
         ``agrees``, ``first`` and ``roots``, each root with its line, cause and reason. ``held`` lists what was held;
         ``cause`` is the circumstance that explains the divergence, or ``None``. Agreement is no proof, and says nothing
-        about the ``not_followed`` processes that ``step`` started.
+        about what was ``not_followed``: processes that ``step`` started, threads that computed.
 
     Raises
     ------
@@ -120,6 +120,6 @@ def held_against_the_first(
         roots=roots,
         arms=outcomes(compared, roots, {UNVARIED: "nothing"}, {}),
         not_restored=not_restored,
-        not_followed=not_followed(recordings),
+        unrecorded=not_followed(recordings),
         outside=joined_outside(divergence.outside for divergence in divergences),
     )
