@@ -109,7 +109,7 @@ class EvidenceKind(Word):
     OBSERVED = "observed"
     """The data of this run show it, and speak of no other data."""
     TRIED = "tried"
-    """Calls of this run were made again on the spot, and the results compared."""
+    """Calls of this run were replayed on the spot, and the results compared."""
 
 
 #: Evidence of one run: a trace's, never a table's.
@@ -602,7 +602,7 @@ class KernelLanguage(Word):
 
 
 class TrialArm(Word):
-    """What is changed while a call is made again."""
+    """What is changed while a call is replayed."""
 
     REPEATED = "repeated"
     """Nothing but the bytes in fresh memory."""
@@ -613,7 +613,7 @@ class TrialArm(Word):
 
 
 class Untried(Word):
-    """Why a call was not made again."""
+    """Why a call was not replayed."""
 
     RARER = "rarer"
     """Calls of its group had been tried before it: of many, ever rarer ones are."""

@@ -84,7 +84,7 @@ def test_trials_of_a_region_are_counted_once_whatever_its_calls() -> None:
     seen = tried(0, 2)
     report = judged(seen, index_put(seen), index_put(seen, location="train.py:11"))
     (banner,) = (one for one in report.banners if one.startswith("Trials: "))
-    assert banner == "Trials: 2 calls were made again, 10 times in all: all agreed, which proves nothing."
+    assert banner == "Trials: 2 calls were replayed, 10 times in all: all agreed, which proves nothing."
     assert {one.evidence[0].ref for one in of_calls(report)} == {
         "agreed in 10 trials of 2 executions of its compiled region, in which 2 groups of calls may vary"
     }

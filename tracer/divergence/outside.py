@@ -65,7 +65,7 @@ def is_always_another(outside: Outside) -> bool:
 
 
 def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
-    """Those of ``inputs`` that differ, came in before ``root``, and may be where it comes from."""
+    """Those of ``inputs`` that differ, precede ``root``, and may explain it."""
     if root.cause not in _MAY_COME_FROM_OUTSIDE:
         return ()
     differing = [outside for outside in inputs if outside.differs and outside.calls <= root.call]

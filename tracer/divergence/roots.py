@@ -109,7 +109,7 @@ class Classifier:
         return _at(self.pairs.second, gap.second, cause=RootCause.UNKNOWN, only_second=True)
 
     def entry(self, candidate: Candidate) -> Name:
-        """What came in different."""
+        """The input that differs."""
         values = (self.pairs.first, self.pairs.second)[candidate.side]
         return values.names[int(values.entries.name[candidate.row])]
 

@@ -69,7 +69,7 @@ class TrialsHere:
         judged = tuple(judged)
         settled = sum(group.count for group, ruling in judged if ruling.observed)
         if refuted := ", ".join(dict.fromkeys(group.op for group, ruling in judged if ruling.refuted is not None)):
-            yield f"The table is wrong for this device: {refuted} varied when made again. Please report it."
+            yield f"The table is wrong for this device: {refuted} varied when replayed. Please report it."
         varied = [(region, tried) for region in self._regions if (tried := region.tried) is not None and tried.varied]
         if self._recorded is not None:
             bears = "" if self._bear else " They speak of another device or torch than this target."
@@ -99,7 +99,7 @@ def _of_region(region: Region, tried: Tried) -> str:
 
 def summary_of(tried: Tried, varied: int, regions: int = 0) -> str:
     """All trials of a recording in a sentence or two, and how many groups of calls and compiled ``regions`` varied."""
-    said = f"{_calls(tried.calls)} {'was' if tried.calls == 1 else 'were'} made again, {tried.trials:,} times in all"
+    said = f"{_calls(tried.calls)} {'was' if tried.calls == 1 else 'were'} replayed, {tried.trials:,} times in all"
     counts = ((varied, "group of calls", "groups of calls"), (regions, "compiled region", "compiled regions"))
     which = " and ".join(f"{count:,} {single if count == 1 else many}" for count, single, many in counts if count)
     outcome = f"{which} varied" if which else "all agreed, which proves nothing"
@@ -120,7 +120,7 @@ _WHY_NOT = {
     Untried.GENERATOR: "of a generator that cannot be put back",
     Untried.CAPTURED: "of a CUDA graph",
     Untried.COMPILED: "in compiled code whose inside is not known, or of the program's own kernels",
-    Untried.FAILED: "that raised when made again",
+    Untried.FAILED: "that raised when replayed",
 }
 
 

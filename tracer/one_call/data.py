@@ -1,4 +1,4 @@
-"""The data that a call is made again with: of the recorded kind if that is known, else with repeats and ties.
+"""The data that a call is replayed with: of the recorded kind if that is known, else with repeats and ties.
 
 An index must be in bounds, a mask is true or false, a variance is positive: what an argument holds depends on the op
 and on its name. The results are pieces of the program's text.
@@ -96,7 +96,7 @@ def _call(maker: str, form: Tensor, sizes: Sizes, *further: str, note: str = "",
 def _sparse(form: Tensor, sizes: Sizes) -> Data:
     ways = {"sparse_coo": "to_sparse", "sparse_csr": "to_sparse_csr", "sparse_csc": "to_sparse_csc"}
     if form.layout not in ways:
-        raise ValueError(f"a tensor of layout {form.layout} is not made again")
+        raise ValueError(f"a tensor of layout {form.layout} cannot be rebuilt")
     text = f'sparse("{form.dtype}", {sizes.shape(form.shape)}).{ways[form.layout]}()'
     return Data(text, ("sparse", "floats", "uniform"), "one element in ten is not zero: how many were is not recorded")
 

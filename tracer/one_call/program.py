@@ -68,7 +68,7 @@ def program_of(
     It runs nothing from the trace: torch's names are from closed lists, and everything else is a literal
     (``tracer.literals``) or part of the program's description. ``values``: a safetensors file beside it with the
     recorded data; ``imports``: modules that register the op. Raises ``UsageError`` in one line for a finding that is
-    about no call, or whose call cannot be made again.
+    about no call, or whose call cannot be replayed.
     """
     if finding.about is not About.CALL:
         raise UsageError(f"{finding.rule} is about the process, not about a call", hint="choose another finding")

@@ -1,4 +1,4 @@
-"""How a call is made again: by the op itself, or by the public function that leads to it.
+"""How a call is replayed: by the op itself, or by the public function that leads to it.
 
 An op that takes what only another op writes (a fused attention's statistics, a recurrent layer's reserve) is not called
 directly: torch's function that runs both is, and autograd leads to the backward. The same holds for an op that the
@@ -23,7 +23,7 @@ _LEFT_OUT = frozenset({"pin_memory", "generator", "non_blocking"})
 _FILES = frozenset({"filename", "file_name", "file", "path"})
 _CUDNN_MODES = {0: "RNN", 1: "RNN", 2: "LSTM", 3: "GRU"}
 _COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
-#: Namespaces whose calls cannot be made again in one process, or are no calls of an op.
+#: Namespaces whose calls cannot be replayed in one process, or are not calls of an op.
 _NOT_ALONE = {
     "higher_order": "runs functions of the program, which a trace does not hold",
     "triton": "is a kernel of the program's own, whose source a trace does not hold",

@@ -39,7 +39,7 @@ _OF_THIS_RUN = (EvidenceKind.TRIED, EvidenceKind.OBSERVED)
 
 REFUTED = "The table is wrong for this device"
 REFUTED_LEAD = (
-    "These calls were made again in this run, from the same inputs and generator states, and gave other results,"
+    "These calls were replayed in this run, from the same inputs and generator states, and gave other results,"
     " though the table holds them for deterministic. Please report it; the text below says all that is needed, and no"
     " value of any tensor."
 )
