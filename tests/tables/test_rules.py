@@ -86,13 +86,19 @@ def judged(ops: Iterable[str], backend: Backend, values: dict[str, Value], versi
     return {one.group.op: Outcome(found.get(one.group.op, ""), one.ruling.verdict) for one in calls}
 
 
+def overload_of(holder: Table, rule: Rule, op: str) -> str:
+    """``op`` itself, or an overload of the packet that no other rule of the table names."""
+    default = op if op.count(".") == 2 else f"{op}.default"
+    return default if holder.find(default) is rule else f"{op}.another"
+
+
 def misjudged(holder: Table, rule: Rule) -> Iterator[str]:
     """Ops of the rule that come out otherwise, and neighbours of them that come out with the rule."""
     case = next((c for c in rule.case if c.verdict is not Verdict.DETERMINISTIC), rule.case[0])
     version = release(releases_of(holder, case)[0])
     values = {**satisfying(case, keys_of(rule)), "device": satisfying(case).get("device", "cpu")}
     wanted = "" if case.verdict is Verdict.DETERMINISTIC else rule.id
-    ops = [op if op.count(".") == 2 else f"{op}.default" for op in rule.ops]
+    ops = [overload_of(holder, rule, op) for op in rule.ops]
     neighbours = {f"{'.'.join(op.split('.')[:2])}_of_nobody.default" for op in ops}
     outcomes = judged({*ops, *neighbours}, holder.backend, values, version)
     for op in ops:
