@@ -3,13 +3,11 @@ wrong with one."""
 
 from __future__ import annotations
 
-from functools import cache, partial
-
 import pytest
-from torch import distributed
 
+from tests.support.examples import RUN, first_op, recorded
 from tests.tables.samples import HEAD, rule_text
-from tracer import DeterminismTracer, Trace, judge
+from tracer import Trace, judge
 from tracer.errors import TableError
 from tracer.names import Backend, Settings, Verdict
 from tracer.tables.examples import Example, lint_examples, load_examples, parse_examples, program
@@ -18,7 +16,6 @@ from tracer.tables.rules import Rule, Table
 from tracer.tables.translation import load_translations
 
 EXAMPLES = load_examples()
-RUN = [one for one in EXAMPLES.example if not one.cuda_only]
 #: Versions that differ in what rules say of examples; the lint proves that no rule lacks a case for any other.
 VERSIONS = ("2.15", "2.8", "2.4", "1.13")
 
@@ -30,27 +27,6 @@ SHOWN = [
     and not example.cuda_only
     and {case.verdict for case in rule.case} != {Verdict.DETERMINISTIC}
 ]
-
-
-def names(example: Example) -> str:
-    return example.ops[0]
-
-
-@cache
-def recorded(example: Example) -> Trace:
-    """What the example dispatches on a CPU."""
-    code = program(example, Backend.CPU)
-    # Where a GPU is, a group of no named backend is the GPU's alone.
-    start = partial(distributed.init_process_group, "gloo")
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(distributed, "init_process_group", start)
-            with DeterminismTracer() as tracer:
-                exec(compile(code, "example.py", "exec"), {})
-    finally:
-        if distributed.is_initialized():  # one that failed: the next example starts its own
-            distributed.destroy_process_group()
-    return tracer.trace
 
 
 def reached(op: str, trace: Trace) -> bool:
@@ -70,7 +46,7 @@ def is_of(overload: str, op: str) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch, about ops in beta and spellings that it would rather not see
-@pytest.mark.parametrize("example", RUN, ids=names)
+@pytest.mark.parametrize("example", RUN, ids=first_op)
 def test_an_example_dispatches_its_ops_on_a_cpu(example: Example) -> None:
     missing = [op for op in example.ops if not reached(op, recorded(example))]
     assert not missing
@@ -105,9 +81,9 @@ def candidates(table: Table, runs_as: str) -> set[str]:
 def test_the_whole_program_of_each_example_compiles_for_each_device(backend: Backend) -> None:
     for example in EXAMPLES.example:
         text = program(example, backend)
-        compile(text, f"{names(example)}.py", "exec")
-        assert f'device = "{ {Backend.ROCM: "cuda"}.get(backend, backend.value) }"' in text, names(example)
-        assert ("import torch_npu" in text) is (backend is Backend.NPU), names(example)
+        compile(text, f"{first_op(example)}.py", "exec")
+        assert f'device = "{ {Backend.ROCM: "cuda"}.get(backend, backend.value) }"' in text, first_op(example)
+        assert ("import torch_npu" in text) is (backend is Backend.NPU), first_op(example)
 
 
 def test_every_rule_has_one_but_for_ops_of_packages_that_torch_does_not_bring() -> None:

@@ -15,6 +15,7 @@ from tracer.names import (
     About,
     Backend,
     BlindSpotKind,
+    Cause,
     Differs,
     Phase,
     SeedOrigin,
@@ -168,7 +169,12 @@ class Dependents:
                 yield "compiled-reductions"
             if _PRODUCTS in names:
                 yield "compiled-products"
-        if ruling.verdict in _VARYING and ruling.verdict_in_deterministic_mode is Verdict.DETERMINISTIC:
+        is_filled = ruling.cause is Cause.UNINITIALIZED_MEMORY  # with NaN: runs would agree on a wrong result
+        if (
+            ruling.verdict in _VARYING
+            and ruling.verdict_in_deterministic_mode is Verdict.DETERMINISTIC
+            and not is_filled
+        ):
             yield "fixed-by-mode"
         if ruling.verdict_in_deterministic_mode is Verdict.RAISES:
             yield "raised-by-mode"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import stat
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -19,16 +18,17 @@ from typing import Any
 import xxhash
 
 from tracer.names import ValueKind
+from tracer.runner.repeated.walking import NO_RESULTS, Walk, entries_of
 
-#: Entries of the working directory that are looked at, lines that are digested, bytes of files.
-_MOST_ENTRIES, _MOST_LINES, _MOST_BYTES = 20_000, 10_000, 2**30
+#: Lines that are digested, bytes of files.
+_MOST_LINES, _MOST_BYTES = 10_000, 2**30
 #: Files of so many bytes are read before the run, all together so many, to tell what was appended to them.
 _SMALL, _MOST_READ_BEFORE = 2**20, 2**26
 #: The largest file that is read as text.
 _MOST_TEXT = 2**24
 _READ = 2**20
 #: Folders that hold no results.
-_SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".cache"})
+_CLOSED = NO_RESULTS | {".cache", ".pytest_cache"}
 #: Files that hold the time of their writing, or a process of their own.
 _NOT_COMPARED = (".pyc", ".db", ".sqlite", ".sqlite3", ".pdf", ".svg", ".lock", ".pid", ".sock", ".prof", ".gz", ".tmp")
 _NOT_COMPARED_BEGINS = (b"SQLite format 3", b"\x1f\x8b", b"%PDF")
@@ -92,7 +92,7 @@ class LeftBehind:
 
     def __init__(self, without: str) -> None:
         self._folder = os.getcwd()
-        self._without = os.path.realpath(without)
+        self._walk = Walk(without, closed=_CLOSED)
         self._process = os.getpid()
         self._before = dict(self._entries())
         self._heads: dict[str, int] = {}
@@ -137,25 +137,10 @@ class LeftBehind:
         return 0
 
     def _entries(self) -> Iterator[tuple[str, tuple[int, int, int]]]:
-        """The files below the working directory, by relative path, with size, time of writing and number."""
-        folders, count = [""], 0
-        for folder in folders:
-            try:
-                entries = sorted(os.scandir(os.path.join(self._folder, folder)), key=lambda entry: entry.name)
-            except OSError:
-                continue
-            for entry in entries:
-                count += 1
-                if count > _MOST_ENTRIES:
-                    return
-                path = os.path.join(folder, entry.name)
-                with suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode):
-                        if entry.name not in _SKIPPED and os.path.realpath(entry.path) != self._without:
-                            folders.append(path)
-                    elif stat.S_ISREG(status.st_mode) and not _holds_its_time(entry.name):
-                        yield path, (status.st_size, status.st_mtime_ns, status.st_ino)
+        """The files below the working directory that are compared, by relative path, with size, time and number."""
+        for entry in entries_of(self._folder, self._walk):
+            if entry.is_file and not _holds_its_time(os.path.basename(entry.path)):
+                yield entry.path, entry.stamp
 
 
 def _holds_its_time(name: str) -> bool:

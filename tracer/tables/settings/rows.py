@@ -23,7 +23,7 @@ ROWS = Path(__file__).parent.parent / "environment.toml"
 LEADER = "environment"
 #: Names in ``Row.needs`` that no group lists: the judge knows their calls.
 RESERVED: Mapping[str, str] = {
-    "fixed-by-mode": "calls that vary as things stand and that deterministic mode makes deterministic",
+    "fixed-by-mode": "calls that vary and that deterministic mode makes deterministic without filling memory",
     "raised-by-mode": "calls that raise in deterministic mode",
     "unwritten-reads": "calls that read memory before it was wholly written",
     "compiled-products": "matrix products in compiled code",

@@ -8,29 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
-#: Bytes of a file, and of all files, that are copied; entries that are looked at.
-MOST_OF_A_FILE, MOST_OF_ALL, MOST_ENTRIES = 8 << 20, 64 << 20, 20_000
-#: Folders that no training writes to.
-_LINKED = frozenset(
-    {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache"}
-)
+from tracer.runner.repeated.walking import MOST_ENTRIES, Walk, entries_of
+
+#: Bytes of a file, and of all files, that are copied.
+MOST_OF_A_FILE, MOST_OF_ALL = 8 << 20, 64 << 20
 _IGNORED = frozenset({".pytest_cache"})
-
-
-class Entry(NamedTuple):
-    """A file, a link or a folder, below the working directory."""
-
-    path: str
-    is_folder: bool
-    is_linked: bool
-    """Is it linked in a copy, and not looked into?"""
-    stamp: tuple[int, int, int]
-    """Its size, the time of its last change, and its inode: another one where it was written."""
 
 
 class Snapshot:
@@ -38,11 +23,11 @@ class Snapshot:
 
     def __init__(self, folder: Path, output: Path, root: Path) -> None:
         self.folder = folder
-        self._output = os.path.abspath(output)
+        self._walk = Walk(str(output), _IGNORED, enters_mounts=False)
         self.root = root
         self._saved = self.root / "found"
         self._copies = 0
-        entries = list(self._entries())
+        entries = list(entries_of(self.folder, self._walk))
         self.is_too_large = len(entries) > MOST_ENTRIES
         self._entries_found = {entry.path: entry for entry in entries[:MOST_ENTRIES]}
         if not self.is_too_large:
@@ -50,7 +35,7 @@ class Snapshot:
 
     def changed(self) -> bool:
         """Did anything in the folder change since?"""
-        now = {entry.path: entry for entry in self._entries() if not entry.is_folder}
+        now = {entry.path: entry for entry in entries_of(self.folder, self._walk) if not entry.is_folder}
         then = {path: entry for path, entry in self._entries_found.items() if not entry.is_folder}
         return now != then
 
@@ -60,7 +45,7 @@ class Snapshot:
             (
                 entry.path
                 for entry in self._entries_found.values()
-                if not (entry.is_folder or entry.is_linked or os.path.lexists(self._saved / entry.path))
+                if not (entry.is_folder or entry.is_closed or os.path.lexists(self._saved / entry.path))
                 and _stamp(self.folder / entry.path) != entry.stamp
             ),
             "",
@@ -74,7 +59,7 @@ class Snapshot:
         temporary_of(target).mkdir()
         for entry in self._entries_found.values():
             here, there, saved = self.folder / entry.path, target / entry.path, self._saved / entry.path
-            if entry.is_folder and not entry.is_linked:
+            if entry.is_folder and not entry.is_closed:
                 there.mkdir(exist_ok=True)
             elif saved.is_symlink() or saved.exists():
                 shutil.copy2(saved, there, follow_symlinks=False)
@@ -88,7 +73,7 @@ class Snapshot:
         for entry in self._entries_found.values():
             here, there = self.folder / entry.path, self._saved / entry.path
             size = entry.stamp[0]
-            if entry.is_folder or entry.is_linked or size > min(room, MOST_OF_A_FILE):
+            if entry.is_folder or entry.is_closed or size > min(room, MOST_OF_A_FILE):
                 continue
             with suppress(OSError):
                 there.parent.mkdir(parents=True, exist_ok=True)
@@ -97,27 +82,6 @@ class Snapshot:
                 elif here.is_file():
                     shutil.copy2(here, there)
                     room -= size
-
-    def _entries(self) -> Iterator[Entry]:
-        """What the folder holds, folders before what is in them; one more than is looked at where it is too much."""
-        left = [""]
-        count = 0
-        while left:
-            inside = left.pop()
-            with suppress(OSError), os.scandir(self.folder / inside) as entries:
-                for entry in sorted(entries, key=lambda entry: entry.name):
-                    path = os.path.join(inside, entry.name)
-                    if entry.name in _IGNORED or os.path.join(self.folder, path) == self._output:
-                        continue
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    is_elsewhere = os.path.exists(os.path.join(entry, "pyvenv.cfg")) or os.path.ismount(entry)
-                    is_linked = entry.name in _LINKED or (is_folder and is_elsewhere)
-                    yield Entry(path, is_folder, is_linked, (0, 0, 0) if is_folder else _stamp(Path(entry.path)))
-                    count += 1
-                    if count > MOST_ENTRIES:
-                        return
-                    if is_folder and not is_linked:
-                        left.append(path)
 
 
 def temporary_of(copy: Path) -> Path:
