@@ -220,8 +220,8 @@ class Moments:
             with suppress(Exception):
                 states += ((kind, f"{name} (other threads)", state) for kind, name, state in owner.read())
         if self.has_unrecorded_threads():
-            known = {id(tensor) for owner in (*owners, *self._owners) for tensor in owner.tensors()}
-            states += ((ValueKind.PARAMETER, _shape_of(leaf), _digest(leaf)) for leaf in _leaf_tensors(known))
+            owned_ids = {id(tensor) for owner in (*owners, *self._owners) for tensor in owner.tensors()}
+            states += ((ValueKind.PARAMETER, _shape_of(leaf), _digest(leaf)) for leaf in _leaf_tensors(owned_ids))
         digested = [(kind, name, state) for kind, name, state in states if not isinstance(state, _Tensor)]
         times: Counter[str] = Counter()
         for kind, name, digest in sorted(digested):
@@ -329,10 +329,10 @@ def _named(path: str, tensors: dict[str, Any]) -> Iterator[tuple[str, torch.Tens
             yield f"{path}.{name}" if path else name, tensor
 
 
-def _leaf_tensors(known: Container[int]) -> Iterator[torch.Tensor]:
-    """Tensors of the host that live, require a gradient and are the result of no call, but those that are known."""
+def _leaf_tensors(owned_ids: Container[int]) -> Iterator[torch.Tensor]:
+    """Living host tensors that require a gradient and result from no call, except those with ``owned_ids``."""
     for thing in gc.get_objects():
-        if issubclass(type(thing), _Tensor) and id(thing) not in known:
+        if issubclass(type(thing), _Tensor) and id(thing) not in owned_ids:
             with suppress(Exception):  # a tensor of somebody's own may refuse to be read
                 if thing.is_leaf and thing.requires_grad and thing.is_cpu:
                     yield thing
