@@ -182,7 +182,8 @@ class Recorder:
         """Describes compiled regions; loaded with the first one."""
         from tracer.recording.compiled.listing import RegionList
 
-        return RegionList(self._frames, self._asked_compiled, keeps_lines=self._keeps_lines)
+        model_class = self.attribution.modules.model_class
+        return RegionList(self._frames, self._asked_compiled, keeps_lines=self._keeps_lines, model_class=model_class)
 
     def start(self) -> None:
         """Begin to record on this thread."""

@@ -163,3 +163,27 @@ def test_a_backend_that_runs_the_graph_op_by_op_bears_the_programs_lines(backend
     torch._dynamo.reset()
     group = one(record(lambda: torch.compile(step, backend=backend)(torch.randn(64, 8))), "aten.sinh")
     assert lines([group]) == {line_of(step, "# here")}
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8)) for _ in range(2))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            values = block(values)
+        return values
+
+
+def test_paths_begin_at_the_model_that_was_given_although_a_function_around_it_was_compiled() -> None:
+    torch._dynamo.reset()
+    net = Net()
+    step = torch.compile(lambda values: net(values).sinh())
+    tracer = record(lambda: step(torch.randn(2, 8)), net)
+    assert {group.module for group in groups(tracer, "aten.addmm")} <= {
+        "blocks.0.0",
+        "blocks.1.0",
+        "blocks.0",
+        "blocks.1",
+    }

@@ -83,7 +83,8 @@ def _steps(code: CompiledCode, nodes: tuple[Node, ...]) -> Iterator[Step | None]
     """The place of each call in the program; ``None`` where its neighbours may tell."""
     if not code.details and not code.by_compiled_autograd and code.program is not None:
         lines = ProgramLines(code.program.steps)
-        yield from lines.match((node.place for node in nodes), backwards=code.direction is Direction.BACKWARD)
+        is_backward = code.direction is Direction.BACKWARD
+        yield from lines.match([node.place for node in nodes], backwards=is_backward, ops=[node.op for node in nodes])
         return
     for node in nodes:
         detail = code.details.get(node.name)

@@ -39,8 +39,15 @@ class RegionList:
     """Describes the regions of one recording. Each code is read once, though a trace may be asked for many times."""
 
     def __init__(
-        self, sites: Sites, asked: Callable[[], Mapping[str, frozenset[str]]], *, keeps_lines: bool = False
+        self,
+        sites: Sites,
+        asked: Callable[[], Mapping[str, frozenset[str]]],
+        *,
+        keeps_lines: bool = False,
+        model_class: str = "",
     ) -> None:
+        """``model_class``: the class of the model that modules' paths begin at, if one was given."""
+        self._model_class = model_class
         self._sites = sites
         self._insides = Insides(GraphFacts(asked))
         self._ids: dict[int, str] = {}
@@ -180,6 +187,7 @@ class RegionList:
             return ""  # it runs in a module that torch made of the whole backward
         module = step.module if step is not None else None
         root, path = (module.root, module.path) if module is not None else ("", "")
+        root = "" if root == self._model_class else root
         return ".".join(filter(None, (run.scope.path if run.scope.is_module else root, path)))
 
     # --- regions ---

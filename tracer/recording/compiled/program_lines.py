@@ -7,9 +7,10 @@ day on which it was compiled. The two are matched by the text of the lines.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, takewhile
+from itertools import takewhile
+from math import gcd
 from typing import Any, NamedTuple
 
 from tracer.recording.compiled.graphs.graph_text import Node, Place
@@ -73,6 +74,32 @@ def _dotted(name: str) -> tuple[str, ...]:
     return (head[0], *(step for step in steps if step not in _NOT_SPELLED))
 
 
+class _Rounds:
+    """How often the line of each call runs, as far as counts of its ops tell: every op as often, or a multiple."""
+
+    def __init__(self, places: Sequence[Place | None], ops: Sequence[str], backwards: bool) -> None:
+        pairs = list(zip(places, ops, strict=True))
+        totals = Counter(pairs)
+        self._rounds: dict[Place | None, int] = {}
+        for (place, _), count in totals.items():
+            self._rounds[place] = gcd(self._rounds.get(place, 0), count)
+        met: Counter[tuple[Place | None, str]] = Counter()
+        self._round_of: list[tuple[int, int]] = []
+        for pair in pairs:
+            rounds, total = self._rounds[pair[0]], totals[pair]
+            this_round = met[pair] * rounds // total
+            self._round_of.append((rounds - 1 - this_round if backwards else this_round, rounds))
+            met[pair] += 1
+
+    def part_of(self, steps: list[Step], index: int) -> list[Step]:
+        """Those of a line's ``steps`` that belong to the round of the call at ``index``; all if that is not known."""
+        this_round, rounds = self._round_of[index]
+        if rounds < 2 or len(steps) % rounds:
+            return steps
+        size = len(steps) // rounds
+        return steps[this_round * size : (this_round + 1) * size]
+
+
 class ProgramLines:
     """The steps of one program, by which the calls of a graph are given their lines."""
 
@@ -84,31 +111,36 @@ class ProgramLines:
                 frame = step.frames[-1]
                 self._by_line[frame.path, frame.function, frame.code].append(number)
 
-    def match(self, places: Iterable[Place | None], *, backwards: bool) -> list[Step | None]:
+    def match(self, places: Iterable[Place | None], *, backwards: bool, ops: Sequence[str] = ()) -> list[Step | None]:
         """For each of ``places``, in the graph's order, the step that it was made of; ``None`` without a match.
 
         If a line runs in several modules, or stands twice in a function, the order decides: calls follow the order of
-        the program, in a backward graph the reverse order.
+        the program, in a backward graph the reverse order. ``ops``: those of the calls, by which the rounds of a loop
+        within one line are told apart.
         """
         places = list(places)
         ranks = _ranks(place for place in places if place is not None)
+        rounds = _Rounds(places, ops, backwards) if ops else None
         steps: list[Step | None] = []
         at = len(self._steps) if backwards else -1
-        for place in places:
+        for index, place in enumerate(places):
             number = None if place is None else self._nearest(place, ranks[place], at, backwards)
             if number is not None:
                 at = min(at, number) if backwards else max(at, number)
-            steps.append(None if number is None else self._in_common(number))
+            steps.append(None if number is None else self._in_common(number, rounds, index))
         return steps
 
-    def _in_common(self, number: int) -> Step:
+    def _in_common(self, number: int, rounds: _Rounds | None, index: int) -> Step:
         """The step; if its line makes calls in several modules, with the module that contains them all."""
         step = self._steps[number]
-        around = (self._steps[number:], reversed(self._steps[:number]))
-        same_line = chain(*(takewhile(lambda other: other.frames == step.frames, steps) for steps in around))
+        before = [*takewhile(lambda other: other.frames == step.frames, reversed(self._steps[:number]))]
+        same_line = [*reversed(before), *takewhile(lambda other: other.frames == step.frames, self._steps[number:])]
+        if rounds is not None:
+            same_line = rounds.part_of(same_line, index)
+            step = step if step in same_line else same_line[0]
         modules = {other.module for other in same_line}
         if len(modules) == 1:
-            return step
+            return step._replace(module=modules.pop())
         roots = {module.root if module is not None else None for module in modules}
         if None in roots or len(roots) > 1:
             return step._replace(module=None)

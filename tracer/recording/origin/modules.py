@@ -167,6 +167,8 @@ class ModuleStack:
         self._on_module = on_module
         self._on_outermost = on_outermost
         self._handles: list[Any] = []
+        self.model_class = "" if model is None else type(getattr(model, "_orig_mod", model)).__name__
+        """The class of the model whose modules' paths begin at it; empty without one."""
         if model is not None:
             self._learn(model, "")
 

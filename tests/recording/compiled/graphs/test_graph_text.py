@@ -167,3 +167,18 @@ class Graph(torch.nn.Module):
         return (add,)
 """
     assert zeros(read_graph(text)) == {"full", "view"}
+
+
+def test_the_rounds_of_one_line_are_told_apart_by_counting_its_ops() -> None:
+    frames = (Frame("/net.py", 7, "forward", "return self.act(self.fc(x))"),)
+    modules = [Module("Net", f"blocks.{block}.{name}") for block in (0, 1) for name in ("fc", "act")]
+    lines = ProgramLines([Step(frames, module) for module in modules])
+    place = Place("/net.py", 7, "forward", "return self.act(self.fc(x))")
+    ops = ["aten.t", "aten.addmm", "aten.relu", "aten.t", "aten.addmm", "aten.relu"]
+    for backwards in (False, True):
+        matched = lines.match([place] * 6, backwards=backwards, ops=ops)
+        paths = [step.module.path for step in matched if step is not None and step.module is not None]
+        rounds = ["blocks.0"] * 3 + ["blocks.1"] * 3
+        assert paths == (rounds[::-1] if backwards else rounds)
+    uneven = lines.match([place] * 2, backwards=False, ops=["aten.addmm", "aten.relu"])
+    assert {step.module for step in uneven if step is not None} == {Module("Net", "blocks")}
