@@ -193,6 +193,15 @@ def about_autotuning(report: Report) -> dict[str, Verdict]:
     return {one.name: one.verdict for one in report.findings if one.rule.startswith("environment-inductor")}
 
 
+def test_a_sum_of_integers_is_the_same_however_triton_splits_it() -> None:
+    kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)
+    facts, region = {**SUM, "dtype": "int32"}, {"options": {FLAG: False}}
+    report = judged(
+        kernel, op="aten.sum.dim_IntList", facts=facts, region=region, events=(COMPILED,), backend=Backend.CUDA
+    )
+    assert about_autotuning(report) == {}
+
+
 @pytest.mark.parametrize("is_flagged", [False, True])
 def test_inductors_flag_of_a_region_decides_about_the_timing_of_its_reductions(is_flagged: bool) -> None:
     kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)

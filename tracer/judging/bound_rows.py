@@ -37,6 +37,8 @@ from tracer.trace.records import NO_DEVICE, CallGroup, Environment, FactValue, P
 #: Groups for which Inductor may choose a kernel by timing, and what of its own it compiles as one.
 _PRODUCTS = "matrix-products"
 _TEMPLATES = {_PRODUCTS, "convolutions", "attention"}
+#: Dtypes whose sums do not hang on how they are split.
+_EXACT = ("int", "uint", "boolean")
 _COMPILED_ATTENTION = "higher_order.flex_attention"
 _VARYING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
 
@@ -165,7 +167,7 @@ class Dependents:
         if group.region or self._compiles_all:
             if names & _TEMPLATES or group.op.startswith(_COMPILED_ATTENTION):
                 yield "compiled-templates"
-            elif row_of(packet_of(group.op)).reduces:
+            elif row_of(packet_of(group.op)).reduces and not str(group.facts.get("dtype")).startswith(_EXACT):
                 yield "compiled-reductions"
             if _PRODUCTS in names:
                 yield "compiled-products"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch._higher_order_ops import associative_scan, scan, while_loop
+from torch._higher_order_ops import associative_scan, while_loop
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
@@ -152,36 +152,6 @@ def attention_clean() -> None:
         return out.flatten(0, 2).repeat(40, 1)
 
     step(query)
-
-
-@program
-def scan_varies() -> None:
-    values, index = rows(3, 20_000, WIDE), slots()
-
-    def combine(carry: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        total = carry.index_add(0, index, x)  # varies: cpu cuda
-        return total, total.clone()
-
-    @torch.compile
-    def step(into: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        return scan(combine, into, values)[0]
-
-    step(table(), values)
-
-
-@program
-def scan_clean() -> None:
-    values = rows(3, SLOTS, WIDE)
-
-    def combine(carry: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        total = carry + x.sin()
-        return total, total.clone()
-
-    @torch.compile
-    def step(into: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        return scan(combine, into, values)[0]
-
-    step(table(), values)
 
 
 @program
