@@ -75,7 +75,7 @@ def test_each_execution_is_one_call_with_digests_of_what_went_in_and_came_out(mo
     assert [values.groups[values.group[call]].op for call in calls] == ["compiled.forward", "compiled.backward"] * 3
     assert {group.region for group in regions.values()} == {region.id for region in moved.trace.regions}
     for forward, backward in zip(calls[::2], calls[1::2], strict=True):
-        assert Mark(int(values.marks[forward])) == Mark(int(values.marks[backward])) == Mark.COMPILED
+        assert Mark(int(values.mark_bits[forward])) == Mark(int(values.mark_bits[backward])) == Mark.COMPILED
         assert forward in values.origins_of(backward)
     assert len(set(values.inputs[calls[::2]].tolist())) == 1  # no optimizer steps: the forward reads the same
 
