@@ -457,6 +457,8 @@ class Overlap(Word):
     """Several elements of the written tensor lie at one address."""
     SOURCE = "source"
     """The written tensor shares some, not all, of its memory with one that the same op reads."""
+    INDEXED = "indexed"
+    """Several elements lie at one address of a tensor that is written by an index: data decide which are written."""
 
 
 class About(Word):

@@ -52,7 +52,7 @@ FACTS = (
     ),
     _process("by.library", BOOL, "Did an installed package make it?"),
     _process("made.often", BOOL, "Is the generator made anew for each sample or call?"),
-    _process("overlap", ("itself", "source"), "With what memory overlaps."),
+    _process("overlap", ("itself", "source", "indexed"), "With what memory overlaps."),
     _process("loader.workers", BOOL, "Has the loader workers?"),
     _process("loader.worker_init", BOOL, "Has it a worker_init_fn?"),
     _process("loader.shuffles", BOOL, "Does it shuffle?"),

@@ -150,7 +150,7 @@ class MemoryObserver(Observer):
         """Calls that allocate or write; while memory is watched, those that read too."""
         if info.is_composite and info.decomposes:
             return False  # seen in parts
-        if info.access.allocates or info.access.writes_at_known_places:
+        if info.access.allocates or info.access.writes_at_known_places or info.access.writes_by_index:
             return True
         return self._live if info.access.arguments else False
 
@@ -178,7 +178,7 @@ class MemoryObserver(Observer):
                             is_watched = True
                 is_watched = is_watched or identity in live
             else:
-                is_doubtful = access.writes_at_known_places
+                is_doubtful = access.writes_at_known_places or access.writes_by_index
                 if is_doubtful and info.is_listed and not kwargs:
                     is_doubtful = self._is_doubtful_list(args)
                 is_watched = bool(live) and self._is_watched(args, kwargs)

@@ -12,7 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.lines import line_of, record
-from tracer.names import Overlap
+from tracer import DeterminismTracer
+from tracer.names import Overlap, Verdict
 from tracer.recording.storage import overlaps as overlaps_module
 from tracer.trace.records import OverlapWrite
 
@@ -70,6 +71,29 @@ def test_an_overlapping_write_names_its_line_its_device_and_its_count() -> None:
 )
 def test_a_write_to_rows_that_overlap_is_found(write: Callable[[torch.Tensor], object]) -> None:
     assert kinds(lambda: write(rows())) == [Overlap.ITSELF]
+
+
+TWO = torch.arange(2)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.index_put_((TWO,), torch.rand(2, 4)),
+        lambda x: x.index_put_((TWO,), torch.rand(2, 4), accumulate=True),
+        lambda x: x.__setitem__(TWO, torch.rand(2, 4)),
+        lambda x: x.index_copy_(0, TWO, torch.rand(2, 4)),
+        lambda x: x.index_add_(0, TWO, torch.rand(2, 4)),
+        lambda x: x.scatter_(0, torch.zeros(2, 4, dtype=torch.long), torch.rand(2, 4)),
+    ],
+    ids=lambda write: f"line {write.__code__.co_firstlineno}",
+)
+def test_a_write_by_an_index_to_rows_that_overlap_is_conditional(write: Callable[[torch.Tensor], object]) -> None:
+    with DeterminismTracer() as tracer:
+        write(rows())
+    assert [found.kind for found in tracer.trace.overlaps] == [Overlap.INDEXED]
+    (finding,) = (one for one in tracer.report(backend="cuda").findings if one.rule == "environment-overlapping-write")
+    assert finding.verdict is Verdict.CONDITIONAL
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ class Access:
         self.written: tuple[tuple[int, str], ...] = ()
         """Position (-1 for a keyword) and name of each argument that the schema says is written."""
         if schema is None:
-            self.is_simple = self.writes_at_known_places = False
+            self.is_simple = self.writes_at_known_places = self.writes_by_index = False
             return
         arguments = positions_of(schema)
         self.written = tuple((position, argument.name) for position, argument in arguments if is_written(argument))
@@ -85,6 +85,9 @@ class Access:
                 self.arguments.append((position, argument.name, role))
         written = [entry for entry in self.arguments if entry[2] in (WRITES, UPDATES)]
         self.writes_at_known_places = not self.is_foreign and (bool(written) or self.is_masked)
+        has_index = any(role in (SCATTERS, ACCUMULATES) for _, _, role in self.arguments)
+        self.writes_by_index = has_index and not self.is_foreign and not self.is_masked
+        """Does it write where an index says?"""
         self.is_simple = (
             self.writes_at_known_places
             and not self.is_masked

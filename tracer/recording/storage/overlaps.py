@@ -13,13 +13,15 @@ import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Overlap
-from tracer.recording.storage.accesses import READS, SCATTERS, UPDATES, WRITES, Access
+from tracer.recording.storage.accesses import ACCUMULATES, READS, SCATTERS, UPDATES, WRITES, Access
 from tracer.recording.storage.byte_runs import Region, is_same, overlaps_itself, share_bytes
 from tracer.recording.torch_private import storages
 
 _MOST_LAYOUTS = 1024
 #: Lists of many views of one buffer are compared up to here.
 _MOST_PAIRS = 1024
+#: What a tensor is of that counts places.
+_INDICES = frozenset({torch.int64, torch.int32, torch.bool, torch.uint8})
 
 
 def region_of(tensor: torch.Tensor) -> Region:
@@ -59,6 +61,13 @@ def is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tenso
     return False
 
 
+def _scatters_one_value(written: torch.Tensor, others: list[torch.Tensor]) -> bool:
+    """Do all indices get one value? Indices are told from values by their dtype; where the target is of such a dtype
+    itself, every tensor counts as values."""
+    values = others if written.dtype in _INDICES else [other for other in others if other.dtype not in _INDICES]
+    return all(value.numel() == 1 for value in values)
+
+
 def _is_constant_over(mask: torch.Tensor, written: torch.Tensor) -> bool:
     """Is ``mask`` broadcast along every dimension along which ``written`` stays at one address?"""
     axes = list(enumerate(zip(written.shape, written.stride(), strict=True), mask.ndim - written.ndim))
@@ -73,17 +82,22 @@ def _is_constant_over(mask: torch.Tensor, written: torch.Tensor) -> bool:
 def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, torch.Tensor]:
     """The written tensors of a call that overlap themselves, or a tensor that the same call reads."""
     overlapping: dict[Overlap, torch.Tensor] = {}
-    written, read = [], []
+    written, scattered, read = [], [], []
     for tensor, role in access.tensors(args, kwargs):
         if tensor.layout is not torch.strided or tensor.is_nested:
             continue
         if role in (WRITES, UPDATES) or (role == SCATTERS and access.is_masked):
             written.append(tensor)
+        elif role in (SCATTERS, ACCUMULATES):
+            scattered.append(tensor)
         elif role == READS:
             read.append(tensor)
     for tensor in written:
         if not tensor.is_contiguous() and writes_over_itself(tensor) and not is_one_value(access, tensor, read):
             overlapping[Overlap.ITSELF] = tensor
+    for tensor in scattered:
+        if not tensor.is_contiguous() and writes_over_itself(tensor) and not _scatters_one_value(tensor, read):
+            overlapping[Overlap.INDEXED] = tensor
     pairs = 0
     targets: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
     for tensor in written if read else ():
