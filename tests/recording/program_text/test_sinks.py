@@ -74,7 +74,8 @@ def risks(report: Report) -> list[str]:
 def test_what_is_drawn_for_a_pause_a_name_or_a_log_is_a_note(tmp_path: Path, draws: str) -> None:
     report = report_on(tmp_path, draws)
     assert risks(report) == []
-    assert "Drawn for a pause, a name or a log alone" in " ".join(report.to_text(width=200, color=False).split())
+    assert "for no tensor, " in report.to_text(width=200, color=False)
+    assert "Drawn for a pause, a name or a log alone" in report.to_html()
 
 
 @pytest.mark.slow

@@ -98,7 +98,7 @@ def _draws_in_brief(rows: Sequence[GeneratorRow], unseen: str, aside: Sequence[s
         for number, row in enumerate(shown)
     )
     more = f"{plural(left_out, 'more generator')}" if left_out else ""
-    beside = f"{plural(len(aside), 'draw')} for no tensor" if aside else ""
+    beside = f"for no tensor, {some(aside, 1)}" if aside else ""
     numpy = "NumPy Generators cannot be seen" if unseen else ""
     rest = "; ".join(filter(None, (more, beside, numpy)))
     return (*generators, f"{'; ' if generators and rest else ''}{rest}")

@@ -113,6 +113,7 @@ APART = {
     ),
     "windows beside each other": kernel(nest(("x1", "64L", 1), ("x2", "64L", 16), body=WINDOWS.format(64))),
     "rows written at an index": scalar("tmp1 + 64L*x0"),
+    "one thread alone, wherever it adds": planes("tmp16[x2_inner] + 64L*tmp5", pragma="#pragma omp single"),
 }
 #: The same, each with the one thing that the proof needs taken away.
 NEAR_MISSES = {
@@ -132,6 +133,7 @@ NEAR_MISSES = {
     "an addition of another form": planes(add=ADD + "atomic_add(out_ptr0 + tmp5, tmp24);\n"),
     "sizes of another stride": planes(OF_SIZES.replace("+ 4L*x0 ", ""), read=SIZES, extent="ks0"),
     "windows that overlap by one": kernel(nest(("x1", "64L", 1), ("x2", "64L", 16), body=WINDOWS.format(63))),
+    "one thread that nobody waits for": planes(pragma="#pragma omp single nowait"),
     "an index alone": scalar("tmp1"),
     "rows written wider than they lie": scalar("tmp1 + 64L*x0", extent=65),
     "two kernels in one text": planes() + planes(),

@@ -4,7 +4,8 @@ Atomic additions vary if two threads add to one element, and writes at an index 
 under ``#pragma omp for`` decides which iterations a thread gets. An element's place is a sum. If one step of that
 loop's counter moves it by more than all inner loops and indices can, no two iterations share an element, whatever the
 indices are: in ``4096L*x0 + 64L*tmp5 + tmp16``, with both indices checked against 64, each ``x0`` has a plane of its
-own. A loop ends at a barrier, so other loops write to the same elements before or after it.
+own. A loop ends at a barrier, so other loops write to the same elements before or after it. What stands under ``#pragma
+omp single`` is run by one thread, for which the others wait.
 
 A kernel for which this proof fails may still write disjoint elements."""
 
@@ -277,6 +278,7 @@ def _is_of_sizes(value: Sum) -> bool:
 
 
 _PARALLEL_FOR = re.compile(r"#pragma omp for(?: collapse\((?P<loops>\d)\))?")
+_ONE_THREAD = "#pragma omp single"
 _HARMLESS = re.compile(r"#pragma (?:omp parallel(?: num_threads\(\d+\))?|omp simd.*|GCC .*)")
 _POINTER = re.compile(r"\b(?:in_)?(?:out_)?ptr\d+\b")
 _ADDS = re.compile(r"atomic_add_vec<[^;]*?>\((?P<pointer>\w+), (?P<name>tmp\d+), [^;]*\)")
@@ -329,6 +331,9 @@ def _loops(block: Block, names: Names) -> Iterator[bool]:
         parallel = _PARALLEL_FOR.fullmatch(pragma)
         if parallel is not None:
             yield from _proofs(block, names, int(parallel["loops"] or 1))
+            return
+        if pragma == _ONE_THREAD:
+            yield True  # the others wait at its end
             return
         if _HARMLESS.fullmatch(pragma) is None:
             raise ValueError(f"not known: {pragma}")
