@@ -702,5 +702,7 @@ class ValueKind(Word):
     LOSS = "loss"
     """What ``backward`` was called on, if that is one number: in place of a digest the bits of it as a double. Its
     position counts those of one step, from 0."""
+    NAN = "nan"
+    """A state that holds NaN when recording ends, by its kind and name: ``parameter fc.weight``."""
     OUTPUT = "output"
     """A line that Python printed to standard output: ``line 3``."""

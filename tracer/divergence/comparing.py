@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import msgspec
 import numpy as np
 
-from tracer.divergence.end_states import OF_TRAINING, compare_ends
+from tracer.divergence.end_states import OF_TRAINING, compare_ends, nan_in_both
 from tracer.divergence.losses import compare_losses
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
@@ -76,6 +76,7 @@ def compare_recordings(
         agrees=is_same_training if replicas is None else replicas.drift is None,
         ends=ends,
         ends_compared=ends_compared,
+        nan=nan_in_both(ours, theirs) if is_same_program else (),
         calls_compared=pairs.size,
         calls=(len(ours), len(theirs)),
         roots=roots,

@@ -50,6 +50,19 @@ def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], i
     return tuple(differ), len(pairs) + sum(kind is ValueKind.OUTPUT for kind, _, _ in ends[0])
 
 
+def nan_in_both(first: Values, second: Values) -> tuple[str, ...]:
+    """States that hold NaN in both recordings when they end, in the order of the first."""
+    ours, theirs = (
+        [
+            name.name
+            for row in np.flatnonzero(values.moments.call == len(values)).tolist()
+            if (name := values.names[int(values.moments.name[row])]).kind is ValueKind.NAN
+        ]
+        for values in (first, second)
+    )
+    return tuple(name for name in dict.fromkeys(ours) if name in set(theirs))
+
+
 def _ends(values: Values) -> _Ends:
     """Files by their names without numbers: dates and counters stand in them."""
     moments = values.moments

@@ -323,6 +323,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """What the runs left behind with different bytes; if calls differ, it follows from them."""
     ends_compared: int = 0
     """States, files and printed lines that both left."""
+    nan: tuple[str, ...] = ()
+    """States that hold NaN in both when they end, by kind and name: that they agree says nothing of training."""
     roots: tuple[Root, ...] = ()
     """In order of execution, one per cause."""
     follows: int = 0

@@ -52,12 +52,17 @@ class _Owner:
         self._states = states
         self._last: tuple[State, ...] | None = None
         """Its states as it died, digested; ``None`` while it lives."""
+        self.with_nan: set[tuple[ValueKind, str]] = set()
+        """Those of its last states that hold NaN, as far as they were read on the host, or while it lived."""
         self.ref = weakref.ref(thing, self._die)
 
     def _die(self, _: object) -> None:
         last: list[State] = []
         with suppress(Exception):  # a state of somebody's may refuse to be read
-            last += ((kind, name, 0 if _is_on_device(state) else _digest(state)) for kind, name, state in self._all())
+            for kind, name, state in self._all():
+                last.append((kind, name, 0 if _is_on_device(state) else _digest(state)))
+                if not _is_on_device(state) and _holds_nan(state):
+                    self.with_nan.add((kind, name))
         self._last = tuple(last)
         self.parts.clear()
 
@@ -65,7 +70,9 @@ class _Owner:
         """Its last states: digests, and tensors of a device. A device is not waited for when a state dies: 0."""
         if self._last is not None:
             return self._last
-        return [(kind, name, state if _is_on_device(state) else _digest(state)) for kind, name, state in self._all()]
+        states = list(self._all())
+        self.with_nan = {(kind, name) for kind, name, state in states if _holds_nan(state)}
+        return [(kind, name, state if _is_on_device(state) else _digest(state)) for kind, name, state in states]
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """The tensors that it holds; none once it died."""
@@ -78,6 +85,18 @@ class _Owner:
 
 def _is_on_device(state: Any) -> bool:
     return isinstance(state, _Tensor) and not state.is_cpu
+
+
+def _holds_nan(state: Any) -> bool:
+    """Is a number or an element NaN? The smallest element is, where one is."""
+    if not isinstance(state, _Tensor):
+        return isinstance(state, float) and state != state
+    is_plain = state.layout is torch.strided and state.is_floating_point() and not state.is_meta and state.numel() > 0
+    if not is_plain or seams.dispatches_itself(type(state)):
+        return False
+    with suppress(NotImplementedError, RuntimeError), seams.without_modes(), seams.without_torch_function():
+        return bool(state.detach().amin().isnan())
+    return False
 
 
 def _digest(state: Any) -> int:
@@ -187,6 +206,8 @@ class Moments:
                         self._calls.moment(kind, unique, state)
                     else:
                         writer.moment(kind, unique, state)
+                    if (kind, name) in owner.with_nan:
+                        writer.moment(ValueKind.NAN, f"{kind.value.replace('-', ' ')} {unique}", 1)
         self.generators()
         for kind, name, digest, position in self.left_behind():
             writer.moment(kind, name, digest, position)

@@ -67,6 +67,12 @@ def nan_clause(losses: Sequence[Loss]) -> str:
     return "the loss is NaN in every step" if not begins else f"the loss is NaN from step {losses[begins].step} on"
 
 
+def nan_at_end(states: Sequence[str]) -> str:
+    """Which states hold NaN in both runs when they end; empty for none."""
+    more = f" and {plural(len(states) - 1, 'more state')}" if len(states) > 1 else ""
+    return f"{states[0]}{more} hold{'s' * (len(states) == 1)} NaN at the end" if states else ""
+
+
 def _is_nan(loss: float | None) -> bool:
     return loss is not None and math.isnan(loss)
 

@@ -17,7 +17,7 @@ from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.calls_strip import picture_of
-from tracer.report.sections.losses import nan_clause, of_losses
+from tracer.report.sections.losses import nan_at_end, nan_clause, of_losses
 from tracer.report.sections.outside_of_runs import between_runs
 from tracer.report.sections.plan import step_of_plan
 from tracer.report.sections.reasons import lack_of, why_of
@@ -478,7 +478,8 @@ def _briefly(repeated: Repeated) -> str:
 def reservations(repeated: Repeated) -> tuple[str, ...]:
     """What was not compared, so that the runs are not said to agree without it."""
     ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
-    nan = nan_clause(repeated.divergence.losses) if repeated.agrees else ""
+    divergence = repeated.divergence
+    nan = (nan_clause(divergence.losses) or nan_at_end(divergence.nan)) if repeated.agrees else ""
     return tuple(clause for clause in (ended, repeated.not_followed_clause, nan) if clause)
 
 
