@@ -192,7 +192,7 @@ class Drawing:
         if items:
             yield heading("What else was recorded")
             yield from self._bullets(said.Bullets(items), 2)
-        yield Padding(Prose(_MORE, style="dim"), (1, 0, 0, 0))
+        yield Prose(_MORE, style="dim")
 
     def _verdict(self, head: said.Head) -> RenderableType:
         words = VERDICTS[head.verdict]
@@ -273,7 +273,8 @@ class Drawing:
     def _steps(self, block: said.Steps, left: int) -> Iterator[RenderableType]:
         for step in block.steps:
             yield hanging(f"{step.number}.", Prose(one_line(step.advice, self.longest)), left)
-            yield from self._code("\n".join(filter(None, step.code.splitlines())), left + 3, "bold")
+            lines = [line for line in step.code.splitlines() if line and (self.unfolds or line != "import torch")]
+            yield from self._code("\n".join(lines), left + 3, "bold")
             place = one_line(step.where, self.longest_name)
             below = "; ".join(filter(None, (place, step.worth)))
             yield indented(". ".join((below, *step.needs)), left + 3, style="dim")
