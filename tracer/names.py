@@ -256,6 +256,29 @@ class OutsideKind(Word):
         ("socket.socket.connect", "socket.socket.connect_ex"),
     )
     """A socket that was connected: by its port, never by the name or the address of a host."""
+    PORT = (
+        "port",
+        "asks which port it has by",
+        ("port asked for", "ports asked for"),
+        ("socket.socket.getsockname",),
+    )
+    """The address that the system chose for a socket."""
+    RANDOM_QUERY = "random-query", "draws in SQL by", ("random SQL query", "random SQL queries"), ()
+    """A statement in which the database draws, or reads its clock: it never repeats."""
+    QUEUE = (
+        "queue",
+        "takes what several threads put in by",
+        ("queue of several threads read", "queues of several threads read"),
+        ("queue.Queue._put", "queue.Queue._get"),
+    )
+    """A queue that several threads put into: the order in which they did."""
+    TIMER = (
+        "timer",
+        "is interrupted by",
+        ("timer set", "timers set"),
+        ("signal.setitimer", "signal.alarm"),
+    )
+    """A timer whose signal runs a function of the program: after how many recorded calls it ran."""
     VARIABLE = (
         "variable",
         "reads the environment variable",
@@ -276,12 +299,22 @@ class OutsideKind(Word):
         (
             *("os.cpu_count", "os.process_cpu_count", "os.sched_getaffinity", "os.getloadavg"),
             *("os.getpid", "os.getppid", "threading.get_native_id"),
-            *("os.times", "os.path.getmtime", "os.path.getctime", "os.path.getatime", "shutil.disk_usage"),
+            *("os.times", "shutil.disk_usage"),
             *("resource.getrusage", "psutil.cpu_count", "psutil.cpu_percent", "psutil.virtual_memory"),
             *("psutil.swap_memory", "psutil.disk_usage", "psutil.getloadavg", "psutil.pids", "psutil.boot_time"),
         ),
     )
-    """How many processors, what load, which process id, when a file was written."""
+    """How many processors, what load, which process id."""
+    FILE_TIME = (
+        "file-time",
+        "reads the time of",
+        ("time of a file read", "times of files read"),
+        (
+            *("os.path.getmtime", "os.path.getctime", "os.path.getatime"),
+            *("os.stat pathlib._NormalAccessor.stat", "os.lstat pathlib._NormalAccessor.lstat"),
+        ),
+    )
+    """When a file was written, where the program's own lines ask for what the system knows of it."""
     TEMPORARY_NAME = (
         "temporary-name",
         "makes a temporary name by",

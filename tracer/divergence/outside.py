@@ -15,7 +15,7 @@ NOT_TAKEN_IN = "not taken in"
 #: The first schema of traces that know of it.
 _SCHEMA = 4
 #: Another value in every process, whatever else differs: named only where nothing else differs.
-_ALWAYS_ANOTHER = (OutsideKind.MACHINE_NUMBER, OutsideKind.TEMPORARY_NAME, OutsideKind.CLOCK)
+_ALWAYS_ANOTHER = (*(OutsideKind.MACHINE_NUMBER, OutsideKind.FILE_TIME, OutsideKind.TEMPORARY_NAME, OutsideKind.CLOCK),)
 #: Causes that may lie in what the program took in; a kernel's and those of unwritten memory and settings do not.
 _MAY_COME_FROM_OUTSIDE = frozenset(
     {
@@ -70,7 +70,12 @@ def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
         return ()
     differing = [outside for outside in inputs if outside.differs and outside.calls <= root.call]
     strong = tuple(outside for outside in differing if not is_always_another(outside))
-    if strong or root.cause not in _MAY_COME_FROM_WEAK:
+    seed = root.reason.seed if root.reason is not None else None
+    if seed is not None and seed.first != seed.second and seed.source is None:
+        differing = [outside for outside in differing if outside.kind is not OutsideKind.CLOCK]
+    elif strong or root.cause not in _MAY_COME_FROM_WEAK:
+        return strong
+    if strong:
         return strong
     here = tuple(outside for outside in differing if root.location in (outside.location, outside.called_from))
     return here or tuple(differing)
@@ -95,7 +100,7 @@ def _pair(key: _Key, ours: OutsideInput | None, theirs: OutsideInput | None, beg
         differs=differs,
         first=_said(ours),
         second=_said(theirs),
-        only_order=bool(differs and ours is not None and theirs is not None and ours.digest == theirs.digest),
+        only_order=bool(differs and ours and theirs and ours.order and ours.digest == theirs.digest),
         by_first_run=bool(differs and began and theirs is not None and theirs.modified >= began),
         by_import=either.by_import,
         calls=min(side.calls for side in (ours, theirs) if side is not None),
@@ -104,7 +109,7 @@ def _pair(key: _Key, ours: OutsideInput | None, theirs: OutsideInput | None, beg
 
 def _differs(ours: OutsideInput | None, theirs: OutsideInput | None) -> bool | None:
     """Is it another one? ``None`` where that cannot be told."""
-    if ours is None or theirs is None:
+    if ours is None or theirs is None or ours.kind is OutsideKind.RANDOM_QUERY:
         return True
     if not (ours.digest and theirs.digest) or _key_of(ours.digest) != _key_of(theirs.digest):
         return None

@@ -61,6 +61,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """Compared runs that held them."""
     is_cause: bool = False
     """Do runs agree with them held, and no longer with them free?"""
+    is_certain: bool = True
+    """Was it confirmed that it is the cause? If no run was left for that, it may be."""
     clause: str = ""
     """``the hash seed is held``."""
     shows: str = ""

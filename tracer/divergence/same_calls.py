@@ -10,16 +10,14 @@ _Kind = tuple[str, ...]
 
 
 def makes_calls_of(values: Values, others: Sequence[Values]) -> bool:
-    """Are these the calls of one of ``others``?
+    """Are these the calls of one of ``others``, or calls of the same kinds?
 
-    Where ``others`` differ among themselves, it is enough that the kinds of calls are theirs: all that they have in
-    common, and none that none of them has.
+    How often a loop goes round may be what varies: it is enough that the kinds of calls are theirs, all that they have
+    in common and none that none of them has.
     """
     ours, theirs = _calls(values), [_calls(other) for other in others]
     if ours in theirs:
         return True
-    if all(other == theirs[0] for other in theirs):
-        return False
     kinds = [set(other) for other in theirs]
     return set.intersection(*kinds) <= set(ours) <= set.union(*kinds)
 

@@ -11,11 +11,14 @@ import inspect
 import io
 import os
 import platform
+import queue
+import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from multiprocessing import cpu_count
@@ -59,6 +62,24 @@ def connect() -> None:
         asking.connect(listening.getsockname())
 
 
+def asks_port() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.getsockname()
+
+
+def set_timer() -> None:
+    """A timer whose signal comes at once."""
+    done: list[int] = []
+    former = signal.signal(signal.SIGALRM, lambda number, frame: done.append(number))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        while not done:
+            time.sleep(0.001)
+    finally:
+        signal.signal(signal.SIGALRM, former)
+
+
 TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.FILE, "a.txt", lambda: open("a.txt").read()),  # noqa: SIM115
     (OutsideKind.FILE, "a.txt", lambda: open(file="a.txt").read()),  # noqa: SIM115
@@ -84,7 +105,11 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.MACHINE_NUMBER, "os.cpu_count", lambda: os.cpu_count()),
     (OutsideKind.MACHINE_NUMBER, "os.cpu_count", lambda: cpu_count()),
     (OutsideKind.MACHINE_NUMBER, "os.getpid", lambda: os.getpid()),
-    (OutsideKind.MACHINE_NUMBER, "os.path.getmtime", lambda: os.path.getmtime("a.txt")),
+    (OutsideKind.FILE_TIME, "a.txt", lambda: Path("a.txt").stat().st_mtime_ns),
+    (OutsideKind.FILE_TIME, "a.txt", lambda: os.stat("a.txt").st_mtime),
+    (OutsideKind.PORT, "socket.socket.getsockname", asks_port),
+    (OutsideKind.TIMER, "signal.setitimer", set_timer),
+    (OutsideKind.FILE_TIME, "a.txt", lambda: os.path.getmtime("a.txt")),
     (OutsideKind.TEMPORARY_NAME, "tempfile.mkdtemp", lambda: tempfile.mkdtemp()),
     (OutsideKind.CLOCK, "time.time", lambda: time.time()),
     (OutsideKind.CLOCK, "time.strftime", lambda: time.strftime("%H")),
@@ -105,7 +130,7 @@ def test_each_kind_is_noted_with_its_name_and_line(kind: OutsideKind, name: str,
 def lines_of(program: Callable[[], Any]) -> int:
     """The line of what is called in ``program``."""
     code = program.__code__  # type: ignore[attr-defined]
-    return int(code.co_firstlineno) + (4 if program is connect else 0)
+    return int(code.co_firstlineno) + {connect: 4, asks_port: 3, set_timer: 5}.get(program, 0)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +228,7 @@ def test_what_a_program_answers_is_part_of_its_digest() -> None:
 
 @pytest.mark.parametrize("program", [lambda: os.system("true"), lambda: subprocess.run(["true"], check=True), connect])
 def test_what_was_not_seen_to_answer_alike_is_not_said_to_agree(program: Callable[[], Any]) -> None:
-    (found,) = taken_in(program)
+    found = next(taken for taken in taken_in(program) if taken.kind is not OutsideKind.PORT)
     assert found.is_partial
 
 
@@ -366,3 +391,35 @@ def test_dynamo_compiles_what_reads_from_outside_as_it_would_without(
     plain = outcome()
     with DeterminismTracer():
         assert outcome() == plain
+
+
+def test_a_queue_that_several_threads_fill_is_told_by_the_order_of_their_items() -> None:
+    def taken(*orders: str) -> tuple[OutsideInput, ...]:
+        def program() -> None:
+            shared: queue.Queue[str] = queue.Queue()
+            for name in orders:
+                thread = threading.Thread(target=shared.put, args=("item",), name=name)
+                thread.start()
+                thread.join()
+            for _ in orders:
+                shared.get()
+
+        return taken_in(program)
+
+    (first,), (same,), (other,) = taken("one", "two", "one"), taken("one", "two", "one"), taken("two", "one", "one")
+    assert (first.kind, first.name, first.count) == (OutsideKind.QUEUE, "queue.Queue.get", 3)
+    assert first.digest == same.digest != other.digest
+    assert taken("one", "one") == ()
+
+
+def test_a_statement_in_which_the_database_draws_is_told_and_no_other() -> None:
+    def program() -> None:
+        with sqlite3.connect(":memory:") as database:
+            database.execute("create table sample (a)")
+            database.execute("select a from sample order by random()")
+
+    assert [(taken.kind, taken.name) for taken in taken_in(program)] == [(OutsideKind.RANDOM_QUERY, "random")]
+
+
+def test_a_path_that_is_only_looked_for_is_no_time_of_a_file() -> None:
+    assert taken_in(lambda: (Path("a.txt").exists(), os.path.exists("a.txt"), Path("data").is_dir())) == ()

@@ -9,12 +9,14 @@ from typing import cast
 import pytest
 
 from tests.runner.repeated.comparisons import root
+from tests.support.build import trace
 from tracer.divergence import Recording
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import Reason, Root, Taken
-from tracer.names import NumberSource
+from tracer.names import BlindSpotKind, NumberSource
 from tracer.runner.repeated.circumstances.declared import Circumstance
 from tracer.runner.repeated.holding import MOST_RUNS, Holds, Search, Shown, Tried, suspects
+from tracer.trace.records import BlindSpot
 
 C = Circumstance
 ALL = tuple(Circumstance)
@@ -177,3 +179,28 @@ def test_runs_that_all_agree_but_for_the_first_read_what_that_left() -> None:
     assert [one.circumstances for one in found] == [tuple(one.value for one in CHANCE), ()]
     assert found[1].shows.startswith("what the first run left reaches them")
     assert not any(one.is_cause for one in found)
+
+
+def test_a_hold_that_sufficed_once_by_chance_is_not_the_cause() -> None:
+    """A race that happens to agree in the run that holds the wrong circumstance."""
+
+    class Race(Program):
+        def run(self, held: Holds) -> Tried:
+            tried = super().run(held)
+            if held == {C.ENTROPY}:
+                self._results[cast("int", tried.recording)] = (frozenset({C.ORDER}), frozenset())
+            return tried
+
+    program = Race(C.ORDER)
+    unheld = [program.run(frozenset()) for _ in range(2)]
+    held = Search(program, unheld, (C.CLOCK, C.ENTROPY, C.ORDER), [C.CLOCK]).find()
+    assert [entry.is_cause for entry in held if entry.circumstances == ("entropy",)] == [False]
+    assert [(entry.circumstances, entry.is_cause) for entry in held][-1] == (("order",), True)
+    assert len(program.runs) <= 2 + MOST_RUNS
+
+
+def test_workers_are_suspected_first_where_data_differ_and_no_source_is_seen() -> None:
+    spot = BlindSpot(kind=BlindSpotKind.DATALOADER, detail="a DataLoader with 2 worker processes")
+    with_workers = trace(blind_spots=(spot,))
+    assert suspects([root(cause=RootCause.INPUT_DATA)], ALL, with_workers) == ([C.ORDER, C.HASH_SEED], 0)
+    assert C.ORDER not in suspects([root(cause=RootCause.KERNEL)], ALL, with_workers)[0]

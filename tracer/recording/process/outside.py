@@ -12,12 +12,18 @@ key is the machine's. Imports no torch.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 import os
 import re
+import signal
 import stat
 import sys
 import tempfile
+import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from types import FrameType
@@ -49,9 +55,14 @@ _BLOCK = 1 << 20
 _NAMES_A_LINE, _INPUTS = 32, 4096
 #: Values of one input that go into its digest: a loop that waits for a clock reads it without end.
 _VALUES = 16
+#: The same of the items of a queue; and SQL statements of one connection that are looked at.
+_TAKEN, _STATEMENTS = 4096, 10_000
+#: What in an SQL statement is another one in each run.
+_DRAWS_IN_SQL = re.compile(r"\b(?:random(?:blob)?\s*\(|current_time(?:stamp)?\b|'now')", re.IGNORECASE)
 #: A directory larger than this, as ``stat`` has it, is not listed again to learn the order of its entries.
 _LARGE_DIRECTORY = 1 << 20
 
+_PATHLIB = "pathlib"
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
 #: Torch's modules that open what the program names; what its others open (the compiler's caches) is their own affair.
 _TORCH_PASSES_ON = tuple(
@@ -106,13 +117,14 @@ class _Input:
         self._order: Any = None
         self._key = ""
         self.is_partial = False
+        self.limit = _VALUES
         self.stamp: object = None
         """What a file looked like when it was digested last."""
 
     @property
     def wants_more(self) -> bool:
         """Is a further value digested?"""
-        return self.is_rest or self.values < _VALUES
+        return self.is_rest or self.values < self.limit
 
     def add(self, value: bytes, *, key: str = "") -> None:
         """Add one value to the digest; ``key``: the short name of the key that it was made with."""
@@ -144,6 +156,18 @@ class _Input:
         return self._order.hexdigest() if self._order is not None else ""
 
 
+class _QueueOrder:
+    """Which threads put into a queue, in the order in which their items lie in it, and in which they were taken."""
+
+    def __init__(self) -> None:
+        self.producers: set[str] = set()
+        self.waiting: deque[str] = deque()
+        self.calls = 0
+        """Calls that were recorded before the first was taken."""
+        self.taken: list[str] = []
+        """Not digested yet: as long as one thread alone put in, nothing is."""
+
+
 class OutsideLog:
     """What one recording saw come in."""
 
@@ -156,6 +180,9 @@ class OutsideLog:
         self._kinds: dict[str, int] = {}
         self._written: set[str] = set()
         self._left = _BUDGET
+        self._queues: weakref.WeakKeyDictionary[Any, _QueueOrder] = weakref.WeakKeyDictionary()
+        self._timers: dict[int, _Input] = {}
+        """By the signal that they send."""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -401,6 +428,68 @@ class OutsideLog:
         if frame is not None and len(call.args) < _GIVEN_A_MOMENT.get(name, len(call.args) + 1):
             self._add_value(self.note(kind, name, frame), call.result)
 
+    def asks_port(self, name: str, call: Call) -> None:
+        """A socket is asked for its own address."""
+        self._add_value(self.note(OutsideKind.PORT, name, self.reader(call.frame)), call.result)
+
+    def asks_file_time(self, name: str, call: Call) -> None:
+        """The program's own line asks when a file was written, or for all that is known of it."""
+        frame: FrameType | None = call.frame
+        if frame is not None and frame.f_code.co_name in ("stat", "lstat") and _PATHLIB in frame.f_code.co_filename:
+            frame = frame.f_back
+        frame = self.asker(frame)
+        path = _path_of(call.first)
+        if frame is None or not path:
+            return
+        time_of = call.result.st_mtime_ns if isinstance(call.result, os.stat_result) else call.result
+        self._add_value(self.note(OutsideKind.FILE_TIME, "", frame, path=path), time_of)
+
+    def database_opened(self, name: str, call: Call) -> None:
+        """Listen to the statements of a database's connection: some draw."""
+        connection: Any = call.result
+        left = [_STATEMENTS]
+
+        def runs(statement: str) -> None:
+            left[0] -= 1
+            if not left[0] or self not in OUTSIDE.listeners:
+                connection.set_trace_callback(None)
+            elif draws := _DRAWS_IN_SQL.search(statement):
+                self.note(OutsideKind.RANDOM_QUERY, draws[0].strip("( '").lower(), self.reader(sys._getframe(1)))
+
+        connection.set_trace_callback(runs)
+
+    def queue_changes(self, name: str, call: Call) -> None:
+        """A thread put something into a queue, or took something; it holds the queue's lock."""
+        order = self._queues.setdefault(call.first, _QueueOrder())
+        if name.endswith("_put"):
+            producer = threading.current_thread().name
+            order.producers.add(producer)
+            order.waiting.append(producer)
+            return
+        if not order.waiting or len(order.taken) >= _TAKEN:
+            return
+        order.calls = order.calls or self._events.calls_recorded()
+        order.taken.append(order.waiting.popleft())
+        frame = self.reader(call.frame) if len(order.producers) > 1 else None
+        source = self.note(OutsideKind.QUEUE, "queue.Queue.get", frame)
+        if source is not None:
+            source.limit, source.calls = _TAKEN, min(source.calls, order.calls)
+            for producer in order.taken:
+                source.add(producer.encode())
+            order.taken.clear()
+
+    def sets_timer(self, name: str, call: Call) -> None:
+        """The program has the system send it a signal later."""
+        timer = self.note(OutsideKind.TIMER, name, self.asker(call.frame))
+        if timer is not None:
+            which = call.first if name.endswith("setitimer") else 0
+            self._timers[(signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)[which]] = timer
+
+    def interrupted(self, number: int) -> None:
+        """A function of the program runs since a signal came."""
+        if (timer := self._timers.get(number)) is not None:
+            timer.add(str(self._events.calls_recorded()).encode())
+
     @staticmethod
     def _add_value(source: _Input | None, value: object) -> None:
         if source is not None and source.wants_more:
@@ -500,6 +589,10 @@ _ANSWERS = ".communicate"
 _AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.FILE: OutsideLog.opened,
     OutsideKind.DIRECTORY: OutsideLog.listed_directory,
+    OutsideKind.PORT: OutsideLog.asks_port,
+    OutsideKind.FILE_TIME: OutsideLog.asks_file_time,
+    OutsideKind.QUEUE: OutsideLog.queue_changes,
+    OutsideKind.TIMER: OutsideLog.sets_timer,
 }
 #: Those that are read before the call, because it may not come back, or raise.
 _BEFORE: Mapping[OutsideKind, _Reads] = {
@@ -516,7 +609,10 @@ def _watched() -> Iterator[Target]:
         for names in kind.functions:
             name = names.split()[0]
             holders = _holders(names)
-            if kind in _BEFORE and not name.endswith(_ANSWERS):
+            if kind is OutsideKind.DATABASE:
+                opened = partial(_read, OutsideLog.database_opened, name)
+                yield Target(holders, before=partial(_read, _BEFORE[kind], name), after=opened)
+            elif kind in _BEFORE and not name.endswith(_ANSWERS):
                 yield Target(holders, before=partial(_read, _BEFORE[kind], name))
             elif kind in _BEFORE:
                 yield Target(holders, after=partial(_read, _BEFORE[kind], name))
@@ -526,6 +622,7 @@ def _watched() -> Iterator[Target]:
                 yield Target(holders, after=partial(_ask, kind, name))
     # Its C++ code writes the file, and no function of Python's opens it.
     yield Target(_holders("torch.serialization.save torch.save"), before=_saves)
+    yield Target(_holders("signal.signal"), around=_sets_handler)
 
 
 def _read(read: _Reads, name: str, log: OutsideLog, call: Call) -> None:
@@ -534,6 +631,21 @@ def _read(read: _Reads, name: str, log: OutsideLog, call: Call) -> None:
 
 def _ask(kind: OutsideKind, name: str, log: OutsideLog, call: Call) -> None:
     log.asked(kind, name, call)
+
+
+def _sets_handler(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of the program's for a signal tells that it runs."""
+    handler = args[1] if len(args) > 1 else None
+    if not OUTSIDE.listeners or kwargs or not inspect.isroutine(handler) or isinstance(handler, signal.Handlers):
+        return inner(*args, **kwargs)
+
+    @functools.wraps(handler)
+    def runs(number: int, frame: FrameType | None) -> Any:
+        for log in OUTSIDE.listeners:
+            log.interrupted(number)
+        return handler(number, frame)
+
+    return inner(args[0], runs)
 
 
 def _saves(log: OutsideLog, call: Call) -> None:

@@ -445,7 +445,8 @@ def held_sentence(repeated: Repeated) -> str:
     if cause is not None:
         place = first.called_from or first.location if first else ""
         where = f", first at {place}" if place else ""
-        return f"They agree when {cause.clause}{f': {cause.shows}{where}' if cause.shows else ''}"
+        agree = "They agree when" if cause.is_certain else "No run was left to confirm it, but they may agree when"
+        return f"{agree} {cause.clause}{f': {cause.shows}{where}' if cause.shows else ''}"
     if settled := next((held for held in repeated.held if not held.circumstances and held.shows), None):
         return f"Every further run agrees with run 2, with or without anything held: {settled.shows}"
     with_all = [held for held in repeated.held if held.is_all]

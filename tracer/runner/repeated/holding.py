@@ -13,15 +13,20 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from tracer.divergence import Recording, compare_recordings
+from tracer.divergence.causes import RootCause
 from tracer.divergence.model import Root
 from tracer.divergence.repeated import Held
 from tracer.divergence.same_calls import makes_calls_of
 from tracer.runner.repeated.circumstances.declared import Circumstance, in_order
+from tracer.trace.file import Trace
 
 #: The most further runs, unless circumstances are named.
 MOST_RUNS = 6
 
 Holds = frozenset[Circumstance]
+
+#: Causes that may lie in the order in which workers come.
+_BY_WORKERS = (RootCause.INPUT_DATA, RootCause.OUTSIDE_CHANGE, RootCause.UNKNOWN)
 
 #: Shown if all runs but the first agree, with or without anything held.
 _SETTLED = "what the first run left reaches them, from where it is not held: a cache, the home folder, a service"
@@ -66,6 +71,8 @@ class _Entry:
     shown: Shown
     is_all: bool = False
     is_cause: bool = False
+    is_certain: bool = True
+    """Was it confirmed, as far as the number of runs allows?"""
     no_proof: str = ""
     shows: str = ""
 
@@ -268,9 +275,42 @@ class Search:
             entry.shown = self._compare(self._last(cause), again)
         if not entry.shown.agrees:
             return
+        if differs and not cause <= {*self.suspected[: self.sure], Circumstance.ADDRESSES, Circumstance.HASH_SEED}:
+            differs = self._is_needed(entry, everything)
         entry.is_cause = differs
         if not differs:
             entry.no_proof = "runs agree without it as well, as far as that was tried"
+
+    def _is_needed(self, entry: _Entry, everything: Holds) -> bool:
+        """Do runs differ with all but the cause held? That it sufficed once may have been chance.
+
+        If they agree, the cause is among what was held besides it in the runs that agreed before.
+        """
+        cause, reference = entry.held, self._runs[0]
+        without = everything - cause - {Circumstance.ADDRESSES} - (reference.unused & self._runs[1].unused)
+        run = next((run for run in self._runs if without <= run.held and not cause <= run.held), None)
+        run = run or self._make(without)
+        if run is None:
+            entry.is_certain = False
+            return True
+        if not self._compare(reference, run).agrees:
+            return True
+        self._note(without, [run], Shown(agrees=True), more=2)
+        wider = [other.held - cause for other in self._entries if other.proves and cause < other.held]
+        failed = [other.held for other in self._entries if len(other.held) == 1 and not other.shown.agrees]
+        rest = min(wider, key=len, default=frozenset[Circumstance]()).difference(reference.unused, *failed)
+        if len(rest) == 1 and (other := self._suffices_or_may(rest)) is not None:
+            other.is_cause = True
+        return False
+
+    def _suffices_or_may(self, held: Holds) -> _Entry | None:
+        """Do runs with only ``held`` held agree? If no run is left, they may."""
+        if self._left > 0:
+            entry = self._suffices(held)
+            return entry if entry is not None and entry.proves else None
+        entry = _Entry(held, 2, Shown(agrees=True), is_certain=False)
+        self._entries.append(entry)
+        return entry
 
     def _last(self, held: Holds) -> Tried:
         """The second-latest run with only ``held`` held."""
@@ -317,6 +357,7 @@ def _report_fact(entry: _Entry) -> Held:
         agrees=entry.shown.agrees,
         runs=entry.runs,
         is_cause=entry.is_cause,
+        is_certain=entry.is_certain,
         clause=" and ".join(circumstance.held_clause for circumstance in chosen),
         shows=entry.shows or ("; ".join(circumstance.shows for circumstance in chosen) if is_few else ""),
         remedy="; ".join(circumstance.remedy for circumstance in chosen) if is_few else "",
@@ -346,15 +387,21 @@ class Comparing:
         return "" if makes_theirs else "the script makes other calls then"
 
 
-def suspects(roots: Sequence[Root], candidates: Sequence[Circumstance]) -> tuple[list[Circumstance], int]:
+def suspects(
+    roots: Sequence[Root], candidates: Sequence[Circumstance], trace: Trace | None = None
+) -> tuple[list[Circumstance], int]:
     """The ``candidates`` that the roots suggest, and how many of them a root's source suggests.
 
-    Those come first, then the candidates that the cause of the first root suggests.
+    Those come first, then the candidates that the cause of the first root suggests; of data that differ, or state that
+    no root explains, workers that ``trace`` met (threads, processes, a loader's) are suspected before.
     """
+    spots = {spot.kind for spot in trace.blind_spots} if trace is not None else set()
+    hints: list[str] = [*spots] if not roots or roots[0].cause in _BY_WORKERS else []
+    hinted = [candidate for candidate in candidates if candidate.suggested_by.intersection(hints)]
     words = [word for root in roots for word in _sources(root)]
     sure = dict.fromkeys(candidate for word in words for candidate in candidates if word in candidate.suggested_by)
     weak = dict.fromkeys(candidate for candidate in candidates if roots and roots[0].cause in candidate.suggested_by)
-    return list(sure | weak), len(sure)
+    return list(sure | dict.fromkeys(hinted) | weak), len(sure)
 
 
 def _sources(root: Root) -> Iterable[str]:

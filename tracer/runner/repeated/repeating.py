@@ -195,7 +195,7 @@ class _Series:
             self.not_held = "nothing that could be held here can explain it"
             return
         other = self.names[id(diverging)]
-        suspected, sure = suspects(diverging.roots, candidates)
+        suspected, sure = suspects(diverging.roots, candidates, self.recordings["run 1"].trace)
         comparing = Comparing([self.recordings["run 1"], self.recordings[other]])
         say(
             f"tracer: {other} diverges from run 1; in at most {MOST_RUNS} further runs circumstances are held, to find"

@@ -202,6 +202,28 @@ def test_a_folder_of_too_many_files_is_not_copied(folder: Path, monkeypatch: pyt
     assert not list(found.root.iterdir())
 
 
+def test_compiled_modules_see_a_datetime_of_their_size_under_a_clock_that_is_held(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    run(
+        """
+import datetime
+from tracer.runner.repeated.circumstances.clock import hold_clock
+from tracer.runner.repeated.circumstances.replacing import Replacements
+size, replaced = datetime.datetime.__basicsize__, Replacements()
+hold_clock(replaced, 1_700_000_000 * 10**9)
+assert datetime.datetime.__basicsize__ == size
+import warnings
+warnings.simplefilter("error")
+import pandas
+assert datetime.datetime.now().year == 2023
+assert pandas.Timestamp(datetime.datetime(2020, 1, 1)) == datetime.datetime(2020, 1, 1)
+assert isinstance(pandas.Timestamp(0), datetime.datetime)
+replaced.put_back()
+""",
+        tmp_path,
+    )
+
+
 def test_a_clock_that_is_held_ticks_when_it_is_read_and_goes_on_while_somebody_sleeps(tmp_path: Path) -> None:
     run(
         """

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from importlib.machinery import ExtensionFileLoader
 from types import FrameType
 from typing import Any
 
@@ -185,8 +186,9 @@ def _replace_datetime(replaced: Replacements, clock: _Clock, use: _Use) -> None:
             return issubclass(subclass, vars(cls)["_stands_for"])
 
     class Moment(real, metaclass=Passing):  # type: ignore[misc,valid-type]
-        """``datetime.datetime`` by another clock."""
+        """``datetime.datetime`` by another clock, and of the same size: compiled code reads its fields in place."""
 
+        __slots__ = ()
         _stands_for = real
 
         @classmethod
@@ -210,6 +212,23 @@ def _replace_datetime(replaced: Replacements, clock: _Clock, use: _Use) -> None:
     copyreg.pickle(real, _pickled_as(Moment))
     replaced.then(lambda: copyreg.dispatch_table.pop(real) if was is None else copyreg.pickle(real, was))
     replaced.put(datetime, "datetime", Moment)
+    for name in ("create_module", "exec_module"):
+        replaced.put(ExtensionFileLoader, name, _with_its_own(real, getattr(ExtensionFileLoader, name)))
+
+
+def _with_its_own(real: type, load: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled modules derive classes from ``datetime.datetime`` as they are loaded, and get the one written in C."""
+
+    @functools.wraps(load)
+    def loaded(*args: Any) -> Any:
+        stands_there: Any = datetime.datetime
+        datetime.datetime = real  # type: ignore[misc,assignment]
+        try:
+            return load(*args)
+        finally:
+            datetime.datetime = stands_there  # type: ignore[misc]
+
+    return loaded
 
 
 def _pickled_as(ours: type) -> Callable[[Any], tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
-from tracer.names import NumberSource, OutsideKind, Word
+from tracer.names import BlindSpotKind, NumberSource, OutsideKind, Word
 from tracer.runner.repeated.circumstances import (
     addresses,
     clock,
@@ -180,7 +180,10 @@ class Circumstance(Word):
             notes_use=True,
             in_one_process=True,
         ),
-        (),
+        (
+            *(BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_THREAD, BlindSpotKind.COMPUTING_THREAD),
+            *(BlindSpotKind.OTHER_PROCESS, OutsideKind.QUEUE),
+        ),
     )
     FOLDER = (
         "folder",

@@ -61,7 +61,7 @@ class HeldCalls:
         number = int(repeated.second.rpartition(" ")[2])
         self._comparing = Comparing([self._recordings[0], self._recordings[number - 1]])
         candidates = [circumstance for circumstance in hold if self._can_explain(circumstance)]
-        suspected, sure = suspects(divergence.roots, candidates)
+        suspected, sure = suspects(divergence.roots, candidates, self._recordings[0].trace)
         search = Search(
             laboratory=self,
             unheld=[Tried(frozenset(), recording) for recording in self._comparing.unheld],
