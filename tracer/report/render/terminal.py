@@ -190,7 +190,7 @@ class Drawing:
         """Sections a few words each, and where there is more."""
         items = tuple((said.Strong(f"{section.title}: "), section.gist) for section in sections)
         if items:
-            yield heading("What else was recorded")
+            yield Prose("What else was recorded", style="bold underline")
             yield from self._bullets(said.Bullets(items), 2)
         yield Prose(_MORE, style="dim")
 

@@ -86,7 +86,8 @@ def findings(report: ReportView, reader: Reader) -> Section:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(report.open_findings))
         order = f"{plural(count, 'finding')}, worst first, as the settings stand and with deterministic mode on. "
         lead = f"{order}Evidence at best: {kinds}. {unnamed}".rstrip() if reader.is_whole else f"Evidence: {kinds}."
-        blocks.append(said.lead(lead))
+        if reader.detail is not Detail.USUAL:  # one screen has no room for it
+            blocks.append(said.lead(lead))
     else:
         none = said.Badge(Verdict.DETERMINISTIC, "No finding")
         blocks.append(said.Paragraph((none, f"{_NO_PROOF}{unnamed}".rstrip())))
