@@ -703,6 +703,29 @@ class DataShown(Word):
 SETTLING_DATA = frozenset({DataShown.DISTINCT, DataShown.TWICE_ONTO_ZEROS, DataShown.EXACT, DataShown.NO_TIES})
 
 
+class PlaceKind(Word):
+    """What a place of a training step is, at which magnitudes are taken."""
+
+    INITIAL = "initial"
+    """A parameter or buffer before the first call of its module."""
+    INPUT = "input"
+    """What a module was called with."""
+    OUTPUT = "output"
+    """What a module returned."""
+    REGION = "region"
+    """What entered or left a compiled region."""
+    LOSS = "loss"
+    """What ``backward`` was called on."""
+    GRADIENT = "gradient"
+    """The gradient of a parameter, when the optimizer reads it."""
+    PARAMETER = "parameter"
+    """A parameter after the optimizer's step."""
+    STATE = "state"
+    """What an optimizer keeps of a parameter, after its step: ``exp_avg of fc.weight``."""
+    CALL = "call"
+    """What one call returned, inside a module that was asked for."""
+
+
 class ValueKind(Word):
     """What a tensor or a state is that no recorded call made."""
 

@@ -49,6 +49,9 @@ class Session:
         name: str = "",
         library: Iterable[str] = (),
         values: bool | str | os.PathLike[str] = False,
+        magnitudes: bool | str | os.PathLike[str] = False,
+        shake: int | None = None,
+        calls_of: str = "",
         trials: Trials | int = 0,
         data_facts: bool = False,
         keep: Keep | str | Iterable[str] = (),
@@ -65,17 +68,24 @@ class Session:
             check_option("library", library, str, 'name packages: library=["mylib"]')
         if not isinstance(values, bool | str | os.PathLike):
             check_option("values", values, str, "name a file, or ask for one with values=True")
+        if not isinstance(magnitudes, bool | str | os.PathLike):
+            check_option("magnitudes", magnitudes, str, "name a file, or ask for one with magnitudes=True")
+        if shake is not None:
+            check_option("shake", shake, int, "name a seed: shake=1")
         if on_step is not None and not callable(on_step):
             hint = "it is called with the number of steps so far"
             raise UsageError(f"on_step={on_step!r} cannot be called", hint=hint)
         self._model = model
         self._values = values
+        self._magnitudes = magnitudes
         self._keeps_source = keeps_source
         self._options: dict[str, Any] = {
             "name": name,
             "library": (library,) if isinstance(library, str) else tuple(library),
             "on_step": on_step,
             "watch": watch,
+            "shake": shake,
+            "calls_of": calls_of,
             "trials": Trials.of(trials),
             "data_facts": data_facts,
             "keep": Keep.of(keep),
@@ -98,7 +108,8 @@ class Session:
             asked=required_facts(),
             asked_compiled=compiled_facts,
             variables=named_variables(),
-            values=self._values_path(),
+            values=self._path if self._values else None,
+            magnitudes=self._path if self._magnitudes else None,
             keeps_lines=self._keeps_source,
             tracer_version=__version__,
             **self._options,
@@ -114,8 +125,9 @@ class Session:
         with self._entering:
             here = threading.current_thread()
             if self._depth == 0:
-                if self.recorder.values is not None:
-                    self.recorder.values.first_step = steps_before
+                for file in (self.recorder.values, self.recorder.magnitudes):
+                    if file is not None:
+                        file.first_step = steps_before
                 self.recorder.start()
                 self._thread = here
                 if here is not threading.main_thread():
@@ -164,13 +176,15 @@ class Session:
 
     @property
     def values(self) -> Path | None:
-        """The file of digests; ``None`` where none are kept."""
-        return None if self.recorder.values is None else self.recorder.values.path
+        """The file of digests and magnitudes; ``None`` where none are kept."""
+        file = self.recorder.values or self.recorder.magnitudes
+        return None if file is None else file.path
 
     def end_values(self, partial: str) -> None:
         """Close the file of digests, saying why it is not whole; a signal's handler may call this."""
-        if self.recorder.values is not None:
-            self.recorder.values.end(partial)
+        for file in (self.recorder.values, self.recorder.magnitudes):
+            if file is not None:
+                file.end(partial)
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the digests, if any are kept, beside the trace ``path``."""
@@ -198,11 +212,11 @@ class Session:
 
             kept_inputs.write(inputs_path(os.path.abspath(path)))
 
-    def _values_path(self) -> Path | None:
-        if not self._values:
-            return None
-        if self._values is not True:
-            return Path(os.path.abspath(self._values))
+    @cached_property
+    def _path(self) -> Path:
+        for named in (self._values, self._magnitudes):
+            if not isinstance(named, bool):
+                return Path(os.path.abspath(named))
         folder = mkdtemp(prefix="tracer-")
         self._values_folder = weakref.finalize(self, _remove, folder, os.getpid())
         return Path(folder, "step.values")
@@ -228,6 +242,10 @@ class DeterminismTracer:
     values
         Keep digests of what each call reads and writes, to compare two runs: the path of the file, or ``True`` for one
         that ``save`` puts beside the trace. Costs more than a recording without; see ``docs/values.md``.
+    magnitudes
+        Keep how large results are at each place of the step (a module's output, a loss, a gradient, a parameter), to
+        compare two configurations: the path of the file, or ``True``. Goes into the file of ``values`` where both are
+        asked for. See ``docs/compare.md``.
     trials
         Repeat each call that the tables hold for a risk on its own device, so many times, on the spot, and compare the
         results to the bit: ``trials=5``, or ``trials=Trials(5, all=True)`` for every call. What was found stands with
@@ -250,12 +268,20 @@ class DeterminismTracer:
         name: str | None = None,
         library: Iterable[str] = (),
         values: bool | str | os.PathLike[str] = False,
+        magnitudes: bool | str | os.PathLike[str] = False,
         trials: Trials | int = 0,
         data_facts: bool = False,
         keep: Keep | str | Iterable[str] = (),
         on_step: Callable[[int], None] | None = None,
     ) -> None:
-        options = {"values": values, "trials": trials, "data_facts": data_facts, "keep": keep, "on_step": on_step}
+        options = {
+            "values": values,
+            "magnitudes": magnitudes,
+            "trials": trials,
+            "data_facts": data_facts,
+            "keep": keep,
+            "on_step": on_step,
+        }
         self._session = Session(model, name=name or "", library=library, **options)  # type: ignore[arg-type]
 
     def __enter__(self) -> DeterminismTracer:

@@ -31,7 +31,7 @@ for step in range(3):
     table = torch.zeros(4, 4).index_add(0, torch.tensor([0, 1, 1, 1]), model(torch.ones(4, 4)))
     table.pow(2).sum().backward()
     optimizer.step()
-assert sys.argv[1:] in ([], ["--epochs", "1"], ["--config", "small.yaml"])
+assert sys.argv[1:] in ([], ["--epochs", "1"], ["--config", "small.yaml"], ["--attention", "eager"])
 """
 #: The names that the README's Python takes for the reader's own.
 NAMES = """\

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracer.gate.comparing import Comparison
     from tracer.report.blocks import Block
     from tracer.trace import Trace
+    from tracer.trace.values import Magnitudes
 
 FAILED = 1
 PARTIAL = 3
@@ -33,8 +34,12 @@ Examples:
   tracer diff old.json new.json --backend cuda
   tracer diff first.trace.json second.trace.json
   tracer diff whole.trace.json resumed.trace.json --align-step 100=0 --fail-on parted
+  tracer diff eager.json sdpa.json --yardstick shaken-1.json --yardstick shaken-2.json
   tracer diff trace.json --torch 2.4,2.13 --backend cuda
   tracer diff trace.json --backend cuda,npu
+
+With --yardstick, or where both have magnitudes and no values, the two are held against each other as tracer compare
+does, with its exit codes.
 
 Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is named there; or, for "parted", the
 values of the two runs differ. Exit code 3: the values that a trace was recorded with are missing."""
@@ -59,6 +64,13 @@ values of the two runs differ. Exit code 3: the values that a trace was recorded
     " run did not get everything back.",
     completing.verdicts_and_new,
 )
+@option(
+    "--yardstick",
+    "FILE",
+    "A shaken recording of OLD (tracer run --magnitudes --shake SEED): what magnitudes are judged by.",
+    completing.files,
+    multiple=True,
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 def command(
     old: str,
@@ -68,6 +80,7 @@ def command(
     settings: str,
     align_step: str | None,
     fail_on: str | None,
+    yardstick: tuple[str, ...],
     form: str,
 ) -> int:
     """Say where the runs of OLD and NEW part, if both have values (tracer run --values), and which findings changed.
@@ -79,6 +92,9 @@ def command(
     backends, versions, settings_pair = pairs = [_pair(name, text) for name, text in asked]
     if new is None and not any(first != second for first, second in pairs):
         raise UsageError("one trace and one target do not differ", hint="name a second trace, or two with a comma")
+    magnitudes = _magnitudes(old, new, yardstick)
+    if magnitudes is not None:
+        return _compare_magnitudes(*magnitudes, as_json=form == "json")
     steps = _steps(align_step)
     on_parting, verdicts = _fail_on(fail_on)
     with progress("comparing"):
@@ -119,6 +135,44 @@ def command(
         say(f"tracer: {missing}; values were not compared")
         return PARTIAL
     return 0
+
+
+def _magnitudes(
+    old: str, new: str | None, yardstick: tuple[str, ...]
+) -> tuple[Magnitudes, Magnitudes, list[Magnitudes]] | None:
+    """Both recordings and the yardstick, where magnitudes were taken and no digests are there to compare instead."""
+    if new is None or not (yardstick or all(map(_has_magnitudes_alone, (old, new)))):
+        return None
+    from tracer.trace.paths import values_path
+    from tracer.trace.values import read_magnitudes
+
+    first, second, *shaken = (read_magnitudes(values_path(path)) for path in (old, new, *yardstick))
+    return first, second, shaken
+
+
+def _has_magnitudes_alone(path: str) -> bool:
+    from tracer.trace.paths import values_path
+    from tracer.trace.values import read_header
+
+    header = read_header(values_path(path))
+    return header is not None and header.magnitudes and not header.digests
+
+
+def _compare_magnitudes(first: Magnitudes, second: Magnitudes, shaken: list[Magnitudes], *, as_json: bool) -> int:
+    """Say whether two configurations differ by rounding; the exit code is that of ``tracer compare``."""
+    from tracer.divergence.magnitudes import compared
+    from tracer.report.files.configurations import code_of, comparison_json
+    from tracer.report.render.terminal import READER, drawn, printed
+    from tracer.report.sections.configurations import configuration_blocks
+
+    comparison = compared(first, second, shaken)
+    if as_json:
+        from tracer.plain import json_text
+
+        show(json_text(comparison_json(comparison)))
+    else:
+        show(printed(drawn(configuration_blocks(comparison, READER))))
+    return code_of(comparison)
 
 
 def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, Recording] | None:

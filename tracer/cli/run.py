@@ -23,8 +23,8 @@ Examples:
 
 Steps are counted by finished optimizer steps, from 0: 0:1 is all until the
 first one has ended, 5:8 is steps 5, 6 and 7. Under torchrun each rank writes a
-file of its own, trace.rank0.json and so on. With --values a file of digests
-stands beside it, trace.values, for tracer diff. The exit code is the script's."""
+file of its own, trace.rank0.json and so on. With --values or --magnitudes a
+file stands beside it, trace.values, for tracer diff. The exit code is the script's."""
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
@@ -38,6 +38,8 @@ stands beside it, trace.values, for tracer diff. The exit code is the script's."
 )
 @window_options
 @click.option("--values", is_flag=True, help="Keep digests of what every call reads and writes, beside the trace.")
+@click.option("--magnitudes", is_flag=True, help="Keep how large results are, to compare two configurations.")
+@option("--shake", "SEED", "Change results by rounding, as a yardstick: changes the run.", type=click.IntRange(0))
 @option("--trials", "N", "Make calls at risk N times more, and compare.", type=click.IntRange(0), default=0)
 @click.option("--trial-all", is_flag=True, help="Try every call; with --trials.")
 @option("--trial-memory", "BYTES", "What the trials of one call may hold.", type=click.IntRange(0))
@@ -53,6 +55,8 @@ def command(
     window: str,
     exit_after_steps: bool,
     values: bool,
+    magnitudes: bool,
+    shake: int | None,
     trials: int,
     trial_all: bool,
     trial_memory: int | None,
@@ -74,11 +78,13 @@ def command(
     steps = steps_in(window, exit_after_steps=exit_after_steps)
     if not trials and (trial_all or trial_threads or trial_memory is not None):
         raise UsageError("--trial-all, --trial-memory and --trial-threads need trials", hint="add --trials 5")
+    if shake is not None and not magnitudes:
+        raise UsageError("--shake makes a yardstick, which is made of magnitudes", hint="add --magnitudes")
     rank = current_rank()
     output = path_of_rank(output, rank)
     check_writable(output)
     beside: Path | None = None
-    if values:
+    if values or magnitudes:
         from tracer.trace.paths import values_path
 
         check_writable(beside := values_path(output))
@@ -91,9 +97,11 @@ def command(
         steps=steps,
         exit_after_steps=exit_after_steps,
         with_source=with_source,
-        eager=eager,
-        values=beside,
+        eager=eager or shake is not None,
+        values=beside if values else None,
         options={
+            "magnitudes": str(beside) if magnitudes else False,
+            "shake": shake,
             "trials": Trials(trials, all=trial_all, threads=trial_threads, memory=memory),
             "data_facts": data_facts,
             "keep": Keep(keep_inputs, bytes=KEEP_BYTES if keep_bytes is None else keep_bytes),

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "determinism(model=None, backend='recorded', torch='recorded', settings='recorded', fail_on=..., select=(),"
-    " ignore=(), baseline=None, repeat=1, hold=None): record the test's ops, fail it for findings of these verdicts;"
+    " ignore=(), baseline=None, repeat=1, hold=None, equal_to=None): record the test's ops, fail it for findings of"
+    " these verdicts;"
     " with repeat=N, run it N times from the same state, and fail it if the runs diverge; circumstances are then held,"
-    " those of hold=NAMES or all that can be, to find the one that explains it"
+    " those of hold=NAMES or all that can be, to find the one that explains it; with equal_to=OTHER, call OTHER with"
+    " the test's fixtures too, and fail it where the two differ by more than rounding"
 )
 _TARGET = ("backend", "torch", "settings")
-_ALLOWED = frozenset({"model", "fail_on", "select", "ignore", "baseline", "repeat", "hold", *_TARGET})
+_ALLOWED = frozenset({"model", "fail_on", "select", "ignore", "baseline", "repeat", "hold", "equal_to", *_TARGET})
 #: Keywords that ask for a gate besides the comparison of a repeated test.
 _GATES = frozenset({"fail_on", "select", "ignore", "baseline", *_TARGET})
 #: Failing findings that a test's failure lists.
@@ -122,6 +124,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         pytest.fail(f"@pytest.mark.determinism takes keywords only, of {keywords}", pytrace=False)
     if "repeat" in wanted:
         return (yield from _repeated(item, wanted))
+    if "equal_to" in wanted:
+        return (yield from _compared(item, wanted))
     root = Path.cwd()  # locations are relative to it, even if the test changes directory
     with Determinism(item.nodeid)(wanted.get("model")) as tracer:
         result = yield
@@ -177,6 +181,40 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
         pytest.fail(printed(drawn(repeated_blocks(repeated, READER)), color=False), pytrace=False)
     if wanted.keys() & _GATES:
         _check(tracer, wanted, item, root)
+    return result
+
+
+def _compared(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, object, object]:
+    """Run a test and ``equal_to`` from the same state, and fail it where they differ by more than rounding.
+
+    The test is called again, then ``equal_to`` with those of the test's fixtures that it names. Errors of the test's
+    own come through.
+    """
+    import inspect
+
+    from tracer.divergence.magnitudes import CompareVerdict
+    from tracer.errors import TracerError
+    from tracer.runner.configurations.steps import compare
+    from tracer.runner.repeated.within.state import SavedState, objects_of
+
+    other = wanted["equal_to"]
+    fixtures: dict[str, Any] = getattr(item, "funcargs", {})
+    if not callable(other) or wanted.keys() - {"equal_to", "model"}:
+        pytest.fail("@pytest.mark.determinism(equal_to=OTHER) takes a function, and model= besides", pytrace=False)
+    taken = {name: fixtures[name] for name in inspect.signature(other).parameters if name in fixtures}
+    reached = [*fixtures.values(), *objects_of(getattr(item, "obj", item.runtest)), *objects_of(other)]
+    saved = SavedState({id(held): held for held in reached}.values())
+    result = yield
+    saved.restore()
+    try:
+        comparison = compare(item.runtest, lambda: other(**taken), state=reached, model=wanted.get("model"))
+    except TracerError as problem:
+        pytest.fail(f"@pytest.mark.determinism: {problem}", pytrace=False)
+    if comparison.verdict is CompareVerdict.SIGNIFICANT:
+        from tracer.report.render.terminal import READER, drawn, printed
+        from tracer.report.sections.configurations import configuration_blocks
+
+        pytest.fail(printed(drawn(configuration_blocks(comparison, READER)), color=False), pytrace=False)
     return result
 
 

@@ -188,6 +188,11 @@ def banners_of(
             f"Calls on `meta` tensors that computed nothing: {meta_calls:,}. What they would run on a device was not"
             " seen: record the step on real tensors, or under torch's `FakeTensorMode`."
         )
+    if seeds := [str(source.shaken) for source in trace.sources if source.shaken is not None]:
+        yield (
+            f"The run was shaken (--shake {', '.join(seeds)}): results that depend on parameters were changed by up to"
+            " half a unit in the last place. It is a yardstick for other runs, and no run of the program as it is."
+        )
     if any(source.values for source in trace.sources):
         yield (
             "Digests of what every call read and wrote were kept beside the trace: `tracer diff` holds them against"

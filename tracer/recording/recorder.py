@@ -91,8 +91,14 @@ class RecordingState:
 if TYPE_CHECKING:  # loaded where they are asked for
     from tracer.recording.compiled.listing import RegionList
     from tracer.recording.kept_inputs import KeptInputs
+    from tracer.recording.magnitudes.place_recorder import PlaceRecorder
+    from tracer.recording.magnitudes.shaking import Shaking
     from tracer.recording.trials.call_trials import TrialObserver
     from tracer.recording.values.value_recorder import ValuesRecording
+    from tracer.trace.values import Header
+
+#: The algorithms behind the digests: on the host, and on devices.
+DIGEST = "xxh3-64-by-content mix-64"
 
 
 class Recorder:
@@ -100,8 +106,10 @@ class Recorder:
 
     ``asked`` says which further facts the rules want of an op, ``asked_compiled`` of one that ran in a compiled region
     (called when there is one), ``variables`` which environment variables to keep; ``watch`` is one that goes on for
-    longer than the recording, ``values`` the file that digests go to, if any; ``keeps_lines`` keeps lines of generated
-    code with a region's kernels.
+    longer than the recording, ``values`` the file that digests go to, if any, and ``magnitudes`` the one that
+    magnitudes go to. ``shake`` is the seed with which results are shaken, ``calls_of`` the module whose single
+    calls are places too. ``keeps_lines`` keeps lines of generated code
+    with a region's kernels.
     """
 
     def __init__(
@@ -116,6 +124,9 @@ class Recorder:
         on_step: Callable[[int], None] | None = None,
         watch: ProcessWatch | None = None,
         values: Path | None = None,
+        magnitudes: Path | None = None,
+        shake: int | None = None,
+        calls_of: str = "",
         trials: Trials | None = None,
         data_facts: bool = False,
         keep: Keep | None = None,
@@ -139,20 +150,33 @@ class Recorder:
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.storages = StorageObservers()
         self._asked_compiled, self._keeps_lines = asked_compiled, keeps_lines
+        self._tracer_version = tracer_version
         self.values: ValuesRecording | None = None
         if values is not None:
             from tracer.recording.values.value_recorder import ValuesRecording
 
             self.values = ValuesRecording(
                 values,
-                name=name,
-                tracer_version=tracer_version,
                 attribution=self.attribution,
                 followed=self.storages,
                 regions=lambda: self.regions,
+                header=self._header,
             )
             self.blind_spots.on_unrecorded_module = self.values.moments.runs_unrecorded
             self.values.moments.has_unrecorded_threads = lambda: self.blind_spots.threads_computed
+        self.magnitudes: PlaceRecorder | None = None
+        if magnitudes is not None:
+            from tracer.recording.magnitudes.place_recorder import PlaceRecorder
+
+            self.magnitudes = PlaceRecorder(
+                magnitudes, self._header, self.attribution, lambda: None if self.values is None else self.values.writer
+            )
+            self.magnitudes.calls_of = calls_of
+        self._shaking: Shaking | None = None
+        if shake is not None:
+            from tracer.recording.magnitudes.shaking import Shaking
+
+            self._shaking = Shaking(shake)
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self.kept_inputs: KeptInputs | None = None
         """The inputs to save, if any were asked for."""
@@ -164,6 +188,8 @@ class Recorder:
         self.executions = Executions(self.attribution, self.storages, lambda: self.watch.compilations)
         self.executions.on_unseen = self.blind_spots.region_unseen
         self.executions.observers = tuple(part.regions for part in (self.values, self._trials) if part is not None)
+        if self.magnitudes is not None:
+            self.executions.observers += (self.magnitudes,)
         self.launched = LaunchedRecord(
             self.attribution,
             lambda: (*(counter for _, counter in self._counted()), *self.executions.runs.values()),
@@ -212,8 +238,12 @@ class Recorder:
             begin(ESCAPES.add, partial(ESCAPES.discard, registry), registry)
             if values is not None:
                 begin(values.start, lambda: values.stop(self.partial), self._environment)
+            if self.magnitudes is not None:
+                begin(self.magnitudes.start, lambda: self._end_magnitudes(), self._environment)
             for observer in self.mode.observers:
                 observer.start(self._environment)
+            if self._shaking is not None:
+                begin(self._shaking.start, self._shaking.stop)
             begin(leave_to_python, leave_to_python)  # the last to begin and to end: while everything is in its place
             self.mode.__enter__()  # type: ignore[no-untyped-call]
             undo.callback(seams.leave_mode, self.mode)
@@ -265,6 +295,27 @@ class Recorder:
             overlaps=merged(writes.overlapping_writes()),
         )
 
+    def _end_magnitudes(self) -> None:
+        if self.magnitudes is not None:
+            self.magnitudes.stop(self.partial)
+
+    def _header(self, environment: Environment) -> Header:
+        """How a file of values begins."""
+        from tracer.trace.values import Header
+
+        rank, world_size = _rank_and_world_size()
+        return Header(
+            tracer_version=self._tracer_version,
+            name=self.name,
+            rank=rank,
+            world_size=world_size,
+            digest=DIGEST,
+            environment=environment,
+            digests=self.values is not None,
+            magnitudes=self.magnitudes is not None,
+            shaken=None if self._shaking is None else self._shaking.seed,
+        )
+
     def _look_again(self) -> None:
         self.blind_spots.look_again()
         self.launched.look_again()
@@ -276,6 +327,8 @@ class Recorder:
 
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
+        if self.magnitudes is not None:
+            self.magnitudes.step_ended(count)
         if self.values is not None:
             self.values.step_ended(count)
         self.storages.registry.prune()
@@ -291,6 +344,10 @@ class Recorder:
         """The observers that were asked for. The others' modules are not loaded."""
         if self.values is not None:
             yield self.values.calls
+        if self.magnitudes is not None and self.magnitudes.calls_of:
+            from tracer.recording.magnitudes.call_places import CallPlaces
+
+            yield CallPlaces(self.magnitudes)
         if keep is not None:
             from tracer.recording.kept_inputs import KeptInputs
 
@@ -347,15 +404,17 @@ class Recorder:
         return read
 
     def _source(self, calls: int) -> TraceSource:
-        rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+        rank, world_size = _rank_and_world_size()
         return TraceSource(
             name=self.name,
-            rank=int(rank) if rank.isdigit() else None,
-            world_size=int(world) if world.isdigit() else None,
+            rank=rank,
+            world_size=world_size,
             optimizer_steps=self.optimizer.steps or self.optimizer.compiled_steps,
             calls=calls,
             fake_calls=self.mode.fake_calls,
             values=self.values is not None,
+            magnitudes=self.magnitudes is not None,
+            shaken=None if self._shaking is None else self._shaking.seed,
             partial=self.partial,
         )
 
@@ -382,6 +441,11 @@ class Recorder:
                 location=spell(counter.origin.site),
                 count=counter.count,
             )
+
+
+def _rank_and_world_size() -> tuple[int | None, int | None]:
+    rank, world_size = (os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE"))
+    return int(rank) if rank.isdigit() else None, int(world_size) if world_size.isdigit() else None
 
 
 def _drawn_by(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Drawn]:

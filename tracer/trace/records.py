@@ -616,5 +616,9 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Was compilation switched off (``tracer run --eager``)?"""
     values: bool = False
     """Were digests of what calls read and wrote kept beside the trace (``tracer run --values``)?"""
+    magnitudes: bool = False
+    """Were magnitudes of results kept beside the trace (``tracer run --magnitudes``)?"""
+    shaken: int | None = None
+    """The seed with which results were changed by rounding (``tracer run --shake``); ``None`` where they were not."""
     partial: str = ""
     """Why recording ended early (``interrupted``, an exception's class); empty for a whole one."""

@@ -72,7 +72,7 @@ class OptimizerWatch:
         self.origin: Any = None
         """The origin of the running step's calls, if torch's own code makes them and no closure runs."""
         self.locate: Callable[[FrameType | None], Any] = lambda frame: None
-        self.before_step: Callable[[Any], None] | None = None
+        self.before_step: list[Callable[[Any], None]] = []
         """Called with the optimizer that is about to step."""
         self.own_code: CodeType | None = None
         """The last code that was recognized as torch's own optimizers': nearly always it calls again."""
@@ -131,8 +131,8 @@ class OptimizerWatch:
         frame = sys._getframe(2)
         if self.active and not self.is_inside(frame.f_back):
             self._stop()  # an earlier step raised
-        if self.before_step is not None:
-            self.before_step(optimizer)
+        for tell in self.before_step:
+            tell(optimizer)
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         self._closures.append(_code_of(closure))
         self.origin = self.locate(frame) if closure is None else None

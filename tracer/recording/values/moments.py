@@ -304,7 +304,7 @@ class Moments:
             return
         digests: list[int] = []
         self._batches.clear()
-        for path, leaf in _leaves(batch, ""):
+        for path, leaf in leaves(batch, ""):
             if isinstance(leaf, _Tensor):
                 digest = self._calls.digest_now(leaf)
                 self._batches[storages.storage_id(leaf)] = (ValueKind.BATCH, f"{name}{path and ', '}{path}", position)
@@ -387,18 +387,18 @@ def _is_numbers(value: Any) -> bool:
 
 def digest_of_numbers(value: Any) -> int:
     """Of a number, a text, or a collection of them; none of anything else, whose words may hold an address."""
-    leaves = [leaf for _, leaf in _leaves(value, "")]
-    is_plain = bool(leaves) and any(leaf is not None for leaf in leaves) and _is_numbers(leaves)
+    numbers = [leaf for _, leaf in leaves(value, "")]
+    is_plain = bool(numbers) and any(number is not None for number in numbers) and _is_numbers(numbers)
     return text_digest(repr(value)) if is_plain else NO_DIGEST
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """What a batch consists of, each with its path: ``[0]``, ``['labels']``."""
     if isinstance(value, dict) or (hasattr(value, "keys") and hasattr(value, "__getitem__")):
         for key in value.keys():  # noqa: SIM118  (a user's mapping need not iterate)
-            yield from _leaves(value[key], f"{path}[{key!r}]")
+            yield from leaves(value[key], f"{path}[{key!r}]")
     elif isinstance(value, (list, tuple)):
         for place, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{place}]")
+            yield from leaves(item, f"{path}[{place}]")
     else:
         yield path, value

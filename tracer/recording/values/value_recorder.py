@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
@@ -27,9 +26,6 @@ from tracer.trace.values.columns import NO_DIGEST
 if TYPE_CHECKING:
     from tracer.recording.compiled.listing import RegionList
 
-#: The algorithms behind the digests: on the host, and on devices.
-DIGEST = "xxh3-64-by-content mix-64"
-
 
 class ValuesRecording:
     """Keeps digests from ``start`` to ``stop``, any number of times, in one file."""
@@ -38,15 +34,13 @@ class ValuesRecording:
         self,
         path: Path,
         *,
-        name: str,
-        tracer_version: str,
         attribution: Attribution,
         followed: StorageObservers,
         regions: Callable[[], RegionList],
+        header: Callable[[Environment], Header],
     ) -> None:
         self.path = path
-        self._name = name
-        self._tracer_version = tracer_version
+        self._header = header
         self._optimizer = attribution.optimizer
         self._sites = attribution.sites
         self._writer: ValuesWriter | None = None
@@ -66,27 +60,25 @@ class ValuesRecording:
     def start(self, environment: Environment) -> None:
         """Begin, or resume; raises ``TraceError`` where the file cannot be written."""
         if self._writer is None:
-            header = Header(
-                name=self._name,
-                rank=_number("RANK"),
-                world_size=_number("WORLD_SIZE"),
-                digest=DIGEST,
-                environment=environment,
-                tracer_version=self._tracer_version,
-            )
-            self.calls.writer = self._writer = ValuesWriter(self.path, header)
+            self.calls.writer = self._writer = ValuesWriter(self.path, self._header(environment))
             self._writer.step(self.first_step + self._optimizer.steps)
             self.moments.generators()
         else:
             self._writer.reopen()
             self.calls.writer = self._writer
         _RECORDINGS.add(self)
-        self._optimizer.before_step = self._before_step
+        self._optimizer.before_step.append(self._before_step)
+
+    @property
+    def writer(self) -> ValuesWriter | None:
+        """What writes the file, once recording has begun."""
+        return self._writer
 
     def stop(self, partial: str = "") -> None:
         """Digest the states, and close the file; ``partial``: why the recording is not whole."""
         _RECORDINGS.discard(self)
-        self._optimizer.before_step = None
+        with suppress(ValueError):
+            self._optimizer.before_step.remove(self._before_step)
         self.moments.step_ends()
         with suppress(Exception):  # a user's module may refuse to be read
             self.moments.at_the_end()
@@ -162,11 +154,6 @@ class ValuesRecording:
     def scaler_steps(self, call: Call) -> None:
         """A gradient scaler moved on."""
         self._stepping[call.first] = ValueKind.SCALER
-
-
-def _number(variable: str) -> int | None:
-    text = os.environ.get(variable, "")
-    return int(text) if text.isdigit() else None
 
 
 def _receiving(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

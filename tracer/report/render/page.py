@@ -49,20 +49,20 @@ _NOTEBOOK = Reader(detail=Detail.BRIEF, rows=10, changes=6, findings=10)
 
 def render(report: ReportView) -> str:
     """The whole page. Scripts are allowed by their hash alone, so that no injected one could run."""
-    assets = _assets()
+    texts = assets()
     bundle = datatables_script() if any(judgement.findings for judgement in targets_shown(report)) else None
     # The picture of two runs comes with them alone.
-    picture = assets["divergence.js"] if report.repeated is not None else None
-    style = assets["style.css"] + (assets["divergence.css"] if picture else "")
-    scripts = [script for script in (bundle, assets["script.js"], picture) if script]
-    template = _environment().get_template("report.html")
+    picture = texts["divergence.js"] if report.repeated is not None else None
+    style = texts["style.css"] + (texts["divergence.css"] if picture else "")
+    scripts = [script for script in (bundle, texts["script.js"], picture) if script]
+    template = page_environment().get_template("report.html")
     return template.render(
         head=head_of(report),
         sections=list(sections_of(report, PAGE)),
         version=tracer.__version__,
         style=Markup(style),
         bundle=Markup(bundle) if bundle else None,
-        script=Markup(assets["script.js"]),
+        script=Markup(texts["script.js"]),
         picture_script=Markup(picture) if picture else None,
         script_hashes=" ".join(map(_hash, scripts)),
         data=Markup(findings_json(report, model_map(report.tally.by_module))),
@@ -72,13 +72,13 @@ def render(report: ReportView) -> str:
 def to_notebook(report: ReportView) -> str:
     """A fragment for a notebook cell: the headline, the answers, the plan and the first findings; no script."""
     sections = list(sections_of(report, _NOTEBOOK))
-    template = _environment().get_template("notebook.html")
+    template = page_environment().get_template("notebook.html")
     return template.render(head=head_of(report), sections=sections, unseen=len(report.blind_spots))
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
-    """Autoescape for every template whatever its name; an undefined name is an error."""
+def page_environment() -> Environment:
+    """Templates: autoescape for every template whatever its name; an undefined name is an error."""
     environment = Environment(
         loader=FileSystemLoader(template_folder()),
         autoescape=True,
@@ -188,10 +188,10 @@ def _whole_numbers(text: str, around: Callable[[str], Markup] = escape) -> Marku
 
 
 @lru_cache(maxsize=1)
-def _assets() -> dict[str, str]:
+def assets() -> dict[str, str]:
     """The style and the script as they stand in the page; read as text, never as templates."""
     folder = template_folder()
-    names = ("style.css", "script.js", "divergence.css", "divergence.js")
+    names = ("style.css", "script.js", "divergence.css", "divergence.js", "compare.css")
     return {name: (folder / name).read_text(encoding="utf-8") for name in names}
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -51,7 +52,13 @@ def main() -> int:
     ):
         if change is not None and change.inside is not None:
             change.inside(inside)
-    left = LeftBehind(without=os.path.dirname(order.output))
+    left = None if order.magnitudes else LeftBehind(without=os.path.dirname(order.output))
+    kept = values_path(order.output)
+    options: dict[str, Any] = {}
+    if order.replayed is not None:
+        options = {"trials": Trials(REPLAYS, all=True, ops=order.replayed)}
+    elif order.magnitudes:
+        options = {"magnitudes": str(kept), "shake": order.shake, "calls_of": order.calls_of}
     try:
         return run_script(
             task.target,
@@ -61,9 +68,10 @@ def main() -> int:
             steps=task.steps,
             exit_after_steps=task.exit_after_steps,
             rank=current_rank(),
-            values=None if order.replayed is not None else values_path(order.output),
-            options={"trials": Trials(REPLAYS, all=True, ops=order.replayed)} if order.replayed is not None else {},
-            left_behind=left.states,
+            values=None if options else kept,
+            options=options,
+            eager=order.shake is not None,
+            left_behind=tuple if left is None else left.states,
             quiet=True,
         )
     except TracerError as problem:

@@ -39,6 +39,7 @@ def run(
     has_diverged: Callable[[], bool] | None = None,
     *,
     folder: Path | None = None,
+    python: str = sys.executable,
     before_exec: Callable[[], None] | None = None,
 ) -> tuple[int, bool]:
     """Make the run of ``order``, the job's ``number``-th from 0, with ``variables`` added to the environment.
@@ -49,7 +50,7 @@ def run(
     pipe, which only one run could read. When this process ends, for whatever reason, so does the run.
     """
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    line = [sys.executable, *flags, "-m", _CHILD, msgspec.json.encode(order).decode("utf-8")]
+    line = [python, *flags, "-m", _CHILD, msgspec.json.encode(order).decode("utf-8")]
     environ = {**os.environ, **variables, **_own_store(number)}
     can_be_read_again = os.isatty(0) or _input_position() is not None
     stdin = None if can_be_read_again else subprocess.DEVNULL

@@ -36,6 +36,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Applied before the script's first line; variables among them are in the environment already."""
     planned: dict[str, FactValue] = {}
     """Settings of the first run's plan, for a run that holds them."""
+    magnitudes: bool = False
+    """Take magnitudes instead of digests."""
+    shake: int | None = None
+    """The seed with which results are shaken; compiled code runs eagerly then."""
+    calls_of: str = ""
+    """A module's path: take magnitudes of the single calls inside it too."""
     replayed: tuple[str, ...] | None = None
     """Overloads to replay on the spot, without digests; ``None`` for an ordinary run."""
     began: int = 0

@@ -13,7 +13,7 @@ from tracer.names import Phase, ValueKind
 from tracer.trace.records import Environment, Place, Placed
 
 #: The format that this release writes, and the newest that it reads.
-SCHEMA = 2
+SCHEMA = 3
 
 #: The digest of nothing, and of what was not digested.
 NO_DIGEST = 0
@@ -82,6 +82,12 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     """How bytes were digested; recordings of different digests cannot be compared."""
     environment: Environment | None = None
     """Settings when recording began; a killed run has no trace to hold them."""
+    digests: bool = True
+    """Were calls digested?"""
+    magnitudes: bool = False
+    """Were magnitudes taken?"""
+    shaken: int | None = None
+    """The seed with which results were shaken; ``None`` where the run was left alone."""
 
 
 class Entries(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from tracer.trace.values.columns import Group, Name
 
 MAGIC = b"determinism-tracer values\n"
 HEADER, CALLS, END = b"H", b"C", b"E"
+PLACES, SUMS = b"P", b"S"
 
 #: Larger lengths are damage: no block that is written comes near.
 MAX_BLOCK = 1 << 28

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 import msgspec
@@ -12,6 +14,7 @@ from tracer.errors import TraceError, reason_of
 from tracer.files import open_plain
 from tracer.trace.values import framing
 from tracer.trace.values.columns import SCHEMA, Entries, Group, Header, Moments, Name, Values
+from tracer.trace.values.places import Places, PlacesBlock
 
 _AGAIN = "record it again with `tracer run --values`"
 #: Bytes that one byte of a file can unpack to at most: digests do not compress.
@@ -19,6 +22,7 @@ _MOST_SPREAD = 64
 
 _header = msgspec.msgpack.Decoder(Header)
 _calls = msgspec.msgpack.Decoder(framing.CallsBlock)
+_places = msgspec.msgpack.Decoder(PlacesBlock)
 _end = msgspec.msgpack.Decoder(framing.End)
 
 
@@ -31,11 +35,64 @@ def read_values(path: str | os.PathLike[str]) -> Values:
 
     Raises ``TraceError`` in one line for what is no file of values, or of a later format.
     """
+    with _opened(path) as stream:
+        return _Reading(path).read(stream)
+
+
+def read_header(path: str | os.PathLike[str]) -> Header | None:
+    """How a file of values begins; ``None`` for what is none, or does not exist."""
+    with suppress(TraceError, ValueError, msgspec.MsgspecError), _opened(path) as stream:
+        for kind, body in framing.blocks_of(stream):
+            return _Reading(path).header(kind, body)
+    return None
+
+
+class Magnitudes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file of values says of places."""
+
+    header: Header
+    places: Places
+    partial: str = ""
+    """Why the file is not whole; empty for a whole one."""
+
+
+def read_magnitudes(path: str | os.PathLike[str]) -> Magnitudes:
+    """Read the places of a recording, as far as the file is whole; sums stay in the file until they are asked for.
+
+    Raises ``TraceError`` in one line for what is no file of values, of a later format, or has no magnitudes.
+    """
+    reading, places = _Reading(path), Places(path)
+    header, end, problem = None, None, ""
+    with _opened(path) as stream:
+        try:
+            for kind, body in framing.blocks_of(stream):
+                if header is None:
+                    header = reading.header(kind, body)
+                elif kind == framing.SUMS:
+                    places.take_sums(stream.tell() - len(body), len(body))
+                elif kind == framing.PLACES:
+                    places.take(_places.decode(body))
+                elif kind == framing.END:
+                    end = _end.decode(body)
+        except (ValueError, msgspec.MsgspecError) as fault:
+            problem = str(fault)
+    if header is None or not header.magnitudes:
+        raise TraceError(
+            f"{path} has no magnitudes", hint="record it again with `tracer run --magnitudes`, or use `tracer compare`"
+        )
+    places.finish()
+    cut_off = f"it was cut off ({problem})" if problem else "it was cut off"
+    return Magnitudes(header=header, places=places, partial=cut_off if end is None else end.partial)
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file of values, behind its magic line."""
     try:
         with open_plain(path) as stream:
             if stream.read(len(framing.MAGIC)) != framing.MAGIC:
                 raise TraceError(f"{path} is not a file of values", hint=_AGAIN)
-            return _Reading(path).read(stream)
+            yield stream
     except FileNotFoundError as problem:
         hint = "record one with `tracer run --values -o FILE script.py`"
         raise TraceError(f"there is no file {path}", hint=hint) from problem
@@ -61,11 +118,13 @@ class _Reading:
         try:
             for kind, body in framing.blocks_of(stream):
                 if header is None:
-                    header = self._header(kind, body)
+                    header = self.header(kind, body)
                 elif kind == framing.CALLS:
                     self._take(_calls.decode(body))
                     if self.raw_bytes > framing.MAX_BLOCK + _MOST_SPREAD * stream.tell():
                         raise ValueError("it unpacks to more than any recording does")
+                elif kind in (framing.PLACES, framing.SUMS):
+                    continue
                 elif kind == framing.END:
                     end = _end.decode(body)
                     if end.calls != self.calls:
@@ -80,7 +139,8 @@ class _Reading:
         cut_off = f"it was cut off ({problem})" if problem else "it was cut off"
         return self._values(header, cut_off if end is None else end.partial)
 
-    def _header(self, kind: bytes, body: bytes) -> Header:
+    def header(self, kind: bytes, body: bytes) -> Header:
+        """The header, checked."""
         if kind != framing.HEADER:
             raise ValueError("it does not begin with a header")
         schema = msgspec.msgpack.decode(body, type=_Schema).schema

@@ -22,6 +22,7 @@ from tracer.plain import all_encodable
 from tracer.trace.values import framing
 from tracer.trace.values.columns import Group, Header, Mark, Name
 from tracer.trace.values.digests import text_digest
+from tracer.trace.values.places import ROW_TYPE, Form, PlaceName, PlacesBlock
 
 #: Calls that are collected before they are written.
 BLOCK_CALLS = 8192
@@ -29,6 +30,8 @@ BLOCK_CALLS = 8192
 BLOCK_SECONDS = 1.0
 #: Calls that are kept back for one that is pending; after that it counts as not digested.
 MOST_KEPT_BACK = 1 << 20
+#: Bytes of sums that are collected before they are written.
+MOST_SUMS = 1 << 22
 #: Texts of numbers that are kept, and the longest of them; what comes after has its digest alone.
 MOST_TEXTS = 100_000
 LONGEST_TEXT = 200
@@ -72,7 +75,15 @@ class ValuesWriter:
         self._written = 0
         self._last = time.monotonic()
         self._pending: set[int] = set()
+        self._place_names: dict[PlaceName, int] = {}
+        self._forms: dict[Form, int] = {}
+        self.places = 0
+        """Places so far: the index of the next row."""
+        self._places_written = 0
+        self._sums = 0
+        """Sums so far."""
         self._clear()
+        self._clear_places()
         begin = framing.MAGIC + framing.framed(framing.HEADER, _packed(header))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,6 +182,62 @@ class ValuesWriter:
         if text:
             self._text(digest, text)
 
+    def place(
+        self,
+        name: PlaceName,
+        form: Form,
+        occurrence: int,
+        *,
+        sums: bytes = b"",
+        same: int = -1,
+        offset: int = 0,
+        magnitudes: tuple[float, float, int, int] = (0.0, 0.0, 0, 0),
+    ) -> int:
+        """Record what stands at a place; returns its row. ``magnitudes``: norm, largest, not finite, digest."""
+        number, form_number = self._place_names.get(name), self._forms.get(form)
+        if number is None:
+            number = self._place_names[name] = len(self._place_names)
+            self._new_place_names.append(name)
+        if form_number is None:
+            form_number = self._forms[form] = len(self._forms)
+            self._new_forms.append(form)
+        count = len(sums) // 8
+        self._place_rows.append(
+            (number, form_number, occurrence, self._step, same, self._sums, count, offset, *magnitudes)
+        )
+        self._sums_data += sums
+        self._sums += count
+        self.places += 1
+        if len(self._sums_data) > MOST_SUMS or (
+            not self.places & 63 and time.monotonic() - self._last_places > BLOCK_SECONDS
+        ):
+            self.flush_places()
+        return self.places - 1
+
+    def flush_places(self) -> None:
+        """Write all places up to now."""
+        self._last_places = time.monotonic()
+        if os.getpid() != self._pid or not self._place_rows:
+            return
+        if self._sums_data:
+            self._put(framing.framed(framing.SUMS, bytes(self._sums_data)))
+        block = PlacesBlock(
+            first=self._places_written,
+            names=self._new_place_names,
+            forms=self._new_forms,
+            rows=np.array(self._place_rows, ROW_TYPE).tobytes(),
+        )
+        self._put(framing.framed(framing.PLACES, _packed(block)))
+        self._places_written = self.places
+        self._clear_places()
+
+    def _clear_places(self) -> None:
+        self._place_rows: list[tuple[float, ...]] = []
+        self._sums_data = bytearray()
+        self._new_place_names: list[PlaceName] = []
+        self._new_forms: list[Form] = []
+        self._last_places = time.monotonic()
+
     def step(self, number: int) -> None:
         """From the next call on it is step ``number``; steps count from 1."""
         self._step = number
@@ -199,6 +266,7 @@ class ValuesWriter:
             return
         self._give_up_pending()
         self.flush()
+        self.flush_places()
         if self._file is not None:
             self._end = self._file.tell()
         self._put(framing.framed(framing.END, _packed(framing.End(calls=self.calls, partial=partial))))

@@ -1,0 +1,486 @@
+"""Does ``tracer.compare`` tell rounding from a fault, on models and changes that no threshold was fitted to?
+
+Six models (text, vision, recurrent, mixture of experts, convolution with batch norm, graph), each in float32 and
+bfloat16. A *twin* computes the same in another way; a *fault* is planted in one module. Printed: each pair with its
+verdict and place, then how many twins are called significant, and how many faults are found at their module. A fault
+that the dtype cannot show may be called rounding.
+
+    python -m benchmarks.evidence.configurations [--only NAME ...] [--dtype float32]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+import tracer
+from tracer.divergence.magnitudes import CompareVerdict, Comparison
+
+#: When the pairs were written, and that it was before the limits were looked at on them.
+MADE = "2026-11-23"
+UNSEEN = True
+
+Model = Any
+"""A module, whose parts have types of their own."""
+Change = Callable[[Model], Any]
+
+
+class Subject(NamedTuple):
+    """A model and what it is trained on."""
+
+    make: Callable[[], Model]
+    loss: Callable[[Model], Any]
+
+
+class Pair(NamedTuple):
+    """A change of one model, and where it is a fault."""
+
+    subject: str
+    name: str
+    change: Change
+    module: str = ""
+    """Where the fault is; empty for a twin."""
+    shows_in_bfloat16: bool = True
+
+
+def _numbers(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(7))
+
+
+def _integers(high: int, *shape: int) -> torch.Tensor:
+    return torch.randint(0, high, shape, generator=torch.Generator().manual_seed(8))
+
+
+def _dtype(model: Model) -> Any:
+    return next(model.parameters()).dtype
+
+
+# --- models -----------------------------------------------------------------------------------------------
+
+
+def _llama(**options: Any) -> Model:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=200, num_key_value_heads=2, **sizes, **options))
+
+
+def _bert() -> Model:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4}
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return BertForSequenceClassification(BertConfig(vocab_size=200, **sizes, **off))
+
+
+def _swin() -> Model:
+    from transformers import ConvNextConfig, ConvNextForImageClassification
+
+    return ConvNextForImageClassification(
+        ConvNextConfig(
+            image_size=32, hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 2, 1], num_labels=5, drop_path_rate=0.0
+        )
+    )
+
+
+def _experts() -> Model:
+    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    return Qwen3MoeForCausalLM(
+        Qwen3MoeConfig(
+            vocab_size=200,
+            hidden_size=64,
+            intermediate_size=96,
+            moe_intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=16,
+            num_experts=8,
+            num_experts_per_tok=2,
+        )
+    )
+
+
+class Recurrent(nn.Module):
+    """A two-layer GRU over characters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.emb, self.rnn, self.out = nn.Embedding(50, 24), nn.GRU(24, 48, 2, batch_first=True), nn.Linear(48, 50)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.out(self.rnn(self.emb(x))[0])
+
+
+class Stage(nn.Module):
+    """Two convolutions with batch norm, and what skips them."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.a, self.na = nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+        self.b, self.nb = nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.relu(x + self.nb(self.b(torch.relu(self.na(self.a(x))))))
+
+
+class Residual(nn.Module):
+    """A small residual net."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 12, 3, padding=1)
+        self.stages = nn.ModuleList(Stage(12) for _ in range(3))
+        self.head = nn.Linear(12, 5)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        x = self.stem(x)
+        for stage in self.stages:
+            x = stage(x)
+        return self.head(x.mean((2, 3)))
+
+
+class GraphLayer(nn.Module):
+    """A graph convolution by a sparse adjacency as indices."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.own, self.others = nn.Linear(width, width), nn.Linear(width, width)
+        self.backwards = False
+
+    def forward(self, x: torch.Tensor, edges: torch.Tensor) -> Any:
+        edges = edges.flip(1) if self.backwards else edges  # another order of addition
+        gathered = torch.zeros_like(x).index_add(0, edges[1], self.others(x)[edges[0]])
+        return torch.tanh(self.own(x) + gathered / 4)
+
+
+class Graph(nn.Module):
+    """Three graph layers and a readout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.head = nn.ModuleList(GraphLayer(24) for _ in range(3)), nn.Linear(24, 4)
+
+    def forward(self, x: torch.Tensor, edges: torch.Tensor) -> Any:
+        for layer in self.layers:
+            x = layer(x, edges)
+        return self.head(x)
+
+
+def _of_tokens(model: Model) -> Any:
+    ids = _integers(200, 4, 24)
+    return model(input_ids=ids, labels=ids).loss
+
+
+def _of_images(model: Model) -> Any:
+    images = _numbers(8, 3, 16, 16).to(_dtype(model))
+    return nn.functional.cross_entropy(model(images).float(), _integers(5, 8))
+
+
+def _of_characters(model: Model) -> Any:
+    ids = _integers(50, 6, 21)
+    return nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1).float(), ids[:, 1:].flatten())
+
+
+SUBJECTS = {
+    "llama": Subject(_llama, _of_tokens),
+    "bert": Subject(_bert, lambda model: model(input_ids=_integers(200, 4, 24), labels=_integers(2, 4)).loss),
+    "convnext": Subject(
+        _swin,
+        lambda model: model(pixel_values=_numbers(4, 3, 32, 32).to(_dtype(model)), labels=_integers(5, 4)).loss,
+    ),
+    "experts": Subject(_experts, _of_tokens),
+    "gru": Subject(Recurrent, _of_characters),
+    "residual": Subject(Residual, _of_images),
+    "graph": Subject(
+        Graph,
+        lambda model: nn.functional.cross_entropy(
+            model(_numbers(60, 24).to(_dtype(model)), _integers(60, 2, 240)).float(), _integers(4, 60)
+        ),
+    ),
+}
+
+
+# --- changes ----------------------------------------------------------------------------------------------
+
+
+def _hook(module: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+    def replace(_: Model, __: Any, out: Any) -> Any:
+        return (change(out[0]), *out[1:]) if isinstance(out, tuple) else change(out)
+
+    return lambda model: model.get_submodule(module).register_forward_hook(replace)
+
+
+def _set(module: str, **fields: Any) -> Change:
+    def change(model: Model) -> None:
+        for name, value in fields.items():
+            setattr(model.get_submodule(module), name, value)
+
+    return change
+
+
+def _layers(model: Model) -> list[Any]:
+    return list(model.modules())
+
+
+def _in_parts(model: Model) -> None:
+    """Linear layers add four partial products."""
+    for layer in _layers(model):
+        if type(layer) is nn.Linear and layer.in_features % 4 == 0:
+
+            def forward(x: torch.Tensor, layer: Any = layer) -> Any:
+                parts = zip(x.chunk(4, -1), layer.weight.chunk(4, -1), strict=True)
+                total = sum(part @ weight.t() for part, weight in parts)
+                return total if layer.bias is None else total + layer.bias
+
+            vars(layer)["forward"] = forward
+
+
+def _by_unfolding(model: Model) -> None:
+    """Convolutions as matrix products over unfolded patches."""
+    for layer in _layers(model):
+        if type(layer) is nn.Conv2d and layer.groups == 1:
+
+            def forward(x: torch.Tensor, layer: Any = layer) -> Any:
+                height = (x.shape[2] + 2 * layer.padding[0] - layer.kernel_size[0]) // layer.stride[0] + 1
+                patches = nn.functional.unfold(x, layer.kernel_size, padding=layer.padding, stride=layer.stride)
+                out = layer.weight.flatten(1) @ patches
+                out = out if layer.bias is None else out + layer.bias[:, None]
+                return out.view(x.shape[0], -1, height, height)
+
+            vars(layer)["forward"] = forward
+
+
+def _channels_last(model: Model) -> None:
+    model.to(memory_format=torch.channels_last)
+
+
+def _attention(kind: str) -> Change:
+    return lambda model: model.set_attn_implementation(kind)
+
+
+def _norms_by_hand(model: Model) -> None:
+    """Layer norm by its formula."""
+    for layer in _layers(model):
+        if type(layer) is nn.LayerNorm:
+
+            def forward(x: torch.Tensor, layer: Any = layer) -> Any:
+                middle = x - x.mean(-1, keepdim=True)
+                return middle * (middle.square().mean(-1, keepdim=True) + layer.eps).rsqrt() * layer.weight + layer.bias
+
+            vars(layer)["forward"] = forward
+
+
+def _backwards(model: Model) -> None:
+    for layer in model.layers:
+        layer.backwards = True
+
+
+def _none(model: Model) -> None:
+    """Nothing: the run must agree with itself by rounding at most."""
+
+
+TWINS = [
+    Pair("llama", "products in parts", _in_parts),
+    Pair("llama", "eager attention", _attention("eager")),
+    Pair("llama", "itself", _none),
+    Pair("bert", "products in parts", _in_parts),
+    Pair("bert", "eager attention", _attention("eager")),
+    Pair("bert", "layer norm by hand", _norms_by_hand),
+    Pair("convnext", "channels last", _channels_last),
+    Pair("convnext", "products in parts", _in_parts),
+    Pair("experts", "eager attention", _attention("eager")),
+    Pair("experts", "products in parts", _in_parts),
+    Pair("gru", "products in parts", _in_parts),
+    Pair("residual", "unfolded", _by_unfolding),
+    Pair("residual", "channels last", _channels_last),
+    Pair("graph", "edges backwards", _backwards),
+    Pair("graph", "products in parts", _in_parts),
+]
+
+_LLAMA, _BERT = "model.layers.1", "bert.encoder.layer.1"
+FAULTS = [
+    Pair(
+        "llama",
+        "value projection rotated",
+        _hook(f"{_LLAMA}.self_attn.v_proj", lambda out: out.roll(1, -1)),
+        f"{_LLAMA}.self_attn.v_proj",
+    ),
+    Pair(
+        "llama",
+        "up projection times 1.001",
+        _hook(f"{_LLAMA}.mlp.up_proj", lambda out: out * 1.001),
+        f"{_LLAMA}.mlp.up_proj",
+        False,
+    ),
+    Pair(
+        "llama",
+        "epsilon",
+        _set("model.layers.2.input_layernorm", variance_epsilon=1e-2),
+        "model.layers.2.input_layernorm",
+    ),
+    Pair(
+        "llama",
+        "last token lost",
+        _hook(f"{_LLAMA}.mlp", lambda out: torch.cat((out[:, :-1], out[:, -1:] * 0), 1)),
+        f"{_LLAMA}.mlp",
+    ),
+    Pair("llama", "activation", _set(f"{_LLAMA}.mlp", act_fn=nn.GELU()), f"{_LLAMA}.mlp.act_fn"),
+    Pair(
+        "bert",
+        "tanh for erf",
+        lambda model: setattr(model.bert.encoder.layer[1].intermediate, "intermediate_act_fn", nn.GELU("tanh")),
+        f"{_BERT}.intermediate.intermediate_act_fn",
+        False,
+    ),
+    Pair(
+        "bert",
+        "a head off",
+        _hook(f"{_BERT}.attention.self", lambda out: torch.cat((out[..., :-16], out[..., -16:] * 0), -1)),
+        f"{_BERT}.attention.self",
+    ),
+    Pair(
+        "bert",
+        "float16 in the middle",
+        _hook(f"{_BERT}.output.dense", lambda out: out.half().to(out.dtype)),
+        f"{_BERT}.output.dense",
+        False,
+    ),
+    Pair(
+        "bert",
+        "norm without bias",
+        lambda model: model.bert.embeddings.LayerNorm.register_forward_hook(lambda m, i, o: o + 0.01),
+        "bert.embeddings.LayerNorm",
+    ),
+    Pair(
+        "convnext",
+        "norm's epsilon",
+        lambda model: setattr(
+            next(m for n, m in model.named_modules() if n.endswith("stages.2.layers.0.layernorm")), "eps", 0.1
+        ),
+        "stages.2.layers.0.layernorm",
+    ),
+    Pair(
+        "convnext",
+        "a row shifted",
+        lambda model: next(
+            m for n, m in model.named_modules() if n.endswith("stages.1.layers.0.dwconv")
+        ).register_forward_hook(lambda m, i, o: o.roll(1, 2)),
+        "stages.1.layers.0.dwconv",
+    ),
+    Pair(
+        "experts",
+        "attention scaled",
+        _hook("model.layers.0.self_attn", lambda out: out * 1.01),
+        "model.layers.0.self_attn",
+    ),
+    Pair(
+        "experts",
+        "norm doubled",
+        _hook("model.layers.1.input_layernorm", lambda out: out * 2),
+        "model.layers.1.input_layernorm",
+    ),
+    Pair("gru", "embedding shifted", _hook("emb", lambda out: out.roll(1, 1)), "emb"),
+    Pair("gru", "hidden times 1.01", _hook("rnn", lambda out: out * 1.01), "rnn"),
+    Pair("residual", "batch norm in eval", lambda model: model.stages[1].na.eval(), "stages.1.na"),
+    Pair(
+        "residual",
+        "another padding",
+        _set("stages.2.a", padding_mode="circular", _reversed_padding_repeated_twice=[1, 1, 1, 1]),
+        "stages.2.a",
+    ),
+    Pair(
+        "residual",
+        "ten bits of mantissa",
+        _hook("stages.0.b", lambda out: (out.float().view(torch.int32) & ~0x1FFF).view(torch.float32).to(out.dtype)),
+        "stages.0.b",
+        False,
+    ),
+    Pair(
+        "graph",
+        "an edge lost",
+        lambda model: model.layers[1].register_forward_hook(lambda m, i, o: torch.cat((o[:1] * 0.9, o[1:]))),
+        "layers.1",
+    ),
+    Pair("graph", "own part halved", _hook("layers.2.own", lambda out: out * 0.5), "layers.2.own"),
+]
+
+
+def answered(pair: Pair, dtype: torch.dtype) -> Comparison:
+    """Compare a model with and without the change."""
+    subject = SUBJECTS[pair.subject]
+    models = []
+    for change in (None, pair.change):
+        torch.manual_seed(0)
+        model = subject.make().to(dtype).train()
+        if change is not None:
+            change(model)
+        models.append(model)
+
+    def step(model: Model) -> Callable[[], None]:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+        def run() -> None:
+            subject.loss(model).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return run
+
+    steps = [step(model) for model in models]
+    return tracer.compare(*steps)
+
+
+def main() -> int:
+    """Print every pair, then the figures; 1 where a twin is accused, or fewer than 19 of 20 faults are found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=SUBJECTS)
+    parser.add_argument("--dtype", nargs="+", choices=("float32", "bfloat16"), default=("float32", "bfloat16"))
+    asked = parser.parse_args()
+    accused = twins = found = misplaced = missed = 0
+    for pair, dtype in _pairs(asked.only, asked.dtype):
+        comparison = answered(pair, getattr(torch, dtype))
+        first, largest = comparison.first, comparison.largest
+        is_significant = comparison.verdict is CompareVerdict.SIGNIFICANT
+        place = "" if first is None else f"{first.place} ({first.kind})"
+        ratio = 0.0 if largest is None or largest.ratio is None else largest.ratio
+        note = ""
+        if not pair.module:
+            twins += 1
+            accused += is_significant
+            note = "ACCUSED" if is_significant else ""
+        elif is_significant:
+            right = first is not None and first.module.endswith(pair.module)
+            found += right
+            misplaced += not right
+            note = "" if right else f"MISPLACED, meant {pair.module}"
+        elif dtype == "bfloat16" and not pair.shows_in_bfloat16:
+            note = "below rounding in bfloat16"
+        else:
+            missed += 1
+            note = "MISSED"
+        kind = "fault" if pair.module else "twin"
+        print(
+            f"{kind:6}{pair.subject:9} {dtype:9} {pair.name:26} {comparison.verdict:12} {ratio:12.1f} {place} {note}",
+            flush=True,
+        )
+    print(f"made {MADE}: {twins} twins, significant {accused}")
+    print(f"faults found {found}, at another place {misplaced}, missed {missed}")
+    return int(bool(accused) or misplaced + missed > (found + misplaced + missed) // 20)
+
+
+def _pairs(only: list[str] | None, dtypes: list[str]) -> Iterator[tuple[Pair, str]]:
+    for pair in (*TWINS, *FAULTS):
+        if not only or pair.subject in only:
+            for dtype in dtypes:
+                yield pair, dtype
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""Sketches: how well they estimate a difference, that they add up, and what they make of odd tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tracer.recording.magnitudes.sketching import _on_device, sketched
+from tracer.trace.values.places import KEPT_WHOLE, STRETCHES, SUMS, sums_of
+
+SIZES = (1, 5, 64, 1000, KEPT_WHOLE, KEPT_WHOLE + 1, 5000, 100_003, 1 << 18)
+
+
+def numbers(size: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("relative", [1e-6, 1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_difference_is_estimated_within_a_quarter(relative: float, seed: int) -> None:
+    one = numbers(1 << 18, seed)
+    two = one + relative * numbers(1 << 18, seed + 100)
+    estimate = np.linalg.norm(sketched(one).sums - sketched(two).sums)
+    assert estimate == pytest.approx(float((two.double() - one.double()).norm()), rel=0.25)
+
+
+def test_one_wrong_element_is_exact() -> None:
+    one = numbers(100_003)
+    two = one.clone()
+    two[70_001] += 3
+    assert np.linalg.norm(sketched(one).sums - sketched(two).sums) == pytest.approx(3, rel=1e-6)
+
+
+def test_swapped_rows_are_a_difference() -> None:
+    one = numbers(1 << 14).view(128, 128)
+    two = one[torch.randperm(128, generator=torch.Generator().manual_seed(1))]
+    assert np.linalg.norm(sketched(one).sums - sketched(two).sums) > 0.5 * float(one.norm())
+
+
+def test_a_fault_in_one_stretch_stays_in_its_stretch() -> None:
+    one = numbers(1 << 16)
+    two = one.clone()
+    two[-100:] = 0
+    moved = np.linalg.norm((sketched(one).sums - sketched(two).sums).reshape(-1, SUMS), axis=1)
+    assert moved[:-1].max() == 0
+    assert moved[-1] > 0
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_magnitudes_are_those_of_the_tensor(size: int) -> None:
+    tensor = numbers(size)
+    norm, largest, not_finite = sketched(tensor).magnitudes
+    assert norm == pytest.approx(float(tensor.double().norm()), rel=1e-4)
+    assert largest == float(tensor.abs().max())
+    assert not_finite == 0
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("parts", [2, 3, 7])
+def test_sketches_of_shards_add_up_to_that_of_the_whole(size: int, parts: int) -> None:
+    whole = numbers(size)
+    total = np.zeros(sums_of(size))
+    offset = 0
+    for shard in whole.tensor_split(parts):
+        total += sketched(shard, offset, size).sums
+        offset += len(shard)
+    assert total == pytest.approx(sketched(whole).sums, abs=1e-9)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_device_computes_what_the_host_does(size: int) -> None:
+    tensor = numbers(size)
+    host, device = sketched(tensor), _on_device(tensor, 0, size).read()
+    assert device.sums == pytest.approx(host.sums, abs=1e-9)
+    assert device.magnitudes == pytest.approx(host.magnitudes, rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.uint8, torch.bool])
+@pytest.mark.parametrize("size", [7, 3000])
+def test_any_dtype_is_summed_as_its_numbers(dtype: torch.dtype, size: int) -> None:
+    tensor = (numbers(size) * 3).to(dtype)
+    assert sketched(tensor).sums == pytest.approx(sketched(tensor.to(torch.float64)).sums)
+
+
+@pytest.mark.parametrize("size", [9, 3000])
+def test_elements_that_are_not_finite_are_counted_and_left_out(size: int) -> None:
+    tensor = numbers(size)
+    tensor[0], tensor[3], tensor[5] = float("nan"), float("inf"), -float("inf")
+    clean = tensor.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    assert sketched(tensor).magnitudes.not_finite == 3
+    assert sketched(tensor).sums == pytest.approx(sketched(clean).sums)
+
+
+def test_strides_do_not_matter() -> None:
+    tensor = numbers(64 * 96).view(64, 96)
+    assert (sketched(tensor.t()).sums == sketched(tensor.t().contiguous()).sums).all()
+
+
+def test_a_sketch_has_at_most_so_many_sums() -> None:
+    assert max(map(sums_of, range(1, 40_000))) == SUMS * STRETCHES

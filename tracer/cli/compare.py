@@ -1,0 +1,165 @@
+"""``tracer compare``: a training script in two configurations: rounding, or a fault, and where it begins."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracer.cli import completing
+from tracer.cli.options import option, script_arguments, steps_in, window_options
+from tracer.cli.output import check_folder, show
+from tracer.errors import UsageError
+from tracer.plain import say
+
+if TYPE_CHECKING:
+    from tracer.divergence.magnitudes import Comparison
+
+_FORMATS = ("text", "json", "html")
+
+EXAMPLES = """\b
+Examples:
+  tracer compare --a "--attention eager" --b "--attention sdpa" train.py
+  tracer compare --b "--dtype bfloat16" --steps 0:2 --exit-after-steps train.py
+  tracer compare --env-b OMP_NUM_THREADS=1 --format text,html train.py
+  tracer compare --python-b ../torch-2.14/bin/python train.py --epochs 1
+
+Exit code 0: they are equal, or differ by rounding alone. 1: somewhere by more
+than rounding explains. 3: undecided, or a recording is not whole."""
+
+
+@click.command("compare", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
+@option("--a first", "ARGS", "Arguments of the first configuration alone, as one word.", default="")
+@option("--b second", "ARGS", "Arguments of the second configuration alone, as one word.", default="")
+@option("--env-a first_variables", "K=V", "A variable of the first configuration.", multiple=True)
+@option("--env-b second_variables", "K=V", "A variable of the second configuration.", multiple=True)
+@option("--python-b python", "PATH", "Another environment's interpreter for the second configuration.")
+@option(
+    "--yardstick-runs",
+    "N",
+    "Shaken runs of the first configuration.",
+    type=click.IntRange(min=1, max=100),
+    default=3,
+    show_default=True,
+)
+@window_options
+@option(
+    "-o --output folder",
+    "FOLDER",
+    "Where the recordings go, and compare.json and compare.html.",
+    type=click.Path(path_type=Path),
+    default=Path("compare"),
+    show_default=True,
+)
+@option(
+    "--format formats",
+    "F[,F]",
+    "text on standard output; json and html in FOLDER.",
+    completing.words(lambda: _FORMATS, several=True),
+    default="text",
+    show_default=True,
+)
+@script_arguments
+def command(
+    first: str,
+    second: str,
+    first_variables: tuple[str, ...],
+    second_variables: tuple[str, ...],
+    python: str | None,
+    yardstick_runs: int,
+    window: str,
+    exit_after_steps: bool,
+    folder: Path,
+    formats: str,
+    as_module: bool,
+    script: str,
+    args: tuple[str, ...],
+) -> int:
+    """Run SCRIPT in two configurations, and say whether their difference is rounding, and where it begins if not.
+
+    The first configuration runs a few times more, with each result changed by up to half a unit in the last place: how
+    far the places of the step move then is what rounding does to it. Options before SCRIPT are the tracer's, all after
+    it are the script's, in both configurations.
+    """
+    from tracer.runner.configurations.scripts import Asked, Configuration, compare_script
+    from tracer.runner.repeated.launching import ENDING
+    from tracer.runner.repeated.task import Task
+
+    steps = steps_in(window, exit_after_steps=exit_after_steps)
+    wanted = [word.strip() for word in formats.split(",")]
+    if unknown := [word for word in wanted if word not in _FORMATS]:
+        raise UsageError(f"unknown format {unknown[0]!r}", hint=f"choose from {', '.join(_FORMATS)}")
+    if not as_module and not os.path.exists(script):
+        raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
+    sides = [
+        Configuration(
+            args=_words(f"--{name}", words),
+            variables=_variables(f"--env-{name}", variables),
+            python=_python(interpreter),
+        )
+        for name, words, variables, interpreter in (
+            ("a", first, first_variables, None),
+            ("b", second, second_variables, python),
+        )
+    ]
+    if sides[0] == sides[1]:
+        raise UsageError(
+            "both configurations are the same",
+            hint='say what differs: --b "--dtype bfloat16", --env-b K=V or --python-b PATH; for one configuration, '
+            "tracer repeat",
+        )
+    check_folder(folder)
+    task = Task(
+        target=script,
+        args=args,
+        as_module=as_module,
+        start=steps.start,
+        stop=steps.stop,
+        exit_after_steps=exit_after_steps,
+    )
+    with ENDING.handling_signals():
+        comparison = compare_script(
+            Asked(task=task, first=sides[0], second=sides[1], folder=folder, yardstick_runs=yardstick_runs)
+        )
+        return answer(comparison, folder, wanted, script)
+
+
+def answer(comparison: Comparison, folder: Path, wanted: list[str], script: str) -> int:
+    """Print and write the answer; the exit code."""
+    from tracer.report.files.configurations import code_of, write_comparison
+    from tracer.report.render.terminal import READER, drawn, printed
+    from tracer.report.sections.configurations import configuration_blocks
+
+    written = write_comparison(comparison, folder, [word for word in wanted if word != "text"], script)
+    if "text" in wanted:
+        show(printed(drawn(configuration_blocks(comparison, READER))))
+    say(f"tracer: wrote {', '.join(map(str, written)) if written else f'recordings in {folder}'}")
+    return code_of(comparison)
+
+
+def _words(name: str, text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as problem:
+        raise UsageError(f"{name} {text!r}: {problem}", hint="close the quotation") from None
+
+
+def _variables(name: str, pairs: tuple[str, ...]) -> dict[str, str]:
+    for pair in pairs:
+        if not pair.partition("=")[1] or pair.startswith("="):
+            raise UsageError(f"{name} {pair!r} is no variable", hint="write NAME=VALUE")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _python(path: str | None) -> str:
+    if path is None:
+        return sys.executable
+    interpreter = shutil.which(path)
+    if interpreter is None:
+        raise UsageError(f"--python-b {path} is no program", hint="name a Python interpreter")
+    return os.path.abspath(interpreter)

@@ -1,0 +1,413 @@
+"""Takes magnitudes at the places of a training step: modules, losses, gradients, parameters, compiled regions.
+
+A module's inputs and outputs are met by torch's global forward hooks. A hook of the module's own may replace its
+output afterwards; then the last of them is followed by one of ours, for this call alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from _thread import get_ident
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.compiler import is_compiling
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from tracer.names import Phase, PlaceKind, ValueKind
+from tracer.recording.compiled.executions import Run
+from tracer.recording.magnitudes.sketching import DeviceSketch, Sketch, sketched
+from tracer.recording.origin.attribution import Attribution
+from tracer.recording.origin.modules import OWN_HOOK
+from tracer.recording.origin.sites import placed
+from tracer.recording.patching import Call
+from tracer.recording.torch_private import seams
+from tracer.recording.values.call_values import default_states
+from tracer.recording.values.digesting.digests import digest, unseen
+from tracer.recording.values.moments import leaves
+from tracer.recording.watchers import Target, Watchers
+from tracer.trace.records import Environment
+from tracer.trace.values import Form, Header, PlaceName, ValuesWriter
+
+_getframe = sys._getframe
+_Tensor = torch.Tensor
+#: Tensors of one input or output that are followed.
+_MOST_LEAVES = 64
+#: Rows that wait for a device before it is waited for.
+_MOST_WAITING = 2048
+#: Wrappers whose child is the module that they wrap: two configurations may differ in them alone.
+_WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+_WRAPPING = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule")
+
+
+class _Running:
+    """One running call of a module."""
+
+    __slots__ = ("frame", "module", "occurrence", "path", "phase", "place", "undo")
+
+    def __init__(self, module: torch.nn.Module, path: str, phase: Phase, place: dict[str, str]) -> None:
+        self.module = module
+        self.path = path
+        self.phase = phase
+        self.place = place
+        self.undo: Callable[[], Any] | None = None
+
+
+class PlaceRecorder:
+    """Records magnitudes from ``start`` to ``stop``, any number of times.
+
+    ``path`` is the file of values; ``shared`` gives the writer of a recording that digests calls into the same file.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        header: Callable[[Environment], Header],
+        attribution: Attribution,
+        shared: Callable[[], ValuesWriter | None],
+    ) -> None:
+        self.path = path
+        self.first_step = 0
+        """Optimizer steps that ended before recording began."""
+        self.calls_of = ""
+        """A module whose single calls are places too."""
+        self.failures = 0
+        """Places whose tensors could not be read."""
+        self._header = header
+        self._shared = shared
+        self._modules = attribution.modules
+        self._optimizer = attribution.optimizer
+        self._sites = attribution.sites
+        self._own: ValuesWriter | None = None
+        self._writer: ValuesWriter | None = None
+        self._running: list[_Running] = []
+        self._handles: list[Any] = []
+        self._counts: Counter[Any] = Counter()
+        self._rows: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
+        """By ``id`` of a tensor whose row was written in this step: itself, its version, its row."""
+        self._waiting: list[tuple[PlaceName, Form, int, int, Sketch | DeviceSketch | None, int]] = []
+        self._optimizers: list[weakref.ref[Any]] = []
+        """Those that are stepping."""
+        self._known_modules = -1
+
+    # --- beginning and end ---
+
+    def start(self, environment: Environment) -> None:
+        """Begin, or go on; raises ``TraceError`` where the file cannot be written."""
+        self._writer = self._shared()
+        if self._writer is None:
+            if self._own is None:
+                self._own = ValuesWriter(self.path, self._header(environment))
+                self._own.step(self.first_step + self._optimizer.steps)
+            else:
+                self._own.reopen()
+            self._writer = self._own
+            self._note_generators()
+        self._handles = [
+            register_module_forward_pre_hook(self._hook(self._enters)),
+            register_module_forward_hook(self._hook(self._leaves), always_call=True),
+        ]
+        self._optimizer.before_step.append(self._before_step)
+        _RECORDERS.add(self)
+
+    def stop(self, partial: str = "") -> None:
+        """Take no more magnitudes, and close the file if it is this recorder's alone."""
+        _RECORDERS.discard(self)
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        with suppress(ValueError):
+            self._optimizer.before_step.remove(self._before_step)
+        while self._running:
+            self._forget(self._running.pop())
+        self._settle()
+        self._rows.clear()
+        self._writer = None
+        if self._own is not None:
+            self._own.close(partial)
+
+    def end(self, partial: str) -> None:
+        """Close the file with the reason why it is not whole; a signal's handler may call this."""
+        self._writer = None
+        if self._own is not None and (partial or not self._own.is_closed):
+            self._own.reopen()
+            self._own.close(partial)
+
+    def step_ended(self, count: int) -> None:
+        """Optimizer step number ``count`` ended."""
+        if self._writer is None:
+            return
+        for reference in self._optimizers:
+            optimizer = reference()
+            if optimizer is not None:
+                with suppress(Exception):  # a user's optimizer may keep anything
+                    self._after_step(optimizer)
+        self._optimizers.clear()
+        self._settle()
+        self._counts.clear()
+        self._rows.clear()
+        if self._own is not None:
+            self._own.step(self.first_step + count)
+
+    def _note_generators(self) -> None:
+        assert self._writer is not None
+        for name, state in default_states().items():
+            self._writer.moment(ValueKind.GENERATOR, name, state)
+
+    # --- modules ---
+
+    def _hook(self, tell: Callable[..., None]) -> Callable[..., None]:
+        def hook(module: torch.nn.Module, *arguments: Any) -> None:
+            if is_compiling() or self._writer is None:
+                return
+            if get_ident() != self._modules.thread and seams.graph_task_id() == -1:
+                return
+            with suppress(Exception):  # what a program passes may refuse to be read
+                tell(module, _getframe(1), *arguments)
+
+        setattr(hook, OWN_HOOK, True)
+        return hook
+
+    def _enters(self, module: torch.nn.Module, frame: FrameType, inputs: Any) -> None:
+        scope = self._modules.scope
+        if not scope.is_module or seams.is_compiled_module(module) or seams.is_generated_module(module):
+            return
+        phase = Phase.RECOMPUTE if seams.graph_task_id() != -1 else Phase.FORWARD
+        place = placed(self._sites.innermost(frame), scope.called_from)
+        running = _Running(module, self.spelt(scope.path), phase, place)
+        is_outermost = not self._running
+        if is_outermost:
+            self._note_new_modules()
+        self._running.append(running)
+        if module._forward_hooks:
+            self._follow_hooks(running)
+        named = frame.f_locals.get("kwargs") or {}
+        with unseen():
+            for name, tensor in _tensors((*inputs, named) if named else inputs):
+                if tensor.is_floating_point() or is_outermost:
+                    self._take(PlaceKind.INPUT, running, name, tensor)
+
+    def _follow_hooks(self, running: _Running) -> None:
+        """Have the last word after the hooks of the module's own, in this call."""
+        hooks = running.module._forward_hooks
+        key = id(running)
+
+        def last(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+            hooks.pop(key, None)
+            running.undo = None
+            with suppress(Exception):
+                self._returns(running, output)
+
+        setattr(last, OWN_HOOK, True)
+        hooks[key] = last
+        running.undo = lambda: hooks.pop(key, None)
+
+    def _leaves(self, module: torch.nn.Module, frame: FrameType, inputs: Any, output: Any) -> None:
+        if not any(running.module is module for running in self._running):
+            return
+        while (running := self._running.pop()).module is not module:
+            self._forget(running)  # it was left without its hook
+        if running.undo is None:
+            self._returns(running, output)
+        elif sys.exc_info()[0] is not None and output is None:
+            self._forget(running)
+
+    @staticmethod
+    def _forget(running: _Running) -> None:
+        if running.undo is not None:
+            running.undo()
+
+    def _returns(self, running: _Running, output: Any) -> None:
+        with unseen():
+            for name, tensor in _tensors(output):
+                if tensor.is_floating_point():
+                    self._take(PlaceKind.OUTPUT, running, name, tensor)
+
+    def _take(self, kind: PlaceKind, running: _Running, name: str, tensor: torch.Tensor) -> None:
+        place = PlaceName(kind=kind, module=running.path, name=name, phase=running.phase, **running.place)
+        self.record(place, tensor, shared=True)
+
+    def _note_new_modules(self) -> None:
+        """The parameters and buffers of modules that were met since, as they are before their first call."""
+        if self._known_modules == self._modules.count:
+            return
+        seen: set[int] = set()
+        with unseen():
+            for path, module in self._modules.alive():
+                for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+                    if isinstance(tensor, _Tensor) and tensor.is_floating_point() and id(tensor) not in seen:
+                        seen.add(id(tensor))
+                        place = PlaceName(kind=PlaceKind.INITIAL, module=self.spelt(path), name=name, phase=Phase.OTHER)
+                        if not self._counts[place.key]:
+                            self.record(place, tensor)
+        self._known_modules = self._modules.count
+
+    # --- losses, gradients, parameters ---
+
+    def differentiates(self, call: Call) -> None:
+        """``backward`` is called on a tensor, or on several."""
+        if self._writer is None:
+            return
+        losses = call.first if isinstance(call.first, (list, tuple)) else (call.first,)
+        site = placed(self._sites.innermost(call.frame), self._sites.users_own(call.frame))
+        with unseen():
+            for tensor in losses:
+                if isinstance(tensor, _Tensor) and tensor.is_floating_point():
+                    self.record(PlaceName(kind=PlaceKind.LOSS, phase=Phase.OTHER, **site), tensor)
+
+    def _before_step(self, optimizer: Any) -> None:
+        if self._writer is None:
+            return
+        if not any(reference() is optimizer for reference in self._optimizers):
+            self._optimizers.append(weakref.ref(optimizer))
+        with suppress(Exception), unseen():
+            for name, parameter in self._parameters(optimizer):
+                gradient = parameter.grad
+                if gradient is not None:
+                    self._record_of(PlaceKind.GRADIENT, name, gradient)
+
+    def _after_step(self, optimizer: Any) -> None:
+        with unseen():
+            for name, parameter in self._parameters(optimizer):
+                self._record_of(PlaceKind.PARAMETER, name, parameter)
+                for key, value in (optimizer.state.get(parameter) or {}).items():
+                    if isinstance(value, _Tensor) and value.is_floating_point() and value.numel() > 1:
+                        module, own = name
+                        self._record_of(PlaceKind.STATE, (module, f"{key} of {own}"), value)
+
+    def _parameters(self, optimizer: Any) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
+        for number, group in enumerate(optimizer.param_groups):
+            for index, parameter in enumerate(group["params"]):
+                full, path = self._modules.parameter(parameter)
+                if not full:
+                    yield ("", f"parameter {index} of group {number}"), parameter
+                    continue
+                own = full.removeprefix(path).lstrip(".")
+                yield (self.spelt(path), own), parameter
+
+    def _record_of(self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor) -> None:
+        phase = Phase.BACKWARD if kind is PlaceKind.GRADIENT else Phase.OPTIMIZER
+        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=phase), tensor)
+
+    # --- compiled regions: a ``RegionObserver`` ---
+
+    def before(self, run: Run, compiled: Any, inputs: Any) -> Run | None:
+        """A region is about to run."""
+        if self._writer is not None:
+            self._region(run, "input", inputs)
+        return run
+
+    def after(self, begun: Run | None, result: Any) -> None:
+        """It returned ``result``."""
+        if begun is not None and self._writer is not None:
+            self._region(begun, "output", result if isinstance(result, (tuple, list)) else (result,))
+
+    def left(self, begun: Run | None) -> None:
+        """It is over."""
+
+    def _region(self, run: Run, what: str, tensors: Any) -> None:
+        phase = Phase.OPTIMIZER if run.in_optimizer else Phase.BACKWARD if run.in_engine else Phase.FORWARD
+        with suppress(Exception), unseen():
+            for index, tensor in enumerate(tensors):
+                if isinstance(tensor, _Tensor) and tensor.is_floating_point():
+                    place = PlaceName(
+                        kind=PlaceKind.REGION,
+                        module=self.spelt(run.scope.path),
+                        name=f"[{run.code.direction} {what} {index}]",
+                        phase=phase,
+                        **placed(run.site, run.called_from),
+                    )
+                    self.record(place, tensor)
+
+    # --- rows ---
+
+    def record(self, place: PlaceName, tensor: torch.Tensor, *, shared: bool = False) -> None:
+        """Write a row. ``shared``: another place of this step may hold the very tensor, which is not read again."""
+        writer = self._writer
+        if writer is None or not _is_readable(tensor):
+            return
+        occurrence = self._counts[place.key]
+        self._counts[place.key] += 1
+        form = Form(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+        if shared:
+            known = self._rows.get(id(tensor))
+            if known is not None and known[0]() is tensor and known[1] == tensor._version:
+                self._write(place, form, occurrence, known[2], None, 0)
+                return
+        try:
+            sketch = sketched(torch.view_as_real(tensor) if tensor.is_complex() else tensor)
+        except (RuntimeError, TypeError, NotImplementedError):
+            self.failures += 1
+            return
+        row = self._next_row()
+        bits = digest(tensor) or 0 if tensor.is_cpu else 0
+        self._write(place, form, occurrence, -1, sketch, bits)
+        if shared:
+            self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row)
+
+    def _next_row(self) -> int:
+        assert self._writer is not None
+        return self._writer.places + len(self._waiting)
+
+    def _write(self, place: PlaceName, form: Form, occurrence: int, same: int, sketch: Any, bits: int) -> None:
+        assert self._writer is not None
+        if self._waiting or isinstance(sketch, DeviceSketch):
+            self._waiting.append((place, form, occurrence, same, sketch, bits))
+            if len(self._waiting) >= _MOST_WAITING:
+                self._settle()
+        elif sketch is None:
+            self._writer.place(place, form, occurrence, same=same)
+        else:
+            self._writer.place(
+                place, form, occurrence, sums=sketch.sums.tobytes(), magnitudes=(*sketch.magnitudes, bits)
+            )
+
+    def _settle(self) -> None:
+        """Read what lies on devices, and write what waited for it."""
+        waiting, self._waiting = self._waiting, []
+        with unseen():
+            for place, form, occurrence, same, sketch, bits in waiting:
+                on_host = sketch.read() if isinstance(sketch, DeviceSketch) else sketch
+                with suppress(AssertionError):
+                    self._write(place, form, occurrence, same, on_host, bits)
+
+    @staticmethod
+    def spelt(path: str) -> str:
+        """A module's path without wrappers, so that a wrapped model's places are those of the model."""
+        parts = [part for part in path.split(".") if part not in _WRAPPERS]
+        if parts and parts[0] in _WRAPPING and len(parts) > 1 and parts[1] == "module":
+            del parts[1]
+        return ".".join(parts)
+
+
+def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors of an input or output with their names; a single one has none."""
+    several = [(name, leaf) for name, leaf in leaves(value, "") if isinstance(leaf, _Tensor)][:_MOST_LEAVES]
+    if len(several) == 1:
+        several = [("", several[0][1])]
+    return iter(several)
+
+
+def _is_readable(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_meta
+        and not tensor.is_quantized
+        and not tensor.is_nested
+        and type(tensor) in (_Tensor, torch.nn.Parameter)
+        and tensor.numel() > 0
+    )
+
+
+def _functions() -> list[Target]:
+    holder = (sys.modules.get("torch.autograd"), "backward")
+    return [Target([holder], before=PlaceRecorder.differentiates)]
+
+
+_RECORDERS: Watchers[PlaceRecorder] = Watchers(_functions)

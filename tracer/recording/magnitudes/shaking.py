@@ -1,0 +1,173 @@
+"""A run shaken by rounding: results that depend on parameters change by up to half a unit in the last place.
+
+How far the places of a step move then is what rounding does there (Monte Carlo arithmetic: Parker, 1997; Verificarlo:
+Denis, de Oliveira Castro and Petit, 2016). Inputs of reductions are shaken too: a sum's own rounding is that of its
+terms and partial sums, not of its result alone. Draws, integers, masks and results written in place are left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from tracer.recording.torch_private import seams
+
+_Tensor = torch.Tensor
+_current_node = seams.current_node
+#: Parts of the names of overloads that add many terms.
+_REDUCTIONS = (
+    "mm",
+    "conv",
+    "sum",
+    "mean",
+    "norm",
+    "attention",
+    "loss",
+    "linear",
+    "dot",
+    "einsum",
+    "rnn",
+    "lstm",
+    "gru",
+)
+
+
+class Shaking(TorchDispatchMode):
+    """Shakes what is called while it is entered, by numbers of its own generators, seeded with ``seed``.
+
+    It changes the run. Compiled code runs eagerly under it.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seed = seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+        self._reduces: dict[Any, bool] = {}
+        self._depth = 0
+
+    def start(self) -> None:
+        """Begin to shake, on this thread."""
+        self.__enter__()  # type: ignore[no-untyped-call]
+
+    def stop(self) -> None:
+        """Leave the run alone again."""
+        seams.leave_mode(self)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func._schema.is_mutable:
+            return func(*args, **kwargs)
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, _Tensor)]
+        if _current_node() is None and not any(tensor.requires_grad for tensor in tensors):
+            return func(*args, **kwargs)
+        reduces = self._reduces.get(func)
+        if reduces is None:
+            name = func.name().partition("::")[2]
+            reduces = self._reduces[func] = any(word in name for word in _REDUCTIONS)
+        if reduces:
+            args, kwargs = tree_map_only(_Tensor, self._shaken_input, (args, kwargs))
+        result = func(*args, **kwargs)
+        storages = {_storage(tensor) for tensor in tensors}
+        result = tree_map_only(
+            _Tensor, lambda tensor: tensor if _storage(tensor) in storages else self._shaken(tensor), result
+        )
+        if reduces and isinstance(result, tuple) and tensors:
+            name = func.name()
+            if "backward" in name:
+                of_gradient = "batch_norm" in name
+                result = tuple(self._with_order_of_terms(tensors[0], part, of_gradient) for part in result)
+            elif "batch_norm" in name:
+                result = (self._with_shifted_channels(tensors[0], result[0]), *result[1:])
+        return result
+
+    def _with_order_of_terms(self, gradient: torch.Tensor, summed: Any, of_gradient: bool) -> Any:
+        """The gradient of a norm's or a convolution's own parameters, shaken by the order in which it may be summed.
+
+        Kernels add these terms one by one, by blocks, or in float64, as memory format and threads have it. One by one,
+        ``n`` terms of one sign are off by half a unit times ``sqrt(n / 3)`` of the sum of their magnitudes. Batch norm
+        subtracts such a sum from the gradient of its input (``of_gradient``), a whole channel at a time.
+        """
+        if not _is_wide(summed) or gradient.dtype != summed.dtype or gradient.dim() < 2:
+            return summed
+        shape = tuple(summed.shape)
+        if shape == tuple(gradient.shape):
+            return self._with_shifted_channels(gradient, summed) if of_gradient else summed
+        if shape == (gradient.shape[1],) and gradient.dim() != 2:
+            others = [dimension for dimension in range(gradient.dim()) if dimension != 1]
+        elif shape == tuple(gradient.shape[-len(shape) :]) and len(shape) < gradient.dim():
+            others = list(range(gradient.dim() - len(shape)))
+        else:
+            return summed
+        with torch.no_grad():
+            terms = gradient.numel() / max(1, summed.numel())
+            return summed + gradient.detach().abs().sum(others) * self._order_noise(summed, shape, terms)
+
+    def _with_shifted_channels(self, source: torch.Tensor, result: Any) -> Any:
+        """``result`` with each channel shifted as a whole: by what its mean over ``source`` can be off."""
+        if not _is_wide(result) or source.dtype != result.dtype or source.dim() < 2 or source.shape != result.shape:
+            return result
+        with torch.no_grad():
+            others = [dimension for dimension in range(source.dim()) if dimension != 1]
+            shape = [1 if dimension != 1 else source.shape[1] for dimension in range(source.dim())]
+            values = source.detach()
+            scale = result.detach().std(others, keepdim=True, correction=0) / values.std(
+                others, keepdim=True, correction=0
+            ).clamp_min(torch.finfo(result.dtype).tiny)
+            terms = source.numel() / max(1, source.shape[1])
+            shift = values.abs().mean(others, keepdim=True) * scale * self._order_noise(result, tuple(shape), terms)
+            return torch.empty_like(result).copy_(result + shift)
+
+    def _order_noise(self, like: torch.Tensor, shape: tuple[int, ...], terms: float) -> torch.Tensor:
+        unit = torch.finfo(like.dtype).eps / 2 * (terms / 3) ** 0.5
+        noise = torch.rand(shape, generator=self._generator(like.device), dtype=like.dtype, device=like.device)
+        return noise.sub_(0.5).mul_(2 * unit)
+
+    def _shaken_input(self, tensor: torch.Tensor) -> torch.Tensor:
+        return self._shaken(tensor) if tensor.dim() else tensor
+
+    def _generator(self, device: torch.device) -> torch.Generator:
+        generator = self._generators.get(device)
+        if generator is None:
+            generator = self._generators[device] = torch.Generator(device).manual_seed(self.seed)
+        return generator
+
+    def _shaken(self, tensor: torch.Tensor) -> torch.Tensor:
+        if type(tensor) not in (_Tensor, torch.nn.Parameter) or not tensor.is_floating_point():
+            return tensor
+        if tensor.layout is not torch.strided or tensor.is_meta or not tensor.numel():
+            return tensor
+        device = tensor.device
+        generator = self._generator(device)
+        with torch.no_grad():
+            if tensor.dtype is torch.float64:
+                return _neighbours(tensor.detach(), generator)
+            wide = torch.float64 if tensor.dtype is torch.float32 else torch.float32
+            noise = torch.rand(tensor.shape, generator=generator, dtype=wide, device=device).sub_(0.5)
+            factor = noise.mul_(torch.finfo(tensor.dtype).eps).add_(1.0)
+            return torch.empty_like(tensor).copy_(factor.mul_(tensor.detach()))  # with its strides
+
+
+def _is_wide(tensor: Any) -> bool:
+    """Is it summed in its own precision? Narrower types are summed in float32."""
+    return isinstance(tensor, _Tensor) and tensor.dtype in (torch.float32, torch.float64)
+
+
+def _neighbours(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """float64 has no wider type to round from: elements move to a neighbour as often as those of other types do."""
+    mantissa = torch.frexp(tensor).mantissa.abs_().mul_(2)  # from 1 to 2
+    noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device=tensor.device).sub_(0.5)
+    infinity = torch.full((), float("inf"), dtype=torch.float64, device=tensor.device)
+    moved = torch.nextafter(tensor, torch.where(noise < 0, -infinity, infinity))
+    return torch.where(noise.abs_().mul_(2).mul_(mantissa) > 1, moved, tensor)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return id(tensor)

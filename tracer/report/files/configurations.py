@@ -1,0 +1,77 @@
+"""A comparison of two configurations as files: ``compare.json`` and ``compare.html``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tracer.divergence.magnitudes import CompareVerdict, Comparison, PlaceDifference
+from tracer.errors import ReportError
+from tracer.files import write_whole
+from tracer.plain import json_text
+
+SCHEMA = 1
+#: Exit codes: somewhere the difference is larger than rounding explains; nobody can say, or a recording is not whole.
+FAILED, UNDECIDED = 1, 3
+
+
+def write_comparison(comparison: Comparison, folder: Path, wanted: Iterable[str], script: str) -> list[Path]:
+    """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths.
+
+    Raises ``ReportError`` in one line for what cannot be written.
+    """
+    written = []
+    for name in wanted:
+        if name == "json":
+            text = json_text(comparison_json(comparison))
+        else:
+            from tracer.report.render.configurations_page import render
+
+            text = render(comparison, script)
+        written.append(write_whole(folder / f"compare.{name}", text.encode("utf-8"), error=ReportError))
+    return written
+
+
+def code_of(comparison: Comparison) -> int:
+    """The exit code of a comparison: 0 for equal and rounding."""
+    if comparison.verdict is CompareVerdict.SIGNIFICANT:
+        return FAILED
+    if comparison.partial or comparison.verdict in (CompareVerdict.UNDECIDED, CompareVerdict.NOT_JUDGED):
+        return UNDECIDED
+    return 0
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as ``compare.json`` holds it. Infinite numbers are ``null``."""
+    return {
+        "schema": SCHEMA,
+        "verdict": comparison.verdict.value,
+        "places": comparison.places,
+        "differing": comparison.differing,
+        "largest": _place(comparison.largest),
+        "first": _place(comparison.first),
+        "call": msgspec.to_builtins(comparison.call),
+        "significant": [_place(one) for one in comparison.significant],
+        "following": comparison.following,
+        "is_given": comparison.is_given,
+        "split_steps": list(comparison.split_steps),
+        "not_finite": comparison.not_finite,
+        "only": msgspec.to_builtins(comparison.only),
+        "only_count": comparison.only_count,
+        "steps": list(comparison.steps),
+        "yardstick": msgspec.to_builtins(comparison.yardstick),
+        "partial": comparison.partial,
+    }
+
+
+def _place(one: PlaceDifference | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    document: dict[str, Any] = msgspec.to_builtins(one)
+    if not math.isfinite(one.relative):
+        document["relative"] = None
+    return document

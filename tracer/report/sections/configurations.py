@@ -1,0 +1,330 @@
+"""Two configurations that were compared: rounding or not, where they begin to differ, and both curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from tracer.divergence.magnitudes import (
+    ROUNDING,
+    SIGNIFICANT,
+    CallDifference,
+    CompareVerdict,
+    Comparison,
+    Lack,
+    PlaceDifference,
+)
+from tracer.names import PlaceKind, Verdict
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Words, columns
+from tracer.report.words import plural
+
+#: The picture's own width and height; the page stretches it.
+WIDTH, HEIGHT = 1000, 240
+#: Columns that are drawn; more places share one, which shows the largest of them.
+_MOST_COLUMNS = 500
+#: The colour of each verdict, as that of a verdict of the tables.
+SEVERITY = {
+    CompareVerdict.EQUAL: Verdict.DETERMINISTIC,
+    CompareVerdict.ROUNDING: Verdict.DETERMINISTIC,
+    CompareVerdict.UNDECIDED: Verdict.UNKNOWN,
+    CompareVerdict.NOT_JUDGED: Verdict.UNKNOWN,
+    CompareVerdict.SIGNIFICANT: Verdict.NONDETERMINISTIC,
+}
+_WHAT = {
+    PlaceKind.INITIAL: "before the first call",
+    PlaceKind.INPUT: "what it is called with",
+    PlaceKind.OUTPUT: "output",
+    PlaceKind.REGION: "of a compiled region",
+    PlaceKind.LOSS: "the loss",
+    PlaceKind.GRADIENT: "gradient",
+    PlaceKind.PARAMETER: "after the optimizer's step",
+    PlaceKind.STATE: "of the optimizer",
+}
+_LACKS = {
+    Lack.OTHER_SHAPE: "Of another shape",
+    Lack.NOT_IN_SECOND: "In the first configuration alone",
+    Lack.NOT_IN_FIRST: "In the second configuration alone",
+}
+
+
+class Band(msgspec.Struct, frozen=True):
+    """A stretch of the axis that belongs to one module or step."""
+
+    label: str
+    left: float
+    """In percent of the whole."""
+    width: float
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of the picture."""
+
+    left: float
+    width: float
+    title: str
+    anchor: str
+    """The row of the table that it belongs to; empty for none."""
+
+
+class Curves(msgspec.Struct, frozen=True, kw_only=True):
+    """Differences and the yardstick along the step, on a logarithmic axis."""
+
+    difference: str
+    """As SVG spells it."""
+    yardstick: str
+    marks: tuple[float, ...]
+    """Where significant places stand, in the picture's width."""
+    columns: tuple[Column, ...]
+    modules: tuple[Band, ...]
+    steps: tuple[Band, ...]
+    ticks: tuple[tuple[str, float], ...]
+    """Powers of ten with their height in percent."""
+    label: str
+
+
+def headline(comparison: Comparison) -> str:
+    """The first sentence."""
+    verdict, largest, first = comparison.verdict, comparison.largest, comparison.first
+    if verdict is CompareVerdict.EQUAL:
+        return f"The two configurations are equal at all {plural(comparison.places, 'place')} of the step"
+    if verdict is CompareVerdict.ROUNDING and largest is not None:
+        return f"They differ by rounding alone: nowhere more than {_times(largest)} what rounding does to this step"
+    if verdict is CompareVerdict.NOT_JUDGED and largest is not None:
+        return (
+            f"They differ by at most {_part(largest)} of its norm, at {_where(largest)}; without a yardstick nobody can"
+            " say whether that is rounding"
+        )
+    if verdict is CompareVerdict.UNDECIDED and largest is not None:
+        return (
+            f"Undecided: {_where(largest)} differs by {_times(largest)} what rounding does there, which is neither"
+            f" rounding (up to {ROUNDING:g}) nor significant (from {SIGNIFICANT:g})"
+        )
+    if first is None:
+        return "They differ"
+    if comparison.is_given:
+        part = _part(first)
+        if first.kind is PlaceKind.INITIAL:
+            others = sum(one.kind is PlaceKind.INITIAL for one in comparison.significant) - 1
+            more = f" and {others:,} more differ" if others else " differs"
+            return f"They begin with different parameters: `{first.place}`{more} before the first call, by {part}"
+        return f"They are given different inputs: {_where(first)} differs by {part} of its norm"
+    return f"They diverge at {_where(first)}: {_size(first)}{_given(first)}"
+
+
+def _given(first: PlaceDifference) -> str:
+    if first.kind is PlaceKind.OUTPUT:
+        return "; all that it was given agrees"
+    if first.kind is PlaceKind.GRADIENT:
+        return "; outputs and losses agree"
+    return ""
+
+
+def _where(place: PlaceDifference) -> str:
+    what = "" if place.kind is PlaceKind.OUTPUT else f" ({_WHAT.get(place.kind, place.kind.value)})"
+    line = f", {place.location}" if place.location else ""
+    name = "the loss" if place.kind is PlaceKind.LOSS else f"`{place.place}`{what}"
+    return f"{name} in step {place.step}, {place.phase}{line}"
+
+
+def _size(place: PlaceDifference) -> str:
+    stretch = f", most at `{place.stretch}`" if place.stretch else ""
+    if not math.isfinite(place.relative):
+        return "one has elements that are not finite, and the other has not"
+    return f"{_times(place)} what rounding does there, {_part(place)} of its norm{stretch}"
+
+
+def _times(place: PlaceDifference) -> str:
+    if place.ratio is None:
+        return "far more than"
+    return f"{place.ratio:,.1f} times" if place.ratio < 100 else f"{place.ratio:,.0f} times"
+
+
+def _part(place: PlaceDifference) -> str:
+    return f"{place.relative:.2g}" if math.isfinite(place.relative) else "all"
+
+
+def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
+    """What is said of a comparison, its first sentence included."""
+    yield said.Paragraph(f"{headline(comparison)}.", said.Tone.STRONG)
+    if comparison.partial:
+        yield said.Paragraph(f"A recording is not whole: {comparison.partial}. The rest was not compared.")
+    if comparison.call is not None:
+        yield said.Paragraph(_call_in_words(comparison.call))
+    yield said.Picture("configurations", curves(comparison))
+    listed = comparison.significant
+    if listed:
+        yield said.Heading("What was given differs" if comparison.is_given else "Where it begins")
+        yield said.Table(
+            columns(
+                "Place",
+                "What",
+                "Step",
+                "Line",
+                "Times rounding",
+                "Of its norm",
+                "Most at",
+                figures=("Times rounding", "Of its norm"),
+            ),
+            tuple(map(_row, listed[: reader.rows])),
+            noun="place",
+            left_out=max(0, len(listed) - reader.rows),
+        )
+    if comparison.following:
+        yield said.Paragraph(f"{plural(comparison.following, 'further place')} of these steps follow from that.")
+    if comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.UNDECIDED) and comparison.largest is not None:
+        largest = comparison.largest
+        yield said.Paragraph(f"The largest difference: {_where(largest)}, {_size(largest)}.")
+    yield from _not_compared(comparison, reader)
+    yield said.quiet(_yardstick(comparison))
+
+
+def _row(place: PlaceDifference) -> tuple[Words, ...]:
+    return (
+        said.Code(place.place),
+        _WHAT.get(place.kind, place.kind.value),
+        str(place.step),
+        said.Code(place.called_from or place.location) if place.location else "",
+        "not finite" if place.ratio is None else f"{place.ratio:,.1f}",
+        _part(place),
+        said.Code(place.stretch) if place.stretch else "",
+    )
+
+
+def _call_in_words(call: CallDifference) -> str:
+    line = f", {call.location}" if call.location else ""
+    if call.op == call.second_op:
+        times = "" if call.ratio is None else f": {call.ratio:,.0f} times rounding"
+        return f"Inside it, the first call that differs is `{call.op}`{line}{times}."
+    if call.op and call.second_op:
+        return f"Inside it, the first configuration calls `{call.op}` where the second calls `{call.second_op}`{line}."
+    side, op = ("second", call.second_op) if not call.op else ("first", call.op)
+    return f"Inside it, only the {side} configuration calls `{op}`{line}."
+
+
+def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
+    if comparison.split_steps:
+        yield said.Paragraph(
+            "The batch is split into another number of parts: gradients, parameters and the optimizer's state are"
+            " compared, and outputs and losses are not."
+        )
+    if comparison.not_finite:
+        yield said.Paragraph(
+            f"The first configuration has elements that are not finite, first at `{comparison.not_finite}`; they are"
+            " left out of every difference."
+        )
+    if comparison.steps[0] != comparison.steps[1]:
+        yield said.Paragraph(
+            f"The first recording has {plural(comparison.steps[0], 'step')}, the second {comparison.steps[1]}."
+        )
+    if not comparison.only_count:
+        return
+    yield said.Heading("Not compared")
+    items = []
+    for lack, words in _LACKS.items():
+        several = [one for one in comparison.only if one.lack is lack]
+        if several:
+            names = list(dict.fromkeys(one.place for one in several))
+            shapes = several[0].shapes
+            of_first = (
+                f" ({' and '.join('x'.join(map(str, shape)) or 'one number' for shape in shapes)})" if shapes else ""
+            )
+            more = f", and {len(names) - 1:,} more" if len(names) > 1 else ""
+            items.append(f"{words}: `{names[0]}`{of_first}{more}")
+    yield said.Bullets(
+        tuple(items), left_out=comparison.only_count - len(comparison.only), elsewhere="the recordings have"
+    )
+
+
+def _yardstick(comparison: Comparison) -> str:
+    runs = comparison.yardstick.runs
+    if comparison.verdict is CompareVerdict.EQUAL:
+        return f"{plural(comparison.places, 'place')} compared."
+    if not runs:
+        return "No yardstick: give shaken recordings, or use `tracer compare`."
+    seeds = ", ".join(map(str, sorted(set(comparison.yardstick.seeds))))
+    second = (
+        f", {comparison.yardstick.of_second} of them of the second configuration"
+        if comparison.yardstick.of_second
+        else ""
+    )
+    return (
+        f"{plural(comparison.places, 'place')} compared, {comparison.differing:,} differ. The yardstick is"
+        f" {plural(runs, 'run')} (seeds {seeds}){second} in which each result was"
+        " changed by up to half a unit in the last place; compiled code ran eagerly there."
+    )
+
+
+# --- the picture ------------------------------------------------------------------------------------------
+
+
+def curves(comparison: Comparison) -> Curves:
+    """Both lines, places in order of execution."""
+    points = comparison.curve
+    per_column = max(1, -(-len(points) // _MOST_COLUMNS))
+    groups = [points[begin : begin + per_column] for begin in range(0, len(points), per_column)]
+    anchors = {one.order: f"place-{number}" for number, one in enumerate(comparison.significant, 1)}
+    values = [value for _, _, *pair in points for value in pair if value and math.isfinite(value)]
+    low = math.floor(math.log10(min(values))) if values else -8
+    high = max(low + 1, math.ceil(math.log10(max(values)))) if values else 0
+    width = WIDTH / max(1, len(groups))
+
+    def height(value: float) -> float:
+        if not value:
+            return HEIGHT - 2
+        if not math.isfinite(value):
+            return 2
+        return 2 + (HEIGHT - 4) * (high - math.log10(value)) / (high - low)
+
+    def line(index: int) -> str:
+        heights = [height(max((point[index] for point in group), default=0.0)) for group in groups]
+        return "".join(
+            f"{'L' if place else 'M'}{(place + 0.5) * width:.1f} {up:.1f}" for place, up in enumerate(heights)
+        )
+
+    drawn = []
+    for place, group in enumerate(groups):
+        worst = max(range(len(group)), key=lambda index: group[index][2])
+        name = comparison.names[place * per_column + worst]
+        _, step, relative, yardstick = group[worst]
+        ratio = f", {relative / yardstick:,.1f} times the yardstick" if yardstick else ""
+        drawn.append(
+            Column(
+                round(place * width, 2),
+                round(width, 2),
+                f"{name}, step {step}: {relative:.2g}{ratio}",
+                next((anchors[point[0]] for point in group if point[0] in anchors), ""),
+            )
+        )
+    marks = tuple(
+        round((place + 0.5) * width, 2)
+        for place, group in enumerate(groups)
+        if any(point[0] in anchors for point in group)
+    )
+    return Curves(
+        difference=line(2),
+        yardstick=line(3),
+        marks=marks,
+        columns=tuple(drawn),
+        modules=_bands([name.split(".")[0] for name in comparison.names]),
+        steps=_bands([f"step {point[1]}" for point in points]),
+        ticks=tuple(
+            (f"1e{power}", round(100 * (high - power) / (high - low), 2))
+            for power in range(low, high + 1, max(1, (high - low) // 5))
+        ),
+        label="The difference of the two configurations and the yardstick at each place, in order of execution",
+    )
+
+
+def _bands(labels: Sequence[str]) -> tuple[Band, ...]:
+    bands: list[Band] = []
+    begin = 0
+    for place in range(1, len(labels) + 1):
+        if place == len(labels) or labels[place] != labels[begin]:
+            bands.append(
+                Band(labels[begin], round(100 * begin / len(labels), 3), round(100 * (place - begin) / len(labels), 3))
+            )
+            begin = place
+    return tuple(bands[:400])
