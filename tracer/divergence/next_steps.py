@@ -274,8 +274,9 @@ def _same(source: Outside) -> str:
 
 
 def _left(repeated: Repeated) -> Iterator[Change]:
-    """Where all calls agree, and what the runs leave does not."""
-    if repeated.numbered or not repeated.ends:
+    """Where all calls agree, and what the runs leave does not, and nothing that was held explains it."""
+    cause = repeated.cause
+    if repeated.numbered or not repeated.ends or (cause is not None and cause.is_certain):
         return
     end = repeated.ends[0]
     of_training = end.kind not in (ValueKind.FILE, ValueKind.OUTPUT)

@@ -6,7 +6,10 @@ import pytest
 
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tracer.divergence.causes import RootCause
+from tracer.divergence.model import EndState
+from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import Held, Repeated
+from tracer.names import ValueKind
 from tracer.report.render.terminal import READER, drawn, printed
 from tracer.report.sections.runs import held_sentence, repeated_blocks, repeated_headline
 
@@ -46,6 +49,14 @@ def of(*held: Held, not_held: str = "") -> Repeated:
 def test_one_sentence_says_what_holding_showed(found: Repeated, sentence: str) -> None:
     assert held_sentence(found) == sentence
     assert repeated_headline(found).endswith(sentence)
+
+
+def test_what_runs_leave_alone_is_explained_by_a_hold_too_and_nothing_else_is_to_be_looked_for() -> None:
+    ends = (EndState(kind=ValueKind.FILE, name="out.csv"),)
+    runs = repeated(divergence(ends=ends), held=(ALL, CLOCK))
+    assert "but they write different files (out.csv)" in repeated_headline(runs)
+    assert repeated_headline(runs).endswith(". They agree when the clock is held")
+    assert [change.title for change in next_steps(runs)] == ["Remove what differs: runs agree when the clock is held"]
 
 
 def test_runs_that_part_with_all_held_do_not_agree() -> None:

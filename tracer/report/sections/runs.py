@@ -423,7 +423,9 @@ def repeated_headline(repeated: Repeated) -> str:
         failed = ": the script failed before it made one" if repeated.failed else ""
         agree = f"{unvaried.runs + 1} runs made no call that could be compared{failed}"
     if repeated.ends and not unvaried.agrees:
-        return "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *reservations(repeated)))
+        different = "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *reservations(repeated)))
+        held = held_sentence(repeated)
+        return f"{different}. {held}" if held else different
     for arm, outcome in repeated.arms.items():
         if outcome.first is not None:
             return f"{agree}; under other circumstances ({arm}) they diverge at {place_of_root(outcome.first)}"
@@ -446,7 +448,8 @@ def held_sentence(repeated: Repeated) -> str:
         place = first.called_from or first.location if first else ""
         where = f", first at {place}" if place else ""
         agree = "They agree when" if cause.is_certain else "No run was left to confirm it, but they may agree when"
-        return f"{agree} {cause.clause}{f': {cause.shows}{where}' if cause.shows else ''}"
+        shows = cause.shows if first is not None else ""  # of the step; all of its calls agree
+        return f"{agree} {cause.clause}{f': {shows}{where}' if shows else ''}"
     if settled := next((held for held in repeated.held if not held.circumstances and held.shows), None):
         return f"Every further run agrees with run 2, with or without anything held: {settled.shows}"
     with_all = [held for held in repeated.held if held.is_all]
