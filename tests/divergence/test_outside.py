@@ -61,6 +61,8 @@ def test_a_file_that_was_written_since_the_first_run_began_is_the_first_runs() -
     assert not compared(None, outside(digest="a", modified=50), began=100).by_first_run
     assert not compared(outside(digest="a"), outside(digest="a", modified=200), began=100).by_first_run
     assert not compared(None, outside(digest="a", modified=200)).by_first_run
+    own = outside(digest="b", modified=150), outside(digest="a", modified=200)
+    assert not compared(*own, began=100).by_first_run, "each run wrote its own"
 
 
 def test_what_an_import_took_in_alike_is_left_out() -> None:

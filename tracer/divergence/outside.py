@@ -101,10 +101,15 @@ def _pair(key: _Key, ours: OutsideInput | None, theirs: OutsideInput | None, beg
         first=_said(ours),
         second=_said(theirs),
         only_order=bool(differs and ours and theirs and ours.order and ours.digest == theirs.digest),
-        by_first_run=bool(differs and began and theirs is not None and theirs.modified >= began),
+        by_first_run=bool(differs and began and theirs and theirs.modified >= began and not _is_since(ours, began)),
         by_import=either.by_import,
         calls=min(side.calls for side in (ours, theirs) if side is not None),
     )
+
+
+def _is_since(ours: OutsideInput | None, began: int) -> bool:
+    """Did the first run find a file written since it began? Then each run writes its own before it reads it."""
+    return ours is not None and ours.modified >= began
 
 
 def _differs(ours: OutsideInput | None, theirs: OutsideInput | None) -> bool | None:
