@@ -25,6 +25,8 @@ from tracer.report.words import plural
 WIDTH, HEIGHT = 1000, 240
 #: Columns that are drawn; more places share one, which shows the largest of them.
 _MOST_COLUMNS = 500
+#: Bands of modules and steps that are named, in percent of the whole.
+_NARROWEST = 3.0
 #: The colour of each verdict, as that of a verdict of the tables.
 SEVERITY = {
     CompareVerdict.EQUAL: Verdict.DETERMINISTIC,
@@ -163,10 +165,10 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
                 "What",
                 "Step",
                 "Line",
-                "Times rounding",
-                "Of its norm",
+                "Ratio",
+                "Relative",
                 "Most at",
-                figures=("Times rounding", "Of its norm"),
+                figures=("Ratio", "Relative"),
             ),
             tuple(map(_row, listed[: reader.rows])),
             noun="place",
@@ -186,7 +188,7 @@ def _row(place: PlaceDifference) -> tuple[Words, ...]:
         said.Code(place.place),
         _WHAT.get(place.kind, place.kind.value),
         str(place.step),
-        said.Code(place.called_from or place.location) if place.location else "",
+        said.Code(place.location) if place.location else "",
         "not finite" if place.ratio is None else f"{place.ratio:,.1f}",
         _part(place),
         said.Code(place.stretch) if place.stretch else "",
@@ -308,7 +310,7 @@ def curves(comparison: Comparison) -> Curves:
         yardstick=line(3),
         marks=marks,
         columns=tuple(drawn),
-        modules=_bands([name.split(".")[0] for name in comparison.names]),
+        modules=_bands(_parts_of(comparison.names)),
         steps=_bands([f"step {point[1]}" for point in points]),
         ticks=tuple(
             (f"1e{power}", round(100 * (high - power) / (high - low), 2))
@@ -316,6 +318,14 @@ def curves(comparison: Comparison) -> Curves:
         ),
         label="The difference of the two configurations and the yardstick at each place, in order of execution",
     )
+
+
+def _parts_of(names: Sequence[str]) -> list[str]:
+    """The first part of each name in which they differ: the blocks of one model, rather than the model's own name."""
+    paths = [name.split(" ")[0].split(".") for name in names]
+    long = [path for path in paths if len(path) > 1]
+    shared = next((place for place, parts in enumerate(zip(*long, strict=False)) if len(set(parts)) > 1), 0)
+    return [".".join(path[shared : shared + 2]) or path[-1] for path in paths]
 
 
 def _bands(labels: Sequence[str]) -> tuple[Band, ...]:
@@ -327,4 +337,4 @@ def _bands(labels: Sequence[str]) -> tuple[Band, ...]:
                 Band(labels[begin], round(100 * begin / len(labels), 3), round(100 * (place - begin) / len(labels), 3))
             )
             begin = place
-    return tuple(bands[:400])
+    return tuple(band for band in bands if band.width >= _NARROWEST)
