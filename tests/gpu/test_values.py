@@ -50,6 +50,6 @@ def test_a_training_on_a_gpu_agrees_with_itself_and_keeps_its_bits(tmp_path: Pat
     for run in range(2):
         values = recorded(tmp_path / f"{run}.values", lambda: found.append(train()))
         found.append(rows(values))
-        assert not any(row.marks & (Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED) for row in found[-1])
+        assert not any(row.mark_bits & (Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED) for row in found[-1])
     assert found[1] == found[3]
     assert [bits(one) for one in found[0].parameters()] == plain

@@ -57,12 +57,17 @@ def lines_by_anomaly_mode(step: Callable[[], Any]) -> Counter[Named]:
     return mode.lines
 
 
-def lines_of_trace(trace: Trace) -> Counter[Named]:
-    """The same of a recorded trace."""
+def lines_of_trace(trace: Trace, *, python_in_backward: bool = False) -> Counter[Named]:
+    """The same of a recorded trace.
+
+    Python code that runs inside the backward pass (a hook, a function's ``backward``) bears its own line, and the
+    forward's as ``called_from``: with ``python_in_backward``, of programs without a library's code, that one counts.
+    """
     lines: Counter[Named] = Counter()
     for group in trace.calls:
         if group.phase is Phase.BACKWARD and not group.node.startswith("AccumulateGrad"):
-            lines[group.op, group.node, group.location] += group.count
+            line = group.called_from if python_in_backward and group.called_from else group.location
+            lines[group.op, group.node, line] += group.count
     return lines
 
 

@@ -37,5 +37,5 @@ def test_digests_leave_every_bit_as_it_was_and_agree_in_a_second_run(name: str, 
     for one, other in zip(rows(first), rows(second), strict=True):
         assert one == other
     assert moments(first) == moments(second)
-    lost = [row for row in rows(first) if row.marks & (Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED)]
+    lost = [row for row in rows(first) if row.mark_bits & (Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED)]
     assert not lost

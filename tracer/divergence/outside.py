@@ -109,7 +109,7 @@ def _pair(key: _Key, ours: OutsideInput | None, theirs: OutsideInput | None, beg
 
 def _is_since(ours: OutsideInput | None, began: int) -> bool:
     """Did the first run find a file written since it began? Then each run writes its own before it reads it."""
-    return ours is not None and ours.modified >= began
+    return ours is not None and ours.modified > began  # in milliseconds: one of the same may have been before
 
 
 def _differs(ours: OutsideInput | None, theirs: OutsideInput | None) -> bool | None:

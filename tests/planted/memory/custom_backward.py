@@ -11,9 +11,9 @@ class Doubled(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         result = torch.empty_like(gradient)
-        result.add_(gradient, alpha=2)
+        result.add_(gradient, alpha=2)  # planted: environment-unwritten-memory
         return result
 
 
 values = torch.ones(5, requires_grad=True)
-Doubled.apply(values).sum().backward()  # planted: environment-unwritten-memory
+Doubled.apply(values).sum().backward()

@@ -423,3 +423,19 @@ def test_a_statement_in_which_the_database_draws_is_told_and_no_other() -> None:
 
 def test_a_path_that_is_only_looked_for_is_no_time_of_a_file() -> None:
     assert taken_in(lambda: (Path("a.txt").exists(), os.path.exists("a.txt"), Path("data").is_dir())) == ()
+
+
+def test_a_handler_for_a_signal_is_found_by_identity() -> None:
+    def handle(number: int, frame: object) -> None:
+        pass
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGUSR1)}
+    try:
+        with DeterminismTracer():
+            for number in before:
+                signal.signal(number, handle)
+                assert signal.getsignal(number) is handle
+                assert signal.signal(number, handle) is handle
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -155,7 +155,7 @@ def test_an_in_place_op_on_unwritten_memory_reads_once_and_writes() -> None:
     assert [read.op for read in reads(step)] == ["aten.mul_.Tensor"]
 
 
-def test_a_read_in_backward_bears_the_forward_line_and_phase() -> None:
+def test_a_read_in_python_inside_backward_bears_its_own_line_and_the_phase() -> None:
     class Leaky(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, inputs: torch.Tensor) -> torch.Tensor:
@@ -170,7 +170,8 @@ def test_a_read_in_backward_bears_the_forward_line_and_phase() -> None:
 
     (read,) = reads(step)
     assert read.phase is Phase.BACKWARD
-    assert read.location.endswith(f":{line_of(step, 'apply')}")
+    assert read.location.endswith(f":{line_of(Leaky.backward, 'empty_like')}")
+    assert read.called_from.endswith(f":{line_of(step, 'apply')}")
 
 
 def test_what_resizing_adds_is_unwritten_and_the_rest_is_not() -> None:

@@ -35,7 +35,7 @@ def test_what_no_op_shows_reads_as_it_did(name: str, golden: Golden) -> None:
 def test_the_page_reads_as_it_did(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "datatables_script", lambda: "/* DataTables, from itables */")
     assets = {"style.css": "/* style */", "script.js": "/* script */", "divergence.css": "", "divergence.js": ""}
-    monkeypatch.setattr(html, "_assets", lambda: assets)
+    monkeypatch.setattr(html, "assets", lambda: assets)
     golden("report.html", full_report().to_html())
     golden("process.html", process_report().to_html())
 
@@ -81,8 +81,8 @@ def test_a_report_that_cannot_be_rendered_leaves_the_old_file(tmp_path: Path, mo
     path = tmp_path / "report.html"
     path.write_text("old")
     monkeypatch.setattr(assets, "_PACKAGE", tmp_path / "gone")
-    html._environment.cache_clear()
-    html._assets.cache_clear()
+    html.page_environment.cache_clear()
+    html.assets.cache_clear()
     with pytest.raises(ReportError, match="templates are not installed"):
         report().write(path)
     assert path.read_text() == "old"

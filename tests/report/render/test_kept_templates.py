@@ -18,9 +18,9 @@ from tracer.report.render import page as html
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    html._environment.cache_clear()
+    html.page_environment.cache_clear()
     yield tmp_path
-    html._environment.cache_clear()
+    html.page_environment.cache_clear()
 
 
 def no_disk(*_: object) -> None:
@@ -29,7 +29,7 @@ def no_disk(*_: object) -> None:
 
 def test_what_was_compiled_once_is_not_compiled_again(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = html.render(report(finding()))
-    html._environment.cache_clear()
+    html.page_environment.cache_clear()
     monkeypatch.setattr(Environment, "compile", no_disk)
     assert html.render(report(finding())) == first
     (folder,) = temporary.iterdir()
@@ -47,7 +47,7 @@ def test_a_disk_that_takes_nothing_costs_no_page(
     broken: tuple[object, str], temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = html.render(report(finding()))
-    html._environment.cache_clear()
+    html.page_environment.cache_clear()
     for kept in temporary.glob("*/*"):
         kept.unlink()
     monkeypatch.setattr(*broken, no_disk)
@@ -58,7 +58,7 @@ def test_a_disk_that_takes_nothing_costs_no_page(
 def test_a_folder_that_others_may_write_is_not_read(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     html.render(report(finding()))
     (folder,) = temporary.iterdir()
-    html._environment.cache_clear()
+    html.page_environment.cache_clear()
     monkeypatch.setattr("os.getuid", lambda: folder.stat().st_uid + 1)
     (temporary / f"_jinja2-cache-{folder.stat().st_uid + 1}").symlink_to(folder)
     assert html._kept_templates() is None

@@ -623,6 +623,7 @@ def _watched() -> Iterator[Target]:
     # Its C++ code writes the file, and no function of Python's opens it.
     yield Target(_holders("torch.serialization.save torch.save"), before=_saves)
     yield Target(_holders("signal.signal"), around=_sets_handler)
+    yield Target(_holders("signal.getsignal"), around=_asks_handler)
 
 
 def _read(read: _Reads, name: str, log: OutsideLog, call: Call) -> None:
@@ -633,11 +634,16 @@ def _ask(kind: OutsideKind, name: str, log: OutsideLog, call: Call) -> None:
     log.asked(kind, name, call)
 
 
+#: The signals that timers send.
+_OF_TIMERS = frozenset(getattr(signal, name) for name in ("SIGALRM", "SIGVTALRM", "SIGPROF") if hasattr(signal, name))
+_HANDLER = "_tracer_handler"
+
+
 def _sets_handler(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A function of the program's for a signal tells that it runs."""
-    handler = args[1] if len(args) > 1 else None
-    if not OUTSIDE.listeners or kwargs or not inspect.isroutine(handler) or isinstance(handler, signal.Handlers):
-        return inner(*args, **kwargs)
+    """Have the program's function for a timer's signal tell that it runs; who asks for it is given the function itself."""
+    handler = args[1] if len(args) == 2 and not kwargs else None
+    if not OUTSIDE.listeners or not inspect.isroutine(handler) or args[0] not in _OF_TIMERS:
+        return _own_handler(inner(*args, **kwargs))
 
     @functools.wraps(handler)
     def runs(number: int, frame: FrameType | None) -> Any:
@@ -645,7 +651,17 @@ def _sets_handler(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
             log.interrupted(number)
         return handler(number, frame)
 
-    return inner(args[0], runs)
+    setattr(runs, _HANDLER, handler)
+    return _own_handler(inner(args[0], runs))
+
+
+def _asks_handler(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _own_handler(inner(*args, **kwargs))
+
+
+def _own_handler(handler: Any) -> Any:
+    """What the program set."""
+    return getattr(handler, _HANDLER, handler)
 
 
 def _saves(log: OutsideLog, call: Call) -> None:
