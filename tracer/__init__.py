@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tracer.recording.options import Keep, Trials
     from tracer.report import Report
     from tracer.reproduction.reproducing import reproducible
-    from tracer.runner.configurations.steps import compare
+    from tracer.runner.configurations.in_process import compare
     from tracer.runner.repeated.within.function import repeat
     from tracer.session import DeterminismTracer, judge
     from tracer.trace import Trace, compare_draws
@@ -28,7 +28,7 @@ _HOMES = {
     "tracer.recording.options": ("Keep", "Trials"),
     "tracer.report": ("Report",),
     "tracer.reproduction.reproducing": ("reproducible",),
-    "tracer.runner.configurations.steps": ("compare",),
+    "tracer.runner.configurations.in_process": ("compare",),
     "tracer.runner.repeated.within.function": ("repeat",),
     "tracer.session": ("DeterminismTracer", "judge"),
     "tracer.trace": ("Trace", "compare_draws"),

@@ -194,7 +194,7 @@ def _compared(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
 
     from tracer.divergence.magnitudes import CompareVerdict
     from tracer.errors import TracerError
-    from tracer.runner.configurations.steps import compare
+    from tracer.runner.configurations.in_process import compare
     from tracer.runner.repeated.within.state import SavedState, objects_of
 
     other = wanted["equal_to"]

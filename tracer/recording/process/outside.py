@@ -640,7 +640,7 @@ _HANDLER = "_tracer_handler"
 
 
 def _sets_handler(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Have the program's function for a timer's signal tell that it runs; who asks for it is given the function itself."""
+    """Have the program's function for a timer's signal tell that it runs; whoever asks gets the function itself."""
     handler = args[1] if len(args) == 2 and not kwargs else None
     if not OUTSIDE.listeners or not inspect.isroutine(handler) or args[0] not in _OF_TIMERS:
         return _own_handler(inner(*args, **kwargs))

@@ -14,7 +14,7 @@ from tracer.divergence.magnitudes import CallDifference, CompareVerdict, Compari
 from tracer.errors import EndedEarly, TraceError, UsageError
 from tracer.names import PlaceKind
 from tracer.plain import say
-from tracer.runner.configurations.steps import FURTHER
+from tracer.runner.configurations.in_process import FURTHER
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
 from tracer.runner.repeated.task import Order, Task
