@@ -221,6 +221,30 @@ def test_places_that_one_run_has_alone_are_told(tmp_path: Path, base: Any) -> No
     }
 
 
+def test_a_wrapped_model_is_the_model(tmp_path: Path) -> None:
+    class Wrapped(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.fc = torch.nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.fc(x)
+            return out
+
+    recordings = []
+    for kind in (Wrapped, type("Other", (Wrapped,), {})):
+        model = kind()
+        path = tmp_path / f"{kind.__name__}.values"
+        session = Session(magnitudes=path)
+        session.enter()
+        model(torch.ones(2, 4)).sum().backward()
+        session.leave()
+        recordings.append(read_magnitudes(path))
+    comparison = compared(*recordings)
+    assert (comparison.verdict, comparison.only) == (CompareVerdict.EQUAL, ())
+
+
 def test_fewer_steps_are_told(tmp_path: Path, base: Any) -> None:
     assert against(base, record(tmp_path / "b.values", steps=1)).steps == (2, 1)
 

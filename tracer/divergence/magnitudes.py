@@ -172,7 +172,7 @@ class _Side:
         self.magnitudes = magnitudes
         self.places: Places = magnitudes.places
         rows = self.places.rows
-        keys = [(*name.key,) for name in self.places.names]
+        keys = _keys(self.places.names)
         self.rows = {
             (*keys[name], occurrence, step): row
             for row, (name, occurrence, step) in enumerate(
@@ -188,6 +188,15 @@ class _Side:
 
     def magnitude(self, row: int) -> Any:
         return self.places.rows[self.places.source(row)]
+
+
+def _keys(names: Sequence[PlaceName]) -> list[tuple[PlaceKind, str, str, Phase]]:
+    """What each place is called in both recordings: without the class of the only model, which a wrapper changes."""
+    roots = {name.module.partition(".")[0] for name in names if name.module}
+    is_one = len(roots) == 1
+    return [
+        (name.kind, name.module.partition(".")[2] if is_one else name.module, name.name, name.phase) for name in names
+    ]
 
 
 class _Distance(msgspec.Struct, frozen=True):
@@ -288,7 +297,10 @@ class _Comparing:
         return self._answer(differences, only, curve, names, split)
 
     def _steps_split_otherwise(self) -> set[int]:
-        """Steps whose batch is split into another number of parts: what is of one part cannot be compared."""
+        """Steps whose batch is split into other parts, or among other ranks: what is of one part is not compared."""
+        sizes = {side.magnitudes.header.world_size or 1 for side in (self._first, self._second)}
+        if len(sizes) > 1:
+            return {key[-1] for key in self._first.rows}
         counts = [
             Counter(key[-1] for key in side.rows if key[0] is PlaceKind.LOSS) for side in (self._first, self._second)
         ]

@@ -113,13 +113,13 @@ def headline(comparison: Comparison) -> str:
             more = f" and {others:,} more differ" if others else " differs"
             return f"They begin with different parameters: `{first.place}`{more} before the first call, by {part}"
         return f"They are given different inputs: {_where(first)} differs by {part} of its norm"
-    return f"They diverge at {_where(first)}: {_size(first)}{_given(first)}"
+    return f"They diverge at {_where(first)}: {_size(first)}{_given(first, comparison)}"
 
 
-def _given(first: PlaceDifference) -> str:
+def _given(first: PlaceDifference, comparison: Comparison) -> str:
     if first.kind is PlaceKind.OUTPUT:
         return "; all that it was given agrees"
-    if first.kind is PlaceKind.GRADIENT:
+    if first.kind is PlaceKind.GRADIENT and not comparison.split_steps:
         return "; outputs and losses agree"
     return ""
 
@@ -209,8 +209,8 @@ def _call_in_words(call: CallDifference) -> str:
 def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
     if comparison.split_steps:
         yield said.Paragraph(
-            "The batch is split into another number of parts: gradients, parameters and the optimizer's state are"
-            " compared, and outputs and losses are not."
+            "The batch is split into other parts, or among other ranks: gradients, parameters and the optimizer's state"
+            " are compared, and outputs and losses are not."
         )
     if comparison.not_finite:
         yield said.Paragraph(
