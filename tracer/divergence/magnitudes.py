@@ -311,10 +311,13 @@ class _Comparing:
     ) -> Comparison:
         is_judged = bool(self._shaken or self._of_second)
         significant = [one for one in differences if is_judged and one.is_significant]
-        given = [one for one in significant if self._is_given(one)]
-        roots = self._roots([one for one in significant if one not in given])
-        if given and roots and given[0].kind is not PlaceKind.INITIAL and given[0].order > roots[0].order:
-            given = []  # a later batch, which may follow from the step before
+        handed_in: list[PlaceDifference] = []
+        computed: list[PlaceDifference] = []
+        for one in significant:
+            (handed_in if self._is_given(one) else computed).append(one)
+        roots = self._roots(computed)
+        if handed_in and roots and handed_in[0].kind is not PlaceKind.INITIAL and handed_in[0].order > roots[0].order:
+            handed_in = []  # a later batch, which may follow from the step before
         ratios = [(math.inf if one.ratio is None else one.ratio) if is_judged else one.relative for one in differences]
         largest = differences[max(range(len(ratios)), key=ratios.__getitem__)] if ratios else None
         if not differences:
@@ -334,10 +337,10 @@ class _Comparing:
             places=len(curve),
             differing=len(differences),
             largest=largest,
-            first=next(iter(given or roots), None),
-            significant=tuple((given or roots)[:MOST_LISTED]),
-            following=len(significant) - len(given or roots),
-            is_given=bool(given),
+            first=next(iter(handed_in or roots), None),
+            significant=tuple((handed_in or roots)[:MOST_LISTED]),
+            following=len(significant) - len(handed_in or roots),
+            is_given=bool(handed_in),
             split_steps=tuple(sorted(split)),
             not_finite=self._not_finite(),
             only=tuple(only[:MOST_LISTED]),
@@ -410,16 +413,17 @@ class _Comparing:
 
     def _forward_roots(self, significant: list[PlaceDifference]) -> list[PlaceDifference]:
         """Modules whose inputs, and whatever ran inside them, agree; else the first place of all."""
-        rows = np.array([one.order for one in significant])
         inputs = self._inputs_by_call(significant[0].step)
         roots: list[PlaceDifference] = []
+        before = -1
         for one in significant:
+            latest, before = before, one.order
             if one.kind is not PlaceKind.OUTPUT:
                 if not roots:  # code between two modules
                     roots.append(one)
                 continue
             begins = min(inputs.get((one.module, one.phase, one.occurrence), [one.order]))
-            if not ((begins <= rows) & (rows < one.order)).any():
+            if latest < begins:
                 roots.append(one)
         return roots
 

@@ -49,7 +49,7 @@ _WRAPPING = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParalle
 class _Running:
     """One running call of a module."""
 
-    __slots__ = ("frame", "module", "occurrence", "path", "phase", "place", "undo")
+    __slots__ = ("module", "path", "phase", "place", "undo")
 
     def __init__(self, module: torch.nn.Module, path: str, phase: Phase, place: dict[str, str]) -> None:
         self.module = module

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from tracer.divergence.magnitudes import CompareVerdict, Comparison, compared, first_call
+from tracer.divergence.magnitudes import Comparison
 from tracer.errors import UsageError
-from tracer.names import PlaceKind
+from tracer.runner.configurations.yardstick import Side, answered
 from tracer.runner.repeated.within.state import SavedState, objects_of
 from tracer.session import Session
 from tracer.trace.values import Magnitudes, read_magnitudes
-
-#: Further shaken calls where the answer is undecided.
-FURTHER = 3
 
 
 def compare(
@@ -76,45 +71,21 @@ def compare(
     reached = [*objects_of(step_a), *objects_of(step_b)] if state is None else state
     saved = SavedState({id(held): held for held in reached}.values())
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
-        calls = _Calls(saved, Path(folder), model)
-        return calls.compare(step_a, step_b, yardstick_runs)
+        return answered(_Calls({"a": step_a, "b": step_b}, saved, Path(folder), model).record, yardstick_runs)
 
 
 class _Calls:
     """Calls of two steps, each from the same state and recorded into a file of its own."""
 
-    def __init__(self, state: SavedState, folder: Path, model: Any) -> None:
+    def __init__(self, steps: Mapping[Side, Callable[[], Any]], state: SavedState, folder: Path, model: Any) -> None:
+        self._steps = steps
         self._state = state
         self._folder = folder
         self._model = model
         self._count = 0
 
-    def compare(self, step_a: Callable[[], Any], step_b: Callable[[], Any], yardstick_runs: int) -> Comparison:
-        first, second = self.record(step_a), self.record(step_b)
-        comparison = compared(first, second)
-        shaken: list[Magnitudes] = []
-        of_second: list[Magnitudes] = []
-        second_is_narrower = comparison.second_is_narrower
-        needed = yardstick_runs if comparison.verdict is CompareVerdict.NOT_JUDGED else 0
-        while needed:
-            for seed in range(len(shaken) + 1, len(shaken) + needed + 1):
-                shaken.append(self.record(step_a, shake=seed))
-                if second_is_narrower:
-                    of_second.append(self.record(step_b, shake=seed))
-            comparison = compared(first, second, shaken, of_second)
-            is_undecided = comparison.verdict is CompareVerdict.UNDECIDED
-            needed = FURTHER if is_undecided and len(shaken) < yardstick_runs + FURTHER else 0
-        place = comparison.first
-        if place is None or place.kind is not PlaceKind.OUTPUT or comparison.is_given:
-            return comparison
-        inside = [
-            self.record(step, shake=shake, calls_of=place.module)
-            for step, shake in ((step_a, None), (step_b, None), (step_a, 1))
-        ]
-        return msgspec.structs.replace(comparison, call=first_call(inside[0], inside[1], inside[2], place))
-
-    def record(self, step: Callable[[], Any], *, shake: int | None = None, calls_of: str = "") -> Magnitudes:
-        """Call ``step`` once from the state that everything had at first."""
+    def record(self, side: Side, *, shake: int | None = None, calls_of: str = "") -> Magnitudes:
+        """Call a step once from the state that everything had at first: a ``Recording``."""
         if self._count:
             self._state.restore()
         self._count += 1
@@ -124,7 +95,7 @@ class _Calls:
         problem: type[BaseException] | None = None
         try:
             with _eagerly() if shake is not None else nullcontext():
-                step()
+                self._steps[side]()
         except BaseException as error:
             problem = type(error)
             raise

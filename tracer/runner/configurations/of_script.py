@@ -10,16 +10,15 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.divergence.magnitudes import CallDifference, CompareVerdict, Comparison, compared, first_call
+from tracer.divergence.magnitudes import Comparison
 from tracer.errors import EndedEarly, TraceError, UsageError
-from tracer.names import PlaceKind
 from tracer.plain import say
-from tracer.runner.configurations.in_process import FURTHER
+from tracer.runner.configurations.yardstick import Side, answered
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
 from tracer.runner.repeated.task import Order, Task
 from tracer.trace.paths import values_path
-from tracer.trace.values import read_magnitudes
+from tracer.trace.values import Magnitudes, read_magnitudes
 
 #: Seconds that another interpreter has to say what it has.
 _PATIENCE = 120
@@ -56,57 +55,25 @@ def compare_script(asked: Asked) -> Comparison:
         if side.python != sys.executable:
             _check_python(name, side.python)
     with tempfile.TemporaryDirectory(prefix="tracer-") as scratch:
-        return _Comparing(asked, Path(scratch)).go()
+        return answered(_Runs(asked, Path(scratch)).record, asked.yardstick_runs)
 
 
-class _Comparing:
+class _Runs:
+    """Runs of both configurations, each a process of its own that leaves a file in the folder."""
+
     def __init__(self, asked: Asked, scratch: Path) -> None:
         self._asked = asked
         self._scratch = scratch
         self._runs = 0
 
-    def go(self) -> Comparison:
-        first = self._run("a", self._asked.first)
-        second = self._run("b", self._asked.second)
-        comparison = compared(read_magnitudes(first), read_magnitudes(second))
-        shaken: list[Path] = []
-        of_second: list[Path] = []
-        needed = self._asked.yardstick_runs if comparison.verdict is CompareVerdict.NOT_JUDGED else 0
-        second_is_narrower = comparison.second_is_narrower
-        seed = 0
-        while needed:
-            for _ in range(needed):
-                seed += 1
-                shaken.append(self._run(f"a-shaken-{seed}", self._asked.first, shake=seed))
-                if second_is_narrower:
-                    of_second.append(self._run(f"b-shaken-{seed}", self._asked.second, shake=seed))
-            comparison = compared(
-                read_magnitudes(first),
-                read_magnitudes(second),
-                list(map(read_magnitudes, shaken)),
-                list(map(read_magnitudes, of_second)),
-            )
-            is_undecided = comparison.verdict is CompareVerdict.UNDECIDED
-            needed = FURTHER if is_undecided and len(shaken) < self._asked.yardstick_runs + FURTHER else 0
-        return msgspec.structs.replace(comparison, call=self._first_call(comparison))
+    def record(self, side: Side, *, shake: int | None = None, calls_of: str = "") -> Magnitudes:
+        """Make one run: a ``Recording``."""
+        name = side if shake is None else f"{side}-shaken"
+        name += "-calls" if calls_of else "" if shake is None else f"-{shake}"
+        configuration = self._asked.first if side == "a" else self._asked.second
+        return read_magnitudes(self._run(name, configuration, shake=shake, calls_of=calls_of))
 
-    def _first_call(self, comparison: Comparison) -> CallDifference | None:
-        """The op with which a faulty module begins to differ, if it runs eagerly in both."""
-        first = comparison.first
-        if first is None or first.kind is not PlaceKind.OUTPUT or comparison.is_given:
-            return None
-        paths = [
-            self._run(f"{name}-calls", side, shake=shake, calls_of=first.module)
-            for name, side, shake in (
-                ("a", self._asked.first, None),
-                ("b", self._asked.second, None),
-                ("a-shaken", self._asked.first, 1),
-            )
-        ]
-        one, two, yardstick = map(read_magnitudes, paths)
-        return first_call(one, two, yardstick, first)
-
-    def _run(self, name: str, side: Configuration, *, shake: int | None = None, calls_of: str = "") -> Path:
+    def _run(self, name: str, side: Configuration, *, shake: int | None, calls_of: str) -> Path:
         """Make one run; the file of its magnitudes."""
         if launching.ENDING.by:
             raise EndedEarly(f"{launching.ENDING.by} before all runs were made", hint="run it again")
