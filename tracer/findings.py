@@ -299,3 +299,13 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Does the recording hold an optimizer's step?"""
     watched_from_start: bool | None = None
     """Was the process watched from its start, so that every seed was seen? ``None``: not known."""
+
+
+class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One finding that stands and that somebody accepted."""
+
+    finding: int
+    """Position in the judgement's findings, from 0."""
+    by: names.AcceptedBy
+    reason: str = ""
+    """In the words of whoever accepted it."""

@@ -762,3 +762,13 @@ class ValueKind(Word):
     """A state that holds NaN when recording ends, by its kind and name: ``parameter fc.weight``."""
     OUTPUT = "output"
     """A line that Python printed to standard output: ``line 3``."""
+
+
+class AcceptedBy(Word):
+    """What speaks for a finding that is there."""
+
+    BASELINE = "baseline"
+    COMMENT = "comment"
+    """A comment at its line of code."""
+    SELECTION = "selection"
+    """It was chosen out by what a gate looks at."""

@@ -19,8 +19,8 @@ from docs.making.json_schemas import schemas
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
 from tests.support.build import call, draw, event, finding, generator, loader, read, report, trace
 from tests.trace.strategies import traces
-from tracer.gate.baseline import Acceptance, AcceptedBy
-from tracer.names import Overlap
+from tracer.findings import Acceptance
+from tracer.names import AcceptedBy, Overlap
 from tracer.report import Report
 from tracer.session import judge
 from tracer.trace import Trace, compare_ranks, save_trace

@@ -19,7 +19,8 @@ from tests.report.samples import (
 )
 from tests.support.build import call, finding, report, trace
 from tests.support.slow import slow_unless
-from tracer.gate.baseline import Acceptance, AcceptedBy
+from tracer.findings import Acceptance
+from tracer.names import AcceptedBy
 from tracer.portability import judge_targets, targets_named
 from tracer.report import Report
 

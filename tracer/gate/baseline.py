@@ -12,12 +12,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from tracer.errors import BaselineError, reason_of
 from tracer.files import read_text, write_whole
 from tracer.findings import Finding
-from tracer.names import SEVERITY, Verdict, Word
+from tracer.names import SEVERITY, Verdict
 from tracer.trace.records import split_place
 
 #: The lock file's first line; the number is its format's.
@@ -56,26 +54,6 @@ class Accepted(NamedTuple):
     reason: str = NO_REASON
     line: int = 0
     """Where it stands in the file, from 1."""
-
-
-class AcceptedBy(Word):
-    """What speaks for a finding that is there."""
-
-    BASELINE = "baseline"
-    COMMENT = "comment"
-    """A comment at its line of code."""
-    SELECTION = "selection"
-    """It was chosen out by what a gate looks at."""
-
-
-class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One finding that stands and that somebody accepted."""
-
-    finding: int
-    """Position in the judgement's findings, from 0."""
-    by: AcceptedBy
-    reason: str = ""
-    """In the words of whoever accepted it."""
 
 
 class BaselineComparison(NamedTuple):

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeVar
 
 from tracer.errors import UsageError
-from tracer.findings import Finding
-from tracer.gate.baseline import Acceptance, Accepted, AcceptedBy, BaselineComparison, Risk, compare, file_of, risk_of
-from tracer.names import Verdict
+from tracer.findings import Acceptance, Finding
+from tracer.gate.baseline import Accepted, BaselineComparison, Risk, compare, file_of, risk_of
+from tracer.names import AcceptedBy, Verdict
 
 Item = TypeVar("Item")
 #: What ``--fail-on`` takes beside verdicts: any finding that no baseline accepts, whatever its verdict.

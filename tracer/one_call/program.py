@@ -23,7 +23,7 @@ from tracer.one_call.data import Kind, data_of
 from tracer.one_call.routes import route_of
 from tracer.plain import one_line
 from tracer.report import Report
-from tracer.report.render.assets import template_folder
+from tracer.report.render.page import template_folder
 from tracer.tables.settings.declared import DECLARED, MODE, held
 from tracer.trace.arguments import spelled
 from tracer.trace.records import CallGroup, Environment

@@ -13,7 +13,7 @@ from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactV
 
 if TYPE_CHECKING:
     from tracer.divergence.repeated import Repeated
-    from tracer.gate.baseline import Acceptance
+    from tracer.findings import Acceptance
     from tracer.judging.call_findings import JudgedCall
     from tracer.trace.differences import RankComparison
 

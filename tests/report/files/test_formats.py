@@ -16,7 +16,6 @@ from tracer.plain import json_text
 from tracer.report.files import json_format
 from tracer.report.files.formats import FORMATS, encoded, render
 from tracer.report.files.json_format import REPORT_SCHEMA, Document, JudgementForm
-from tracer.report.render import assets
 from tracer.report.render import page as html
 
 Golden = Callable[[str, str], None]
@@ -80,7 +79,7 @@ def test_an_unknown_suffix_gets_one_line_that_lists_the_formats(name: str, tmp_p
 def test_a_report_that_cannot_be_rendered_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.html"
     path.write_text("old")
-    monkeypatch.setattr(assets, "_PACKAGE", tmp_path / "gone")
+    monkeypatch.setattr(html, "_PACKAGE", tmp_path / "gone")
     html.page_environment.cache_clear()
     html.assets.cache_clear()
     with pytest.raises(ReportError, match="templates are not installed"):
@@ -96,15 +95,15 @@ def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
 
 
 def test_the_templates_of_an_installed_wheel_are_found_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assets, "_PACKAGE", tmp_path / "tracer")
+    monkeypatch.setattr(html, "_PACKAGE", tmp_path / "tracer")
     beside = tmp_path / "templates"
     inside = tmp_path / "tracer" / "_templates"
     for folder in (beside, inside):
         folder.mkdir(parents=True)
         (folder / "report.html").write_text("")
-    assert assets.template_folder() == inside
+    assert html.template_folder() == inside
     (inside / "report.html").unlink()
-    assert assets.template_folder() == beside
+    assert html.template_folder() == beside
 
 
 LOADED = """

@@ -22,8 +22,8 @@ from markdown_it import MarkdownIt
 from tests.report.machine_rules import github_faults, junit_faults
 from tests.report.samples import HOSTILE, full_report, process_report
 from tests.support.build import finding, report
-from tracer.gate.baseline import Acceptance, AcceptedBy
-from tracer.names import About, Verdict
+from tracer.findings import Acceptance
+from tracer.names import About, AcceptedBy, Verdict
 from tracer.report import Report
 from tracer.report.files.formats import render
 from tracer.report.files.sarif import FINGERPRINT, LIMIT

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.support.build import finding, report
-from tracer.gate.baseline import Acceptance, AcceptedBy
+from tracer.findings import Acceptance
+from tracer.names import AcceptedBy
 from tracer.report.sections.findings import accepted_in_words, gate_in_words
 
 

@@ -10,9 +10,8 @@ import pytest
 from tests.report.samples import full_report
 from tests.support.build import call, finding, report, trace
 from tracer import judge
-from tracer.findings import Finding
-from tracer.gate.baseline import Acceptance, AcceptedBy
-from tracer.names import Verdict
+from tracer.findings import Acceptance, Finding
+from tracer.names import AcceptedBy, Verdict
 from tracer.report.render.page import findings_json
 from tracer.report.sections.folding import Row, patterns, rows_of, together, within
 from tracer.report.words import runs_as_of

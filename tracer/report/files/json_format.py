@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import tracer
-from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
-from tracer.gate.baseline import Acceptance
+from tracer.findings import Acceptance, Change, FillCost, Finding, Judgement, Note, Tally, Target
 from tracer.names import EvidenceKind, Training
 from tracer.plain import json_text
 from tracer.report.sections.answers import headline

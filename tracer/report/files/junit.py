@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from tracer.findings import Finding
-from tracer.gate.baseline import Acceptance, file_of
+from tracer.findings import Acceptance, Finding
+from tracer.gate.baseline import file_of
 from tracer.names import Verdict
 from tracer.plain import one_line, visible
 from tracer.plan import place_of

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import tracer
-from tracer.findings import Finding
-from tracer.gate.baseline import Acceptance, AcceptedBy, file_of, risk_of
-from tracer.names import Verdict
+from tracer.findings import Acceptance, Finding
+from tracer.gate.baseline import file_of, risk_of
+from tracer.names import AcceptedBy, Verdict
 from tracer.plain import one_line, visible
 from tracer.report.sections.findings import of_this_run, rests_on_a_rule
 from tracer.report.site import page_of_rule, site_address

@@ -10,7 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,13 +21,13 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 
 import tracer
+from tracer.errors import ReportError
 from tracer.findings import Finding, Judgement
 from tracer.names import SEVERITY, Detail, Phase, Verdict
 from tracer.plain import LINE_NUMBER, one_line, visible
 from tracer.report import blocks as said
 from tracer.report.blocks import PAGE, Reader, Words, flat
 from tracer.report.finding_columns import Holds, Judged, Part, details, on_page, rows
-from tracer.report.render.assets import datatables_script, template_folder
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, Block, model_map, targets_shown, worst_inside
 from tracer.report.sections.findings import accepted_in_words
@@ -37,6 +39,10 @@ from tracer.report.words import VERDICTS, by_severity, plural
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
+_PACKAGE = Path(__file__).resolve().parent.parent.parent
+#: The one ``export`` of the bundle, an ES module: ``export{a as DataTable,b as default,c as jQuery};``
+_EXPORT = re.compile(r"\bexport\s*\{([^{}]*)\}\s*;?")
+_JQUERY = re.compile(r"([\w$]+)\s+as\s+jQuery\b")
 #: Characters of one string that the page's static parts show; the table's rows open to all of it.
 _LONGEST = 480
 #: Characters of a module path beside its bar.
@@ -285,3 +291,39 @@ def _target(report: ReportView, judgement: Judgement, table: _Rows, blocks: tupl
             if any(counts.values())
         },
     }
+
+
+def template_folder() -> Path:
+    """Where the templates lie: in the package (a wheel), or beside it (an editable install)."""
+    for folder in (_PACKAGE / "_templates", _PACKAGE.parent / "templates"):
+        if (folder / "report.html").is_file():
+            return folder
+    raise ReportError("the report's templates are not installed", hint="reinstall determinism-tracer")
+
+
+@lru_cache(maxsize=1)
+def datatables_script() -> str | None:
+    """A script that leaves jQuery, with DataTables registered on it, in ``globalThis.tracerTables``.
+
+    The bundle is an ES module, whose exports no inline script could import; its ``export`` becomes an
+    assignment. ``None`` where itables is missing or ships another shape: the page then has a plain table.
+    """
+    try:
+        spec = find_spec("itables")
+        folders = list(spec.submodule_search_locations or ()) if spec else []
+        bundle = (Path(folders[0]) / "html" / "dt_bundle.js").read_text(encoding="utf-8")
+    except (IndexError, ImportError, OSError, ValueError):
+        return None
+    exports = list(_EXPORT.finditer(bundle))
+    jquery = _JQUERY.search(exports[-1].group(1)) if exports else None
+    if jquery is None:
+        return None
+    start, end = exports[-1].span()
+    return script_safe(f"{bundle[:start]}globalThis.tracerTables={jquery.group(1)};{bundle[end:]}")
+
+
+def script_safe(source: str) -> str:
+    """JavaScript ``source`` that means the same and cannot end the ``<script>`` element it stands in."""
+    source = re.sub(r"</(?=script)", r"<\\/", source, flags=re.IGNORECASE)
+    source = source.replace("<!--", "\\x3c!--")
+    return re.sub(r"<(?=script)", r"\\x3c", source, flags=re.IGNORECASE)

@@ -7,9 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import tracer
-from tracer.findings import Finding, Judgement
-from tracer.gate.baseline import Acceptance, AcceptedBy
-from tracer.names import OF_A_RUN, SEVERITY, About, Cause, Detail, EvidenceKind, Phase, UnknownReason, Verdict, Word
+from tracer.findings import Acceptance, Finding, Judgement
+from tracer.names import (
+    OF_A_RUN,
+    SEVERITY,
+    About,
+    AcceptedBy,
+    Cause,
+    Detail,
+    EvidenceKind,
+    Phase,
+    UnknownReason,
+    Verdict,
+    Word,
+)
 from tracer.plain import visible
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said

@@ -8,12 +8,11 @@ import pytest
 
 from tests.report.samples import full_report
 from tests.support.build import finding, report
-from tracer.report.render import assets
 from tracer.report.render import page as html
 
 
 def test_the_bundle_of_itables_becomes_an_inline_script() -> None:
-    script = assets.datatables_script()
+    script = html.datatables_script()
     assert script is not None
     assert "globalThis.tracerTables=" in script
     assert not re.search(r"\bexport\s*\{", script)
@@ -31,7 +30,7 @@ def test_the_bundle_of_itables_becomes_an_inline_script() -> None:
     ],
 )
 def test_nothing_in_a_script_ends_its_element(source: str, safe: str) -> None:
-    assert assets.script_safe(source) == safe
+    assert html.script_safe(source) == safe
 
 
 def test_without_itables_the_page_has_a_plain_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,10 +43,10 @@ def test_without_itables_the_page_has_a_plain_table(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_itables_of_another_shape_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    assets.datatables_script.cache_clear()
-    monkeypatch.setattr(assets, "_JQUERY", re.compile("nothing like it"))
-    assert assets.datatables_script() is None
-    assets.datatables_script.cache_clear()
+    html.datatables_script.cache_clear()
+    monkeypatch.setattr(html, "_JQUERY", re.compile("nothing like it"))
+    assert html.datatables_script() is None
+    html.datatables_script.cache_clear()
 
 
 def test_a_thousand_findings_stay_under_a_megabyte_and_a_half() -> None:
