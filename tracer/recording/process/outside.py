@@ -590,10 +590,11 @@ _AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.FILE: OutsideLog.opened,
     OutsideKind.DIRECTORY: OutsideLog.listed_directory,
     OutsideKind.PORT: OutsideLog.asks_port,
-    OutsideKind.FILE_TIME: OutsideLog.asks_file_time,
     OutsideKind.QUEUE: OutsideLog.queue_changes,
     OutsideKind.TIMER: OutsideLog.sets_timer,
 }
+#: ``realpath`` and ``exists`` ask of every part of a path whether it is there: 12,000 times while torch is imported.
+_ASKS_WHETHER_THERE = frozenset(asks.__code__.co_filename for asks in (os.path.realpath, os.path.exists))
 #: Those that are read before the call, because it may not come back, or raise.
 _BEFORE: Mapping[OutsideKind, _Reads] = {
     OutsideKind.DATABASE: OutsideLog.opens_database,
@@ -614,6 +615,9 @@ def _watched() -> Iterator[Target]:
                 yield Target(holders, before=partial(_read, _BEFORE[kind], name), after=opened)
             elif kind in _BEFORE and not name.endswith(_ANSWERS):
                 yield Target(holders, before=partial(_read, _BEFORE[kind], name))
+            elif kind is OutsideKind.FILE_TIME:
+                looks = partial(_read, OutsideLog.asks_file_time, name)
+                yield Target(holders, after=looks, not_from=_ASKS_WHETHER_THERE)
             elif kind in _BEFORE:
                 yield Target(holders, after=partial(_read, _BEFORE[kind], name))
             elif kind in _AFTER:
