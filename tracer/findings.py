@@ -11,6 +11,7 @@ import msgspec
 from tracer import names
 from tracer.trace.file import Trace
 from tracer.trace.records import (
+    Child,
     Draw,
     FactValue,
     Place,
@@ -309,3 +310,14 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: names.AcceptedBy
     reason: str = ""
     """In the words of whoever accepted it."""
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of several processes whose recordings were judged together."""
+
+    name: str
+    """``main process``, ``child 2``."""
+    child: Child | None = None
+    """How it was started, and what became of it; ``None`` for the process that the user started."""
+    findings: tuple[int, ...] = ()
+    """Positions of the findings that its own recording shows, from 0."""

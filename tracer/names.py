@@ -207,6 +207,39 @@ class BlindSpotKind(Word):
         return f"{code}: {lost}" if lost else code
 
 
+class StartedBy(Word):
+    """How a process was started."""
+
+    SPAWN = "spawn"
+    FORK = "fork"
+    FORKSERVER = "forkserver"
+    POOL = "pool"
+    """As a worker of ``multiprocessing.Pool`` or ``ProcessPoolExecutor``, which takes whichever task comes next."""
+    LOADER = "loader"
+    """As a worker of a ``DataLoader``."""
+    PROGRAM = "program"
+    """As a program of its own: by ``subprocess``, a shell, ``os.posix_spawn``."""
+    UNSEEN = "unseen"
+    """By a process that was not watched itself."""
+
+
+class ChildState(Word):
+    """What is known of a process that the program started."""
+
+    RECORDED = "recorded"
+    """It has a trace of its own."""
+    UNTRAINED = "untrained"
+    """It loaded torch, and made no optimizer step: it has no trace."""
+    WITHOUT_TORCH = "without-torch"
+    """It loaded no torch, so it made no op."""
+    CUT_SHORT = "cut-short"
+    """It was killed, or runs on, and has left nothing."""
+    NOT_FOLLOWED = "not-followed"
+    """It was never heard of: another interpreter or user, ``python -I``, ``-E`` or ``-S``, a program that runs none."""
+    ONE_TOO_MANY = "one-too-many"
+    """As many as are recorded were recorded already."""
+
+
 class OutsideKind(Word):
     """What a run takes in from outside that no op shows; all that is said of one kind.
 

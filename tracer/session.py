@@ -26,7 +26,7 @@ from tracer.trace import Trace
 if TYPE_CHECKING:
     import torch
 
-    from tracer.findings import Finding
+    from tracer.findings import Finding, Process
     from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
     from tracer.report import Report
@@ -449,3 +449,31 @@ def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -
     for finding in judged:
         others.setdefault((risk_of(finding), finding.verdict), finding)
     return tuple(finding for risk, finding in others.items() if risk not in present)
+
+
+def processes_of(report: Report, traces: Iterable[Trace], **target: Any) -> tuple[Process, ...]:
+    """The processes whose ``traces`` are merged in ``report``, with the findings that each shows for the same
+    ``target`` (see ``judge``), and those that left none; empty without children."""
+    from tracer.findings import Process
+    from tracer.gate.baseline import risk_of
+
+    traces = tuple(traces)
+    children = {child.role: child for trace in traces for child in trace.children}
+    if not children:
+        return ()
+    positions: dict[object, list[int]] = {}
+    for position, finding in enumerate(report.findings):
+        positions.setdefault(risk_of(finding), []).append(position)
+    by_role: dict[str, set[int]] = {role: set() for role in ("", *children)}
+    for trace in traces:
+        role = trace.sources[0].child if trace.sources else ""
+        for finding in judge(trace, **target).findings:
+            by_role.setdefault(role, set()).update(positions.get(risk_of(finding), ()))
+    return tuple(
+        Process(
+            name=f"child {role}" if role else "main process",
+            child=children.get(role),
+            findings=tuple(sorted(shown)),
+        )
+        for role, shown in by_role.items()
+    )

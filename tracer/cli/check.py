@@ -110,9 +110,9 @@ def command(
     with progress("judging"):
         from tracer.gate.suppressions import Suppressions, host_lines
         from tracer.session import findings_of_others, judge
-        from tracer.trace import load_trace, merge_traces
+        from tracer.trace import load_families, merge_traces
 
-        recordings = [load_trace(path) for path in traces]
+        recordings = load_families(traces)
         trace = merge_traces(recordings)
         target: dict[str, Any] = {
             "backend": backend or configured.backend,

@@ -74,17 +74,18 @@ def command(
 ) -> int:
     """Judge TRACE for a backend, a torch version and settings, and write the report.
 
-    Several traces (steps, repeated runs, ranks) are merged. Neither torch nor the device is needed.
+    Several traces (steps, repeated runs, ranks) are merged, and with a trace those of its child processes beside it.
+    Neither torch nor the device is needed.
     """
     detail = detail_of(quiet=quiet, verbose=verbose)
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
         from tracer.gate.suppressions import host_lines
         from tracer.portability import judge_targets, targets_named
-        from tracer.session import judge
-        from tracer.trace import compare_ranks, load_trace, merge_traces
+        from tracer.session import judge, processes_of
+        from tracer.trace import compare_ranks, load_families, merge_traces
 
-        loaded = [load_trace(path) for path in traces]
+        loaded = load_families(traces)
         trace = merge_traces(loaded)
     with progress("judging and rendering"):
         named = (*host, *host_lines(trace.calls, Path.cwd()))
@@ -92,7 +93,10 @@ def command(
         others = () if targets is None else targets_named(targets, report.target.torch)
         report = replace(
             report,
-            ranks=compare_ranks(loaded),
+            ranks=compare_ranks(trace for trace in loaded if not trace.children or trace.call_count),
+            processes=processes_of(
+                report, loaded, backend=backend, torch=torch_version, settings=settings, strict=strict, host=named
+            ),
             traces=tuple(Path(path).name for path in traces),
             strict=strict,
             portability=judge_targets(trace, others, settings=settings, strict=strict, host=named),

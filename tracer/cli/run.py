@@ -19,6 +19,7 @@ Examples:
   tracer run --steps 0:3 --exit-after-steps -o step.json.gz train.py
   tracer run -m mypackage.train --config small.yaml
   tracer run --trials 5 train.py
+  tracer run --children launch.py
   torchrun --nproc-per-node 2 -m tracer run train.py
 
 Steps are counted by finished optimizer steps, from 0: 0:1 is all until the
@@ -48,6 +49,7 @@ file stands beside it, trace.values, for tracer diff. The exit code is the scrip
 @option("--keep-inputs", "GLOB", "Keep the data of these ops, lines, files or modules, once each.", multiple=True)
 @option("--keep-bytes", "BYTES", "What kept data may take.  [default: 256 MiB]", type=click.IntRange(0))
 @click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
+@click.option("--children", is_flag=True, help="Record the Python processes that the script starts too.")
 @click.option("--eager", is_flag=True, help="Run what torch.compile would compile op by op, to see its ops.")
 @script_arguments
 def command(
@@ -65,6 +67,7 @@ def command(
     keep_inputs: tuple[str, ...],
     keep_bytes: int | None,
     with_source: bool,
+    children: bool,
     eager: bool,
     as_module: bool,
     script: str,
@@ -107,4 +110,5 @@ def command(
             "keep": Keep(keep_inputs, bytes=KEEP_BYTES if keep_bytes is None else keep_bytes),
         },
         rank=rank,
+        children=children,
     )

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.errors import ReportError
-from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
+from tracer.findings import Change, FillCost, Finding, Judgement, Note, Process, Tally, Target
 from tracer.plan import Step, make_plan, planned_settings, step_of, varied_first
 from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactValue, Generator, Loader
 
@@ -42,6 +42,8 @@ class ReportView:
     """Positions of the findings that fail a gate; ``None`` where there is none."""
     ranks: RankComparison | None = None
     """What differs between the ranks whose traces were merged; ``None`` where there was one, or none was told apart."""
+    processes: tuple[Process, ...] = ()
+    """The processes of one program, where its children were recorded too; empty where one process was."""
     repeated: Repeated | None = None
     """Several runs that were compared, this report being on the first of them; ``None`` where there was one."""
 

@@ -10,6 +10,7 @@ from tracer.names import (
     SEVERITY,
     About,
     Backend,
+    ChildState,
     EvidenceKind,
     HostCode,
     Phase,
@@ -263,3 +264,14 @@ def of_the_process(findings: Iterable[Finding]) -> list[str]:
             if subjects := things.get((about, is_open)):
                 parts.append(plural(len(subjects), noun.format(s="", was="was"), noun.format(s="s", was="were")))
     return parts
+
+
+#: What is said of a child process.
+CHILD_STATES: Mapping[ChildState, str] = {
+    ChildState.RECORDED: "recorded",
+    ChildState.UNTRAINED: "without an optimizer step",
+    ChildState.WITHOUT_TORCH: "without torch",
+    ChildState.CUT_SHORT: "killed or still running, nothing left",
+    ChildState.NOT_FOLLOWED: "not followed",
+    ChildState.ONE_TOO_MANY: "not recorded: too many",
+}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
     from tracer.trace import Trace
-    from tracer.trace.records import Environment
+    from tracer.trace.records import Child, Environment
 
 
 class ScriptRecording:
@@ -70,6 +70,11 @@ class ScriptRecording:
         self._is_finished = False
         self._written: Trace | None = None
         self._said = ""
+        self.children: Callable[[], tuple[Child, ...]] = tuple
+        """What became of the processes that the script started."""
+        self.child = ""
+        """The role of the process that is recorded; empty for the one that the user started. A child has a trace only
+        once an optimizer stepped."""
 
     def begin(self) -> None:
         """Watch what the script sets, and record as soon as torch is there."""
@@ -95,6 +100,8 @@ class ScriptRecording:
             when_imported("torch._dynamo", _switch_compilation_off)
 
     def _open(self) -> None:
+        if self._is_finished:  # a forked child that loads torch by itself
+            return
         with interrupt_held(), collections_held():
             self._torch = sys.modules.get("torch")
             self._begin_recording(sys._getframe(1))
@@ -119,6 +126,24 @@ class ScriptRecording:
         )
         self._window.open()
         self._is_begun = True
+
+    @property
+    def trace(self) -> Trace | None:
+        """What was recorded so far; ``None`` where torch was not loaded."""
+        return None if self._window is None else self._window.session.trace
+
+    def save_so_far(self) -> None:
+        """Write the trace as it is, in the middle of the script."""
+        if self._window is not None and self._window.settings is not None:
+            with suppress(TracerError):
+                self._write(self._window, "its process was killed, or runs on", rescue=False)
+
+    def left_by_fork(self) -> None:
+        """This process was forked from the one that is recorded: leave its recording, and write nothing."""
+        self._is_finished = True
+        if self._window is not None:
+            self._window.close()
+        self._end_watch()
 
     def discard(self) -> None:
         """Stop and write nothing: there was no script to run."""
@@ -166,8 +191,8 @@ class ScriptRecording:
         try:
             with suppress(TracerError):
                 self._write(window, "", rescue=False)
-                self._said = self._closing_line(window, "")
                 if not self.is_quiet:
+                    self._said = self._closing_line(window, "")
                     say(self._said)
         finally:
             self.is_writing = False
@@ -201,11 +226,12 @@ class ScriptRecording:
             window.close()
         partial = "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
         window.session.end_values(partial)
-        self._write(window, partial)
+        if not self.child or window.finished:
+            self._write(window, partial)
         self._end_watch()
         self._is_finished, self.is_writing = True, False
-        line = self._closing_line(window, partial)
-        return "" if self.is_quiet or line == self._said else line
+        line = "" if self.is_quiet else self._closing_line(window, partial)
+        return "" if line == self._said else line
 
     def _write(self, window: StepWindow, partial: str, *, rescue: bool = True) -> None:
         """Write the trace as it is now, unless the file holds it already."""
@@ -235,12 +261,13 @@ class ScriptRecording:
                 name=source.name or self.name,
                 rank=rank.rank if rank else source.rank,
                 world_size=rank.world_size if rank else source.world_size,
+                child=self.child,
                 partial=partial or source.partial,
                 eager=self.is_eager,
             )
             for source in trace.sources
         )
-        return msgspec.structs.replace(trace, environment=environment, sources=sources)
+        return msgspec.structs.replace(trace, environment=environment, sources=sources, children=self.children())
 
     def _closing_line(self, window: StepWindow, partial: str) -> str:
         trace = self._written

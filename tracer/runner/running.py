@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ def run_script(
     options: Mapping[str, Any] | None = None,
     left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple,
     rank: Rank | None = None,
+    children: bool = False,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
 
@@ -50,6 +51,7 @@ def run_script(
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
     using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
     ``DeterminismTracer`` (``trials``), ``left_behind`` says what the run leaves besides its model, for the digests.
+    ``children`` records the Python processes that the script starts too.
     Raises ``UsageError`` if there is nothing to run, and ``TraceError`` if the trace cannot be written.
     """
     name = target if as_module else os.path.basename(os.path.normpath(target))
@@ -64,7 +66,7 @@ def run_script(
     recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0
     problem: BaseException | None = None
-    with trace_before_dying(recording):
+    with trace_before_dying(recording), _following(recording) if children else nullcontext():
         with collections_held():
             recording.begin()
         running = False
@@ -94,6 +96,12 @@ def run_script(
                 _print_as_python_does(problem)
     say(closing_line)
     return code
+
+
+def _following(recording: ScriptRecording) -> AbstractContextManager[None]:
+    from tracer.runner.child_processes import followed
+
+    return followed(recording)
 
 
 def _exit_code(leaving: SystemExit) -> int:

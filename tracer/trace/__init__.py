@@ -9,12 +9,18 @@ from tracer.trace.file import Trace, load_trace, save_trace
 
 if TYPE_CHECKING:
     from tracer.trace.differences import compare_draws, compare_ranks
+    from tracer.trace.families import load_families
     from tracer.trace.merging import merge_traces
 
-__all__ = ["Trace", "compare_draws", "compare_ranks", "load_trace", "merge_traces", "save_trace"]
+__all__ = ["Trace", "compare_draws", "compare_ranks", "load_families", "load_trace", "merge_traces", "save_trace"]
 
 #: What no recording needs, by its module; loaded when it is first used.
-_HOMES = {"compare_draws": "differences", "compare_ranks": "differences", "merge_traces": "merging"}
+_HOMES = {
+    "compare_draws": "differences",
+    "compare_ranks": "differences",
+    "load_families": "families",
+    "merge_traces": "merging",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -64,6 +64,9 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     launched: tuple[records.Kernel, ...] = ()
     """Triton kernels that the program launched outside compiled code; their launches are call groups whose op is
     ``triton.`` and the kernel's name."""
+    children: tuple[records.Child, ...] = ()
+    """The processes that the program started, and those that these started; only if children were asked for. A process
+    that was not recorded is a blind spot too."""
     source_lines: dict[str, str] = {}
     """The text of the user's own lines by ``path:line``; only where it was asked for, since traces are shared."""
 

@@ -133,6 +133,11 @@ declare(records.Allocation, f"op phase module {_PLACE}", count=_added, bytes=_ad
 declare(records.UnwrittenRead, f"op phase module {_PLACE} allocated_by allocated_at allocated_from", count=_added)
 declare(records.OverlapWrite, f"op kind phase module {_PLACE} device", count=_added)
 declare(
+    records.Child,
+    f"role started_by {_PLACE} state rank calls optimizer_steps ended_by generators draws",
+    count=_added,
+)
+declare(
     records.Loader,
     f"{_PLACE} workers has_worker_init shuffles sampler has_generator origin seeded_at workers_origin workers_seeded_at"
     " workers_have_generator in_order persistent_workers start_method epoch_set fetched_by fetched_at worker_draws"
@@ -246,7 +251,7 @@ def _records(name: str) -> Callable[[Sequence[Trace]], Any]:
 #: Fields of a trace that are merged record by record.
 _LISTS = (
     *("blind_spots", "events", "generators", "host_draws", "allocations", "unwritten_reads", "overlaps", "loaders"),
-    *("machine_numbers", "outside", "regions", "launched"),
+    *("machine_numbers", "outside", "regions", "launched", "children"),
 )
 #: How each field of a trace is merged.
 WHOLE: Mapping[str, Callable[[Sequence[Trace]], Any]] = {

@@ -18,3 +18,10 @@ def values_path(trace: str | os.PathLike[str]) -> Path:
         if path.suffix == suffix:
             path = path.with_suffix("")
     return path if path.suffix == ".values" else path.with_name(f"{path.name}.values")
+
+
+def child_path(trace: str | os.PathLike[str], role: str) -> Path:
+    """The trace of a child process beside its parent's: ``run.child-2.json.gz`` for ``run.json.gz``."""
+    path = Path(trace)
+    ending = next((ending for ending in (".json.gz", ".json") if path.name.endswith(ending)), path.suffix)
+    return path.with_name(f"{path.name.removesuffix(ending)}.child-{role}{ending}")

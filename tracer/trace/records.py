@@ -547,6 +547,39 @@ class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
 
 
+class Child(Placed, frozen=True, kw_only=True, omit_defaults=True):
+    """A process that the program started while its children were followed; several of one line if they are alike."""
+
+    role: str
+    """Its position in the order of starts: ``2``, and ``2.1`` for the first one that ``2`` started."""
+    started_by: names.StartedBy
+    _: ClassVar[Place]
+    state: names.ChildState
+    rank: int | None = None
+    """Its rank in a distributed job, if it had one."""
+    calls: int = 0
+    """Calls that it dispatched, while recorded."""
+    optimizer_steps: int = 0
+    ended_by: str = ""
+    """Why it ended early: ``exit code 1``; empty if it did not, or that is not known."""
+    generators: tuple[Generator, ...] = ()
+    """Its own generators, for one without a trace."""
+    draws: tuple[Draw, ...] = ()
+    """Its draws, for one without a trace."""
+    count: int = 1
+
+    @property
+    def parent(self) -> str:
+        """The role of the process that started it; empty for the first process of all."""
+        return self.role.rpartition(".")[0]
+
+    @property
+    def is_followed(self) -> bool:
+        """Is all known of it that a recording would show? A loader's batches are inputs of recorded calls."""
+        untrained = self.state is names.ChildState.UNTRAINED and not self.calls
+        return self.state in (names.ChildState.RECORDED, names.ChildState.WITHOUT_TORCH) or untrained
+
+
 class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
     """One accelerator as torch sees it."""
 
@@ -605,6 +638,8 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     rank: int | None = None
     """Rank in a distributed job, if there was one."""
     world_size: int | None = None
+    child: str = ""
+    """``Child.role`` of the process that was recorded; empty for the one that the user started."""
     optimizer_steps: int = 0
     """Optimizer steps that ended while recording."""
     calls: int = 0

@@ -29,7 +29,7 @@ _RUNS_PYTHON = re.compile(
 )
 _LOADER_WORKER = ("torch.utils.data._utils.worker", "_worker_loop")
 #: Whose forks are told of where the process is started.
-_FORKS_FOR_PROCESSES = (os.path.join("multiprocessing", "popen_fork.py"), "subprocess.py")
+FORKS_FOR_PROCESSES = (os.path.join("multiprocessing", "popen_fork.py"), "subprocess.py")
 
 
 class ChildLog:
@@ -49,7 +49,7 @@ class ChildLog:
             CHILDREN.add(self)
             loaded = sys.modules.get("multiprocessing")
             for process in loaded.active_children() if loaded is not None else ():
-                if process not in self._processes and not _is_loader_worker(process):
+                if process not in self._processes and not is_loader_worker(process):
                     self._processes.add(process)
                     self._note("a process was alive as recording began", None)
 
@@ -65,7 +65,7 @@ class ChildLog:
 
     def process_starts(self, call: Call) -> None:
         """A ``multiprocessing`` process starts, of a pool or of ``mp.spawn`` too."""
-        if not _is_loader_worker(call.first):
+        if not is_loader_worker(call.first):
             self._processes.add(call.first)
             self._note("a process was started", call.frame)
 
@@ -84,11 +84,7 @@ class ChildLog:
         self._program_starts(call.first or call.kwargs.get("command"), call.frame)
 
     def _program_starts(self, command: Any, frame: FrameType) -> None:
-        outer: FrameType | None = frame
-        while outer is not None and os.path.basename(outer.f_code.co_filename) == "subprocess.py":
-            outer = outer.f_back
-        is_torchs = outer is not None and is_torchs_own(outer.f_code.co_filename)  # its compiler's workers
-        if runs_python(command) and not is_torchs:
+        if runs_python(command) and not is_started_by_torch(frame):
             self._note("another Python program was started", frame)
 
     def forks(self, frame: FrameType) -> None:
@@ -101,7 +97,15 @@ class ChildLog:
         self._unfollowed[BlindSpotKind.OTHER_PROCESS.of(process, lost), location] += 1
 
 
-def _is_loader_worker(process: Any) -> bool:
+def is_started_by_torch(frame: FrameType | None, part: str = "") -> bool:
+    """Does torch itself, or a ``part`` of it, start the program, as its compiler starts its workers?"""
+    while frame is not None and os.path.basename(frame.f_code.co_filename) == "subprocess.py":
+        frame = frame.f_back
+    return frame is not None and is_torchs_own(frame.f_code.co_filename) and part in frame.f_code.co_filename
+
+
+def is_loader_worker(process: Any) -> bool:
+    """Is it a ``multiprocessing`` process that fetches batches?"""
     target = getattr(process, "_target", None)
     return (getattr(target, "__module__", ""), getattr(target, "__name__", "")) == _LOADER_WORKER
 
@@ -118,11 +122,11 @@ def runs_python(command: Any) -> bool:
 
 def _watched() -> Iterator[Target]:
     processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
-    yield Target([(processes, "start")], before=ChildLog.process_starts)
-    yield Target([(subprocess.Popen, "_execute_child")], before=ChildLog.program_starts)
-    yield Target([(os, "system")], before=ChildLog.shell_runs)
+    yield Target([(processes, "start")], before=lambda log, call: log.process_starts(call))
+    yield Target([(subprocess.Popen, "_execute_child")], before=lambda log, call: log.program_starts(call))
+    yield Target([(os, "system")], before=lambda log, call: log.shell_runs(call))
     spawns = [name for name in ("posix_spawn", "posix_spawnp") if hasattr(os, name)]
-    yield from (Target([(os, name)], before=ChildLog.spawns) for name in spawns)
+    yield from (Target([(os, name)], before=lambda log, call: log.spawns(call)) for name in spawns)
 
 
 class _Children(Watchers[ChildLog]):
@@ -140,7 +144,7 @@ class _Children(Watchers[ChildLog]):
 
     def _forked(self) -> None:
         frame = sys._getframe(1)
-        if not frame.f_code.co_filename.endswith(_FORKS_FOR_PROCESSES):
+        if not frame.f_code.co_filename.endswith(FORKS_FOR_PROCESSES):
             for listener in self._listeners:
                 listener.forks(frame)
 

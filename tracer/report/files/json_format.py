@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import tracer
-from tracer.findings import Acceptance, Change, FillCost, Finding, Judgement, Note, Tally, Target
+from tracer.findings import Acceptance, Change, FillCost, Finding, Judgement, Note, Process, Tally, Target
 from tracer.names import EvidenceKind, Training
 from tracer.plain import json_text
 from tracer.report.sections.answers import headline
@@ -77,6 +77,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Behind a gate: positions in the judgement's findings, from 0, of those that fail."""
     ranks: RankComparison | msgspec.UnsetType = msgspec.UNSET
     """Of several ranks: what differs between them."""
+    processes: tuple[Process, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Of a program whose children were recorded too: its processes, and which findings each has."""
 
 
 #: Findings that are spelt at a time: the whole text of many would take several times the memory of the report.
@@ -101,6 +103,7 @@ def pieces(report: ReportView) -> Iterator[str]:
         accepted=msgspec.UNSET if report.accepted is None else report.accepted,
         failing=msgspec.UNSET if report.failing is None else tuple(sorted(report.failing)),
         ranks=report.ranks or msgspec.UNSET,
+        processes=report.processes or msgspec.UNSET,
     )
     before, line, after = f"{json_text(document)}\n".partition(_NONE)  # no string holds a line's end
     yield before

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.names import BlindSpotKind
+from tracer.names import BlindSpotKind, ChildState, StartedBy
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.words import consecutive, joined, plural, some
+from tracer.report.words import CHILD_STATES, SEED_ORIGINS, consecutive, joined, plural, some
 from tracer.tables.settings.declared import DECLARED
 from tracer.trace.records import BlindSpot, Environment, TraceSource
 
 if TYPE_CHECKING:
-    from tracer.findings import Target
+    from tracer.findings import Process, Target
     from tracer.report.view import ReportView
     from tracer.trace.differences import RankComparison
 
@@ -129,8 +130,49 @@ def _spelled(value: object) -> str:
     return str(value)
 
 
+# --- processes --------------------------------------------------------------------------------------------
+
+
+def processes(report: ReportView, reader: Reader) -> Section | None:
+    """Each process of the program, where its children were recorded: how it was started, and what it shows."""
+    if not report.processes:
+        return None
+    shown, left_out = first(report.processes, min(ROWS, reader.rows))
+    columns = said.columns("Process", "Started", "Recorded", "Findings")
+    table = said.Table(columns, tuple(map(_process_cells, shown)), noun="process", left_out=left_out)
+    lead = "Each process of the program, and the findings that its own recording shows."
+    states = Counter(process.child.state for process in report.processes if process.child is not None)
+    gist = "; ".join(f"{count:,} {CHILD_STATES[state]}" for state, count in states.items())
+    return Section(anchor="processes", title="Processes", blocks=(said.lead(lead), table), gist=gist)
+
+
+def _process_cells(process: Process) -> tuple[Words, ...]:
+    child = process.child
+    numbers = joined([f"{position + 1:,}" for position in process.findings[:_MOST_NUMBERS]])
+    more = len(process.findings) - _MOST_NUMBERS
+    findings = f"{numbers}{f' and {more:,} more' if more > 0 else ''}" if numbers else "none"
+    if child is None:
+        return process.name, "", "recorded", findings
+    place = f" at {child.location}" if child.location else ""
+    rank = "" if child.rank is None else f"rank {child.rank}"
+    has_calls = child.calls or child.state is ChildState.RECORDED
+    counts = f"{plural(child.calls, 'call')}, {plural(child.optimizer_steps, 'optimizer step')}" if has_calls else ""
+    is_loaders = child.started_by is StartedBy.LOADER  # its seeds come from the loader's own generator
+    labels = ("" if is_loaders else f" ({SEED_ORIGINS[draw.origin].label})" for draw in child.draws)
+    drawn = joined(
+        list(dict.fromkeys(f"{draw.generator}{label}" for draw, label in zip(child.draws, labels, strict=True)))
+    )
+    draws = f"draws from {drawn}" if drawn else ""
+    state = CHILD_STATES[child.state]
+    times = f" ({child.count:,} times)" if child.count > 1 else ""
+    recorded = ", ".join(filter(None, (state, rank, counts, draws, child.ended_by)))
+    return process.name, f"{child.started_by}{place}{times}", recorded, findings if process.findings else ""
+
+
 # --- ranks ------------------------------------------------------------------------------------------------
 
+#: Findings that a row numbers.
+_MOST_NUMBERS = 20
 #: Rows of one kind; the JSON report has them all.
 ROWS = 50
 

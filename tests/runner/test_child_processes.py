@@ -1,0 +1,259 @@
+"""Processes that a script starts, recorded beside it: whatever starts them, and whatever becomes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import process, tracer_process
+from tracer.names import BlindSpotKind, ChildState, StartedBy
+from tracer.trace import Trace, load_families
+from tracer.trace.records import Child
+
+TRAINING = """
+import torch
+
+def train(seed=0, steps=2):
+    torch.manual_seed(seed)
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.rand(8, 4)).sum().backward()
+        optimizer.step()
+    print(seed, model.weight.detach().sum().item())
+"""
+START = """
+import multiprocessing, os, signal, subprocess, sys, time
+from concurrent.futures import ProcessPoolExecutor
+import training
+
+def hang(path):
+    training.train()
+    with open(path, "w"):
+        time.sleep(600)
+
+if __name__ == "__main__":
+    print(os.environ.get("PYTHONPATH"), "TRACER_CHILDREN" in os.environ, flush=True)
+"""
+PROCESS = """
+    child = multiprocessing.get_context({method!r}).Process(target=training.train, args=({seed},))
+    child.start()
+    child.join()
+    print(child.exitcode)
+"""
+POOL = """
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+        pool.submit(training.train).result()
+"""
+FORK = """
+    if os.fork() == 0:
+        training.train()
+        sys.stdout.flush()
+        os._exit(3)
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+PROGRAM = """
+    code = "import os; print(os.environ.get('PYTHONPATH'), len(os.environ)); import training; training.train()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+"""
+EMPTY_ENVIRONMENT = """
+    code = "import os; print({*os.environ} - {'LC_CTYPE'}); import training; training.train()"
+    subprocess.run([sys.executable, "-c", code], env={}, check=True)
+"""
+KILLED = """
+    child = multiprocessing.get_context("spawn").Process(target=hang, args=("trained",))
+    child.start()
+    while not os.path.exists("trained"):
+        time.sleep(0.01)
+    child.kill()
+    child.join()
+    os.unlink("trained")
+    print(child.exitcode)
+"""
+TORCHRUN = """
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "rank.py"]
+    sys.exit(subprocess.run(command).returncode)
+"""
+ACCELERATE = """
+    flags = "--cpu --num_processes 1 --num_machines 1 --mixed_precision no --dynamo_backend no".split()
+    sys.exit(subprocess.run([sys.executable, "-m", "accelerate.commands.launch", *flags, "rank.py"]).returncode)
+"""
+RANK = """
+import torch
+from training import train
+
+train()
+"""
+SHORT = """
+    for _ in range(200):
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "training.py").write_text(TRAINING)
+    (tmp_path / "rank.py").write_text(RANK)
+    return tmp_path
+
+
+def same_with_and_without(folder: Path, script: str) -> Trace:
+    """The trace of ``script``, whose output and exit code are the same with its children recorded and without."""
+    (folder / "start.py").write_text(START + script)
+    plain = process("start.py", cwd=folder)
+    done = tracer_process("run", "--children", "start.py", cwd=folder)
+    assert (done.code, sorted(done.out.split())) == (plain.code, sorted(plain.out.split())), done.err
+    return Trace.load(folder / "trace.json")
+
+
+def lines_of(folder: Path, role: str) -> set[str]:
+    return {call.location for call in Trace.load(folder / f"trace.child-{role}.json").calls}
+
+
+IN_EVERY_RUN = [
+    pytest.param(PROCESS.format(method="spawn", seed=0), StartedBy.SPAWN, "1", id="spawn"),
+    pytest.param(PROCESS.format(method="fork", seed=0), StartedBy.FORK, "1", id="fork"),
+    pytest.param(PROGRAM, StartedBy.PROGRAM, "1", id="subprocess"),
+]
+MORE = [
+    pytest.param(PROCESS.format(method="forkserver", seed=0), StartedBy.FORKSERVER, "1.1", id="forkserver"),
+    pytest.param(POOL, StartedBy.POOL, "1", id="pool"),
+    pytest.param(FORK, StartedBy.FORK, "1", id="os.fork"),
+    pytest.param(EMPTY_ENVIRONMENT, StartedBy.PROGRAM, "1", id="empty-environment"),
+    pytest.param(TORCHRUN, StartedBy.PROGRAM, "1.2", id="torchrun"),
+    pytest.param(ACCELERATE, StartedBy.PROGRAM, "1.1", id="accelerate"),
+]
+
+
+@pytest.mark.parametrize(
+    ("script", "started_by", "role"),
+    [*IN_EVERY_RUN, *(pytest.param(*case.values, id=case.id, marks=pytest.mark.slow) for case in MORE)],
+)
+def test_a_childs_training_is_recorded_with_its_own_lines(
+    folder: Path, script: str, started_by: StartedBy, role: str
+) -> None:
+    if "accelerate" in script:
+        pytest.importorskip("accelerate")
+    trace = same_with_and_without(folder, script)
+    child = next(child for child in trace.children if child.role == role)
+    assert (child.state, child.started_by, child.optimizer_steps) == (ChildState.RECORDED, started_by, 2)
+    assert "training.py:10" in lines_of(folder, role)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.slow
+def test_a_child_that_fails_says_how(folder: Path, method: str) -> None:
+    (child,) = same_with_and_without(folder, PROCESS.format(method=method, seed="'x'")).children
+    assert (child.state, child.ended_by) == (ChildState.UNTRAINED, "exit code 1")
+
+
+def test_a_child_that_hangs_and_is_killed_leaves_what_it_had(folder: Path) -> None:
+    (child,) = same_with_and_without(folder, KILLED).children
+    (source,) = Trace.load(folder / "trace.child-1.json").sources
+    assert child.state is ChildState.RECORDED
+    assert source.optimizer_steps == 2
+    assert "killed" in source.partial
+
+
+def test_two_hundred_children_without_torch_are_one_line_and_no_blind_spot(folder: Path) -> None:
+    (child,) = same_with_and_without(folder, SHORT).children
+    assert (child.state, child.count) == (ChildState.WITHOUT_TORCH, 200)
+    (trace,) = load_families([folder / "trace.json"])
+    assert trace.not_followed == 0
+
+
+@pytest.mark.parametrize("flag", ["-I", "-E", "-S"])
+def test_a_python_that_passes_the_bootstrap_by_is_not_followed(folder: Path, flag: str) -> None:
+    trace = same_with_and_without(
+        folder, f"\n    subprocess.run([sys.executable, {flag!r}, '-c', 'pass'], check=True)\n"
+    )
+    assert [child.state for child in trace.children] == [ChildState.NOT_FOLLOWED]
+    assert sum(loaded.not_followed for loaded in load_families([folder / "trace.json"])) == 1
+
+
+def test_another_sitecustomize_runs_in_the_child(folder: Path) -> None:
+    (folder / "sitecustomize.py").write_text("print('sitecustomize of the program')\n")
+    (folder / "start.py").write_text(START + "    subprocess.run([sys.executable, '-c', 'pass'], check=True)\n")
+    done = tracer_process("run", "--children", "start.py", cwd=folder, PYTHONPATH=str(folder))
+    assert done.out.count("sitecustomize of the program") == 2
+
+
+def test_loader_workers_are_a_line_with_their_draws(folder: Path) -> None:
+    script = """
+    import torch
+
+    class Noise(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            return torch.rand(2)
+
+    for _ in torch.utils.data.DataLoader(Noise(), num_workers=2):
+        pass
+"""
+    children = same_with_and_without(folder, script).children
+    assert {(child.started_by, child.state) for child in children} == {(StartedBy.LOADER, ChildState.UNTRAINED)}
+    assert sum(draw.count for child in children for draw in child.draws) == 4
+    assert load_families([folder / "trace.json"])[0].not_followed == 0
+
+
+def test_the_report_takes_in_the_children_and_says_which_process_has_a_finding(folder: Path) -> None:
+    risky = "    torch.zeros(3).index_add_(0, torch.tensor([0, 0]), torch.ones(2))\n    for _ in"
+    (folder / "training.py").write_text(TRAINING.replace("    for _ in", risky))
+    same_with_and_without(folder, PROCESS.format(method="fork", seed=0))
+    done = tracer_process("report", "trace.json", "--backend", "cuda", "--format", "json", cwd=folder)
+    report = json.loads(done.out)
+    at_risk = [number for number, finding in enumerate(report["judgement"]["findings"]) if "index_add" in finding["op"]]
+    first, child = report["processes"]
+    assert "findings" not in first
+    assert at_risk
+    assert set(at_risk) <= set(child["findings"])
+
+
+def test_a_pattern_that_names_the_children_too_takes_each_in_once(folder: Path) -> None:
+    same_with_and_without(folder, PROCESS.format(method="fork", seed=0))
+    assert len(load_families(sorted(folder.glob("trace*.json")))) == 2
+
+
+def test_of_a_child_whose_trace_is_gone_nothing_is_claimed(folder: Path) -> None:
+    same_with_and_without(folder, PROCESS.format(method="fork", seed=0))
+    (folder / "trace.child-1.json").unlink()
+    (trace,) = load_families([folder / "trace.json"])
+    assert [spot.count for spot in trace.blind_spots if spot.kind is BlindSpotKind.OTHER_PROCESS] == [1]
+
+
+def test_a_child_without_a_step_that_computed_is_not_called_followed() -> None:
+    child = Child(role="1", started_by=StartedBy.SPAWN, state=ChildState.UNTRAINED, calls=3)
+    assert not child.is_followed
+
+
+RAY = """
+import ray
+
+@ray.remote
+class Trainer:
+    def train(self, seed):
+        import training
+        training.train(seed)
+
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+actors = [Trainer.remote() for _ in range(2)]
+ray.get([actor.train.remote(number) for number, actor in enumerate(actors)])
+print("done")
+ray.shutdown()
+"""
+
+
+@pytest.mark.slow
+def test_actors_of_ray_are_recorded(folder: Path) -> None:
+    pytest.importorskip("ray")
+    (folder / "start.py").write_text(RAY)
+    done = tracer_process("run", "--children", "start.py", cwd=folder, RAY_AUTH_MODE="disabled")
+    assert (done.code, done.out) == (0, "done\n"), done.err
+    trained = [trace for trace in load_families([folder / "trace.json"]) if trace.call_count]
+    assert [trace.sources[0].optimizer_steps for trace in trained] == [2, 2]
+    assert all("training.py:10" in {call.location for call in trace.calls} for trace in trained)

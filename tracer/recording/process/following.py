@@ -1,0 +1,291 @@
+"""Processes that this one starts, each handed a role, so that it records itself. Imports no torch.
+
+A Python process that is started inherits ``PYTHONPATH`` with the folder ``bootstrap`` in front, and its role, in the
+environment that C code sees: ``os.environ`` stays the program's. A forked one is told by a hook. All processes of a job
+add to one log, from which the first one reads in the end what became of each.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from tracer.names import ChildState, StartedBy
+from tracer.recording import patching
+from tracer.recording.origin.sites import Sites, placed
+from tracer.recording.patching import Call, Watch, original_of
+from tracer.recording.process.children import (
+    CHILDREN,
+    FORKS_FOR_PROCESSES,
+    ChildLog,
+    is_loader_worker,
+    is_started_by_torch,
+    runs_python,
+)
+from tracer.trace.records import Child, Draw, Generator
+
+_VARIABLE = "TRACER_CHILDREN"
+_BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
+_LOG, _ORDER = "log", "order.json"
+#: Where the environment stands among the arguments of ``Popen._execute_child`` and ``os.posix_spawn``.
+_ENVIRONMENT_AT = {"_execute_child": 7, "posix_spawn": 2, "posix_spawnp": 2}
+_POOLS = ("multiprocessing.pool", "concurrent.futures.process")
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the log."""
+
+    role: str
+    event: str
+    """``starts`` (its parent says so), ``begins``, ``loads-torch``, ``records``, ``is-too-many``, ``ends``."""
+    pid: int = 0
+    started_by: StartedBy = StartedBy.UNSEEN
+    location: str = ""
+    function: str = ""
+    called_from: str = ""
+    rank: int | None = None
+    calls: int = 0
+    optimizer_steps: int = 0
+    ended_by: str = ""
+    generators: tuple[Generator, ...] = ()
+    draws: tuple[Draw, ...] = ()
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a child does when it has torch: ``begin``, a function by its dotted name, is called with its role and
+    ``task``, which is that function's to read."""
+
+    begin: str
+    task: msgspec.Raw
+
+
+class Following(ChildLog):
+    """The processes that this process starts, while they are followed; the listener beside those that count them."""
+
+    def __init__(self) -> None:
+        super().__init__(Sites())
+        self.role = ""
+        """This process's own; empty for the first of a job."""
+        self._folder = ""
+        """Of the log; empty while nothing is followed."""
+        self._started = 0
+        self._server = ""
+        """The role of the fork server, which is started with the first process that it forks."""
+        self._served = 0
+        self._next = threading.local()
+        """The role of the process that this thread starts next."""
+        self._lifts: list[Callable[[], None]] = []
+        self._hooked = False
+
+    def follow(self, folder: str, begin: Callable[[str, msgspec.Raw], None], task: object) -> None:
+        """Follow what this process starts from now on, in ``folder``, which must be empty. ``begin`` is a function of a
+        module."""
+        order = {"begin": f"{begin.__module__}:{begin.__qualname__}", "task": task}
+        with open(os.path.join(folder, _ORDER), "wb") as stream:
+            stream.write(msgspec.json.encode(order))
+        with open(os.path.join(folder, _LOG), "wb"):
+            pass
+        self._enter(folder, "", 0)
+
+    def take_over(self, folder: str, role: str, started: int) -> None:
+        """Go on for a process that has begun elsewhere, as ``role``, has forked ``started`` ones, and loads torch."""
+        self._enter(folder, role, started)
+        self._begin()
+
+    def leave(self) -> None:
+        """Follow no more."""
+        CHILDREN.discard(self)
+        self._listens = False
+        while self._lifts:
+            self._lifts.pop()()
+        if self._folder:
+            self._folder = ""
+            for name in ("PYTHONPATH", _VARIABLE):
+                if name in os.environ:
+                    original_of(os.putenv)(name, os.environ[name])
+                else:
+                    original_of(os.unsetenv)(name)
+
+    def log(self, event: Event) -> None:
+        """Add to the log, in one write; nothing where the job's first process has ended and removed it."""
+        with suppress(OSError):
+            handle = os.open(os.path.join(self._folder, _LOG), os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(handle, msgspec.json.encode(event) + b"\n")
+            finally:
+                os.close(handle)
+
+    def events(self) -> list[Event]:
+        """The log so far."""
+        try:
+            with open(os.path.join(self._folder, _LOG), "rb") as stream:
+                return msgspec.json.Decoder(Event).decode_lines(stream.read())
+        except (OSError, msgspec.MsgspecError):
+            return []
+
+    # --- of this process's own ---
+
+    def _enter(self, folder: str, role: str, started: int) -> None:
+        self._folder, self.role, self._started = folder, role, started
+        self._server, self._served, self._listens = "", 0, True
+        CHILDREN.add(self)
+        for owner, names in ((subprocess.Popen, ("_execute_child",)), (os, ("posix_spawn", "posix_spawnp"))):
+            for name in names:
+                watch = Watch(around=_with_variables(_ENVIRONMENT_AT[name], self._variables))
+                lift = patching.place([(owner, name)], watch) if hasattr(owner, name) else None
+                self._lifts += [lift] if lift is not None else []
+        if not self._hooked and hasattr(os, "register_at_fork"):
+            self._hooked = True  # after the hook that lifts what the parent has replaced
+            os.register_at_fork(before=self._about_to_fork, after_in_child=self._forked)
+
+    def _begin(self) -> None:
+        with open(os.path.join(self._folder, _ORDER), "rb") as stream:
+            order = msgspec.json.decode(stream.read(), type=Order)
+        pkgutil.resolve_name(order.begin)(self.role, order.task)
+
+    # --- processes that start ---
+
+    def process_starts(self, call: Call) -> None:
+        """A process of ``multiprocessing`` starts."""
+        process = call.first
+        methods: Any = sys.modules["multiprocessing"]
+        method = getattr(process, "_start_method", None) or methods.get_start_method(allow_none=True)
+        started_by = StartedBy(method or methods.get_all_start_methods()[0])
+        served = started_by is StartedBy.FORKSERVER
+        if is_loader_worker(process):
+            started_by = StartedBy.LOADER
+        elif getattr(getattr(process, "_target", None), "__module__", "") in _POOLS:
+            started_by = StartedBy.POOL
+        self._start(started_by, call.frame, served=served)
+
+    def _program_starts(self, command: Any, frame: FrameType) -> None:
+        if is_started_by_torch(frame, "_inductor"):
+            self._next.role = ""
+        else:  # any program may start Python in the end; one that says so is missed where it is not heard of
+            self._start(StartedBy.PROGRAM, frame, is_counted=runs_python(command))
+
+    def forks(self, frame: FrameType) -> None:
+        """Nothing: the hook that comes before has counted it."""
+
+    def _start(
+        self, started_by: StartedBy, frame: FrameType | None, *, served: bool = False, is_counted: bool = True
+    ) -> None:
+        if not served:
+            self._started += 1
+            role = inherited = self._child(self._started)
+        else:
+            if not self._server:
+                self._started += 1
+                self._server = self._child(self._started)
+            self._served += 1
+            role, inherited = f"{self._server}.{self._served}", self._server
+        self._next.role = inherited
+        if is_counted:
+            place = placed(self._sites.innermost(frame), self._sites.users_own(frame))
+            self.log(Event(role=role, event="starts", started_by=started_by, **place))
+        put = original_of(os.putenv)
+        for name, value in self._variables(os.environ).items():
+            put(name, value)
+
+    def _child(self, number: int) -> str:
+        return f"{self.role}.{number}" if self.role else str(number)
+
+    def _variables(self, program: Mapping[Any, Any]) -> dict[str, str]:
+        """What a started process needs in its environment, beside what the program passes on."""
+        role = getattr(self._next, "role", "")
+        if not role or not self._folder:
+            return {}
+        own = program.get("PYTHONPATH")
+        ours = _BOOTSTRAP if own is None else f"{_BOOTSTRAP}{os.pathsep}{own}"
+        if own is not None and own.split(os.pathsep)[0] == _BOOTSTRAP:
+            ours = own
+        return {"PYTHONPATH": ours, _VARIABLE: f"{role}:{self._folder}"}
+
+    def _about_to_fork(self) -> None:
+        frame = sys._getframe(1)
+        file = frame.f_code.co_filename
+        if self._folder and not file.endswith(FORKS_FOR_PROCESSES):
+            self._start(StartedBy.FORK, frame)
+        elif file.endswith("subprocess.py"):  # it becomes another program at once
+            self._next.role = ""
+
+    def _forked(self) -> None:
+        role, folder = getattr(self._next, "role", ""), self._folder
+        if not role or not folder:
+            self._folder = ""
+            return
+        self._lifts.clear()  # they were lifted
+        self._enter(folder, role, 0)
+        self.log(Event(role=role, event="begins", pid=os.getpid()))
+        with suppress(Exception):  # no business of the program's
+            self._begin()
+
+
+def _with_variables(place: int, variables: Callable[[Mapping[Any, Any]], dict[str, str]]) -> Callable[..., Any]:
+    """Calls a function that starts a program, its environment at ``place`` among the arguments extended."""
+
+    def around(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        passed = args[place] if len(args) > place else None
+        if isinstance(passed, Mapping) and all(isinstance(name, str) for name in passed):
+            args = (*args[:place], {**passed, **variables(passed)}, *args[place + 1 :])
+        return call(*args, **kwargs)
+
+    return around
+
+
+def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tuple[Child, ...]:
+    """What became of each process, in the order of roles. ``has_trace``: is there one of this role?"""
+    by_role: dict[str, dict[str, Event]] = {}
+    for event in events:
+        by_role.setdefault(event.role, {})[event.event] = event
+    children: dict[Child, int] = {}
+    for role in sorted(by_role, key=lambda role: [int(part) for part in role.split(".")]):
+        heard = by_role[role]
+        start, end = heard.get("starts"), heard.get("ends")
+        if has_trace(role):
+            state = ChildState.RECORDED
+        elif "begins" not in heard:
+            state = ChildState.NOT_FOLLOWED
+        elif "is-too-many" in heard:
+            state = ChildState.ONE_TOO_MANY
+        elif end is not None:
+            state = ChildState.UNTRAINED if "records" in heard else ChildState.WITHOUT_TORCH
+        elif "records" in heard:
+            state = ChildState.CUT_SHORT
+        else:
+            state = ChildState.NOT_FOLLOWED if "loads-torch" in heard else ChildState.WITHOUT_TORCH
+        is_line = state in (ChildState.UNTRAINED, ChildState.RECORDED)
+        child = Child(
+            role=role,
+            started_by=start.started_by if start is not None else StartedBy.UNSEEN,
+            location=start.location if start is not None else "",
+            function=start.function if start is not None else "",
+            called_from=start.called_from if start is not None else "",
+            state=state,
+            rank=end.rank if end is not None else None,
+            calls=end.calls if end is not None else 0,
+            optimizer_steps=end.optimizer_steps if end is not None else 0,
+            ended_by=end.ended_by if end is not None else "",
+            generators=end.generators if end is not None and state is ChildState.UNTRAINED else (),
+            draws=end.draws if end is not None and state is ChildState.UNTRAINED else (),
+        )
+        alike = child if is_line else next((other for other in children if _are_alike(other, child)), child)
+        children[alike] = children.get(alike, 0) + 1
+    return tuple(msgspec.structs.replace(child, count=count) for child, count in children.items())
+
+
+def _are_alike(first: Child, second: Child) -> bool:
+    return msgspec.structs.replace(first, role=second.role) == second and first.parent == second.parent
+
+
+#: Of this process.
+FOLLOWING = Following()

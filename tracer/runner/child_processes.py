@@ -1,0 +1,185 @@
+"""Child processes of a recorded script, each recorded like the script itself, in a trace beside its parent's."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from tracer.recording import patching
+from tracer.recording.options import KEEP_BYTES, Keep, Trials
+from tracer.recording.patching import Call, Watch
+from tracer.recording.process.following import FOLLOWING, Event, children_of
+from tracer.runner.outcome import ScriptRecording
+from tracer.runner.ranks import current_rank
+from tracer.runner.steps import Steps
+from tracer.trace.paths import child_path, values_path
+
+#: Children that are recorded; further ones are counted.
+MOST_CHILDREN = 256
+#: A trace is written as its process goes: after each of the first steps, then for one part in so many of its time.
+_FIRST_STEPS, _SHARE = 8, 20
+
+
+class ChildTask(msgspec.Struct, frozen=True, kw_only=True):
+    """How every child is recorded: as its parent is."""
+
+    output: str
+    """The parent's trace."""
+    start: int
+    stop: int | None
+    values: bool
+    eager: bool
+    source_folder: str | None
+    options: dict[str, Any]
+    trials: Trials | None = None
+    keep: tuple[str, ...] = ()
+    keep_bytes: int = KEEP_BYTES
+
+
+class _Current:
+    """What this process records."""
+
+    recording: ScriptRecording | None = None
+
+
+@contextmanager
+def followed(recording: ScriptRecording) -> Iterator[None]:
+    """Have each Python process that the script starts in this context recorded as ``recording`` is."""
+    for earlier in recording.output.parent.glob(f"{child_path(recording.output, '*').name}"):
+        with suppress(OSError):  # it would be taken for this run's
+            values_path(earlier).unlink(missing_ok=True)
+            earlier.unlink()
+    options = dict(recording.options)
+    keep = Keep.of(options.pop("keep", ()))
+    task = ChildTask(
+        output=str(recording.output),
+        start=recording.steps.start,
+        stop=recording.steps.stop,
+        values=recording.values is not None,
+        eager=recording.is_eager,
+        source_folder=recording.source_folder,
+        trials=options.pop("trials", None),
+        keep=() if keep is None else tuple(keep.globs),
+        keep_bytes=KEEP_BYTES if keep is None else keep.bytes,
+        options=options,
+    )
+    folder = tempfile.mkdtemp(prefix="tracer-")
+    process = os.getpid()
+    recording.children = lambda: children_of(
+        FOLLOWING.events(), lambda role: child_path(recording.output, role).exists()
+    )
+    _Current.recording = recording
+    FOLLOWING.follow(folder, begin, task)
+    try:
+        yield
+    finally:
+        if os.getpid() == process:
+            FOLLOWING.leave()
+            _Current.recording = None
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def begin(role: str, task: msgspec.Raw) -> None:
+    """Record this process, the child ``role``, in place of the parent's recording, if it was forked from that."""
+    if _Current.recording is not None:
+        with suppress(Exception):  # what the parent had entered may be on a thread that is not here
+            _Current.recording.left_by_fork()
+    _Current.recording = None
+    process = os.getpid()
+    role = _own_role(role, process)
+    if sum(event.event == "records" for event in FOLLOWING.events()) >= MOST_CHILDREN:
+        FOLLOWING.log(Event(role=role, event="is-too-many"))
+        return
+    order = msgspec.json.decode(task, type=ChildTask)
+    output = child_path(order.output, role)
+    recording = ScriptRecording(
+        os.path.basename(sys.argv[0]) if sys.argv else "",
+        output,
+        output,
+        Steps(order.start, order.stop),
+        rank=current_rank(),
+        exit_after=False,
+    )
+    recording.child, recording.is_quiet, recording.is_eager = role, True, order.eager
+    recording.values = values_path(output) if order.values else None
+    recording.source_folder = order.source_folder
+    keep = Keep(order.keep, bytes=order.keep_bytes)
+    recording.options = {**order.options, "on_step": _writing(recording), "keep": keep}
+    if order.options.get("magnitudes"):
+        recording.options["magnitudes"] = str(values_path(output))
+    if order.trials is not None:
+        recording.options["trials"] = order.trials
+    _Current.recording = recording
+    FOLLOWING.log(Event(role=role, event="records", pid=process))
+    recording.begin()
+    _when_it_ends(lambda ended_by: _end(recording, ended_by))
+
+
+def _own_role(role: str, process: int) -> str:
+    """``role``, numbered where several processes have inherited one: those that C code starts, a shell's second."""
+    others = [event.pid for event in FOLLOWING.events() if event.role == role and event.event == "records"]
+    return role if not others or process in others else f"{role}.{1000 + len(others)}"
+
+
+def _writing(recording: ScriptRecording) -> Callable[[int], None]:
+    """Writes the trace after an optimizer step: a process may be killed, as a pool and Ray kill theirs in the end."""
+    last, cost = 0.0, 0.0
+
+    def stepped(count: int) -> None:
+        nonlocal last, cost
+        began = time.monotonic()
+        if count <= _FIRST_STEPS or began - last >= _SHARE * cost:
+            recording.save_so_far()
+            last = time.monotonic()
+            cost = last - began
+
+    return stepped
+
+
+def _when_it_ends(end: Callable[[str], None]) -> None:
+    """Call ``end`` with why, when this process ends by itself, whichever way: an exit, or ``os._exit``."""
+
+    def leaves(call: Call) -> None:
+        code = call.args[0] if call.args else call.kwargs.get("status", 0)
+        end(f"exit code {code}" if code else "")
+
+    def left(call: Call) -> None:
+        end(f"exit code {call.result}" if call.result else "")
+
+    patching.place([(os, "_exit")], Watch(leaves))
+    processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
+    if processes is not None:
+        patching.place([(processes, "_bootstrap")], Watch(after=left))
+    atexit.register(lambda: end(getattr(getattr(sys, "last_type", None), "__name__", "")))
+
+
+def _end(recording: ScriptRecording, ended_by: str) -> None:
+    if _Current.recording is not recording:
+        return
+    _Current.recording = None
+    with suppress(Exception):  # no business of the program's
+        recording.finish(ended_by, may_import=False)
+        trace = recording.trace
+        sources = () if trace is None else trace.sources
+        rank = current_rank()
+        FOLLOWING.log(
+            Event(
+                role=recording.child,
+                event="ends",
+                rank=None if rank is None else rank.rank,
+                calls=sum(source.calls for source in sources),
+                optimizer_steps=sum(source.optimizer_steps for source in sources),
+                ended_by=ended_by,
+                generators=() if trace is None else trace.generators,
+                draws=() if trace is None else trace.draws,
+            )
+        )

@@ -1,0 +1,66 @@
+"""The traces of one program's processes: that of the first one, and those of the children that it names."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from tracer.names import BlindSpotKind, ChildState, StartedBy
+from tracer.trace.file import Trace, load_trace
+from tracer.trace.paths import child_path
+from tracer.trace.records import Child
+
+
+def load_family(path: str | os.PathLike[str]) -> tuple[Trace, ...]:
+    """The trace ``path`` and those of its children that lie beside it, with processes that trained first.
+
+    A process that was recorded, or made no call, is no blind spot of its parent's any more. Raises ``TraceError`` in
+    one line.
+    """
+    first = load_trace(path)
+    beside = {child.role: child_path(path, child.role) for child in first.children if child.count == 1}
+    traces = {"": first} | {role: load_trace(file) for role, file in beside.items() if file.is_file()}
+    family = [_without_followed(trace, role, first.children, traces.keys()) for role, trace in traces.items()]
+    return tuple(sorted(family, key=lambda trace: not any(source.optimizer_steps for source in trace.sources)))
+
+
+def load_families(paths: Iterable[str | os.PathLike[str]]) -> tuple[Trace, ...]:
+    """The traces at ``paths`` with their children, each once: ``trace*.json`` names the children too."""
+    named: dict[str, str | os.PathLike[str]] = {os.path.abspath(path): path for path in paths}
+    loaded: list[Trace] = []
+    of_others: set[str] = set()
+    for path in sorted(named, key=lambda path: ".child-" in os.path.basename(path)):
+        if path not in of_others:
+            family = load_family(named[path])
+            of_others |= {os.path.abspath(child_path(path, child.role)) for trace in family for child in trace.children}
+            loaded += family
+    return tuple(loaded)
+
+
+def _without_followed(trace: Trace, role: str, children: Sequence[Child], loaded: Container[str]) -> Trace:
+    """``trace``, of the process ``role``, without blind spots for children of whom all is known."""
+    followed: Counter[str] = Counter()
+    for child in children:
+        is_here = child.is_followed and (child.state is not ChildState.RECORDED or child.role in loaded)
+        if _noted_by(child, loaded) == role and is_here and child.started_by is not StartedBy.LOADER:
+            followed[child.location] += child.count
+    spots = []
+    for spot in trace.blind_spots:
+        if spot.kind is BlindSpotKind.OTHER_PROCESS:
+            taken = min(spot.count, followed[spot.location])
+            followed[spot.location] -= taken
+            spot = replace(spot, count=spot.count - taken)
+        if spot.count:
+            spots.append(spot)
+    return replace(trace, blind_spots=tuple(spots))
+
+
+def _noted_by(child: Child, loaded: Container[str]) -> str:
+    """The role whose trace says that ``child`` was started: its parent's, a fork server's parent's."""
+    role = child.parent
+    while role not in loaded:
+        role = role.rpartition(".")[0]
+    return role
