@@ -35,11 +35,13 @@ Examples:
   tracer diff first.trace.json second.trace.json
   tracer diff whole.trace.json resumed.trace.json --align-step 100=0 --fail-on parted
   tracer diff eager.json sdpa.json --yardstick shaken-1.json --yardstick shaken-2.json
+  tracer diff one-process.json ddp.json --yardstick shaken-1.json
   tracer diff trace.json --torch 2.4,2.13 --backend cuda
   tracer diff trace.json --backend cuda,npu
 
 With --yardstick, or where both have magnitudes and no values, the two are held against each other as tracer compare
-does, with its exit codes.
+does, with its exit codes. A name that torchrun's processes were given stands for all ranks: ddp.json for
+ddp.rank0.json, ddp.rank1.json and so on.
 
 Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is named there; or, for "parted", the
 values of the two runs differ. Exit code 3: the values that a trace was recorded with are missing."""
@@ -143,18 +145,17 @@ def _magnitudes(
     """Both recordings and the yardstick, where magnitudes were taken and no digests are there to compare instead."""
     if new is None or not (yardstick or all(map(_has_magnitudes_alone, (old, new)))):
         return None
-    from tracer.trace.paths import values_path
-    from tracer.trace.values import read_magnitudes
+    from tracer.trace.values import read_ranks
 
-    first, second, *shaken = (read_magnitudes(values_path(path)) for path in (old, new, *yardstick))
+    first, second, *shaken = (read_ranks(path) for path in (old, new, *yardstick))
     return first, second, shaken
 
 
 def _has_magnitudes_alone(path: str) -> bool:
-    from tracer.trace.paths import values_path
+    from tracer.trace.paths import values_of_ranks
     from tracer.trace.values import read_header
 
-    header = read_header(values_path(path))
+    header = read_header(values_of_ranks(path)[0])
     return header is not None and header.magnitudes and not header.digests
 
 

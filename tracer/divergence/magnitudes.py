@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from difflib import SequenceMatcher
+from functools import cached_property
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from tracer.divergence.joined_ranks import Distance, JoinedRanks, Lack, PlaceKey, Whole, distance_of
 from tracer.errors import TraceError
 from tracer.names import Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
-from tracer.trace.values.places import KEPT_WHOLE, SUMS, Form, PlaceName, Places, rows_of
+from tracer.trace.values.places import KEPT_WHOLE, SUMS, Form, rows_of
 
 #: Below this multiple of the yardstick a difference is rounding, above the other it is significant. Between 36 pairs
 #: that differ by rounding alone (at most 4.5, all but one at most 2.3) and 25 planted faults (at least 12.8).
@@ -79,6 +81,10 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the tensor that differs most, as an index: ``[0, 28:32]``. Empty: no part stands out."""
     shape: tuple[int, ...] = ()
     dtypes: tuple[str, str] = ("", "")
+    ranks_differ: bool = False
+    """Do ranks of one configuration alone hold different tensors there, which should be one?"""
+    inputs_agree: bool = False
+    """Was all that its module was called with compared, and does it agree?"""
     order: int = 0
     """Its row in the first recording: places in order of execution."""
 
@@ -86,14 +92,6 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     def is_significant(self) -> bool:
         """Is it larger than rounding explains?"""
         return self.ratio is None or self.ratio > SIGNIFICANT
-
-
-class Lack(Word):
-    """Why a place cannot be compared."""
-
-    NOT_IN_FIRST = "not-in-first"
-    NOT_IN_SECOND = "not-in-second"
-    OTHER_SHAPE = "other-shape"
 
 
 class OnlyOne(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,55 +163,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     partial: str = ""
 
 
-class _Side:
-    """One recording, its rows by what they are."""
-
-    def __init__(self, magnitudes: Magnitudes) -> None:
-        self.magnitudes = magnitudes
-        self.places: Places = magnitudes.places
-        rows = self.places.rows
-        keys = _keys(self.places.names)
-        self.rows = {
-            (*keys[name], occurrence, step): row
-            for row, (name, occurrence, step) in enumerate(
-                zip(rows["name"].tolist(), rows["occurrence"].tolist(), rows["step"].tolist(), strict=True)
-            )
-        }
-
-    def name(self, row: int) -> PlaceName:
-        return self.places.names[int(self.places.rows["name"][row])]
-
-    def form(self, row: int) -> Form:
-        return self.places.forms[int(self.places.rows["form"][row])]
-
-    def magnitude(self, row: int) -> Any:
-        return self.places.rows[self.places.source(row)]
-
-
-def _keys(names: Sequence[PlaceName]) -> list[tuple[PlaceKind, str, str, Phase]]:
-    """What each place is called in both recordings: without the class of the only model, which a wrapper changes."""
-    roots = {name.module.partition(".")[0] for name in names if name.module}
-    is_one = len(roots) == 1
-    return [
-        (name.kind, name.module.partition(".")[2] if is_one else name.module, name.name, name.phase) for name in names
-    ]
-
-
-class _Distance(msgspec.Struct, frozen=True):
-    """How far two tensors are from each other, relative to the first's norm."""
-
-    whole: float
-    stretches: Any
-    """One a stretch; relative to the norm that a stretch has on average."""
-
-    @property
-    def largest(self) -> float:
-        return float(self.stretches.max()) if len(self.stretches) else 0.0
-
-
-_NONE = _Distance(0.0, np.zeros(0))
-
-
 def compared(
     first: Magnitudes, second: Magnitudes, shaken: Sequence[Magnitudes] = (), of_second: Sequence[Magnitudes] = ()
 ) -> Comparison:
@@ -221,33 +170,47 @@ def compared(
 
     Raises ``TraceError`` where they have no place in common, or a yardstick has not.
     """
-    _check(first, second, [*shaken, *of_second])
+    sides = [JoinedRanks(one) for one in (first, second, *shaken, *of_second)]
+    _check(sides[0], sides[1], sides[2:])
     with ExitStack() as files:
-        sides = [_Side(one) for one in (first, second, *shaken, *of_second)]
         for side in sides:
-            files.enter_context(side.places)
-        count = len(shaken)
-        return _Comparing(sides[0], sides[1], sides[2 : 2 + count], sides[2 + count :]).compare()
+            files.enter_context(side)
+        count = 2 + len(shaken)
+        return _Comparing(sides[0], sides[1], sides[2:count], sides[count:]).compare()
 
 
-def _check(first: Magnitudes, second: Magnitudes, shaken: Sequence[Magnitudes]) -> None:
+def _are_of_one_program(one: JoinedRanks, other: JoinedRanks) -> bool:
+    """Have they places in common that not every program has? Any model has an output, and any training a loss."""
+    own, others = ({key for key in side.rows if key[1] or key[0] not in _OF_ONE_BATCH} for side in (one, other))
+    return bool(own & others if own and others else one.rows.keys() & other.rows.keys())
+
+
+def _check(first: JoinedRanks, second: JoinedRanks, shaken: Sequence[JoinedRanks]) -> None:
     """Raise ``TraceError`` for recordings that cannot be what they are given as."""
     for one in (first, second):
         if one.header.shaken is not None:
             raise TraceError(
-                f"{one.places.path} is a shaken recording, which is a yardstick and no configuration",
+                f"{one.path} is a shaken recording, which is a yardstick and no configuration",
                 hint="give it after --yardstick",
             )
+    if not _are_of_one_program(first, second):
+        raise TraceError(
+            "the two recordings have no place in common",
+            hint="record the same model twice, with --magnitudes and the same --steps",
+        )
     for one in shaken:
         if one.header.shaken is None:
             raise TraceError(
-                f"{one.places.path} is no yardstick: it was not shaken", hint="record it with `tracer run --shake 1`"
+                f"{one.path} is no yardstick: it was not shaken", hint="record it with `tracer run --shake 1`"
             )
-        if not ({name.key for name in first.places.names} | {name.key for name in second.places.names}) & {
-            name.key for name in one.places.names
-        }:
+        if not any(_are_of_one_program(one, side) for side in (first, second)):
             raise TraceError(
-                f"{one.places.path} is a yardstick of another program: no place is the same",
+                f"{one.path} is a yardstick of another program: no place is the same",
+                hint="shake the run that it is held against",
+            )
+        if one.world_size not in (first.world_size, second.world_size):
+            raise TraceError(
+                f"{one.path} is a yardstick of {one.world_size} ranks, and {first.path} has {first.world_size}",
                 hint="shake the run that it is held against",
             )
 
@@ -255,10 +218,17 @@ def _check(first: Magnitudes, second: Magnitudes, shaken: Sequence[Magnitudes]) 
 class _Comparing:
     """Two recordings and their yardstick, place by place."""
 
-    def __init__(self, first: _Side, second: _Side, shaken: Sequence[_Side], of_second: Sequence[_Side]) -> None:
+    def __init__(
+        self,
+        first: JoinedRanks,
+        second: JoinedRanks,
+        shaken: Sequence[JoinedRanks],
+        of_second: Sequence[JoinedRanks],
+    ) -> None:
         self._first, self._second = first, second
         self._shaken, self._of_second = shaken, of_second
         self._second_is_narrower = False
+        self._compared: set[PlaceKey] = set()
 
     def compare(self) -> Comparison:
         """Every place that both have, in the order of the first recording."""
@@ -268,43 +238,55 @@ class _Comparing:
         curve, names = [], []
         split = self._steps_split_otherwise()
         for key, row in first.rows.items():
-            other = second.rows.get(key)
             if key[0] in _OF_ONE_BATCH and key[-1] in split:
                 continue
-            if other is None:
-                only.append(self._only(first, row, Lack.NOT_IN_SECOND))
+            ones = first.wholes(key)
+            others = second.wholes(key) if key in second.rows else Lack.NOT_IN_SECOND
+            if isinstance(ones, Lack) or isinstance(others, Lack):
+                lack = others if isinstance(others, Lack) else ones
+                assert isinstance(lack, Lack)
+                only.append(self._only(first, key, lack))
                 continue
-            forms = first.form(row), second.form(other)
-            if forms[0].size != forms[1].size:
-                only.append(self._only(first, row, Lack.OTHER_SHAPE, (forms[0].shape, forms[1].shape)))
+            shapes = tuple(dict.fromkeys(whole.form.shape for whole in (*ones, *others)))
+            if len({whole.form.size for whole in (*ones, *others)}) > 1:
+                only.append(self._only(first, key, Lack.OTHER_SHAPE, shapes))
                 continue
-            if _half_unit(forms[1].dtype) > _half_unit(forms[0].dtype):
+            if _half_unit(others[0].form) > _half_unit(ones[0].form):
                 self._second_is_narrower = True
-            difference = self._difference(row, other, key)
+            difference = self._difference(row, key, ones, others)
+            self._compared.add(key)
             if difference is not None:
                 differences.append(difference)
             relative, yardstick = (difference.relative, difference.yardstick) if difference else (0.0, 0.0)
             curve.append((row, key[-1], relative, yardstick))
             names.append(str(first.name(row)))
-        for key, row in second.rows.items():
+        for key in second.rows:
             if key not in first.rows and not (key[0] in _OF_ONE_BATCH and key[-1] in split):
-                only.append(self._only(second, row, Lack.NOT_IN_FIRST))
+                only.append(self._only(second, key, Lack.NOT_IN_FIRST))
         if not curve:
             raise TraceError(
-                "the two recordings have no place in common",
-                hint="record the same model twice, with --magnitudes and the same --steps",
+                "the two recordings have no place that can be compared",
+                hint="record the same model twice, with --magnitudes, the same --steps and all ranks",
             )
         return self._answer(differences, only, curve, names, split)
 
     def _steps_split_otherwise(self) -> set[int]:
         """Steps whose batch is split into other parts, or among other ranks: what is of one part is not compared."""
-        sizes = {side.magnitudes.header.world_size or 1 for side in (self._first, self._second)}
-        if len(sizes) > 1:
-            return {key[-1] for key in self._first.rows}
-        counts = [
-            Counter(key[-1] for key in side.rows if key[0] is PlaceKind.LOSS) for side in (self._first, self._second)
-        ]
+        sides = (self._first, self._second)
+        if sides[0].world_size != sides[1].world_size:
+            return self._first.steps - self._steps_of_one_batch()
+        counts = [Counter(key[-1] for key in side.rows if key[0] is PlaceKind.LOSS) for side in sides]
         return {step for step in counts[0].keys() & counts[1].keys() if counts[0][step] != counts[1][step]}
+
+    def _steps_of_one_batch(self) -> set[int]:
+        """Steps in which each rank was called with the whole batch, as in tensor parallel."""
+        whole: dict[int, bool] = {}
+        for key in self._given_by_program:
+            sides = [side.wholes(key) for side in (self._first, self._second) if key in side.rows]
+            tensors = [tensor for side in sides if not isinstance(side, Lack) for tensor in side]
+            is_one = len(tensors) == 2 and tensors[0].form.size == tensors[1].form.size
+            whole[key[-1]] = whole.get(key[-1], True) and is_one
+        return {step for step, is_one in whole.items() if is_one}
 
     def _answer(
         self, differences: list[PlaceDifference], only: list[OnlyOne], curve: Any, names: Any, split: set[int]
@@ -313,8 +295,10 @@ class _Comparing:
         significant = [one for one in differences if is_judged and one.is_significant]
         handed_in: list[PlaceDifference] = []
         computed: list[PlaceDifference] = []
+        given = set(self._given_by_program.values())
         for one in significant:
-            (handed_in if self._is_given(one) else computed).append(one)
+            is_given = one.kind is PlaceKind.INITIAL or one.order in given
+            (handed_in if is_given else computed).append(one)
         roots = self._roots(computed)
         if handed_in and roots and handed_in[0].kind is not PlaceKind.INITIAL and handed_in[0].order > roots[0].order:
             handed_in = []  # a later batch, which may follow from the step before
@@ -330,8 +314,7 @@ class _Comparing:
             verdict = CompareVerdict.UNDECIDED
         else:
             verdict = CompareVerdict.ROUNDING
-        shaken = [side.magnitudes.header for side in (*self._shaken, *self._of_second)]
-        steps = [len(set(side.places.rows["step"].tolist())) for side in (self._first, self._second)]
+        shaken = [side.header for side in (*self._shaken, *self._of_second)]
         return Comparison(
             verdict=verdict,
             places=len(curve),
@@ -352,47 +335,39 @@ class _Comparing:
             ),
             curve=tuple(curve),
             names=tuple(names),
-            steps=(steps[0], steps[1]),
+            steps=(len(self._first.steps), len(self._second.steps)),
             second_is_narrower=self._second_is_narrower,
-            partial=self._first.magnitudes.partial or self._second.magnitudes.partial,
+            partial=self._first.partial or self._second.partial,
         )
 
     def _not_finite(self) -> str:
         """The first place of the first recording that has elements which are not finite."""
-        rows = np.flatnonzero(self._first.places.rows["not_finite"])
+        places = self._first.ranks[0].places
+        rows = np.flatnonzero(places.rows["not_finite"])
         if not len(rows):
             return ""
         row = int(rows[0])
-        return f"{self._first.name(row)}, step {int(self._first.places.rows['step'][row])}"
+        return f"{self._first.name(row)}, step {int(places.rows['step'][row])}"
 
     @staticmethod
-    def _only(side: _Side, row: int, lack: Lack, shapes: tuple[tuple[int, ...], ...] = ()) -> OnlyOne:
-        name = side.name(row)
-        step = int(side.places.rows["step"][row])
-        return OnlyOne(place=str(name), kind=name.kind, module=name.module, step=step, lack=lack, shapes=shapes)
+    def _only(side: JoinedRanks, key: PlaceKey, lack: Lack, shapes: tuple[tuple[int, ...], ...] = ()) -> OnlyOne:
+        name = side.name(side.rows[key])
+        return OnlyOne(place=str(name), kind=name.kind, module=name.module, step=key[-1], lack=lack, shapes=shapes)
 
     # --- which of them are the beginning ---
 
-    def _is_given(self, one: PlaceDifference) -> bool:
-        """Is it what the program was given: initial parameters, or inputs of the outermost module?"""
-        if one.kind is PlaceKind.INITIAL:
-            return True
-        return one.kind is PlaceKind.INPUT and one.order in self._outermost()
+    @cached_property
+    def _given_by_program(self) -> dict[PlaceKey, int]:
+        """Inputs of modules that no module calls, with their rows."""
+        inputs = {key: row for key, row in self._first.rows.items() if key[0] is PlaceKind.INPUT}
+        modules = {key[1] for key in inputs}
+        outermost = {one for one in modules if not any(one != other and _is_inside(one, other) for other in modules)}
+        return {key: row for key, row in inputs.items() if key[1] in outermost}
 
-    def _outermost(self) -> set[int]:
-        """Rows of inputs of modules that no module calls."""
-        if not hasattr(self, "_outermost_rows"):
-            first = self._first
-            names = first.places.names
-            heads = {name.module for name in names if name.kind is PlaceKind.INPUT}
-            outermost = {
-                module for module in heads if not any(module != other and _is_inside(module, other) for other in heads)
-            }
-            numbers = [
-                number for number, name in enumerate(names) if name.kind is PlaceKind.INPUT and name.module in outermost
-            ]
-            self._outermost_rows = set(np.flatnonzero(np.isin(first.places.rows["name"], numbers)).tolist())
-        return self._outermost_rows
+    @cached_property
+    def _keys(self) -> dict[int, PlaceKey]:
+        """What is in each row of the first configuration."""
+        return {row: key for key, row in self._first.rows.items()}
 
     def _roots(self, significant: list[PlaceDifference]) -> list[PlaceDifference]:
         """Those that do not follow from another: in the first step that has any, what was given agrees."""
@@ -406,7 +381,7 @@ class _Comparing:
         gradients = [one for one in here if one.kind is PlaceKind.GRADIENT]
         if gradients:
             left = self._last_outputs(step)
-            gradients.sort(key=lambda one: -left.get(one.module, one.order))
+            gradients.sort(key=lambda one: -left.get(self._keys[one.order][1], one.order))
             first_module = gradients[0].module
             return [one for one in gradients if one.module == first_module]
         return here[:1]
@@ -422,16 +397,17 @@ class _Comparing:
                 if not roots:  # code between two modules
                     roots.append(one)
                 continue
-            begins = min(inputs.get((one.module, one.phase, one.occurrence), [one.order]))
-            if latest < begins:
-                roots.append(one)
+            _, module, _, phase, occurrence, _ = self._keys[one.order]
+            called_with = inputs.get((module, phase, occurrence), [one.order])
+            if latest < min(called_with):
+                agree = all(self._keys[row] in self._compared for row in called_with)
+                roots.append(msgspec.structs.replace(one, inputs_agree=agree))
         return roots
 
     def _inputs_by_call(self, step: int) -> dict[tuple[str, Phase, int], list[int]]:
         """The rows of the inputs of each module call of a step."""
         inputs: dict[tuple[str, Phase, int], list[int]] = {}
-        for key, row in self._first.rows.items():
-            kind, module, _, phase, occurrence, number = key
+        for (kind, module, _, phase, occurrence, number), row in self._first.rows.items():
             if kind is PlaceKind.INPUT and number == step:
                 inputs.setdefault((module, phase, occurrence), []).append(row)
         return inputs
@@ -440,74 +416,66 @@ class _Comparing:
         """Of each module: the row of its last output in a step. The backward pass comes by in the opposite order."""
         left: dict[str, int] = {}
         for key, row in self._first.rows.items():
-            if key[0] is PlaceKind.OUTPUT and key[5] == step:
+            if key[0] is PlaceKind.OUTPUT and key[-1] == step:
                 left[key[1]] = max(row, left.get(key[1], -1))
         return left
 
     # --- one place ---
 
-    def _difference(self, row: int, other: int, key: Any) -> PlaceDifference | None:
+    def _difference(
+        self, row: int, key: PlaceKey, ones: tuple[Whole, ...], others: tuple[Whole, ...]
+    ) -> PlaceDifference | None:
         """``None`` where the two agree."""
-        first, second = self._first, self._second
-        one, two = first.magnitude(row), second.magnitude(other)
-        forms = first.form(row), second.form(other)
-        if one["digest"] and one["digest"] == two["digest"] and forms[0].dtype == forms[1].dtype:
+        distance = distance_of(ones, others)
+        if not distance.differs:
             return None
-        distance = _distance(first, row, second, other)
-        if (
-            distance.whole == 0.0
-            and one["not_finite"] == two["not_finite"]
-            and not (one["digest"] and two["digest"] and forms[0] == forms[1])
-        ):
-            return None
-        whole, stretch = self._yard(row, key)
+        forms = ones[0].form, others[0].form
+        whole, stretch = self._yard(key, ones, others)
         ratio: float | None = None
         if self._shaken or self._of_second:
-            floor = max(_half_unit(form.dtype) for form in forms)
+            floor = max(map(_half_unit, forms))
             whole, stretch = max(whole, floor), max(stretch, floor)
             if math.isfinite(distance.whole):
                 ratio = max(distance.whole / whole, distance.largest / stretch) if whole else None
-        name = first.name(row)
+        name = self._first.name(row)
+        line, called_from = self._lines.get(name.module, ("", ""))
         return PlaceDifference(
             place=str(name),
             kind=name.kind,
             module=name.module,
-            location=name.location or self._line_of(name.module)[0],
-            called_from=name.called_from or self._line_of(name.module)[1],
-            step=int(first.places.rows["step"][row]),
+            location=name.location or line,
+            called_from=name.called_from or called_from,
+            step=key[-1],
             phase=name.phase,
-            occurrence=int(first.places.rows["occurrence"][row]),
+            occurrence=key[4],
             ratio=ratio,
             relative=distance.whole,
             yardstick=whole,
             stretch=_stretch(distance, forms[0]),
             shape=forms[0].shape,
             dtypes=(forms[0].dtype, forms[1].dtype),
+            ranks_differ=key[0] not in _OF_ONE_BATCH and len(ones) != len(others),
             order=row,
         )
 
-    def _line_of(self, module: str) -> tuple[str, str]:
-        """Where a module is called from, for its parameters."""
-        if not hasattr(self, "_lines"):
-            self._lines = {
-                name.module: (name.location, name.called_from)
-                for name in self._first.places.names
-                if name.kind is PlaceKind.OUTPUT
-            }
-        return self._lines.get(module, ("", ""))
+    @cached_property
+    def _lines(self) -> dict[str, tuple[str, str]]:
+        """Where each module is called from, for its parameters."""
+        return {
+            name.module: (name.location, name.called_from)
+            for name in self._first.names()
+            if name.kind is PlaceKind.OUTPUT
+        }
 
-    def _yard(self, row: int, key: Any) -> tuple[float, float]:
+    def _yard(self, key: PlaceKey, ones: tuple[Whole, ...], others: tuple[Whole, ...]) -> tuple[float, float]:
         """How far shaking moves a place: the whole of it, and its stretch that moves most."""
         whole = stretch = 0.0
-        for base, shaken in ((self._first, self._shaken), (self._second, self._of_second)):
-            here = row if base is self._first else base.rows.get(key)
-            if here is None:
-                continue
+        for base, shaken in ((ones, self._shaken), (others, self._of_second)):
             for side in shaken:
-                moved = side.rows.get(key)
-                if moved is None or side.form(moved).size != base.form(here).size:
+                moved = side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND
+                if isinstance(moved, Lack) or moved[0].form.size != base[0].form.size:
                     continue
-                distance = _distance(base, here, side, moved)
+                distance = distance_of(base, moved)
                 whole, stretch = max(whole, distance.whole), max(stretch, distance.largest)
         return whole, stretch
 
@@ -516,25 +484,11 @@ def _is_inside(module: str, other: str) -> bool:
     return other == "" or module.startswith(f"{other}.")
 
 
-def _distance(one: _Side, row: int, two: _Side, other: int) -> _Distance:
-    first, second = one.magnitude(row), two.magnitude(other)
-    if first["digest"] and first["digest"] == second["digest"]:
-        return _NONE
-    if first["not_finite"] != second["not_finite"]:
-        return _Distance(math.inf, np.zeros(0))
-    norm = max(float(first["norm"]), float(second["norm"]))
-    sums, others = one.places.sketch(row), two.places.sketch(other)
-    if not norm or sums.shape != others.shape:
-        return _NONE
-    of_each = np.linalg.norm(sums - others, axis=1)
-    return _Distance(float(np.linalg.norm(of_each)) / norm, of_each / (norm / math.sqrt(len(of_each))))
+def _half_unit(form: Form) -> float:
+    return _HALF_UNIT.get(form.dtype, 0.0)
 
 
-def _half_unit(dtype: str) -> float:
-    return _HALF_UNIT.get(dtype, 0.0)
-
-
-def _stretch(distance: _Distance, form: Form) -> str:
+def _stretch(distance: Distance, form: Form) -> str:
     """The stretch that differs most as an index, where it stands out from the others."""
     stretches = distance.stretches
     if len(stretches) < 4 or not form.shape:
@@ -564,8 +518,8 @@ def first_call(
 
     The recordings hold single calls of that module (``PlaceKind.CALL``). ``None``: no call stands out.
     """
-    with first.places, second.places, shaken.places:
-        sides = [_Side(one) for one in (first, second, shaken)]
+    sides = [JoinedRanks(one) for one in (first, second, shaken)]
+    with sides[0], sides[1], sides[2]:
         calls = [_calls_in(side, place.step) for side in sides]
         ops = [[side.name(row).name for row in rows] for side, rows in zip(sides, calls, strict=True)]
         yards = dict(zip(calls[0], calls[2], strict=False)) if ops[0] == ops[2] else {}
@@ -582,13 +536,13 @@ def first_call(
                     called_from=name.called_from,
                 )
             for row, other in zip(calls[0][begin:end], calls[1][other_begin:other_end], strict=True):
-                distance = _distance(sides[0], row, sides[1], other)
-                floor = max(_half_unit(sides[0].form(row).dtype), _half_unit(sides[1].form(other).dtype))
-                moved = yards.get(row)
-                yard = _distance(sides[0], row, sides[2], moved).whole if moved is not None else 0.0
-                if distance.whole > SIGNIFICANT * max(yard, floor):
+                one, two = Whole([sides[0].at(row)]), Whole([sides[1].at(other)])
+                distance = distance_of([one], [two])
+                moved = distance_of([one], [Whole([sides[2].at(yards[row])])]).whole if row in yards else 0.0
+                yard = max(moved, _half_unit(one.form), _half_unit(two.form))
+                if distance.whole > SIGNIFICANT * yard:
                     name = sides[0].name(row)
-                    ratio = distance.whole / max(yard, floor)
+                    ratio = distance.whole / yard
                     return CallDifference(
                         op=name.name,
                         second_op=name.name,
@@ -599,7 +553,5 @@ def first_call(
     return None
 
 
-def _calls_in(side: _Side, step: int) -> list[int]:
-    rows = side.places.rows
-    kinds = np.array([name.kind is PlaceKind.CALL for name in side.places.names])
-    return list(np.flatnonzero(kinds[rows["name"]] & (rows["step"] == step)).tolist())
+def _calls_in(side: JoinedRanks, step: int) -> list[int]:
+    return [row for key, row in side.rows.items() if key[0] is PlaceKind.CALL and key[-1] == step]

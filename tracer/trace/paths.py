@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from pathlib import Path
 
@@ -25,3 +26,15 @@ def child_path(trace: str | os.PathLike[str], role: str) -> Path:
     path = Path(trace)
     ending = next((ending for ending in (".json.gz", ".json") if path.name.endswith(ending)), path.suffix)
     return path.with_name(f"{path.name.removesuffix(ending)}.child-{role}{ending}")
+
+
+def values_of_ranks(trace: str | os.PathLike[str]) -> list[Path]:
+    """The file of values beside a trace; of a name that several ranks were given, those of the ranks in order."""
+    path = values_path(trace)
+    ranks = {}
+    if not path.exists():
+        for beside in path.parent.glob(f"{glob.escape(path.stem)}.rank*.values"):
+            number = beside.stem.rpartition(".rank")[2]
+            if number.isdecimal():
+                ranks[int(number)] = beside
+    return [ranks[number] for number in sorted(ranks)] or [path]

@@ -50,7 +50,7 @@ def test_a_fault_in_one_stretch_stays_in_its_stretch() -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_magnitudes_are_those_of_the_tensor(size: int) -> None:
     tensor = numbers(size)
-    norm, largest, not_finite = sketched(tensor).magnitudes
+    norm, largest, not_finite = sketched(tensor).extent
     assert norm == pytest.approx(float(tensor.double().norm()), rel=1e-4)
     assert largest == float(tensor.abs().max())
     assert not_finite == 0
@@ -73,7 +73,7 @@ def test_a_device_computes_what_the_host_does(size: int) -> None:
     tensor = numbers(size)
     host, device = sketched(tensor), _on_device(tensor, 0, size).read()
     assert device.sums == pytest.approx(host.sums, abs=1e-9)
-    assert device.magnitudes == pytest.approx(host.magnitudes, rel=1e-4)
+    assert device.extent == pytest.approx(host.extent, rel=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.uint8, torch.bool])
@@ -88,7 +88,7 @@ def test_elements_that_are_not_finite_are_counted_and_left_out(size: int) -> Non
     tensor = numbers(size)
     tensor[0], tensor[3], tensor[5] = float("nan"), float("inf"), -float("inf")
     clean = tensor.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    assert sketched(tensor).magnitudes.not_finite == 3
+    assert sketched(tensor).extent.not_finite == 3
     assert sketched(tensor).sums == pytest.approx(sketched(clean).sums)
 
 

@@ -22,7 +22,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from tracer.names import Phase, PlaceKind, ValueKind
 from tracer.recording.compiled.executions import Run
-from tracer.recording.magnitudes.sketching import DeviceSketch, Sketch, sketched
+from tracer.recording.magnitudes.parts import part_of
+from tracer.recording.magnitudes.sketching import DeviceSketch, Sketch
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import placed
@@ -77,8 +78,6 @@ class PlaceRecorder:
         """Optimizer steps that ended before recording began."""
         self.calls_of = ""
         """A module whose single calls are places too."""
-        self.failures = 0
-        """Places whose tensors could not be read."""
         self._header = header
         self._shared = shared
         self._modules = attribution.modules
@@ -89,9 +88,9 @@ class PlaceRecorder:
         self._running: list[_Running] = []
         self._handles: list[Any] = []
         self._counts: Counter[Any] = Counter()
-        self._rows: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
-        """By ``id`` of a tensor whose row was written in this step: itself, its version, its row."""
-        self._waiting: list[tuple[PlaceName, Form, int, int, Sketch | DeviceSketch | None, int]] = []
+        self._rows: dict[int, tuple[weakref.ref[torch.Tensor], int, int, Form]] = {}
+        """By ``id`` of a tensor whose row was written in this step: itself, its version, its row, its form."""
+        self._waiting: list[tuple[PlaceName, Form, int, int, Sketch | DeviceSketch | None, int, int]] = []
         self._optimizers: list[weakref.ref[Any]] = []
         """Those that are stepping."""
         self._known_modules = -1
@@ -329,53 +328,66 @@ class PlaceRecorder:
 
     def record(self, place: PlaceName, tensor: torch.Tensor, *, shared: bool = False) -> None:
         """Write a row. ``shared``: another place of this step may hold the very tensor, which is not read again."""
-        writer = self._writer
-        if writer is None or not _is_readable(tensor):
+        if self._writer is None or not tensor.numel():
             return
         occurrence = self._counts[place.key]
         self._counts[place.key] += 1
-        form = Form(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+        dtype = str(tensor.dtype).removeprefix("torch.")
         if shared:
             known = self._rows.get(id(tensor))
             if known is not None and known[0]() is tensor and known[1] == tensor._version:
-                self._write(place, form, occurrence, known[2], None, 0)
+                self._write(place, known[3], occurrence, known[2])
                 return
-        try:
-            sketch = sketched(torch.view_as_real(tensor) if tensor.is_complex() else tensor)
-        except (RuntimeError, TypeError, NotImplementedError):
-            self.failures += 1
+        part = sketch = None
+        with suppress(RuntimeError, TypeError, NotImplementedError):
+            part = part_of(tensor)
+            sketch = part.sketched() if part is not None else None
+        if part is None or sketch is None:
+            self._write(place, Form(dtype, tuple(tensor.shape)), occurrence)
             return
+        if not part.local.numel():
+            return
+        held = part.local.numel() if part.start else None
+        form = Form(dtype, part.shape, held, part.is_term)
         row = self._next_row()
-        bits = digest(tensor) or 0 if tensor.is_cpu else 0
-        self._write(place, form, occurrence, -1, sketch, bits)
+        bits = digest(part.local) or 0 if part.local.is_cpu else 0
+        self._write(place, form, occurrence, sketch=sketch, bits=bits, offset=part.offset)
         if shared:
-            self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row)
+            self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row, form)
 
     def _next_row(self) -> int:
         assert self._writer is not None
         return self._writer.places + len(self._waiting)
 
-    def _write(self, place: PlaceName, form: Form, occurrence: int, same: int, sketch: Any, bits: int) -> None:
+    def _write(
+        self,
+        place: PlaceName,
+        form: Form,
+        occurrence: int,
+        same: int = -1,
+        sketch: Sketch | DeviceSketch | None = None,
+        bits: int = 0,
+        offset: int = 0,
+    ) -> None:
         assert self._writer is not None
         if self._waiting or isinstance(sketch, DeviceSketch):
-            self._waiting.append((place, form, occurrence, same, sketch, bits))
+            self._waiting.append((place, form, occurrence, same, sketch, bits, offset))
             if len(self._waiting) >= _MOST_WAITING:
                 self._settle()
         elif sketch is None:
             self._writer.place(place, form, occurrence, same=same)
         else:
-            self._writer.place(
-                place, form, occurrence, sums=sketch.sums.tobytes(), magnitudes=(*sketch.magnitudes, bits)
-            )
+            sums, magnitudes = sketch.sums.tobytes(), (*sketch.extent, bits)
+            self._writer.place(place, form, occurrence, sums=sums, offset=offset, magnitudes=magnitudes)
 
     def _settle(self) -> None:
         """Read what lies on devices, and write what waited for it."""
         waiting, self._waiting = self._waiting, []
         with unseen():
-            for place, form, occurrence, same, sketch, bits in waiting:
+            for place, form, occurrence, same, sketch, *rest in waiting:
                 on_host = sketch.read() if isinstance(sketch, DeviceSketch) else sketch
                 with suppress(AssertionError):
-                    self._write(place, form, occurrence, same, on_host, bits)
+                    self._write(place, form, occurrence, same, on_host, *rest)
 
     @staticmethod
     def spelt(path: str) -> str:
@@ -392,17 +404,6 @@ def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     if len(several) == 1:
         several = [("", several[0][1])]
     return iter(several)
-
-
-def _is_readable(tensor: torch.Tensor) -> bool:
-    return (
-        tensor.layout is torch.strided
-        and not tensor.is_meta
-        and not tensor.is_quantized
-        and not tensor.is_nested
-        and type(tensor) in (_Tensor, torch.nn.Parameter)
-        and tensor.numel() > 0
-    )
 
 
 def _functions() -> list[Target]:

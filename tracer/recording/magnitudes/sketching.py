@@ -8,6 +8,7 @@ the whole tensor, add up to the sketch of the whole.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from tracer.trace.values.places import KEPT_WHOLE, SUMS, rows_of, sums_of
 _ROWS = 140
 
 
-class Magnitudes(NamedTuple):
+class Extent(NamedTuple):
     """How large the elements of a tensor are."""
 
     norm: float
@@ -35,20 +36,32 @@ class Sketch(NamedTuple):
 
     sums: npt.NDArray[np.float64]
     """``sums_of(size of the whole)`` of them."""
-    magnitudes: Magnitudes
+    extent: Extent
+
+    def plus(self, other: Sketch) -> Sketch:
+        """The sketch of both parts of one tensor."""
+        (norm, largest, not_finite), (norm_2, largest_2, not_finite_2) = self.extent, other.extent
+        extent = Extent(math.hypot(norm, norm_2), max(largest, largest_2), not_finite + not_finite_2)
+        return Sketch(self.sums + other.sums, extent)
 
 
 class DeviceSketch(NamedTuple):
     """Of a tensor on a device, where it stays until it is read."""
 
     sums: torch.Tensor
-    magnitudes: torch.Tensor
-    """float64 of shape ``(3,)``, as ``Magnitudes``."""
+    extent: torch.Tensor
+    """float64 of shape ``(3,)``, as ``Extent``."""
+
+    def plus(self, other: DeviceSketch) -> DeviceSketch:
+        """The sketch of both parts of one tensor."""
+        (norm, largest, not_finite), (norm_2, largest_2, not_finite_2) = self.extent, other.extent
+        extent = (torch.hypot(norm, norm_2), torch.maximum(largest, largest_2), not_finite + not_finite_2)
+        return DeviceSketch(self.sums + other.sums, torch.stack(extent))
 
     def read(self) -> Sketch:
         """Wait for the device, and copy."""
-        norm, largest, not_finite = self.magnitudes.tolist()
-        return Sketch(self.sums.cpu().numpy(), Magnitudes(norm, largest, int(not_finite)))
+        norm, largest, not_finite = self.extent.tolist()
+        return Sketch(self.sums.cpu().numpy(), Extent(norm, largest, int(not_finite)))
 
 
 def sketched(tensor: torch.Tensor, offset: int = 0, size: int | None = None) -> Sketch | DeviceSketch:
@@ -114,12 +127,12 @@ def _on_host(flat: torch.Tensor, data: Any, offset: int, size: int) -> Sketch:
         else:
             _add(whole, offset, rows_of(size), sums)
         largest = float(np.abs(whole).max()) if len(whole) else 0.0
-        return Sketch(sums, Magnitudes(squares**0.5, largest, 0))
+        return Sketch(sums, Extent(squares**0.5, largest, 0))
     squares = _add(data, offset, rows_of(size), sums)
     if squares - squares != 0.0:
         return _of_finite(data, offset, size)
     low, high = torch.aminmax(flat)
-    return Sketch(sums, Magnitudes(squares**0.5, max(-float(low), float(high)), 0))
+    return Sketch(sums, Extent(squares**0.5, max(-float(low), float(high)), 0))
 
 
 def _of_finite(data: Any, offset: int, size: int) -> Sketch:
@@ -133,7 +146,7 @@ def _of_finite(data: Any, offset: int, size: int) -> Sketch:
     else:
         squares = _add(data, offset, rows_of(size), sums)
     largest = float(np.abs(data).max()) if len(data) else 0.0
-    return Sketch(sums, Magnitudes(squares**0.5, largest, len(data) - int(finite.sum())))
+    return Sketch(sums, Extent(squares**0.5, largest, len(data) - int(finite.sum())))
 
 
 def _add(data: Any, offset: int, rows_of_stretch: int, sums: npt.NDArray[np.float64]) -> float:

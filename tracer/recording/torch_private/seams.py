@@ -127,6 +127,16 @@ def answers_for_itself(cls: type) -> bool:
     return dispatches_itself(cls) and not is_fake(cls)
 
 
+def distributed_tensor() -> Any | None:
+    """The class ``DTensor``; ``None`` where it is not loaded."""
+    return loaded("torch.distributed.tensor", "DTensor") or loaded("torch.distributed._tensor", "DTensor")
+
+
+def asynchronous_tensor() -> Any | None:
+    """The class of a collective's result that may not be there yet; ``None`` where it is not loaded."""
+    return loaded("torch.distributed._functional_collectives", "AsyncCollectiveTensor")
+
+
 #: C++ asks a fake tensor for its device by this op, which is no call of the program.
 ASKS_DEVICE = find(torch.ops, "prim", "device", "default")
 #: Where torch calls ops on fake tensors to work out shapes, or to compile.

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from tracer.divergence.joined_ranks import Lack
 from tracer.divergence.magnitudes import (
     ROUNDING,
     SIGNIFICANT,
     CallDifference,
     CompareVerdict,
     Comparison,
-    Lack,
     PlaceDifference,
 )
 from tracer.names import PlaceKind, Verdict
@@ -49,6 +49,8 @@ _LACKS = {
     Lack.OTHER_SHAPE: "Of another shape",
     Lack.NOT_IN_SECOND: "In the first configuration alone",
     Lack.NOT_IN_FIRST: "In the second configuration alone",
+    Lack.PART_MISSING: "Of which other ranks hold the rest (give the recordings of all ranks)",
+    Lack.NOT_READ: "Of a kind that is not read (sparse, quantized, nested, without data)",
 }
 
 
@@ -117,8 +119,10 @@ def headline(comparison: Comparison) -> str:
 
 
 def _given(first: PlaceDifference, comparison: Comparison) -> str:
+    if first.ranks_differ:
+        return "; ranks that should hold the same there do not"
     if first.kind is PlaceKind.OUTPUT:
-        return "; all that it was given agrees"
+        return "; all that it was given agrees" if first.inputs_agree else "; not all that it was given was compared"
     if first.kind is PlaceKind.GRADIENT and not comparison.split_steps:
         return "; outputs and losses agree"
     return ""

@@ -7,7 +7,7 @@ from tracer.names import ValueKind
 from tracer.trace.values.columns import Group, Header, Mark, Values
 from tracer.trace.values.digests import fold
 from tracer.trace.values.places import Form, PlaceName
-from tracer.trace.values.reader import Magnitudes, read_header, read_magnitudes, read_values
+from tracer.trace.values.reader import Magnitudes, read_header, read_magnitudes, read_ranks, read_values
 from tracer.trace.values.writer import ValuesWriter
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "fold",
     "read_header",
     "read_magnitudes",
+    "read_ranks",
     "read_values",
 ]

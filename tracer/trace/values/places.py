@@ -41,7 +41,8 @@ ROW_TYPE = np.dtype(
     ]
 )
 """One place: its name and form, which of its kind in the step, the step, the row whose tensor it shares (-1: none), the
-first of its sums and their number, the offset of a shard in the whole tensor, and the magnitudes."""
+first of its sums and their number (0: the tensor could not be read), the offset of a shard in the whole tensor, and the
+magnitudes."""
 
 
 class PlaceName(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -66,11 +67,15 @@ class PlaceName(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
         return words or "the program"
 
 
-class Form(msgspec.Struct, frozen=True, gc=False):
-    """The dtype and shape of a tensor, a shard's own and its whole's."""
+class Form(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The dtype and shape of a tensor, and what this rank holds of it."""
 
     dtype: str
     shape: tuple[int, ...] = ()
+    held: int | None = None
+    """Elements of the shard that this rank holds; ``None``: all of them."""
+    is_term: bool = False
+    """Is the tensor the sum of what the ranks hold?"""
 
     @property
     def size(self) -> int:

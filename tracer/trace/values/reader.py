@@ -12,6 +12,7 @@ import numpy as np
 
 from tracer.errors import TraceError, reason_of
 from tracer.files import open_plain
+from tracer.trace.paths import values_of_ranks, values_path
 from tracer.trace.values import framing
 from tracer.trace.values.columns import SCHEMA, Entries, Group, Header, Moments, Name, Values
 from tracer.trace.values.places import Places, PlacesBlock
@@ -54,6 +55,8 @@ class Magnitudes(msgspec.Struct, frozen=True, kw_only=True):
     places: Places
     partial: str = ""
     """Why the file is not whole; empty for a whole one."""
+    other_ranks: tuple[Magnitudes, ...] = ()
+    """Recordings of the other ranks of the same job."""
 
 
 def read_magnitudes(path: str | os.PathLike[str]) -> Magnitudes:
@@ -83,6 +86,22 @@ def read_magnitudes(path: str | os.PathLike[str]) -> Magnitudes:
     places.finish()
     cut_off = f"it was cut off ({problem})" if problem else "it was cut off"
     return Magnitudes(header=header, places=places, partial=cut_off if end is None else end.partial)
+
+
+def read_ranks(trace: str | os.PathLike[str]) -> Magnitudes:
+    """The places beside a trace; ``ddp.json`` stands for all of ``ddp.rank0.json``, ``ddp.rank1.json`` and so on.
+
+    Raises ``TraceError`` as ``read_magnitudes`` does, and where the recording of a rank is missing.
+    """
+    paths = values_of_ranks(trace)
+    first, *others = map(read_magnitudes, paths)
+    size = first.header.world_size or 1
+    ranks = {one.header.rank for one in (first, *others)}
+    if paths[0] != values_path(trace) and ranks != set(range(size)):
+        raise TraceError(
+            f"{trace}: the recordings of {len(ranks)} of {size} ranks are there", hint="record all ranks again"
+        )
+    return msgspec.structs.replace(first, other_ranks=tuple(others))
 
 
 @contextmanager

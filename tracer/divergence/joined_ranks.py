@@ -1,0 +1,209 @@
+"""The places of one configuration, joined from the recordings of its ranks, and how far two tensors are apart.
+
+A sketch is linear: those of shards add up to that of the whole. Replicas are taken once where they agree; where they do
+not, each of them is compared. Pure: reads recordings of magnitudes.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, product
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tracer.names import Phase, PlaceKind, Word
+from tracer.trace.values import Magnitudes
+from tracer.trace.values.places import Form, PlaceName, Places
+
+PlaceKey = tuple[PlaceKind, str, str, Phase, int, int]
+"""What two configurations have in common: kind, module, name, phase, occurrence and step."""
+
+
+class Lack(Word):
+    """Why a place cannot be compared."""
+
+    NOT_IN_FIRST = "not-in-first"
+    NOT_IN_SECOND = "not-in-second"
+    OTHER_SHAPE = "other-shape"
+    PART_MISSING = "part-missing"
+    """Other ranks hold the rest of the tensor, and their recordings are not there."""
+    NOT_READ = "not-read"
+    """A kind of tensor whose elements are not read: sparse, quantized, nested, without data."""
+
+
+class Whole:
+    """A tensor at a place, from the rows that hold it or its parts."""
+
+    __slots__ = ("digest", "form", "norm", "not_finite", "rows")
+
+    def __init__(self, rows: Sequence[tuple[Places, int]]) -> None:
+        values = [places.rows[places.source(row)] for places, row in rows]
+        places, row = rows[0]
+        self.form = places.forms[int(places.rows["form"][row])]
+        self.rows = rows
+        self.digest = int(values[0]["digest"]) if len(values) == 1 else 0
+        """0: its bits were not digested as a whole."""
+        self.not_finite = sum(int(value["not_finite"]) for value in values)
+        self.norm = math.hypot(*(float(value["norm"]) for value in values))
+        if self.form.is_term:  # terms may cancel out
+            self.norm = float(np.linalg.norm(self.sketch()))
+
+    def sketch(self) -> npt.NDArray[np.float64]:
+        """Its sums, one line a stretch."""
+        places, row = self.rows[0]
+        total = places.sketch(row)
+        for places, row in self.rows[1:]:
+            total = total + places.sketch(row)
+        return total
+
+
+class JoinedRanks:
+    """What the recordings of a configuration hold; of a single process there is one."""
+
+    def __init__(self, magnitudes: Magnitudes) -> None:
+        self.ranks = (magnitudes, *magnitudes.other_ranks)
+        self.header = magnitudes.header
+        self.partial = next((one.partial for one in self.ranks if one.partial), "")
+        self.steps: set[int] = set()
+        self.rows: dict[PlaceKey, int] = {}
+        """The first row that holds a place; rows of all ranks are numbered through."""
+        self._replicas: dict[PlaceKey, list[int]] = {}
+        self._starts = [0, *accumulate(len(one.places) for one in self.ranks)]
+        for start, one in zip(self._starts, self.ranks, strict=False):
+            self._take(one.places, start)
+
+    def _take(self, places: Places, start: int) -> None:
+        keys, rows = _keys(places.names), places.rows
+        columns = (rows[name].tolist() for name in ("name", "occurrence", "step"))
+        for row, (name, occurrence, step) in enumerate(zip(*columns, strict=True), start):
+            key = (*keys[name], occurrence, step)
+            if self.rows.setdefault(key, row) != row:
+                self._replicas.setdefault(key, [self.rows[key]]).append(row)
+        self.steps.update(np.unique(rows["step"]).tolist())
+
+    @property
+    def path(self) -> str:
+        """Its file, or the first of them."""
+        return str(self.ranks[0].places.path)
+
+    @property
+    def world_size(self) -> int:
+        """Processes that made it."""
+        return self.header.world_size or 1
+
+    def at(self, row: int) -> tuple[Places, int]:
+        """The recording of a row, and its number there."""
+        rank = bisect_right(self._starts, row) - 1 if len(self.ranks) > 1 else 0
+        return self.ranks[rank].places, row - self._starts[rank]
+
+    def name(self, row: int) -> PlaceName:
+        """What stands in a row."""
+        places, row = self.at(row)
+        return places.names[int(places.rows["name"][row])]
+
+    def form(self, row: int) -> Form:
+        """The form of the whole tensor of a row."""
+        places, row = self.at(row)
+        return places.forms[int(places.rows["form"][row])]
+
+    def names(self) -> list[PlaceName]:
+        """All names of places, each rank's in order."""
+        return [name for one in self.ranks for name in one.places.names]
+
+    def wholes(self, key: PlaceKey) -> tuple[Whole, ...] | Lack:
+        """The tensor at a place; several where the ranks hold different ones."""
+        first = self.rows[key]
+        form = self.form(first)
+        by_offset: dict[int, dict[Any, tuple[Places, int]]] = {}
+        held = 0
+        for row in self._replicas.get(key, (first,)):
+            places, own = self.at(row)
+            values = places.rows[places.source(own)]
+            if not values["sums"]:
+                return Lack.NOT_READ
+            replicas = by_offset.setdefault(int(values["offset"]), {})
+            if not replicas:
+                part = places.forms[int(places.rows["form"][own])].held
+                held += form.size if part is None else part
+            identity = (row if form.is_term else int(values["digest"])) or places.sketch(own).tobytes()
+            replicas.setdefault(identity, (places, own))
+        if form.is_term:
+            rows = [row for replicas in by_offset.values() for row in replicas.values()]
+            return (Whole(rows),) if len(rows) == self.world_size else Lack.PART_MISSING
+        if held != form.size and form.held is not None:
+            return Lack.PART_MISSING
+        shards = [list(replicas.values()) for replicas in by_offset.values()]
+        several = max(map(len, shards))
+        return tuple(Whole([shard[min(one, len(shard) - 1)] for shard in shards]) for one in range(several))
+
+    def __enter__(self) -> JoinedRanks:
+        for one in self.ranks:
+            one.places.__enter__()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        for one in self.ranks:
+            one.places.__exit__(*problem)
+
+
+def _keys(names: Sequence[PlaceName]) -> list[tuple[PlaceKind, str, str, Phase]]:
+    """What each place is called in both recordings: without the class of the only model, which a wrapper changes."""
+    roots = {name.module.partition(".")[0] for name in names if name.module}
+    is_class = len(roots) == 1 and not any(
+        not name.module and name.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT) for name in names
+    )
+    return [
+        (
+            name.kind,
+            name.module.partition(".")[2] if is_class else name.module.removeprefix("FSDP"),  # of fully_shard
+            name.name,
+            name.phase,
+        )
+        for name in names
+    ]
+
+
+class Distance(msgspec.Struct, frozen=True):
+    """How far two tensors are from each other, relative to the larger norm."""
+
+    whole: float
+    stretches: Any
+    """One a stretch; relative to the norm that a stretch has on average."""
+    differs: bool = True
+    """May be true where the distance is 0: other bits."""
+
+    @property
+    def largest(self) -> float:
+        """That of the stretch that differs most."""
+        return float(self.stretches.max()) if len(self.stretches) else 0.0
+
+
+_SAME = Distance(0.0, np.zeros(0), differs=False)
+
+
+def distance_of(ones: Sequence[Whole], others: Sequence[Whole]) -> Distance:
+    """How far tensors of two configurations are apart: rank by rank, or the two that are farthest from each other."""
+    if len(ones) == len(others) == 1:
+        return _distance(ones[0], others[0])
+    pairs = zip(ones, others, strict=True) if len(ones) == len(others) else product(ones, others)
+    return max((_distance(one, other) for one, other in pairs), key=lambda distance: (distance.whole, distance.differs))
+
+
+def _distance(one: Whole, other: Whole) -> Distance:
+    if one.digest and one.digest == other.digest:
+        return _SAME
+    if one.not_finite != other.not_finite:
+        return Distance(math.inf, np.zeros(0))
+    has_other_bits = bool(one.digest and other.digest and one.form == other.form)
+    norm = max(one.norm, other.norm)
+    sums, others = one.sketch(), other.sketch()
+    if not norm or sums.shape != others.shape:
+        return Distance(0.0, np.zeros(0), has_other_bits)
+    of_each = np.linalg.norm(sums - others, axis=1)
+    whole = float(np.linalg.norm(of_each)) / norm
+    return Distance(whole, of_each / (norm / math.sqrt(len(of_each))), has_other_bits or whole > 0)
