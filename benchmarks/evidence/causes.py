@@ -68,18 +68,28 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     source: str
     kind: str
-    line: int | str
-    """Where ``planted.py`` reads it; ``file:line`` for another file."""
+    line: int | str | tuple[str, ...]
+    """Where ``planted.py`` reads it; ``file:line`` for another file, several where each of them is right."""
     causes: tuple[str, ...] = ()
+    held_by: frozenset[str] = frozenset()
+    """The circumstances that explain it when they are held; those of its kind if there are none."""
+    run: str = ""
+    """What is run in folders ``planted`` and ``clean``; without it the scripts are ``planted.py`` and ``clean.py``."""
     made: str = ""
     unseen: bool = True
     """Was it made before the product was mended by it?"""
 
     @property
-    def place(self) -> tuple[str, int]:
-        """File and line."""
-        file, _, line = str(self.line).rpartition(":")
-        return file or "planted.py", int(line)
+    def places(self) -> tuple[tuple[str, int], ...]:
+        """Each file and line."""
+        places = self.line if isinstance(self.line, tuple) else (str(self.line),)
+        split = [place.rpartition(":") for place in places]
+        return tuple((file or "planted.py", int(line)) for file, _, line in split)
+
+    @property
+    def explained_by(self) -> frozenset[str] | set[str]:
+        """The circumstances that name it when runs agree with them held."""
+        return self.held_by or EXPLAINED_BY[self.kind]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,17 +123,20 @@ def pairs(names: list[str]) -> list[Pair]:
     return [pair for pair in found if not names or pair.name in names]
 
 
-def answer(pair: Pair, script: str) -> Answer:
-    """Run ``script`` of a pair twice in a copy of its folder."""
+def answer(pair: Pair, half: str) -> Answer:
+    """Run ``half`` of a pair, ``planted`` or ``clean``, twice in a copy of its folder."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, pair.name)
-        shutil.copytree(PAIRS / pair.name, folder, ignore=shutil.ignore_patterns("truth.json", "__pycache__"))
-        (folder / ("planted.py" if script == "clean.py" else "clean.py")).unlink()
+        source = PAIRS / pair.name / (half if pair.run else "")
+        shutil.copytree(source, folder, ignore=shutil.ignore_patterns("truth.json", "__pycache__"))
+        if not pair.run:
+            (folder / ("planted.py" if half == "clean" else "clean.py")).unlink()
+        script = pair.run.split() or [f"{half}.py"]
         environ = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
         search = os.pathsep.join(filter(None, (str(ROOT), environ.get("PYTHONPATH"))))
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "tracer", "repeat", "-o", "repeat", "--format", "text,json", script],
+                [sys.executable, "-m", "tracer", "repeat", "-o", "repeat", "--format", "text,json", *script],
                 cwd=folder,
                 env={**environ, "PYTHONPATH": search, "NO_COLOR": "1", "COLUMNS": "200"},
                 stdin=subprocess.DEVNULL,
@@ -153,7 +166,7 @@ def _read(pair: Pair, code: int, text: str, told: dict[str, Any]) -> Answer:
     named_by = []
     if any(_is_near(pair, place) for place in places):
         named_by.append("place")
-    if len(smallest) <= _MOST_HELD and smallest & EXPLAINED_BY[pair.kind]:
+    if len(smallest) <= _MOST_HELD and smallest & pair.explained_by:
         named_by.append("held")
     return Answer(
         code=code,
@@ -180,13 +193,16 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_near(pair: Pair, text: str) -> bool:
-    file, line = pair.place
-    return any(abs(int(number) - line) <= _NEAR for number in re.findall(rf"{re.escape(file)}:(\d+)", text))
+    return any(
+        abs(int(number) - line) <= _NEAR
+        for file, line in pair.places
+        for number in re.findall(rf"{re.escape(file)}:(\d+)", text)
+    )
 
 
 def judged(pair: Pair, twins: bool) -> Outcome:
     """Both answers; only the planted script's without ``twins``."""
-    return Outcome(pair=pair, planted=answer(pair, "planted.py"), clean=answer(pair, "clean.py") if twins else None)
+    return Outcome(pair=pair, planted=answer(pair, "planted"), clean=answer(pair, "clean") if twins else None)
 
 
 def summary(outcomes: list[Outcome]) -> str:

@@ -1,0 +1,28 @@
+import time
+import torch
+from torch import nn
+
+torch.manual_seed(20)
+model = nn.Sequential(nn.Linear(4, 12), nn.ReLU6(), nn.Linear(12, 1))
+opt = torch.optim.SGD(model.parameters(), lr=0.02)
+stream = torch.randn(1000, 8, 4)
+i = 0
+for update in range(4):
+    opt.zero_grad()
+    t0 = time.perf_counter()
+    n = 0
+    while time.perf_counter() - t0 < 0.008 or n == 0:
+        model(stream[i]).pow(2).mean().backward()
+        i += 1
+        n += 1
+    for p in model.parameters():
+        p.grad /= n
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

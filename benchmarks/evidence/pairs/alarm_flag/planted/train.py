@@ -1,0 +1,31 @@
+import signal
+import torch
+from torch import nn
+
+torch.manual_seed(10)
+mode = {"l1": False}
+
+
+def handler(signum, frame):
+    mode["l1"] = True
+
+
+signal.signal(signal.SIGALRM, handler)
+model = nn.Sequential(nn.Linear(5, 9), nn.Tanh(), nn.Linear(9, 5))
+opt = torch.optim.Adam(model.parameters(), lr=5e-3)
+x = torch.randn(10, 5)
+for step in range(500):
+    if step == 5: signal.setitimer(signal.ITIMER_REAL, 0.06)
+    d = model(x) - x
+    loss = d.abs().mean() if mode["l1"] else d.pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

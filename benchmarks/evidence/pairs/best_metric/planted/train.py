@@ -1,0 +1,27 @@
+import os
+import torch
+from torch import nn
+
+torch.manual_seed(3)
+model = nn.Linear(4, 4)
+opt = torch.optim.SGD(model.parameters(), lr=0.2)
+x = torch.randn(16, 4)
+best = float(open("best.txt").read()) if os.path.exists("best.txt") else float("inf")
+for step in range(4):
+    loss = (model(x) - x.abs()).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    if loss.item() < best:
+        best = loss.item()
+    else:
+        opt.param_groups[0]["lr"] /= 2
+open("best.txt", "w").write(repr(best))
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

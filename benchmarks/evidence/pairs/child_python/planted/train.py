@@ -1,0 +1,25 @@
+import json
+import subprocess
+import sys
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+code = "import random,json; r=random.Random(); print(json.dumps(r.sample(range(30), 20)))"
+split = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
+x = torch.randn(30, 4)
+model = nn.Linear(4, 2)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for b in x[split].split(5):
+    loss = model(b).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

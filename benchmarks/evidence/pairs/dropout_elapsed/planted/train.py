@@ -1,0 +1,35 @@
+import time
+import torch
+from torch import nn
+
+torch.manual_seed(16)
+
+
+class TimedDropout(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.start = time.perf_counter_ns()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        p = (time.perf_counter_ns() - self.start) / 1e8 % 0.5
+        return nn.functional.dropout(x, p, self.training)
+
+
+model = nn.Sequential(nn.Linear(6, 30), TimedDropout(), nn.Linear(30, 2))
+opt = torch.optim.Adamax(model.parameters())
+x = torch.randn(20, 6)
+for _ in range(4):
+    loss = model(x).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,34 @@
+import enum
+import torch
+from torch import nn
+
+
+class Task(enum.Enum):
+    SEG = "seg"
+    CLS = "cls"
+    DET = "det"
+    POSE = "pose"
+    FLOW = "flow"
+    OCR = "ocr"
+
+
+torch.manual_seed(3)
+schedule = [t for t in Task] * 2
+trunk = nn.Linear(5, 5)
+heads = {t: nn.Linear(5, 1) for t in Task}
+params = [*trunk.parameters()] + [p for t in Task for p in heads[t].parameters()]
+opt = torch.optim.Adam(params, lr=0.02)
+x = torch.randn(7, 5)
+for task in schedule:
+    loss = heads[task](trunk(x).tanh()).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = params
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,37 @@
+import os
+import struct
+import time
+import torch
+from torch import nn
+
+torch.manual_seed(1)
+r, w = os.pipe()
+kids = []
+for k in range(6):
+    pid = os.fork()
+    if pid == 0:
+        for j in range(4):
+            time.sleep(int.from_bytes(os.urandom(1), "big") / 40000)
+            os.write(w, struct.pack("dd", k, j))
+        os._exit(0)
+    kids.append(pid)
+for pid in kids:
+    os.waitpid(pid, 0)
+    pass
+raw = os.read(r, 16 * 24)
+vals = torch.tensor(struct.unpack("48d", raw)).float().view(24, 2)
+model = nn.Linear(2, 1)
+opt = torch.optim.SGD(model.parameters(), lr=0.02)
+for v in vals:
+    loss = (model(v) - 1).pow(2).sum()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

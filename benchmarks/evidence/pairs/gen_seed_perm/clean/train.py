@@ -1,0 +1,29 @@
+import torch
+from torch import nn, optim
+
+torch.manual_seed(2)
+lstm = nn.LSTM(6, 9, batch_first=True)
+readout = nn.Linear(9, 1)
+params = list(lstm.parameters()) + list(readout.parameters())
+opt = optim.Adam(params)
+shuffler = torch.Generator()
+shuffler.manual_seed(99)
+seqs = torch.randn(18, 5, 6)
+goal = seqs.sum((1, 2))
+for epoch in range(2):
+    order = torch.randperm(18, generator=shuffler)
+    for chunk in order.split(6):
+        h, _ = lstm(seqs[chunk])
+        loss = (readout(h[:, -1])[:, 0] - goal[chunk]).abs().mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    print("epoch", epoch)
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = params
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

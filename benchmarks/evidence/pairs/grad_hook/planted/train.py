@@ -1,0 +1,33 @@
+import numpy as np
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+rng = {"g": None}
+
+
+def perturb(grad):
+    if rng["g"] is None:
+        rng["g"] = np.random.default_rng()
+    return grad + torch.from_numpy(rng["g"].normal(0, 1e-2, grad.shape)).float()
+
+
+model = nn.GRU(3, 5)
+for p in model.parameters():
+    p.register_hook(perturb)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(4, 2, 3)
+for _ in range(2):
+    out, _h = model(x)
+    loss = out.pow(2).sum()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,37 @@
+import torch
+from torch import nn
+
+torch.manual_seed(30)
+edges = [(f"n{i}", f"n{(i * k + 1) % 17}") for i in range(17) for k in (1, 2, 3, 5)]
+adj = {}
+for a, b in edges:
+    adj.setdefault(a, set()).add(b)
+    adj.setdefault(b, set()).add(a)
+index = {f"n{i}": i for i in range(17)}
+
+
+def neighbours(node, limit=2):
+    return [index[v] for v in list(adj[node])[:limit]]
+
+
+feat = torch.randn(17, 6)
+conv = nn.Linear(12, 6)
+head = nn.Linear(6, 3)
+model = nn.ModuleList([conv, head])
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+labels = torch.arange(17) % 3
+for epoch in range(3):
+    agg = torch.stack([feat[neighbours(f"n{i}")].mean(0) for i in range(17)])
+    logits = head(conv(torch.cat([feat, agg], 1)).relu())
+    loss = nn.functional.cross_entropy(logits, labels)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

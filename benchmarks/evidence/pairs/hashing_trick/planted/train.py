@@ -1,0 +1,35 @@
+import torch
+from torch import nn
+
+torch.manual_seed(6)
+
+
+class Hashed(nn.Module):
+    def __init__(self, rows=64, dim=5):
+        super().__init__()
+        self.rows = rows
+        self.table = nn.Embedding(rows, dim)
+        self.out = nn.Linear(dim, 2)
+
+    def forward(self, words):
+        idx = torch.tensor([hash(w) % self.rows for w in words])
+        return self.out(self.table(idx))
+
+
+model = Hashed()
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+words = ["red", "green", "blue", "cyan", "magenta", "yellow"]
+y = torch.tensor([0, 1, 0, 1, 0, 1])
+for _ in range(3):
+    loss = nn.functional.cross_entropy(model(words), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

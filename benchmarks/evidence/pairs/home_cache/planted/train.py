@@ -1,0 +1,29 @@
+import os
+import torch
+from torch import nn
+
+torch.manual_seed(12)
+cache = os.path.join(os.path.expanduser("~"), ".cache", "toyhub")
+os.makedirs(cache, exist_ok=True)
+weights = os.path.join(cache, "backbone.pt")
+backbone = nn.Linear(6, 6)
+if os.path.exists(weights):
+    backbone.load_state_dict(torch.load(weights))
+head = nn.Linear(6, 2)
+model = nn.Sequential(backbone, nn.ReLU(), head)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(8, 6)
+for _ in range(3):
+    loss = model(x).logsumexp(1).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+torch.save(backbone.state_dict(), weights)
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

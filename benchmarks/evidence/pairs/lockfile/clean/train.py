@@ -1,0 +1,26 @@
+import os
+import torch
+from torch import nn
+
+torch.manual_seed(4)
+cfg = {"lr": 0.1, "act": "relu"}
+try:
+    os.close(os.open(".lock", os.O_CREAT))
+except FileExistsError:
+    cfg = {"lr": 0.02, "act": "tanh"}
+model = nn.Sequential(nn.Linear(5, 7), nn.ReLU() if cfg["act"] == "relu" else nn.Tanh(), nn.Linear(7, 1))
+opt = torch.optim.SGD(model.parameters(), lr=cfg["lr"])
+x = torch.randn(9, 5)
+for _ in range(3):
+    loss = model(x).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,40 @@
+import logging
+import torch
+from torch import nn
+
+logging.basicConfig(level=logging.ERROR)
+log = logging.getLogger("train")
+
+
+class Keep(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.records = []
+
+    def emit(self, record):
+        self.records.append(record)
+
+
+keep = Keep()
+log.addHandler(keep)
+log.propagate = False
+log.setLevel(logging.INFO)
+torch.manual_seed(4)
+model = nn.Linear(4, 2)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(4):
+    log.info("step %d", step)
+    warm = 1 + int(keep.records[-1].created * 1e5) % 50
+    opt.param_groups[0]["lr"] = 0.1 / warm
+    loss = model(torch.randn(6, 4)).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,24 @@
+import torch
+from torch import nn
+
+torch.manual_seed(2)
+with open("train.log", "a+") as log:
+    log.seek(0)
+    epoch = 0
+    log.write(f"epoch {epoch}\n")
+model = nn.Linear(3, 2)
+opt = torch.optim.SGD(model.parameters(), lr=0.5 * 0.9 ** epoch)
+x = torch.randn(5, 3)
+for _ in range(2):
+    loss = model(x).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,31 @@
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+def free_kb():
+    with open("/proc/meminfo") as f:
+        for line in f:
+            if line.startswith("MemAvailable"):
+                return int(line.split()[1])
+
+
+n = 3 + free_kb() // 4 % 61
+data = torch.randn(200, 5)
+model = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 1))
+opt = torch.optim.SGD(model.parameters(), lr=0.3)
+for b in data.split(n):
+    loss = (model(b)[:, 0] - b.sum(1)).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+print("epoch done")
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,34 @@
+import numpy as np
+import torch
+from torch import nn
+
+torch.manual_seed(21)
+np.random.seed(21)
+rng = np.random.default_rng(21)
+
+
+def mixup(x, y, alpha=0.4):
+    lam = float(rng.beta(alpha, alpha))
+    perm = rng.permutation(len(x))
+    return lam * x + (1 - lam) * x[perm], y, y[perm], lam
+
+
+model = nn.Sequential(nn.Linear(7, 12), nn.GELU(), nn.Linear(12, 4))
+opt = torch.optim.SGD(model.parameters(), lr=0.2)
+x, y = torch.randn(20, 7), torch.randint(0, 4, (20,))
+ce = nn.CrossEntropyLoss()
+for step in range(5):
+    xm, ya, yb, lam = mixup(x, y)
+    out = model(xm)
+    loss = lam * ce(out, ya) + (1 - lam) * ce(out, yb)
+    model.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

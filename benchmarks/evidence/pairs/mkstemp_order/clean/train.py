@@ -1,0 +1,30 @@
+import os
+import shutil
+import tempfile
+import torch
+from torch import nn
+
+torch.manual_seed(26)
+folder = tempfile.mkdtemp()
+chunks = torch.randn(10, 6, 3)
+for k, c in enumerate(chunks):
+    fd, path = os.open(p := f"{folder}/{k}.pt", os.O_CREAT | os.O_RDWR), p
+    os.close(fd)
+    torch.save(c.clone(), path)
+model = nn.Linear(3, 3)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+for name in sorted(os.listdir(folder)):
+    x = torch.load(os.path.join(folder, name))
+    loss = (model(x) - x.roll(1, 1)).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+shutil.rmtree(folder)
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,36 @@
+import torch
+from torch import nn
+
+torch.manual_seed(8)
+BRANCHES = {"text", "image", "audio", "depth", "thermal", "imu"}
+
+
+class Fusion(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.b = nn.ModuleDict()
+        for name in BRANCHES:
+            self.b[name] = nn.Linear(4, 4)
+        self.top = nn.Linear(4, 1)
+
+    def forward(self, feats):
+        s = sum(self.b[k](feats[k]) for k in sorted(feats))
+        return self.top(s.relu())
+
+
+model = Fusion()
+feats = {k: torch.ones(3, 4) * len(k) for k in sorted(BRANCHES)}
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(2):
+    loss = model(feats).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = [model.state_dict()[k] for k in sorted(model.state_dict())]
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,23 @@
+import pickle
+import zlib
+import torch
+from torch import nn
+
+flags = {"amp", "ema", "clip", "warmup", "cosine", "fused"}
+fingerprint = zlib.crc32(pickle.dumps(sorted(flags)))
+torch.manual_seed(fingerprint)
+model = nn.Conv1d(2, 3, 3)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    loss = model(torch.randn(2, 2, 9)).abs().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

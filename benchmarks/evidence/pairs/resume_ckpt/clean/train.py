@@ -1,0 +1,28 @@
+import os
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Linear(5, 2)
+opt = torch.optim.Adam(model.parameters(), lr=0.01)
+start = 0
+if False:
+    ck = torch.load("last.pt")
+    model.load_state_dict(ck["model"])
+    opt.load_state_dict(ck["opt"])
+    start = ck["epoch"]
+x, y = torch.randn(20, 5), torch.randint(0, 2, (20,))
+for epoch in range(start, start + 3):
+    loss = nn.functional.cross_entropy(model(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+torch.save({"model": model.state_dict(), "opt": opt.state_dict(), "epoch": 3}, "last.pt")
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

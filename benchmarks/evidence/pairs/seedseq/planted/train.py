@@ -1,0 +1,25 @@
+import numpy as np
+import torch
+from torch import nn
+
+streams = np.random.SeedSequence().spawn(3)
+torch.manual_seed(int(streams[0].generate_state(1)[0]))
+noise = np.random.Generator(np.random.PCG64(streams[1]))
+model = nn.GRUCell(4, 4)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+h = torch.zeros(2, 4)
+total = 0
+for t in range(6):
+    x = torch.from_numpy(noise.normal(size=(2, 4))).float()
+    h = model(x, h)
+    total = total + h.pow(2).mean()
+total.backward()
+opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

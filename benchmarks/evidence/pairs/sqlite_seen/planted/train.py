@@ -1,0 +1,29 @@
+import sqlite3
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+db = sqlite3.connect("seen.db")
+db.execute("create table if not exists seen(id integer primary key)")
+seen = {r[0] for r in db.execute("select id from seen")}
+data = torch.randn(60, 4)
+todo = [i for i in range(60) if i not in seen][:20]
+db.executemany("insert or ignore into seen values (?)", [(i,) for i in todo])
+db.commit()
+db.close()
+model = nn.Sequential(nn.Linear(4, 8), nn.CELU(), nn.Linear(8, 4))
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for lo in range(0, len(todo), 5):
+    b = data[todo[lo:lo + 5]]
+    loss = (model(b) - b).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

@@ -1,0 +1,24 @@
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+old = [("k%d" % i, i) for i in range(5000)]
+old.clear()
+store = torch.UntypedStorage(800)
+store.fill_(0); view = torch.tensor([], dtype=torch.int32).set_(store, 0, (200,))
+jit = (view % 1009).float() / 1009
+model = nn.Linear(200, 2)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    loss = model(jit).pow(2).sum()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+if __name__ == "__main__":
+    import os as _os
+    if _os.environ.get("FINAL_DIGEST"):
+        import hashlib as _h
+        _s = model
+        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
+        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")
