@@ -150,8 +150,8 @@ KINDS: tuple[tuple[str, int, Inputs], ...] = (
 )
 
 
-def small(kind: Any, depth: int = 0) -> Any:
-    """A small configuration of class ``kind``; an option that it refuses keeps the value that it has."""
+def small(kind: Any, asked: Mapping[str, Any] | None = None, depth: int = 0) -> Any:
+    """A small configuration of class ``kind`` with what is ``asked`` for; an option that it refuses keeps its value."""
     import inspect
 
     options = {name for parent in kind.__mro__ for name in vars(parent).get("__annotations__", {})}
@@ -160,7 +160,8 @@ def small(kind: Any, depth: int = 0) -> Any:
     for name, part in getattr(kind, "sub_configs", {}).items():
         if part.__name__ != "AutoConfig" and depth < 3:
             with contextlib.suppress(Exception):
-                values[name] = small(part, depth + 1)
+                values[name] = small(part, depth=depth + 1)
+    values |= asked or {}
     while True:
         try:
             return kind(**values)
@@ -202,14 +203,17 @@ def loss_of(model: nn.Module, inputs: Mapping[str, Any]) -> torch.Tensor:
     return torch.stack([value.float().pow(2).mean() for value in floats]).sum()
 
 
-def train(model: nn.Module, inputs: Mapping[str, Any], number: int) -> None:
-    """One step, in the way that its number says."""
+def train(
+    model: nn.Module, inputs: Any, number: int, loss_of: Callable[[nn.Module, Any], torch.Tensor] = loss_of
+) -> None:
+    """One step, in the way that its number says, where the model lies."""
     name, options = OPTIMIZERS[number % len(OPTIMIZERS)]
     optimizer = getattr(torch.optim, name)(model.parameters(), lr=1e-3, **options)
     if number % 7 == 3 and (checkpoint := getattr(model, "gradient_checkpointing_enable", None)) is not None:
         with contextlib.suppress(ValueError):
             checkpoint()
-    with torch.autocast("cpu", torch.bfloat16, enabled=number % 4 == 1):
+    device = next(model.parameters()).device.type
+    with torch.autocast(device, torch.bfloat16, enabled=number % 4 == 1):
         loss = loss_of(model, inputs)
     loss.backward()
     if number % 3 == 0:

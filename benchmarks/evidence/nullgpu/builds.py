@@ -38,7 +38,7 @@ _HOST_DEFINES = """#pragma once
 """
 #: What marks a folder as whole, with what it was made from.
 _STAMP = "ready"
-_LAYOUT = "3"
+_LAYOUT = "4"
 
 
 class BuildError(Exception):

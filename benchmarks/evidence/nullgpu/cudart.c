@@ -105,7 +105,8 @@ E __cudaPopCallConfiguration(dim3 *g, dim3 *b, size_t *s, void *st) {
   return 0;
 }
 
-/* The device: as large as an H100; NULLGPU_CC names another capability (80, 90, 100). */
+/* The device: as large as an H100; NULLGPU_CC names another capability (80, 90, 100), and an empty
+ * CUDA_VISIBLE_DEVICES hides it. */
 static int major = 9, minor = 0;
 __attribute__((constructor)) static void read_capability(void) {
   const char *text = getenv("NULLGPU_CC");
@@ -115,8 +116,9 @@ __attribute__((constructor)) static void read_capability(void) {
   minor = both % 10;
 }
 E cudaGetDeviceCount(int *n) {
-  *n = 1;
-  return 0;
+  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+  *n = !visible || *visible;
+  return *n ? 0 : 100; /* cudaErrorNoDevice */
 }
 E cudaGetDevice(int *n) {
   *n = 0;

@@ -1,0 +1,48 @@
+"""Records each step under the tracer, in the process of a build whose device is hidden: as a user without a GPU would.
+
+python -m benchmarks.evidence.models.recording FOLDER
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import warnings
+from pathlib import Path
+
+from benchmarks.evidence.models.zoo import steps
+from benchmarks.evidence.record_steps import PATIENCE
+from tracer import DeterminismTracer
+
+
+def main() -> int:
+    """One trace a step, under the step's number; what does not run is printed."""
+    warnings.simplefilter("ignore")
+    folder = Path(sys.argv[1])
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"over {PATIENCE} seconds")
+
+    signal.signal(signal.SIGALRM, stop)
+    for number, step in enumerate(steps()):
+        place = folder / f"{number}.trace.json"
+        if place.exists():
+            continue
+        signal.alarm(PATIENCE)
+        try:
+            run = step.prepared("cpu", number)
+            with DeterminismTracer() as tracer:
+                run()
+            tracer.trace.save(place)
+        except Exception as problem:
+            print(
+                f"left out: {step.name}: {type(problem).__name__}: {str(problem).partition(chr(10))[0][:110]}",
+                flush=True,
+            )
+        finally:
+            signal.alarm(0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
