@@ -180,6 +180,12 @@ class Session:
         file = self.recorder.values or self.recorder.magnitudes
         return None if file is None else file.path
 
+    def flush_values(self) -> None:
+        """Write the digests so far to their file."""
+        values = self.recorder.values
+        if values is not None and values.calls.writer is not None:
+            values.calls.writer.flush()
+
     def end_values(self, partial: str) -> None:
         """Close the file of digests, saying why it is not whole; a signal's handler may call this."""
         for file in (self.recorder.values, self.recorder.magnitudes):

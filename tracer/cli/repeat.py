@@ -81,6 +81,7 @@ class _OfCircumstances(click.Option):
     show_default=True,
     help="Make settings before the script's first line; planned makes the plan's, and runs the script without too.",
 )
+@click.option("--children/--no-children", default=None, help="Compare the Python processes that SCRIPT starts too.")
 @click.option("--first", is_flag=True, help="End a run as soon as it has diverged from the first.")
 @option(
     "-o --output folder",
@@ -107,6 +108,7 @@ def command(
     window: str,
     exit_after_steps: bool,
     settings: str,
+    children: bool | None,
     first: bool,
     folder: Path,
     formats: str,
@@ -152,6 +154,7 @@ def command(
         arms=parse_varied(vary) if vary is not None else (),
         hold=() if no_hold else parse_held(hold) if hold is not None else None,
         settings=settings,
+        children=children,
         first=first,
     )
     with ENDING.handling_signals():

@@ -196,6 +196,8 @@ class Root(records.Placed, frozen=True, kw_only=True):
     """Is it a call that only the second recording has?"""
     arms: tuple[str, ...] = ()
     """The arms of a repeated run in which it differed."""
+    process: str = ""
+    """The child process that made the call: ``child 2``; empty for the process that the user started."""
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from tracer.recording import patching
 from tracer.recording.options import KEEP_BYTES, Keep, Trials
 from tracer.recording.patching import Call, Watch
 from tracer.recording.process.following import FOLLOWING, Event, children_of
+from tracer.runner.imports import when_imported
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
 from tracer.runner.steps import Steps
@@ -95,7 +96,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
             _Current.recording.left_by_fork()
     _Current.recording = None
     process = os.getpid()
-    role = _own_role(role, process)
+    role = FOLLOWING.claimed(role)
     if sum(event.event == "records" for event in FOLLOWING.events()) >= MOST_CHILDREN:
         FOLLOWING.log(Event(role=role, event="is-too-many"))
         return
@@ -119,15 +120,15 @@ def begin(role: str, task: msgspec.Raw) -> None:
     if order.trials is not None:
         recording.options["trials"] = order.trials
     _Current.recording = recording
-    FOLLOWING.log(Event(role=role, event="records", pid=process))
+    atexit.register(_end_at_exit, recording)
     recording.begin()
     _when_it_ends(lambda ended_by: _end(recording, ended_by))
 
+    def begun() -> None:
+        FOLLOWING.log(Event(role=role, event="records", pid=process))
+        atexit.register(_end_at_exit, recording)  # before the files that recording has opened are closed
 
-def _own_role(role: str, process: int) -> str:
-    """``role``, numbered where several processes have inherited one: those that C code starts, a shell's second."""
-    others = [event.pid for event in FOLLOWING.events() if event.role == role and event.event == "records"]
-    return role if not others or process in others else f"{role}.{1000 + len(others)}"
+    when_imported("torch", begun)
 
 
 def _writing(recording: ScriptRecording) -> Callable[[int], None]:
@@ -159,7 +160,10 @@ def _when_it_ends(end: Callable[[str], None]) -> None:
     processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
     if processes is not None:
         patching.place([(processes, "_bootstrap")], Watch(after=left))
-    atexit.register(lambda: end(getattr(getattr(sys, "last_type", None), "__name__", "")))
+
+
+def _end_at_exit(recording: ScriptRecording) -> None:
+    _end(recording, getattr(getattr(sys, "last_type", None), "__name__", ""))
 
 
 def _end(recording: ScriptRecording, ended_by: str) -> None:

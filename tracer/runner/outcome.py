@@ -135,6 +135,7 @@ class ScriptRecording:
     def save_so_far(self) -> None:
         """Write the trace as it is, in the middle of the script."""
         if self._window is not None and self._window.settings is not None:
+            self._window.session.flush_values()
             with suppress(TracerError):
                 self._write(self._window, "its process was killed, or runs on", rescue=False)
 

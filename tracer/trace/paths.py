@@ -6,6 +6,9 @@ import glob
 import os
 from pathlib import Path
 
+#: Above this number, the last part of a role tells processes that share one: those that C code started.
+LOWEST_SHARED = 1000
+
 
 def inputs_path(trace: str | os.PathLike[str]) -> Path:
     """The file of kept inputs beside a trace: ``run.inputs.safetensors`` for ``run.json``."""

@@ -7,6 +7,7 @@ add to one log, from which the first one reads in the end what became of each.
 
 from __future__ import annotations
 
+import itertools
 import os
 import pkgutil
 import subprocess
@@ -31,6 +32,7 @@ from tracer.recording.process.children import (
     is_started_by_torch,
     runs_python,
 )
+from tracer.trace.paths import LOWEST_SHARED
 from tracer.trace.records import Child, Draw, Generator
 
 _VARIABLE = "TRACER_CHILDREN"
@@ -123,6 +125,16 @@ class Following(ChildLog):
                 os.write(handle, msgspec.json.encode(event) + b"\n")
             finally:
                 os.close(handle)
+
+    def claimed(self, role: str) -> str:
+        """``role`` for this process alone, numbered where others have inherited it: those that C code starts, a shell's
+        second."""
+        for number in itertools.count(LOWEST_SHARED):
+            own = role if number == LOWEST_SHARED else f"{role}.{number}"
+            with suppress(FileExistsError):
+                os.close(os.open(os.path.join(self._folder, f"child-{own}"), os.O_CREAT | os.O_EXCL))
+                return own
+        raise AssertionError
 
     def events(self) -> list[Event]:
         """The log so far."""

@@ -350,7 +350,8 @@ def place_of(root: Root) -> str:
     where = f", at {root.location}" if root.location else ""
     of = " of the second run" if root.only_second else ""
     call = short_call_of(root) if root.region else root.op
-    return f"step {root.step}{of}{phase}{where} ({call})"
+    process = f" of {root.process}" if root.process else ""
+    return f"step {root.step}{of}{process}{phase}{where} ({call})"
 
 
 def short_call_of(root: Root) -> str:
@@ -490,7 +491,8 @@ def reservations(repeated: Repeated) -> tuple[str, ...]:
 def place_of_root(root: Root) -> str:
     """``train.py:41 (aten.index_put_, by its kernel)``."""
     place = root.called_from or root.location or root.module or "a place that was not recorded"
-    return f"{place} ({short_call_of(root)}, {root.cause.words})"
+    process = f" in {root.process}" if root.process else ""
+    return f"{place}{process} ({short_call_of(root)}, {root.cause.words})"
 
 
 def _all_calls(calls: int) -> str:

@@ -73,6 +73,7 @@ def main() -> int:
             eager=order.shake is not None,
             left_behind=tuple if left is None else left.states,
             quiet=True,
+            children=order.children,
         )
     except TracerError as problem:
         say(f"tracer: error: {problem}")

@@ -16,11 +16,12 @@ import msgspec
 
 from tracer.divergence import Divergence, Recording, compare_recordings, read_recording
 from tracer.divergence.causes import Shows
+from tracer.divergence.families import Family, compare_families, read_family
 from tracer.divergence.model import Root
 from tracer.divergence.outside import joined_outside
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
-from tracer.names import Settings
+from tracer.names import Settings, Training
 from tracer.plain import say
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import launching
@@ -33,7 +34,8 @@ from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import with_neighbours
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
-from tracer.trace import load_trace
+from tracer.trace import load_trace, merge_traces
+from tracer.trace.paths import child_path
 from tracer.trace.records import FactValue
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     hold: tuple[Circumstance, ...] | None = None
     """What to hold if the runs diverge; ``None``: everything that can be held."""
     settings: str = Settings.RECORDED.value
+    children: bool | None = None
+    """Record child processes too; ``None``: if the first run started some, and trained nothing itself."""
     first: bool = False
     """End a run as soon as it has diverged from the first."""
 
@@ -97,6 +101,8 @@ class _Series:
         self.notes: dict[str, str] = {}
         self.held: tuple[Held, ...] = ()
         self.not_held = ""
+        self.children = bool(asked.children)
+        self.families: dict[str, Family] = {}
         self.began = time.time_ns()
         self.longest = 0.0
         """Seconds that the longest run took."""
@@ -110,6 +116,13 @@ class _Series:
         """
         first = self._run(f"{self.prefix}1", "run 1")
         base = self._recording(first)
+        if self.asked.children is None and self._trains_elsewhere(base) and not launching.ENDING.by:
+            say("tracer: run 1 trained nothing itself, and started processes: once more, recording them too")
+            self.children = True
+            for earlier in (self.runs, self.recordings):
+                earlier.clear()
+            first = self._run(f"{self.prefix}1", "run 1")
+            base = self._recording(first)
         if base is None:
             raise self._nothing_recorded(first)
         others: list[tuple[str, str, Circumstance | None]] = [
@@ -122,11 +135,15 @@ class _Series:
         if not self.compared:
             raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
 
+    @staticmethod
+    def _trains_elsewhere(base: Recording | None) -> bool:
+        return base is not None and base.trace is not None and base.trace.training is Training.ELSEWHERE
+
     @cached_property
     def report(self) -> Report | None:
         """The report on the first run, judged on first use: runs that agree need none."""
-        base = self.recordings.get("run 1")
-        return None if base is None or base.trace is None else judge(base.trace)
+        traces = [recording.trace for recording in self.families.get("run 1", {}).values() if recording.trace]
+        return judge(merge_traces(traces)) if traces else None
 
     def _findings(self) -> Sequence[Finding] | None:
         return None if self.report is None else self.report.findings
@@ -137,7 +154,13 @@ class _Series:
             raise self._nothing_recorded(run)
         if other is not None:
             began = self.began // 10**6
-            divergence = compare_recordings(base, other, may_resume=False, findings=self._findings, began=began)
+            divergence = compare_families(
+                self.families["run 1"],
+                self.families[run.name],
+                lambda ours, theirs: compare_recordings(
+                    ours, theirs, may_resume=False, findings=self._findings, began=began
+                ),
+            )
             self.names[id(divergence)] = run.name
             self.compared.setdefault(run.arm, []).append(divergence)
             self._note(run.arm, base, other)
@@ -149,7 +172,7 @@ class _Series:
         """
         unvaried = self.compared.get(UNVARIED, [])
         roots = [root for divergence in unvaried for root in divergence.roots if _is_not_replayed(root)]
-        if not roots or self.ended_by or current_rank() is not None:
+        if not roots or self.ended_by or current_rank() is not None or any(root.process for root in roots):
             return
         calls = ", ".join(dict.fromkeys(root.region or root.op for root in roots))
         say(f"tracer: one further run, in which calls are replayed on the spot ({calls})")
@@ -189,6 +212,9 @@ class _Series:
             return
         if current_rank() is not None:
             self.not_held = "several ranks would have to make the same further runs"
+            return
+        if any(root.process for root in diverging.roots):
+            self.not_held = "the runs diverge in a child process, where nothing is held"
             return
         candidates = self._candidates(snapshot)
         if not candidates:
@@ -257,6 +283,7 @@ class _Series:
             task=self.asked.task,
             output=str(output),
             varied=varied,
+            children=self.children,
             settings=self.sets,
             began=self.began,
             temporary=self._another_temporary() if varied is Circumstance.ENVIRONMENT else "",
@@ -280,7 +307,8 @@ class _Series:
     def _output(self, file: str) -> Path:
         """The path of a run's trace; files of an earlier run there are removed."""
         output = self.asked.folder / f"{file}.json"
-        for left in (output, output.with_suffix(".values")):
+        of_children = self.asked.folder.glob(f"{child_path(output, '*').stem}.*")
+        for left in (output, output.with_suffix(".values"), *of_children):
             left.unlink(missing_ok=True)
         return Path(os.path.abspath(output))
 
@@ -314,7 +342,8 @@ class _Series:
         """The recording of ``run``, read once; ``None`` if there is none."""
         if run.name not in self.recordings:
             try:
-                self.recordings[run.name] = read_recording(self.asked.folder / run.file)
+                self.families[run.name] = read_family(self.asked.folder / run.file)
+                self.recordings[run.name] = self.families[run.name][""]
             except TraceError:
                 return None
         return self.recordings[run.name]

@@ -32,6 +32,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     varied: Circumstance | None = None
     held: tuple[Circumstance, ...] = ()
+    children: bool = False
+    """Record child processes too."""
     settings: dict[str, FactValue] = {}
     """Applied before the script's first line; variables among them are in the environment already."""
     planned: dict[str, FactValue] = {}
