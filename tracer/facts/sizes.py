@@ -25,6 +25,8 @@ _MAX_CHANNELS = 1024
 _FEW_ROWS_OF_TOPK = 8
 _SHORT_ROW = 128
 _VECTOR = 4
+_LARGE_CTC = 450
+"""Past this measure of time steps, batch and alphabet CUDA's gradient of CTC is made by the kernel for large problems."""
 _RADIX_KS = frozenset({64, 128, 256, 512, 1024})
 
 
@@ -159,6 +161,13 @@ def _is_plain_topk(source: torch.Tensor, dim: int) -> bool:
     return bool(length < _SHORT_ROW or length % _VECTOR or rows < _FEW_ROWS_OF_TOPK)
 
 
+@of_arguments("log_probs")
+def _is_small_ctc(log_probs: torch.Tensor) -> bool:
+    steps, labels = log_probs.shape[0], log_probs.shape[-1]
+    batch = log_probs.shape[1] if log_probs.dim() > 2 else 1
+    return bool(2 * steps + 24 * batch // 10 + 2 * labels // 10 <= _LARGE_CTC)
+
+
 FACTS = (
     asked("shape.scan_is_whole", _scan_is_whole, "Is it one scan over the whole tensor: numel == size(dim)?"),
     asked("shape.windows_overlap", _windows_overlap, "Pooling: can one element lie in two windows?"),
@@ -187,5 +196,6 @@ FACTS = (
         _is_plain_topk,
         "topk: do its sizes keep it off every kernel that counts arrivals, whatever the device?",
     ),
+    noted_fact("shape.ctc_small", _is_small_ctc, "CTC: is the loss small enough for CUDA's kernel that adds in order?"),
     marked("shape.channels_gt_1024", _has_many_channels, "Sampling: does the input have more than 1,024 channels?"),
 )
