@@ -56,6 +56,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/report_time.py
 	$(BIN)/python benchmarks/report_html.py
 	$(BIN)/python benchmarks/judging.py
+	$(BIN)/python benchmarks/many_traces.py
 	$(BIN)/python benchmarks/trials.py
 	$(BIN)/python benchmarks/values.py
 	$(BIN)/python benchmarks/repeat.py

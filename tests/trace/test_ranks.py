@@ -130,3 +130,16 @@ def test_ranks_in_a_row_are_a_span(ranks: list[int], said: str) -> None:
 def test_a_comparison_survives_its_json() -> None:
     found = compared(rank(0, call(count=3)), rank(1, call(count=9), host_draws=(draw(),)))
     assert msgspec.json.decode(msgspec.json.encode(found), type=RankComparison) == found
+
+
+def test_ranks_that_differ_alike_are_said_once_and_many_values_are_counted() -> None:
+    drawing = [rank(n, host_draws=(draw(count=5 if n > 1 else 2),)) for n in range(64)]
+    assert list(draw_rows(compared(*drawing))) == [
+        "ranks 2-63, generator python: 3 draws more than on rank 0, first in random.random at train.py:9"
+    ]
+    calling = compared(*(rank(n, call(count=1 + n)) for n in range(64)))
+    (row,) = call_rows(calling)
+    assert row.endswith("6 calls on rank 5; 58 further values on ranks 6-63")
+    few = compared(*(rank(n, call(count=1 + min(n, 8))) for n in range(64)))
+    assert agreement(few).endswith("rank 5 is alone; ranks 6-63 are in 3 further groups.")
+    assert ranks_named(range(0, 64, 2)) == "32 ranks (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20 ... 62)"

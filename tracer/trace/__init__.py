@@ -8,17 +8,28 @@ from typing import TYPE_CHECKING, Any
 from tracer.trace.file import Trace, load_trace, save_trace
 
 if TYPE_CHECKING:
+    from tracer.trace.decoded_once import load_traces
     from tracer.trace.differences import compare_draws, compare_ranks
     from tracer.trace.families import load_families
     from tracer.trace.merging import merge_traces
 
-__all__ = ["Trace", "compare_draws", "compare_ranks", "load_families", "load_trace", "merge_traces", "save_trace"]
+__all__ = [
+    "Trace",
+    "compare_draws",
+    "compare_ranks",
+    "load_families",
+    "load_trace",
+    "load_traces",
+    "merge_traces",
+    "save_trace",
+]
 
 #: What no recording needs, by its module; loaded when it is first used.
 _HOMES = {
     "compare_draws": "differences",
     "compare_ranks": "differences",
     "load_families": "families",
+    "load_traces": "decoded_once",
     "merge_traces": "merging",
 }
 

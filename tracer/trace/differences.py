@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tracer.names import Phase
+from tracer.trace.decoded_once import collector_paused
 from tracer.trace.file import Trace
 from tracer.trace.merging import merge_traces
 from tracer.trace.records import CallGroup, Draw, Environment, FactValue
@@ -86,10 +87,16 @@ def compare_ranks(traces: Iterable[Trace]) -> RankComparison | None:
     if len(by_rank) < 2:
         return None
     merged = {rank: merge_traces(by_rank[rank]) for rank in sorted(by_rank)}
+    with collector_paused():
+        return _compared(merged)
+
+
+def _compared(merged: Mapping[int, Trace]) -> RankComparison:
+    """Each rank's one recording, side by side."""
     settings = tuple(_settings([trace.environment for trace in merged.values()]))
     all_calls = [trace.calls for trace in merged.values()]
     are_alike = all(calls == all_calls[0] for calls in all_calls)  # as most are: comparing them whole is quick
-    tables = [{} if are_alike else _by_place(calls) for calls in all_calls]
+    tables = [{} for _ in merged] if are_alike else _tables(all_calls)
     calls = tuple(sorted(_calls(tables), key=_order))
     draws = tuple(_draws(merged))
     alike = _alike(merged, tables, settings, calls, draws)
@@ -120,41 +127,67 @@ def _spelled(value: object) -> str:
 
 _Place = tuple[str, ...]
 _Facts = frozenset[tuple[str, FactValue]]
-_Table = dict[_Place, Counter[_Facts]]
+_Table = dict[_Place, dict[_Facts, int]]
 #: What calls or draws at one place agree in.
 _place_of: Callable[[Any], _Place] = operator.attrgetter("op", "phase.value", "module", "location", "called_from")
 
 
 def _calls(tables: Sequence[_Table]) -> Iterator[RankCalls]:
+    nowhere: dict[_Facts, int] = {}
     for place in dict.fromkeys(place for table in tables for place in table):
-        ranks = [table.get(place, Counter()) for table in tables]
+        ranks = [table.get(place, nowhere) for table in tables]
         if all(counted == ranks[0] for counted in ranks):
             continue
         fields = dict(zip(("op", "phase", "module", "location", "called_from"), place, strict=True))
-        counts = tuple(counted.total() for counted in ranks)
+        counts = tuple(sum(counted.values()) for counted in ranks)
         facts = _differing(ranks) if len(set(counts)) == 1 else ()
         yield msgspec.convert({**fields, "counts": counts, "facts": facts}, RankCalls)
 
 
-def _by_place(groups: Iterable[CallGroup]) -> _Table:
-    """Place -> the calls there, counted by their facts."""
-    table: _Table = defaultdict(Counter)
-    for group in groups:
-        table[_place_of(group)][frozenset(group.facts.items())] += group.count
-    return table
+def _tables(all_calls: Sequence[tuple[CallGroup, ...]]) -> list[_Table]:
+    """For each rank, place -> the calls there, counted by their facts; places that all have in common are left out."""
+    groups = {id(group): group for calls in all_calls for group in calls}
+    holders: Counter[int] = Counter()
+    once_each = True
+    for calls in all_calls:
+        numbers = set(map(id, calls))
+        once_each = once_each and len(numbers) == len(calls)
+        holders.update(numbers)
+    places: dict[_Place, _Place] = {}
+    for number, group in groups.items():
+        if not once_each or holders[number] < len(all_calls):
+            place = _place_of(group)
+            places.setdefault(place, place)
+    facts_of: dict[_Facts, _Facts] = {}
+    entries: dict[int, tuple[_Place, _Facts]] = {}
+    for number, group in groups.items():
+        if (shared := places.get(_place_of(group))) is not None:
+            facts = frozenset(group.facts.items())
+            entries[number] = shared, facts_of.setdefault(facts, facts)
+    tables: list[_Table] = []
+    for calls in all_calls:
+        table: _Table = {}
+        for group in calls:
+            if (entry := entries.get(id(group))) is not None:
+                place, facts = entry
+                counted = table.setdefault(place, {})
+                counted[facts] = counted.get(facts, 0) + group.count
+        tables.append(table)
+    return tables
 
 
-def _differing(ranks: Sequence[Counter[_Facts]]) -> tuple[str, ...]:
+def _differing(ranks: Iterable[Mapping[_Facts, int]]) -> tuple[str, ...]:
     """Names of the facts whose values are not counted alike."""
-    names = sorted({name for counted in ranks for facts in counted for name, _ in facts})
+    distinct = {frozenset(counted.items()) for counted in ranks}
+    names = sorted({name for counted in distinct for facts, _ in counted for name, _ in facts})
 
-    def values(counted: Counter[_Facts], name: str) -> Counter[FactValue | None]:
+    def values(counted: frozenset[tuple[_Facts, int]], name: str) -> frozenset[tuple[FactValue | None, int]]:
         by_value: Counter[FactValue | None] = Counter()
-        for facts, count in counted.items():
+        for facts, count in counted:
             by_value[dict(facts).get(name)] += count
-        return by_value
+        return frozenset(by_value.items())
 
-    return tuple(name for name in names if any(values(rank, name) != values(ranks[0], name) for rank in ranks[1:]))
+    return tuple(name for name in names if len({values(counted, name) for counted in distinct}) > 1)
 
 
 def _order(calls: RankCalls) -> tuple[object, ...]:
@@ -164,11 +197,19 @@ def _order(calls: RankCalls) -> tuple[object, ...]:
 
 def _draws(merged: Mapping[int, Trace]) -> Iterator[RankDraws]:
     """Each rank's ledger against the first one's."""
+    groups = {id(group): group for trace in merged.values() for group in trace.calls}
+    draw_of = {number: draw for number, group in groups.items() if (draw := group.draw) is not None}
+
+    def ledger(trace: Trace) -> _Ledger:
+        draws = [draw for group in trace.calls if (draw := draw_of.get(id(group))) is not None]
+        return _by_generator((*draws, *trace.host_draws))
+
     (_, first), *others = merged.items()
+    ours = ledger(first)
     for rank, trace in others:
         if trace.calls == first.calls and trace.host_draws == first.host_draws:
             continue
-        for difference in compare_draws(first, trace):
+        for difference in _draw_differences(ours, ledger(trace)):
             draw = difference.second or difference.first
             place = {"op": draw.op, "location": draw.location, "module": draw.module} if draw else {}
             yield RankDraws(rank=rank, generator=difference.generator, ahead=difference.ahead, **place)
@@ -216,20 +257,24 @@ def compare_draws(first: Trace, second: Trace) -> tuple[DrawDifference, ...]:
     Two runs of one program draw alike; where they do not, the generator that ran ahead says which module and line drew
     more often. Seeds are not compared.
     """
-    ledgers = [_by_generator(trace) for trace in (first, second)]
-    names = dict.fromkeys(name for ledger in ledgers for name in ledger)
-    differences = (_difference(name, *(ledger.get(name, {}) for ledger in ledgers)) for name in names)
-    return tuple(difference for difference in differences if difference is not None)
+    return _draw_differences(_by_generator(first.draws), _by_generator(second.draws))
 
 
 _Entries = dict[_Place, tuple[Draw, int]]
 """Place -> the first entry there, and the calls."""
+_Ledger = dict[str, _Entries]
+"""Generator -> its entries."""
 
 
-def _by_generator(trace: Trace) -> dict[str, _Entries]:
+def _draw_differences(ours: _Ledger, theirs: _Ledger) -> tuple[DrawDifference, ...]:
+    differences = (_difference(name, ours.get(name, {}), theirs.get(name, {})) for name in {**ours, **theirs})
+    return tuple(difference for difference in differences if difference is not None)
+
+
+def _by_generator(draws: Iterable[Draw]) -> _Ledger:
     """Entries of each generator, in the order of the first draw."""
-    ledger: dict[str, _Entries] = defaultdict(dict)
-    for draw in trace.draws:
+    ledger: _Ledger = defaultdict(dict)
+    for draw in draws:
         entries, place = ledger[draw.generator], _place_of(draw)
         entry, calls = entries.get(place, (draw, 0))
         entries[place] = (entry, calls + draw.count)

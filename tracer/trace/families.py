@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from tracer.names import BlindSpotKind, ChildState, StartedBy
+from tracer.trace.decoded_once import trace_reader
 from tracer.trace.file import Trace, load_trace
 from tracer.trace.paths import child_path
 from tracer.trace.records import Child
 
 
-def load_family(path: str | os.PathLike[str]) -> tuple[Trace, ...]:
+def load_family(
+    path: str | os.PathLike[str], load: Callable[[str | os.PathLike[str]], Trace] = load_trace
+) -> tuple[Trace, ...]:
     """The trace ``path`` and those of its children that lie beside it, with processes that trained first.
 
     A process that was recorded, or made no call, is no blind spot of its parent's any more. Raises ``TraceError`` in
     one line.
     """
-    first = load_trace(path)
+    first = load(path)
     beside = {child.role: child_path(path, child.role) for child in first.children if child.count == 1}
-    traces = {"": first} | {role: load_trace(file) for role, file in beside.items() if file.is_file()}
+    traces = {"": first} | {role: load(file) for role, file in beside.items() if file.is_file()}
     family = [_without_followed(trace, role, first.children, traces.keys()) for role, trace in traces.items()]
     return tuple(sorted(family, key=lambda trace: not any(source.optimizer_steps for source in trace.sources)))
 
 
 def load_families(paths: Iterable[str | os.PathLike[str]]) -> tuple[Trace, ...]:
-    """The traces at ``paths`` with their children, each once: ``trace*.json`` names the children too."""
-    named: dict[str, str | os.PathLike[str]] = {os.path.abspath(path): path for path in paths}
+    """The traces at ``paths`` with their children, each child once: ``trace*.json`` names the children too."""
     loaded: list[Trace] = []
     of_others: set[str] = set()
-    for path in sorted(named, key=lambda path: ".child-" in os.path.basename(path)):
-        if path not in of_others:
-            family = load_family(named[path])
+    load = trace_reader()
+    for path in sorted(paths, key=lambda path: ".child-" in os.path.basename(path)):
+        if os.path.abspath(path) not in of_others:
+            family = load_family(path, load)
             of_others |= {os.path.abspath(child_path(path, child.role)) for trace in family for child in trace.children}
             loaded += family
     return tuple(loaded)

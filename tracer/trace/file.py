@@ -119,6 +119,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decoder = msgspec.json.Decoder(Trace)
+_ORIGINS = frozenset(SeedOrigin)
 
 
 class _Header(msgspec.Struct):
@@ -146,7 +147,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], *, rescue: bool = Tru
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
     """Read and check a trace. Raises ``TraceError`` for anything but a whole trace of a known schema."""
-    data = _read(Path(path))
+    data = read_packed(Path(path))
     again = "record it again with `tracer run`"
     try:
         schema = _header_decoder.decode(data).schema
@@ -159,15 +160,22 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise TraceError(f"{path} is not a trace: {problem}", hint=again) from problem
     for index, group in enumerate(trace.calls):
-        if group.count < 1:
-            raise TraceError(f"{path} is not a trace: $.calls[{index}].count is {group.count}", hint=again)
-        if (origin := group.facts.get(records.ORIGIN, SeedOrigin.UNUSED)) not in frozenset(SeedOrigin):
-            what = f"$.calls[{index}].facts[{records.ORIGIN!r}] is {origin!r}"
-            raise TraceError(f"{path} is not a trace: {what}, which is no origin of a generator's state", hint=again)
+        if fault := fault_of(group):
+            raise TraceError(f"{path} is not a trace: $.calls[{index}]{fault}", hint=again)
     return trace
 
 
-def _read(path: Path) -> bytes:
+def fault_of(group: records.CallGroup) -> str:
+    """What no recording writes, as an error ends: ``.count is 0``; empty for a sound group."""
+    if group.count < 1:
+        return f".count is {group.count}"
+    if (origin := group.facts.get(records.ORIGIN, SeedOrigin.UNUSED)) not in _ORIGINS:
+        return f".facts[{records.ORIGIN!r}] is {origin!r}, which is no origin of a generator's state"
+    return ""
+
+
+def read_packed(path: Path) -> bytes:
+    """A trace's text, unpacked; ``TraceError`` if there is none."""
     try:
         with open_plain(path) as plain:
             is_packed = path.name.endswith(".gz")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, TypeVar, get_origin
 
 import msgspec
@@ -184,12 +185,36 @@ def join(first: Record, second: Record) -> Record:
 
 
 def merged(records: Iterable[Record]) -> tuple[Record, ...]:
-    """Merges those of ``records`` that agree in all fields that must; the first keeps its place."""
-    by_key: dict[tuple[object, ...], Record] = {}
-    for record in records:
-        key = _MERGINGS[type(record)].key(record)
-        by_key[key] = join(by_key[key], record) if key in by_key else record
-    return tuple(by_key.values())
+    """Merges those of ``records`` that agree in all fields that must; the first keeps its place.
+
+    An object that comes often, as one that ranks have in common does, costs hardly more than once.
+    """
+    stream = list(records)
+    times = Counter(map(id, stream))
+    by_key: dict[tuple[object, ...], list[Record]] = {}
+    for record in {id(record): record for record in stream}.values():
+        by_key.setdefault(_MERGINGS[type(record)].key(record), []).append(record)
+    # Trials say how many calls came before: where there are any, the order matters.
+    in_order: dict[int, list[Record]] = {}
+    for key, alike in by_key.items():
+        if any(getattr(record, "tried", None) is not None for record in alike):
+            by_key[key] = []
+            in_order |= dict.fromkeys(map(id, alike), by_key[key])
+        else:
+            by_key[key] = [_multiplied(record, times[id(record)]) for record in alike]
+    for record in stream if in_order else ():
+        if (turn := in_order.get(id(record))) is not None:
+            turn.append(record)
+    return tuple(reduce(join, alike) for alike in by_key.values())
+
+
+def _multiplied(record: Record, times: int) -> Record:
+    """``record``, joined with itself until it stands for so many."""
+    if times == 1:
+        return record
+    half = _multiplied(record, times // 2)
+    double = join(half, half)
+    return join(double, record) if times % 2 else double
 
 
 def joined(first: records.Tried, second: records.Tried, after: int) -> records.Tried:

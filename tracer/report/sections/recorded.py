@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tracer.names import BlindSpotKind, ChildState, StartedBy
 from tracer.plan import name_of
@@ -18,8 +22,10 @@ from tracer.trace.records import BlindSpot, Environment, TraceSource
 if TYPE_CHECKING:
     from tracer.findings import Process, Target
     from tracer.report.view import ReportView
-    from tracer.trace.differences import RankComparison
+    from tracer.trace.differences import RankComparison, RankDraws
 
+#: How a trace is named that a rank wrote.
+_RANK = re.compile(r"\.rank\d+\.")
 #: Merged recordings disagree in it; the first one's value is shown.
 _DIFFERS = said.Strong("differs between recordings")
 
@@ -59,7 +65,7 @@ def environment(report: ReportView, reader: Reader) -> Section:
     title = "Versions and settings of the recorded process"
     beside: tuple[said.Block, ...] = (said.Pairs(recorded, title, "environment"),)
     if judgement.trace.sources:
-        beside += (said.Pairs(tuple(map(_source, judgement.trace.sources)), "Recordings"),)
+        beside += (said.Pairs(tuple(_sources(judgement.trace.sources)), "Recordings"),)
     lead = "As recorded: when recording began or, for a script, when its first recorded optimizer step began."
     again = said.Sample(command(report, judgement.target), "the command that judges again")
     blocks = (said.lead(lead), said.Beside(beside), said.Heading("This judgement again"), again)
@@ -75,17 +81,30 @@ def command(report: ReportView, target: Target) -> str:
             f"judge(Trace.load({trace!r}), backend={target.backend.value!r}, torch={target.torch!r}, "
             f"settings={dict(target.sets)!r}{strict})"
         )
-    words = ["tracer", "report", *report.traces, "--backend", target.backend.value, "--torch", target.torch]
+    words = ["--backend", target.backend.value, "--torch", target.torch]
     words += ["--settings", target.settings.value, *(["--strict"] if report.strict else [])]
-    return shlex.join(words)
+    return f"tracer report {_as_typed(report.traces)} {shlex.join(words)}"
 
 
-def _source(source: TraceSource) -> tuple[str, Words]:
-    of = "" if source.world_size is None else f" of {source.world_size}"
-    rank = "" if source.rank is None else f", rank {source.rank}{of}"
-    steps = f"{plural(source.optimizer_steps, 'optimizer step')}, {plural(source.calls, 'call')}"
-    partial: Words = (" ", said.Strong(f"partial: {source.partial}")) if source.partial else ""
-    return f"{source.name or 'unnamed'}{rank}", (steps, partial)
+def _as_typed(traces: Sequence[str]) -> str:
+    """The traces; those of many ranks as the pattern by which a shell finds them."""
+    of_ranks = {_RANK.sub(".rank*.", trace) for trace in traces}
+    if len(traces) > SPANS and len(of_ranks) == 1 and all(map(_RANK.search, traces)):
+        return "*".join(map(shlex.quote, of_ranks.pop().split("*")))
+    return shlex.join(traces)
+
+
+def _sources(sources: Sequence[TraceSource]) -> Iterator[tuple[str, Words]]:
+    """A row a recording; ranks that recorded as much are one row."""
+    ranks: dict[TraceSource, list[int]] = {}
+    for source in sources:
+        ranks.setdefault(replace(source, rank=None), []).extend([] if source.rank is None else [source.rank])
+    for source, numbers in ranks.items():
+        of = "" if source.world_size is None else f" of {source.world_size}"
+        rank = f", {ranks_named(numbers)}{of}" if numbers else ""
+        steps = f"{plural(source.optimizer_steps, 'optimizer step')}, {plural(source.calls, 'call')}"
+        partial: Words = (" ", said.Strong(f"partial: {source.partial}")) if source.partial else ""
+        yield f"{source.name or 'unnamed'}{rank}", (steps, partial)
 
 
 #: Fields with the names by which people know them, in reading order: versions, settings, what they started from.
@@ -173,8 +192,10 @@ def _process_cells(process: Process) -> tuple[Words, ...]:
 
 #: Findings that a row numbers.
 _MOST_NUMBERS = 20
-#: Rows of one kind; the JSON report has them all.
-ROWS = 50
+#: Rows of one kind, and values or groups of ranks in one row; the JSON report has them all.
+ROWS, VALUES = 50, 6
+#: Ranks in one row that do not follow each other.
+SPANS = 12
 
 
 def ranks(report: ReportView, reader: Reader) -> Section | None:
@@ -203,8 +224,10 @@ def agreement(compared: RankComparison) -> str:
         return f"All {len(compared.ranks):,} ranks agree in settings, calls and random draws."
     if len(compared.alike) == len(compared.ranks):
         return f"No two ranks agree: {ranks_named(compared.ranks)} differ."
-    groups = [f"{ranks_named(group)} {'agree' if len(group) > 1 else 'is alone'}" for group in compared.alike]
-    return f"The ranks differ: {'; '.join(groups)}."
+    groups = [f"{ranks_named(group)} {'agree' if len(group) > 1 else 'is alone'}" for group in compared.alike[:VALUES]]
+    rest = [rank for group in compared.alike[VALUES:] for rank in group]
+    others = [f"{ranks_named(rest)} are in {len(compared.alike) - VALUES:,} further groups"] if rest else []
+    return f"The ranks differ: {'; '.join((*groups, *others))}."
 
 
 def setting_rows(compared: RankComparison) -> Iterator[str]:
@@ -218,7 +241,10 @@ def _spread(ranks: Sequence[int], values: Sequence[str]) -> str:
     holders: dict[str, list[int]] = {}
     for rank, value in zip(ranks, values, strict=True):
         holders.setdefault(value, []).append(rank)
-    return "; ".join(f"{value} on {ranks_named(holding)}" for value, holding in holders.items())
+    spelt = [f"{value} on {ranks_named(holding)}" for value, holding in islice(holders.items(), VALUES)]
+    if rest := [rank for holding in islice(holders.values(), VALUES, None) for rank in holding]:
+        spelt.append(f"{plural(len(holders) - VALUES, 'further value')} on {ranks_named(rest)}")
+    return "; ".join(spelt)
 
 
 def call_rows(compared: RankComparison) -> Iterator[str]:
@@ -232,14 +258,17 @@ def call_rows(compared: RankComparison) -> Iterator[str]:
 
 
 def draw_rows(compared: RankComparison) -> Iterator[str]:
-    """A sentence a rank and generator that it drew from otherwise than the first rank."""
+    """A sentence a generator that ranks drew from otherwise than the first rank; ranks that did so alike are one."""
     first = compared.ranks[0]
+    ranks: dict[RankDraws, list[int]] = {}
     for draw in compared.draws:
+        ranks.setdefault(replace(draw, rank=first), []).append(draw.rank)
+    for draw, numbers in ranks.items():
         place = draw.location or draw.module
         where = f", first in {name_of(draw.op)}{f' at {place}' if place else ''}" if draw.op else ""
         more = f"{plural(abs(draw.ahead), 'draw')} {'more' if draw.ahead > 0 else 'fewer'} than on rank {first}"
         how = more if draw.ahead else f"as many draws as on rank {first}, elsewhere"
-        yield f"rank {draw.rank}, generator {draw.generator}: {how}{where}"
+        yield f"{ranks_named(numbers)}, generator {draw.generator}: {how}{where}"
 
 
 def ranks_named(ranks: Iterable[int]) -> str:
@@ -247,4 +276,6 @@ def ranks_named(ranks: Iterable[int]) -> str:
     ordered = sorted(ranks)
     spans = consecutive(ordered)
     parts = [part for span in spans for part in ([f"{span[0]}-{span[-1]}"] if len(span) > 2 else map(str, span))]
+    if len(parts) > SPANS:
+        return f"{len(ordered):,} ranks ({', '.join(parts[: SPANS - 1])} ... {parts[-1]})"
     return f"rank{'s' if len(ordered) > 1 else ''} {joined(parts)}"
