@@ -26,7 +26,7 @@ _FEW_ROWS_OF_TOPK = 8
 _SHORT_ROW = 128
 _VECTOR = 4
 _LARGE_CTC = 450
-"""Past this measure of time steps, batch and alphabet CUDA's gradient of CTC is made by the kernel for large problems."""
+"""Past this measure of steps, batch and alphabet CUDA makes the gradient of CTC by the kernel for large problems."""
 _RADIX_KS = frozenset({64, 128, 256, 512, 1024})
 
 
