@@ -50,6 +50,15 @@ def test_a_fault_is_named_in_every_format(script: str, tmp_path: Path) -> None:
     assert document["first"]["kind"] == "output"
     assert document["first"]["ratio"] > 10
     assert document["call"]["op"] == "aten.gelu.default"
+    assert set(document) == {
+        *("schema", "verdict", "places", "differing", "largest", "first", "call", "significant", "following"),
+        *("is_given", "split_steps", "not_finite", "only", "only_count", "steps", "yardstick", "partial"),
+    }
+    contract = ("place", "kind", "module", "location", "step", "phase", "ratio", "relative", "stretch")
+    assert set(contract) <= set(document["first"])
+    assert (document["schema"], document["first"]["step"], document["first"]["phase"]) == (1, 0, "forward")
+    assert document["significant"][0] == document["first"]
+    assert (document["only"], document["only_count"], document["steps"]) == ([], 0, [2, 2])
     assert document["yardstick"] == {"runs": 3, "seeds": [1, 2, 3], "of_second": 0}
     page = (tmp_path / "compare" / "compare.html").read_text()
     assert "They diverge at" in page
@@ -108,3 +117,13 @@ def test_shaking_alone_is_refused(tracer: Command, script: str) -> None:
     done = tracer("run", "--shake", "1", script)
     assert done.code == 2
     assert "add --magnitudes" in done.err
+
+
+def test_a_recording_without_magnitudes_is_refused_in_one_line(tracer: Command, script: str, tmp_path: Path) -> None:
+    for name, option in {"a": "--values", "s": "--magnitudes"}.items():
+        done = tracer_process("run", option, "-o", f"{name}.json", script, cwd=tmp_path)
+        assert done.code == 0, done.err
+    done = tracer("diff", "a.json", "s.json", "--yardstick", "s.json")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "a.values has no magnitudes" in done.err
+    assert "tracer run --magnitudes" in done.err

@@ -53,6 +53,7 @@ def record(
     parts: int = 1,
     steps: int = 2,
     seed: int = 1,
+    is_divided: bool = True,
     **options: Any,
 ) -> Magnitudes:
     model = Net().to(dtype)
@@ -66,7 +67,7 @@ def record(
         x = torch.randn(16, 32, generator=numbers).to(dtype)
         y = torch.randint(0, 10, (16,), generator=numbers)
         for part, labels in zip(x.chunk(parts), y.chunk(parts), strict=True):
-            (torch.nn.functional.cross_entropy(model(part).float(), labels) / parts).backward()
+            (torch.nn.functional.cross_entropy(model(part).float(), labels) / (parts if is_divided else 1)).backward()
         optimizer.step()
         optimizer.zero_grad()
     session.leave()
@@ -176,12 +177,15 @@ def test_an_accumulated_batch_is_compared_by_gradients_and_parameters(tmp_path: 
     comparison = against(base, record(tmp_path / "b.values", parts=4))
     assert comparison.verdict is CompareVerdict.ROUNDING
     assert comparison.split_steps == (0, 1)
-    wrong = against(
-        base, record(tmp_path / "c.values", parts=4, steps=2, seed=1, change=hook("head", lambda out: out * 2))
-    )
-    assert wrong.verdict is CompareVerdict.SIGNIFICANT
-    assert wrong.first is not None
-    assert wrong.first.kind is PlaceKind.GRADIENT
+
+
+def test_an_accumulated_loss_that_is_not_divided_is_found_at_the_last_modules_gradients(
+    tmp_path: Path, base: Any
+) -> None:
+    comparison = against(base, record(tmp_path / "b.values", parts=4, is_divided=False))
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert (comparison.first.kind, comparison.first.module) == (PlaceKind.GRADIENT, "head")
 
 
 def test_a_narrower_dtype_is_rounding_by_its_own_yardstick(tmp_path: Path, base: Any) -> None:
@@ -285,6 +289,7 @@ def test_the_first_call_inside_a_faulty_module_is_named(tmp_path: Path) -> None:
         ("unshaken as yardstick", "was not shaken"),
         ("another program's yardstick", "yardstick of another program"),
         ("another model", "no place in common"),
+        ("not finite from the start", "not finite in its first step"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path: Path, base: Any, wrong: str, says: str) -> None:
@@ -301,6 +306,9 @@ def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path: Path, base: An
         "unshaken as yardstick": lambda: compared(first, read_magnitudes(base[torch.float32][0]), [first]),
         "another program's yardstick": lambda: compared(first, read_magnitudes(base[torch.float32][0]), [other]),
         "another model": lambda: compared(first, other),
+        "not finite from the start": lambda: compared(
+            record(tmp_path / "nan.values", hook("head", lambda out: out * float("nan"))), first
+        ),
     }
     with pytest.raises(TraceError, match=says):
         calls[wrong]()

@@ -171,11 +171,13 @@ def compared(
     Raises ``TraceError`` where they have no place in common, or a yardstick has not.
     """
     sides = [JoinedRanks(one) for one in (first, second, *shaken, *of_second)]
-    _check(sides[0], sides[1], sides[2:])
+    count = 2 + len(shaken)
+    _check(sides[0], sides[2:count])
+    _check(sides[1], sides[count:])
+    _check_pair(sides[0], sides[1])
     with ExitStack() as files:
         for side in sides:
             files.enter_context(side)
-        count = 2 + len(shaken)
         return _Comparing(sides[0], sides[1], sides[2:count], sides[count:]).compare()
 
 
@@ -185,32 +187,44 @@ def _are_of_one_program(one: JoinedRanks, other: JoinedRanks) -> bool:
     return bool(own & others if own and others else one.rows.keys() & other.rows.keys())
 
 
-def _check(first: JoinedRanks, second: JoinedRanks, shaken: Sequence[JoinedRanks]) -> None:
-    """Raise ``TraceError`` for recordings that cannot be what they are given as."""
-    for one in (first, second):
-        if one.header.shaken is not None:
-            raise TraceError(
-                f"{one.path} is a shaken recording, which is a yardstick and no configuration",
-                hint="give it after --yardstick",
-            )
+def _check_pair(first: JoinedRanks, second: JoinedRanks) -> None:
+    """Raise ``TraceError`` for two recordings that cannot be held against each other."""
     if not _are_of_one_program(first, second):
         raise TraceError(
             "the two recordings have no place in common",
             hint="record the same model twice, with --magnitudes and the same --steps",
+        )
+    places = first.ranks[0].places
+    for row in np.flatnonzero(places.rows["not_finite"]).tolist():
+        step = int(places.rows["step"][row])
+        if first.name(row).kind is PlaceKind.LOSS and step == min(first.steps):
+            raise TraceError(
+                f"the loss of {first.path} is not finite in its first step, {step}: nothing can be held against it",
+                hint="make the first configuration train before you compare it",
+            )
+
+
+def _check(configuration: JoinedRanks, shaken: Sequence[JoinedRanks]) -> None:
+    """Raise ``TraceError`` for recordings that cannot be what they are given as."""
+    if configuration.header.shaken is not None:
+        raise TraceError(
+            f"{configuration.path} is a shaken recording, which is a yardstick and no configuration",
+            hint="give it after --yardstick",
         )
     for one in shaken:
         if one.header.shaken is None:
             raise TraceError(
                 f"{one.path} is no yardstick: it was not shaken", hint="record it with `tracer run --shake 1`"
             )
-        if not any(_are_of_one_program(one, side) for side in (first, second)):
+        if not _are_of_one_program(one, configuration):
             raise TraceError(
                 f"{one.path} is a yardstick of another program: no place is the same",
                 hint="shake the run that it is held against",
             )
-        if one.world_size not in (first.world_size, second.world_size):
+        if one.world_size != configuration.world_size:
             raise TraceError(
-                f"{one.path} is a yardstick of {one.world_size} ranks, and {first.path} has {first.world_size}",
+                f"{one.path} is a yardstick of {one.world_size} ranks, and {configuration.path} has"
+                f" {configuration.world_size}",
                 hint="shake the run that it is held against",
             )
 
