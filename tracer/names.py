@@ -192,6 +192,8 @@ class BlindSpotKind(Word):
     HIGHER_ORDER = "higher-order-body", "bodies of higher-order ops", "its body did not run through the dispatcher"
     SUBCLASS = "tensor-subclass", "tensor subclasses", "no call that it made was seen"
     NO_FORWARD_LINK = "no-forward-link", "", "", "Backward calls without a link to their forward line"
+    FAKE_VALUE = "fake-value", "branches on values of fake tensors", "fake tensors have no value: a stand-in was read"
+    """The program asked for values, or for a shape that hangs on them, in a recording on fake tensors."""
     CHANGED_BY_RECORDING = "changed-by-recording"
     """A call that was seen, and whose result can differ from that without the recorder."""
 

@@ -11,7 +11,7 @@ import shutil
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
@@ -56,6 +56,7 @@ class Session:
         data_facts: bool = False,
         keep: Keep | str | Iterable[str] = (),
         on_step: Callable[[int], None] | None = None,
+        fake: bool = False,
         watch: ProcessWatch | None = None,
         keeps_source: bool = False,
     ) -> None:
@@ -79,6 +80,12 @@ class Session:
         self._values = values
         self._magnitudes = magnitudes
         self._keeps_source = keeps_source
+        check_option("fake", fake, bool, "record on fake tensors with fake=True")
+        if fake and (values or magnitudes or data_facts or Trials.of(trials).times or Keep.of(keep)):
+            message = "fake=True has no values for values, magnitudes, trials, data_facts and keep"
+            raise UsageError(message, hint="leave them out, or record on real tensors")
+        self._is_fake = fake
+        self._fake_tensors = ExitStack()
         self._options: dict[str, Any] = {
             "name": name,
             "library": (library,) if isinstance(library, str) else tuple(library),
@@ -125,9 +132,17 @@ class Session:
         with self._entering:
             here = threading.current_thread()
             if self._depth == 0:
+                if self._is_fake and self._model is not None:  # a model from before the block gets no fake gradients
+                    for parameter in self._model.parameters():
+                        self._fake_tensors.callback(setattr, parameter, "grad", parameter.grad)
                 for file in (self.recorder.values, self.recorder.magnitudes):
                     if file is not None:
                         file.first_step = steps_before
+                if self._is_fake:
+                    from tracer.recording.fake.machine import Machine
+                    from tracer.recording.fake.running import on_fake_tensors
+
+                    self._fake_tensors.enter_context(on_fake_tensors(Machine()))
                 self.recorder.start()
                 self._thread = here
                 if here is not threading.main_thread():
@@ -159,6 +174,7 @@ class Session:
             if problem is not None and problem is not SystemExit:
                 self.recorder.partial = problem.__name__
             self.recorder.stop()
+            self._fake_tensors.close()
 
     def thread_ended(self) -> None:
         """The thread that entered ends inside: a mode left on it would abort the interpreter."""
@@ -265,6 +281,9 @@ class DeterminismTracer:
         trace, ``step.inputs.safetensors`` for ``step.trace.json``. On a device each copy waits for it.
     on_step
         Called after each optimizer step that ends inside the block, with the number of such steps so far.
+    fake
+        Run the block on fake tensors, which take no memory and hold no data: build the model inside it. A value that
+        the program reads is 1. See ``docs/fake.md``.
     """
 
     def __init__(
@@ -279,8 +298,10 @@ class DeterminismTracer:
         data_facts: bool = False,
         keep: Keep | str | Iterable[str] = (),
         on_step: Callable[[int], None] | None = None,
+        fake: bool = False,
     ) -> None:
         options = {
+            "fake": fake,
             "values": values,
             "magnitudes": magnitudes,
             "trials": trials,
@@ -417,6 +438,8 @@ def judge(
     from tracer.tables.settings.rows import load_rows
     from tracer.tables.translation import load_translations
 
+    if backend == Backend.RECORDED:  # a run on fake tensors ran as the machine that was asked for
+        backend = next((name for one in trace.sources if (name := one.fake_as.partition(":")[0])), backend)
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings, host=host)
     tables, translations, rows = load_tables(), load_translations(), load_rows()
     judgement, calls = judge_calls(

@@ -9,6 +9,7 @@ import click
 from tracer.cli.options import option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
+from tracer.recording.fake.machine import Machine
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
 from tracer.runner import run_script
 from tracer.runner.ranks import current_rank, path_of_rank
@@ -20,6 +21,7 @@ Examples:
   tracer run -m mypackage.train --config small.yaml
   tracer run --trials 5 train.py
   tracer run --children launch.py
+  tracer run --fake --as cuda:8.0 train.py
   torchrun --nproc-per-node 2 -m tracer run train.py
 
 Steps are counted by finished optimizer steps, from 0: 0:1 is all until the
@@ -51,6 +53,8 @@ file stands beside it, trace.values, for tracer diff. The exit code is the scrip
 @click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
 @click.option("--children", is_flag=True, help="Record the Python processes that the script starts too.")
 @click.option("--eager", is_flag=True, help="Run what torch.compile would compile op by op, to see its ops.")
+@click.option("--fake", is_flag=True, help="Run on fake tensors: no memory, no data; see the docs.")
+@option("--as machine", "MACHINE", "What torch.cuda answers as: cpu, cuda:8.0; with --fake.  [default: cpu]")
 @script_arguments
 def command(
     output: Path,
@@ -69,6 +73,8 @@ def command(
     with_source: bool,
     children: bool,
     eager: bool,
+    fake: bool,
+    machine: str | None,
     as_module: bool,
     script: str,
     args: tuple[str, ...],
@@ -83,6 +89,13 @@ def command(
         raise UsageError("--trial-all, --trial-memory and --trial-threads need trials", hint="add --trials 5")
     if shake is not None and not magnitudes:
         raise UsageError("--shake makes a yardstick, which is made of magnitudes", hint="add --magnitudes")
+    if machine is not None and not fake:
+        raise UsageError("--as names the machine of a run on fake tensors", hint="add --fake")
+    if fake and (values or magnitudes or trials or data_facts or keep_inputs):
+        message = "--fake has no values for --values, --magnitudes, --trials, --data-facts and --keep-inputs"
+        raise UsageError(message, hint="leave them out, or run on real tensors")
+    if fake and children:
+        raise UsageError("--fake reaches no child process", hint="leave out --children")
     rank = current_rank()
     output = path_of_rank(output, rank)
     check_writable(output)
@@ -101,6 +114,7 @@ def command(
         exit_after_steps=exit_after_steps,
         with_source=with_source,
         eager=eager or shake is not None,
+        machine=Machine.parse(machine or "cpu") if fake else None,
         values=beside if values else None,
         options={
             "magnitudes": str(beside) if magnitudes else False,

@@ -181,7 +181,8 @@ def banners_of(
     if fake := sum(source.fake_calls for source in trace.sources):
         yield (
             f"Calls on fake tensors: {fake:,} of {trace.call_count:,}. They are judged as if they had run on the device"
-            " that the tensors claim; nothing was computed, so no data, digests or trials stand behind them."
+            " that the tensors claim. Ops, shapes, modules, lines and settings are real; values, memory, and which"
+            " kernel a heuristic picks by data are not: no data, digests or trials stand behind them."
         )
     if meta_calls:
         yield (

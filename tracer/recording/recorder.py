@@ -200,6 +200,7 @@ class Recorder:
         self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._moments.phase)
+        self._has_stand_ins = False
         self._environment: Environment | None = None
         self._undo = ExitStack()
 
@@ -213,6 +214,7 @@ class Recorder:
 
     def start(self) -> None:
         """Begin to record on this thread."""
+        self._has_stand_ins = self._has_stand_ins or seams.answers_reads()
         if self._environment is None:
             self._environment = process.capture_environment(before_calls=True)
         log, modules, registry, values = self.watch.log, self.attribution.modules, self.storages.registry, self.values
@@ -431,6 +433,10 @@ class Recorder:
         changed = (changed_by_recording(info, counter) for info, counter in counters)
         yield from merged(spot for spot in changed if spot is not None)
         for info, counter in counters:
+            if self._has_stand_ins and seams.reads_values(info.func):
+                kind = BlindSpotKind.FAKE_VALUE
+                where = spell(counter.origin.site)
+                yield BlindSpot(kind=kind, detail=kind.of(info.name), location=where, count=counter.count)
             if counter.extra is None or counter.inner_seen or counter.extra[1] is True:
                 continue
             is_subclass = counter.extra[0] == "subclass"

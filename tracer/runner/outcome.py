@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from tracer.runner.steps import Steps
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind
+    from tracer.recording.fake.machine import Machine
     from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
     from tracer.trace import Trace
@@ -51,6 +52,9 @@ class ScriptRecording:
         """Where digests go; ``None`` keeps none."""
         self.options: dict[str, Any] = {}
         """Further options of the ``Session``, by name."""
+        self.machine: Machine | None = None
+        """What a run on fake tensors is run as; ``None`` for a run on real ones."""
+        self._fake = ExitStack()
         self.is_eager = False
         """Is compilation to be switched off?"""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
@@ -110,6 +114,10 @@ class ScriptRecording:
         from tracer.runner.window import StepWindow
         from tracer.session import Session
 
+        if self.machine is not None:
+            from tracer.recording.fake.running import on_fake_tensors
+
+            self._fake.enter_context(on_fake_tensors(self.machine))
         session = Session(
             name=self.name,
             values=self.values or False,
@@ -159,6 +167,7 @@ class ScriptRecording:
                 self.output.unlink()
 
     def _end_watch(self) -> None:
+        self._fake.close()
         if self._watch is not None:
             self._watch.leave()
             self._watch = None
@@ -264,6 +273,7 @@ class ScriptRecording:
                 world_size=rank.world_size if rank else source.world_size,
                 child=self.child,
                 partial=partial or source.partial,
+                fake_as="" if self.machine is None else str(self.machine),
                 eager=self.is_eager,
             )
             for source in trace.sources

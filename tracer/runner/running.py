@@ -22,6 +22,7 @@ from tracer.runner.tracebacks import trim
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind
+    from tracer.recording.fake.machine import Machine
 
 INTERRUPTED = -signal.SIGINT
 """The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""
@@ -37,6 +38,7 @@ def run_script(
     exit_after_steps: bool = False,
     with_source: bool = False,
     eager: bool = False,
+    machine: Machine | None = None,
     quiet: bool = False,
     values: Path | None = None,
     options: Mapping[str, Any] | None = None,
@@ -52,6 +54,7 @@ def run_script(
     using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
     ``DeterminismTracer`` (``trials``), ``left_behind`` says what the run leaves besides its model, for the digests.
     ``children`` records the Python processes that the script starts too.
+    ``machine`` is what a run on fake tensors is run as; ``None`` for real ones.
     Raises ``UsageError`` if there is nothing to run, and ``TraceError`` if the trace cannot be written.
     """
     name = target if as_module else os.path.basename(os.path.normpath(target))
@@ -60,6 +63,7 @@ def run_script(
         name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
     )
     recording.is_eager, recording.is_quiet = eager, quiet
+    recording.machine = machine
     recording.values = None if values is None else Path(os.path.abspath(values))
     recording.options = dict(options or {})
     recording.left_behind = left_behind

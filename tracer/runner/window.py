@@ -119,7 +119,7 @@ class StepWindow:
     def _enter(self) -> None:
         with _other_modes_lifted(0):
             self.session.enter(steps_before=self.finished)
-            self._own_modes = seams.dispatch_mode_count()
+            self._own_modes = seams.own_mode_count()
         self._thread = threading.get_ident()
 
     def _leave(self) -> None:
@@ -140,7 +140,7 @@ def _other_modes_lifted(below: int) -> Iterator[None]:
         yield
         return
     lifted = []
-    while seams.dispatch_mode_count() > below:
+    while seams.own_mode_count() > below:
         lifted.append(pop())
     try:
         yield

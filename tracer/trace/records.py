@@ -647,6 +647,9 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     fake_calls: int = 0
     """Calls on fake tensors (torch's ``FakeTensorMode``), counted on the device that they claim; nothing was
     computed."""
+    fake_as: str = ""
+    """The machine that a run on fake tensors was made as (``tracer run --fake --as cuda:8.0``); empty for another
+    run."""
     eager: bool = False
     """Was compilation switched off (``tracer run --eager``)?"""
     values: bool = False

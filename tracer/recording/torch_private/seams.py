@@ -137,6 +137,19 @@ def asynchronous_tensor() -> Any | None:
     return loaded("torch.distributed._functional_collectives", "AsyncCollectiveTensor")
 
 
+def answers_reads() -> bool:
+    """Is the recorder's own mode of fake tensors active, which has stand-ins for values?"""
+    mode = loaded("tracer.recording.torch_private.fake_tensors", "ValuesAsOne")
+    count = dispatch_mode_count() if _mode_at is not None else 0
+    return mode is not None and any(type(_mode_at(index)) is mode for index in range(count))  # type: ignore[misc]
+
+
+def reads_values(func: Any) -> bool:
+    """Does what an op returns, or its shape, hang on the values of its arguments, so that fake tensors cannot say?"""
+    tags = getattr(func, "tags", ())
+    return torch.Tag.data_dependent_output in tags or func is torch.ops.aten.nonzero.default
+
+
 #: C++ asks a fake tensor for its device by this op, which is no call of the program.
 ASKS_DEVICE = find(torch.ops, "prim", "device", "default")
 #: Where torch calls ops on fake tensors to work out shapes, or to compile.
@@ -248,6 +261,13 @@ def dispatch_modes_keep_compiled() -> bool:
         return False
     modes = (_mode_at(index) for index in range(dispatch_mode_count()))
     return all(getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in modes)
+
+
+def own_mode_count() -> int:
+    """How many dispatch modes the program and the recorder entered; torch's own (fake tensors) are not among them."""
+    if _mode_at is None:
+        return dispatch_mode_count()
+    return sum(getattr(_mode_at(index), "_mode_key", None) is None for index in range(dispatch_mode_count()))
 
 
 def is_compiled_module(module: torch.nn.Module) -> bool:

@@ -1,0 +1,1 @@
+"""A step on fake tensors: no memory, no data, and the machine that was asked for."""
