@@ -13,13 +13,14 @@ def makes_calls_of(values: Values, others: Sequence[Values]) -> bool:
     """Are these the calls of one of ``others``, or calls of the same kinds?
 
     How often a loop goes round may be what varies: it is enough that the kinds of calls are theirs, all that they have
-    in common and none that none of them has.
+    in common and none that none of them has. Where the kinds are what varies, what they have in common is enough.
     """
     ours, theirs = _calls(values), [_calls(other) for other in others]
     if ours in theirs:
         return True
     kinds = [set(other) for other in theirs]
-    return set.intersection(*kinds) <= set(ours) <= set.union(*kinds)
+    shared, all_kinds = set.intersection(*kinds), set.union(*kinds)
+    return shared <= set(ours) and (shared != all_kinds or set(ours) <= all_kinds)
 
 
 def _calls(values: Values) -> list[_Kind]:

@@ -55,6 +55,12 @@ def taken_in(program: Callable[[], Any]) -> tuple[OutsideInput, ...]:
     return recorder.trace.outside
 
 
+def test_what_a_random_device_gives_differs_in_each_run() -> None:
+    first, second = (taken_in(lambda: os.close(os.open("/dev/urandom", os.O_RDONLY))) for _ in range(2))
+    assert [one.name for one in first] == ["/dev/urandom"]
+    assert first[0].digest != second[0].digest
+
+
 def connect() -> None:
     with socket.socket() as listening, socket.socket() as asking:
         listening.bind(("127.0.0.1", 0))

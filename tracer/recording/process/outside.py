@@ -41,7 +41,7 @@ from tracer.recording.origin.sites import (
     is_tracers_own,
     placed,
 )
-from tracer.recording.patching import Call, Holder, held_by
+from tracer.recording.patching import Call, Holder, held_by, original_of
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import OutsideInput
 
@@ -63,6 +63,7 @@ _DRAWS_IN_SQL = re.compile(r"\b(?:random(?:blob)?\s*\(|current_time(?:stamp)?\b|
 _LARGE_DIRECTORY = 1 << 20
 
 _PATHLIB = "pathlib"
+_RANDOM_DEVICES = frozenset({"/dev/urandom", "/dev/random"})
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
 #: Torch's modules that open what the program names; what its others open (the compiler's caches) is their own affair.
 _TORCH_PASSES_ON = tuple(
@@ -300,6 +301,8 @@ class OutsideLog:
             self._written.add(os.path.abspath(path))
 
     def _digest_file(self, source: _Input, path: str, descriptor: int, status: os.stat_result) -> None:
+        if path in _RANDOM_DEVICES:  # its bytes are gone once they are looked at, and no two reads agree
+            source.add(original_of(os.urandom)(8))
         if not stat.S_ISREG(status.st_mode):
             return
         source.size, source.modified = status.st_size, status.st_mtime_ns // 10**6
