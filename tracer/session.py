@@ -439,7 +439,8 @@ def judge(
     from tracer.tables.translation import load_translations
 
     if backend == Backend.RECORDED:  # a run on fake tensors ran as the machine that was asked for
-        backend = next((name for one in trace.sources if (name := one.fake_as.partition(":")[0])), backend)
+        machines = {source.fake_as.partition(":")[0] for source in trace.sources}
+        backend = next((name for name in Backend if name in machines), backend)
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings, host=host)
     tables, translations, rows = load_tables(), load_translations(), load_rows()
     judgement, calls = judge_calls(
