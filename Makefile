@@ -57,6 +57,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/report_html.py
 	$(BIN)/python benchmarks/judging.py
 	$(BIN)/python benchmarks/many_traces.py
+	$(BIN)/python benchmarks/many_places.py
 	$(BIN)/python benchmarks/trials.py
 	$(BIN)/python benchmarks/values.py
 	$(BIN)/python benchmarks/repeat.py

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from difflib import SequenceMatcher
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -508,8 +509,7 @@ def _stretch(distance: Distance, form: Form) -> str:
     if len(stretches) < 4 or not form.shape:
         return ""
     place = int(stretches.argmax())
-    others = np.delete(stretches, place)
-    if stretches[place] < 4 * np.median(others) or not stretches[place]:
+    if stretches[place] < 4 * median(sorted(stretches.tolist())[:-1]) or not stretches[place]:
         return ""
     length = rows_of(form.size) * SUMS if form.size > KEPT_WHOLE else SUMS
     begin, end = place * length, min((place + 1) * length, form.size) - 1

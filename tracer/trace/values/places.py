@@ -6,6 +6,7 @@ A row is one place at one moment. It has the norm, the largest magnitude, how ma
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, BinaryIO, ClassVar
 
@@ -80,7 +81,7 @@ class Form(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def size(self) -> int:
         """Elements of the whole tensor."""
-        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+        return math.prod(self.shape)
 
 
 class PlacesBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -180,4 +181,4 @@ class Places:
         if len(data) != count * 8:
             raise TraceError(f"{self.path} was changed while it was read", hint="compare the recordings again")
         sums = np.frombuffer(data, "<f8")
-        return np.pad(sums, (0, -count % SUMS)).reshape(-1, SUMS)
+        return (np.pad(sums, (0, -count % SUMS)) if count % SUMS else sums).reshape(-1, SUMS)
