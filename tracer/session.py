@@ -132,9 +132,7 @@ class Session:
         with self._entering:
             here = threading.current_thread()
             if self._depth == 0:
-                if self._is_fake and self._model is not None:  # a model from before the block gets no fake gradients
-                    for parameter in self._model.parameters():
-                        self._fake_tensors.callback(setattr, parameter, "grad", parameter.grad)
+                model = self._model
                 for file in (self.recorder.values, self.recorder.magnitudes):
                     if file is not None:
                         file.first_step = steps_before
@@ -142,6 +140,8 @@ class Session:
                     from tracer.recording.fake.machine import Machine
                     from tracer.recording.fake.running import on_fake_tensors
 
+                    for parameter in () if model is None else model.parameters():  # made before: no fake gradients
+                        self._fake_tensors.callback(setattr, parameter, "grad", parameter.grad)
                     self._fake_tensors.enter_context(on_fake_tensors(Machine()))
                 self.recorder.start()
                 self._thread = here

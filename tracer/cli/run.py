@@ -9,7 +9,6 @@ import click
 from tracer.cli.options import option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
-from tracer.recording.fake.machine import Machine
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
 from tracer.runner import run_script
 from tracer.runner.ranks import current_rank, path_of_rank
@@ -96,6 +95,11 @@ def command(
         raise UsageError(message, hint="leave them out, or run on real tensors")
     if fake and children:
         raise UsageError("--fake reaches no child process", hint="leave out --children")
+    fake_machine = None
+    if fake:
+        from tracer.recording.fake.machine import Machine
+
+        fake_machine = Machine.parse(machine or "cpu")
     rank = current_rank()
     output = path_of_rank(output, rank)
     check_writable(output)
@@ -114,7 +118,7 @@ def command(
         exit_after_steps=exit_after_steps,
         with_source=with_source,
         eager=eager or shake is not None,
-        machine=Machine.parse(machine or "cpu") if fake else None,
+        machine=fake_machine,
         values=beside if values else None,
         options={
             "magnitudes": str(beside) if magnitudes else False,

@@ -117,15 +117,13 @@ class ChosenSteps:
         from tracer.files import write_whole
         from tracer.report.files.formats import FORMATS, to_write
         from tracer.session import judge
-        from tracer.trace import compare_ranks, load_trace, merge_traces
+        from tracer.trace import compare_ranks, load_traces, merge_traces
 
-        traces = [own]
-        for rank in range(1, world):
-            path = self._path(rank, world)
-            if path.is_file():
-                traces.append(load_trace(path))
-            else:
+        others = {rank: self._path(rank, world) for rank in range(1, world)}
+        for rank, path in others.items():
+            if not path.is_file():
                 warnings.warn(f"determinism: rank {rank} left no {path} here; its calls are missing", stacklevel=3)
+        traces = [own, *load_traces(path for path in others.values() if path.is_file())]
         report = judge(merge_traces(traces), backend=self._backend, torch=self._torch, settings=self._settings)
         report = replace(report, ranks=compare_ranks(traces))
         for name in self.formats:

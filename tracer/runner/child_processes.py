@@ -22,7 +22,7 @@ from tracer.runner.imports import when_imported
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
 from tracer.runner.steps import Steps
-from tracer.trace.paths import child_path, values_path
+from tracer.trace.paths import child_path, files_of_children, values_path
 
 #: Children that are recorded; further ones are counted.
 MOST_CHILDREN = 256
@@ -55,9 +55,8 @@ class _Current:
 @contextmanager
 def followed(recording: ScriptRecording) -> Iterator[None]:
     """Have each Python process that the script starts in this context recorded as ``recording`` is."""
-    for earlier in recording.output.parent.glob(f"{child_path(recording.output, '*').name}"):
+    for earlier in files_of_children(recording.output):
         with suppress(OSError):  # it would be taken for this run's
-            values_path(earlier).unlink(missing_ok=True)
             earlier.unlink()
     options = dict(recording.options)
     keep = Keep.of(options.pop("keep", ()))

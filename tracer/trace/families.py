@@ -34,8 +34,9 @@ def load_families(paths: Iterable[str | os.PathLike[str]]) -> tuple[Trace, ...]:
     """The traces at ``paths`` with their children, each child once: ``trace*.json`` names the children too."""
     loaded: list[Trace] = []
     of_others: set[str] = set()
-    load = trace_reader()
-    for path in sorted(paths, key=lambda path: ".child-" in os.path.basename(path)):
+    in_order = sorted(paths, key=lambda path: ".child-" in os.path.basename(path))
+    load = trace_reader() if len(in_order) > 1 else load_trace
+    for path in in_order:
         if os.path.abspath(path) not in of_others:
             family = load_family(path, load)
             of_others |= {os.path.abspath(child_path(path, child.role)) for trace in family for child in trace.children}

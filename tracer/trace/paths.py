@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 #: Above this number, the last part of a role tells processes that share one: those that C code started.
@@ -29,6 +30,14 @@ def child_path(trace: str | os.PathLike[str], role: str) -> Path:
     path = Path(trace)
     ending = next((ending for ending in (".json.gz", ".json") if path.name.endswith(ending)), path.suffix)
     return path.with_name(f"{path.name.removesuffix(ending)}.child-{role}{ending}")
+
+
+def files_of_children(trace: str | os.PathLike[str]) -> Iterator[Path]:
+    """The traces of child processes beside their parent's, and their files of values."""
+    path = Path(trace)
+    of_any = child_path(glob.escape(path.name), "*")
+    for pattern in (of_any, values_path(of_any)):
+        yield from path.parent.glob(pattern.name)
 
 
 def values_of_ranks(trace: str | os.PathLike[str]) -> list[Path]:

@@ -262,14 +262,14 @@ def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tu
     children: dict[Child, int] = {}
     for role in sorted(by_role, key=lambda role: [int(part) for part in role.split(".")]):
         heard = by_role[role]
-        start, end = heard.get("starts"), heard.get("ends")
+        start, end = (heard.get(event, Event(role=role, event=event)) for event in ("starts", "ends"))
         if has_trace(role):
             state = ChildState.RECORDED
         elif "begins" not in heard:
             state = ChildState.NOT_FOLLOWED
         elif "is-too-many" in heard:
             state = ChildState.ONE_TOO_MANY
-        elif end is not None:
+        elif "ends" in heard:
             state = ChildState.UNTRAINED if "records" in heard else ChildState.WITHOUT_TORCH
         elif "records" in heard:
             state = ChildState.CUT_SHORT
@@ -278,17 +278,17 @@ def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tu
         is_line = state in (ChildState.UNTRAINED, ChildState.RECORDED)
         child = Child(
             role=role,
-            started_by=start.started_by if start is not None else StartedBy.UNSEEN,
-            location=start.location if start is not None else "",
-            function=start.function if start is not None else "",
-            called_from=start.called_from if start is not None else "",
+            started_by=start.started_by,
+            location=start.location,
+            function=start.function,
+            called_from=start.called_from,
             state=state,
-            rank=end.rank if end is not None else None,
-            calls=end.calls if end is not None else 0,
-            optimizer_steps=end.optimizer_steps if end is not None else 0,
-            ended_by=end.ended_by if end is not None else "",
-            generators=end.generators if end is not None and state is ChildState.UNTRAINED else (),
-            draws=end.draws if end is not None and state is ChildState.UNTRAINED else (),
+            rank=end.rank,
+            calls=end.calls,
+            optimizer_steps=end.optimizer_steps,
+            ended_by=end.ended_by,
+            generators=end.generators if state is ChildState.UNTRAINED else (),
+            draws=end.draws if state is ChildState.UNTRAINED else (),
         )
         alike = child if is_line else next((other for other in children if _are_alike(other, child)), child)
         children[alike] = children.get(alike, 0) + 1

@@ -593,11 +593,15 @@ _AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.FILE: OutsideLog.opened,
     OutsideKind.DIRECTORY: OutsideLog.listed_directory,
     OutsideKind.PORT: OutsideLog.asks_port,
+    OutsideKind.FILE_TIME: OutsideLog.asks_file_time,
     OutsideKind.QUEUE: OutsideLog.queue_changes,
     OutsideKind.TIMER: OutsideLog.sets_timer,
 }
-#: ``realpath`` and ``exists`` ask of every part of a path whether it is there: 12,000 times while torch is imported.
-_ASKS_WHETHER_THERE = frozenset(asks.__code__.co_filename for asks in (os.path.realpath, os.path.exists))
+#: Source files whose calls are not watched: ``realpath`` and ``exists`` ask of each part of a path whether it is there,
+#: 12,000 times while torch is imported.
+_NOT_FROM: Mapping[OutsideKind, frozenset[str]] = {
+    OutsideKind.FILE_TIME: frozenset(asks.__code__.co_filename for asks in (os.path.realpath, os.path.exists)),
+}
 #: Those that are read before the call, because it may not come back, or raise.
 _BEFORE: Mapping[OutsideKind, _Reads] = {
     OutsideKind.DATABASE: OutsideLog.opens_database,
@@ -618,13 +622,11 @@ def _watched() -> Iterator[Target]:
                 yield Target(holders, before=partial(_read, _BEFORE[kind], name), after=opened)
             elif kind in _BEFORE and not name.endswith(_ANSWERS):
                 yield Target(holders, before=partial(_read, _BEFORE[kind], name))
-            elif kind is OutsideKind.FILE_TIME:
-                looks = partial(_read, OutsideLog.asks_file_time, name)
-                yield Target(holders, after=looks, not_from=_ASKS_WHETHER_THERE)
             elif kind in _BEFORE:
                 yield Target(holders, after=partial(_read, _BEFORE[kind], name))
             elif kind in _AFTER:
-                yield Target(holders, after=partial(_read, _AFTER[kind], name))
+                not_from = _NOT_FROM.get(kind, frozenset())
+                yield Target(holders, after=partial(_read, _AFTER[kind], name), not_from=not_from)
             else:
                 yield Target(holders, after=partial(_ask, kind, name))
     # Its C++ code writes the file, and no function of Python's opens it.

@@ -137,11 +137,15 @@ def asynchronous_tensor() -> Any | None:
     return loaded("torch.distributed._functional_collectives", "AsyncCollectiveTensor")
 
 
+def _dispatch_modes() -> Iterator[Any]:
+    """The active ones, the outermost first; none where torch does not tell."""
+    return iter(()) if _mode_at is None else map(_mode_at, range(dispatch_mode_count()))
+
+
 def answers_reads() -> bool:
     """Is the recorder's own mode of fake tensors active, which has stand-ins for values?"""
     mode = loaded("tracer.recording.torch_private.fake_tensors", "ValuesAsOne")
-    count = dispatch_mode_count() if _mode_at is not None else 0
-    return mode is not None and any(type(_mode_at(index)) is mode for index in range(count))  # type: ignore[misc]
+    return mode is not None and any(type(active) is mode for active in _dispatch_modes())
 
 
 def reads_values(func: Any) -> bool:
@@ -259,15 +263,14 @@ def dispatch_modes_keep_compiled() -> bool:
     """Does every active dispatch mode let compiled code stay compiled?"""
     if _mode_at is None:
         return False
-    modes = (_mode_at(index) for index in range(dispatch_mode_count()))
-    return all(getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in modes)
+    return all(getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in _dispatch_modes())
 
 
 def own_mode_count() -> int:
     """How many dispatch modes the program and the recorder entered; torch's own (fake tensors) are not among them."""
     if _mode_at is None:
         return dispatch_mode_count()
-    return sum(getattr(_mode_at(index), "_mode_key", None) is None for index in range(dispatch_mode_count()))
+    return sum(getattr(mode, "_mode_key", None) is None for mode in _dispatch_modes())
 
 
 def is_compiled_module(module: torch.nn.Module) -> bool:

@@ -35,7 +35,7 @@ from tracer.runner.source_lines import with_neighbours
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace import load_trace, merge_traces
-from tracer.trace.paths import child_path
+from tracer.trace.paths import files_of_children
 from tracer.trace.records import FactValue
 
 if TYPE_CHECKING:
@@ -307,8 +307,7 @@ class _Series:
     def _output(self, file: str) -> Path:
         """The path of a run's trace; files of an earlier run there are removed."""
         output = self.asked.folder / f"{file}.json"
-        of_children = self.asked.folder.glob(f"{child_path(output, '*').stem}.*")
-        for left in (output, output.with_suffix(".values"), *of_children):
+        for left in (output, output.with_suffix(".values"), *files_of_children(output)):
             left.unlink(missing_ok=True)
         return Path(os.path.abspath(output))
 

@@ -58,7 +58,7 @@ class PlaceName(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     @property
     def key(self) -> tuple[PlaceKind, str, str, Phase]:
-        """What two recordings must have in common: lines may have moved."""
+        """What is counted in a step: lines may differ."""
         return self.kind, self.module, self.name, self.phase
 
     def __str__(self) -> str:

@@ -26,11 +26,3 @@ for i in range(2):
     opt.zero_grad()
     loss.backward()
     opt.step()
-
-if __name__ == "__main__":
-    import os as _os
-    if _os.environ.get("FINAL_DIGEST"):
-        import hashlib as _h
-        _s = [model.state_dict()[k] for k in sorted(model.state_dict())]
-        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
-        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")

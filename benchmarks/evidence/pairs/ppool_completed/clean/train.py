@@ -30,11 +30,3 @@ def main():
 
 if __name__ == "__main__":
     model = main()
-
-if __name__ == "__main__":
-    import os as _os
-    if _os.environ.get("FINAL_DIGEST"):
-        import hashlib as _h
-        _s = model
-        _s = list(_s.state_dict().values()) if hasattr(_s, "state_dict") else list(_s)
-        open(_os.environ["FINAL_DIGEST"], "a").write(_h.sha256(b"".join(t.detach().numpy().tobytes() for t in _s)).hexdigest() + "\n")
