@@ -58,6 +58,8 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/judging.py
 	$(BIN)/python benchmarks/many_traces.py
 	$(BIN)/python benchmarks/many_places.py
+	$(BIN)/python benchmarks/fake.py
+	$(BIN)/python benchmarks/fake_ranks.py
 	$(BIN)/python benchmarks/trials.py
 	$(BIN)/python benchmarks/values.py
 	$(BIN)/python benchmarks/repeat.py

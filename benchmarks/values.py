@@ -1,4 +1,5 @@
-"""What digests cost: a training step untouched, recorded, recorded with values, and under torch's own hashes.
+"""What digests and magnitudes cost: a training step untouched, recorded, with values, with magnitudes, and under
+torch's own hashes.
 
     python benchmarks/values.py                # some minutes
     python benchmarks/values.py --quick        # a smoke test
@@ -12,7 +13,8 @@ set for it, but small models are like that.
 
 Observers take turns within a round; a figure is the median over rounds of an observer's quickest step over the
 untouched one's. Time is the thread's own processor time, on one thread, the garbage collector off. ``DebugMode`` with
-hashes hashes every output, and misses swapped rows.
+hashes hashes every output, and misses swapped rows. What magnitudes add to the untouched step is to be at most 1.5
+times what values add.
 """
 
 from __future__ import annotations
@@ -67,7 +69,10 @@ SIZES = {
 MOST_BYTES = 64
 WORDS = 512
 LENGTH = 64
+MOST_MAGNITUDES = 1.5
+"""What magnitudes may add to the untouched step, as a multiple of what values add."""
 UNTOUCHED, RECORDED, VALUES = "untouched", "recorded", "recorded with values"
+MAGNITUDES = "recorded with magnitudes"
 DEBUG, HASHES = "DebugMode", "DebugMode with hashes"
 
 
@@ -112,10 +117,12 @@ def hashes() -> Iterator[Any]:
 def observers(workload: Workload, path: Path) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
     """Each way to watch a step that this torch has."""
     recorded, values = DeterminismTracer(workload.model), DeterminismTracer(workload.model, values=path)
+    magnitudes = DeterminismTracer(workload.model, magnitudes=path.with_name("magnitudes.values"))
     found: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         UNTOUCHED: contextlib.nullcontext,
         RECORDED: lambda: recorded,
         VALUES: lambda: values,
+        MAGNITUDES: lambda: magnitudes,
     }
     try:
         from torch.utils._debug_mode import DebugMode
@@ -191,6 +198,15 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(
             f"A step with values costs {cost:.2f} times the untouched one ({target}), {raw:.1f} bytes a call"
             f" (target {MOST_BYTES}), {stored:.1f} on the disk: {'holds' if is_held else 'is missed'}.",
+            soft_wrap=True,
+        )
+        of_magnitudes = statistics.median(ratios[MAGNITUDES])
+        multiple = (of_magnitudes - 1) / max(cost - 1, 1e-9)
+        is_within = multiple <= MOST_MAGNITUDES
+        holds = holds and is_within
+        console.print(
+            f"A step with magnitudes costs {of_magnitudes:.2f} times the untouched one, {multiple:.2f} times what"
+            f" values add (target {MOST_MAGNITUDES}): {'holds' if is_within else 'is missed'}.",
             soft_wrap=True,
         )
     return 1 if given.check and not holds else 0

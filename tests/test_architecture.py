@@ -22,7 +22,6 @@ FLOORS = {
     "names": 0,
     "errors": 0,
     "plain": 0,
-    "literals": 0,
     "files": 1,
     "ops": 1,
     "facts": 1,

@@ -50,6 +50,10 @@ class UsageError(TracerError):
     """A command line or an API call with arguments that do not fit together."""
 
 
+class RankError(UsageError):
+    """A script that is another rank of a job than the one that it was to run as."""
+
+
 class EndedEarly(TracerError):
     """A signal ended the work before it had a result."""
 

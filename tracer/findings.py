@@ -102,7 +102,8 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     op: str
     """The overload as it was recorded; see ``CallGroup``."""
     runs_as: str = ""
-    """What the op becomes on the target, where that is another op."""
+    """What the op becomes on the target, where that is another op; where that is not known of an op that a CPU alone
+    has, a name that holds on every device: ``scaled_dot_product_attention``."""
     phase: names.Phase
     """Where in the step: forward, backward, recompute, optimizer or other."""
     module: str = ""

@@ -30,6 +30,10 @@ class Phase(Word):
     """Neither module code nor a loss: data preparation, gradient clipping, logging."""
 
 
+#: Namespaces of torch's own ops, in every build.
+TORCH_NAMESPACES = ("aten", "prims")
+
+
 class Verdict(Word):
     """What two runs of one call can do on the target: same machine, versions and settings."""
 
@@ -46,6 +50,12 @@ class Verdict(Word):
     """No answer is known; the reason says why."""
 
 
+#: Verdicts under which two runs agree, given the same seeds.
+SAFE = frozenset({Verdict.DETERMINISTIC, Verdict.SEEDED})
+#: Verdicts under which two runs may differ.
+VARYING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+#: Verdicts that need a change.
+AT_RISK = (Verdict.RAISES, *VARYING)
 #: Worst first: the order of findings, gates and colours.
 SEVERITY: tuple[Verdict, ...] = (
     Verdict.RAISES,
@@ -231,7 +241,7 @@ class ChildState(Word):
     RECORDED = "recorded"
     """It has a trace of its own."""
     UNTRAINED = "untrained"
-    """It loaded torch, and made no optimizer step: it has no trace."""
+    """It loaded torch, and made neither a backward pass nor an optimizer step: it has no trace."""
     WITHOUT_TORCH = "without-torch"
     """It loaded no torch, so it made no op."""
     CUT_SHORT = "cut-short"
@@ -246,9 +256,9 @@ class OutsideKind(Word):
     """What a run takes in from outside that no op shows; all that is said of one kind.
 
     Each is declared by its name, what a run does with such an input ("reads last.pt"), how one and several are counted
-    in a headline, and the functions through which it comes in, by their dotted names; several names of one function
-    stand together. The order is that in which a difference explains more: a file that another run wrote says more than
-    a clock, which differs in any case.
+    in a headline (empty: not at all), and the functions through which it comes in, by their dotted names; several names
+    of one function stand together. The order is that in which a difference explains more: a file that another run wrote
+    says more than a clock, which differs in any case.
     """
 
     _value_: str
@@ -302,11 +312,16 @@ class OutsideKind(Word):
     """A statement in which the database draws, or reads its clock: it never repeats."""
     QUEUE = (
         "queue",
-        "takes what several threads put in by",
-        ("queue of several threads read", "queues of several threads read"),
-        ("queue.Queue._put", "queue.Queue._get"),
+        "takes what others put in by",
+        ("queue or pipe of others read", "queues and pipes of others read"),
+        (
+            *("queue.Queue._put", "queue.Queue._get"),
+            *("multiprocessing.queues.Queue.get", "multiprocessing.queues.SimpleQueue.get"),
+            *("multiprocessing.connection._ConnectionBase.recv", "os.read"),
+        ),
     )
-    """A queue that several threads put into: the order in which they did."""
+    """A queue that several threads put into: the order in which they did. One that processes put into, or a pipe: what
+    came, and in which order."""
     TIMER = (
         "timer",
         "is interrupted by",
@@ -314,6 +329,21 @@ class OutsideKind(Word):
         ("signal.setitimer", "signal.alarm"),
     )
     """A timer whose signal runs a function of the program: after how many recorded calls it ran."""
+    THREAD = (
+        "thread",
+        "lets a thread run",
+        ("", ""),
+        ("threading.Thread.start", "threading.Thread._bootstrap_inner"),
+    )
+    """A function of the program that a thread runs while calls are recorded: which comes first is chance. It is counted
+    among what was not seen."""
+    UNWRITTEN_ARRAY = (
+        "unwritten-array",
+        "takes an array as memory holds it by",
+        ("", ""),
+        ("numpy.empty", "numpy.empty_like"),
+    )
+    """An array of NumPy's that nobody has written yet. Most are written before they are read, so none is counted."""
     VARIABLE = (
         "variable",
         "reads the environment variable",
@@ -346,7 +376,7 @@ class OutsideKind(Word):
         ("time of a file read", "times of files read"),
         (
             *("os.path.getmtime", "os.path.getctime", "os.path.getatime"),
-            *("os.stat pathlib._NormalAccessor.stat", "os.lstat pathlib._NormalAccessor.lstat"),
+            *("os.stat pathlib._NormalAccessor.stat", "os.lstat pathlib._NormalAccessor.lstat", "os.fstat"),
         ),
     )
     """When a file was written, where the program's own lines ask for what the system knows of it."""
@@ -364,7 +394,7 @@ class OutsideKind(Word):
             *("time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns", "time.monotonic"),
             *("time.monotonic_ns", "time.process_time", "time.clock_gettime", "time.localtime", "time.gmtime"),
             *("time.ctime", "time.strftime", "datetime.datetime.now", "datetime.datetime.utcnow"),
-            "datetime.date.today",
+            *("datetime.date.today", "asyncio.base_events.BaseEventLoop.time"),
         ),
     )
 
@@ -381,12 +411,27 @@ class Training(Word):
 
     RECORDED = "recorded"
     """An optimizer stepped while recording."""
+    INFERENCE = "inference"
+    """None did, and nothing asked for a gradient: a model's forward pass was recorded to its end."""
     NONE = "none"
     """None did."""
     ELSEWHERE = "elsewhere"
     """None did, and processes were started that were not followed."""
     UNKNOWN = "unknown"
     """Nobody counted."""
+
+
+class Gradients(Word):
+    """Whether anything asked for a gradient while recording, by the graphs that autograd recorded."""
+
+    UNKNOWN = "unknown"
+    """Nobody looked: an older trace, or a torch that does not number its nodes."""
+    NONE = "none"
+    """Autograd recorded no graph."""
+    EVALUATING = "evaluating"
+    """It did, for modules in evaluation mode alone: an evaluation that left gradients on."""
+    ASKED = "asked"
+    """It did, for a module in training mode that has parameters to train, or for a formula outside modules."""
 
 
 class HostCode(Word):
@@ -671,6 +716,10 @@ class KernelLanguage(Word):
     OTHER = "other"
 
 
+#: Kernels that generated code calls.
+CALLED_KERNELS = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
+
+
 class TrialArm(Word):
     """What is changed while a call is replayed."""
 
@@ -797,6 +846,9 @@ class ValueKind(Word):
     """A state that holds NaN when recording ends, by its kind and name: ``parameter fc.weight``."""
     OUTPUT = "output"
     """A line that Python printed to standard output: ``line 3``."""
+    RETURNED = "returned"
+    """What a program got: ``output of GPT2LMHeadModel ['logits']``, ``tokens of GPT2LMHeadModel``, from models that do
+    not train; what the function returned that was called several times."""
 
 
 class AcceptedBy(Word):

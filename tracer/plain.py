@@ -1,4 +1,4 @@
-"""Makes any string safe to show, and prints on standard error. Names from the user's code may hold anything.
+"""Text that is safe: to show, to print on standard error, to write as a Python literal. Names may hold anything.
 
 A lone surrogate crashes every encoder, an escape sequence drives a terminal, and a bidirectional override disguises a
 line. All become visible escapes; letters of every script stay as they are.
@@ -6,6 +6,7 @@ line. All become visible escapes; letters of every script stay as they are.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from contextlib import suppress
@@ -21,6 +22,8 @@ LINE_NUMBER = re.compile(r"\.[A-Za-z]\w{0,4}:\d+")
 #: Where a long name may be broken: after a separator, but not before or in a line number.
 _PIECE = re.compile(rf"[^/._]*{LINE_NUMBER.pattern}[^/._]*|[^/._]*[/._]+|[^/._]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+#: No op takes larger numbers; Python refuses to write those of thousands of digits.
+_LARGEST = 2**64
 
 
 def visible(text: str) -> str:
@@ -108,3 +111,26 @@ def say(line: str) -> None:
 def _written_out(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def literal(value: object) -> str:
+    """The Python literal of a plain value, or of a list of them; ``ValueError`` for anything else.
+
+    The expression evaluates to ``value`` whatever text it holds, and holds nothing that acts on a terminal or ends a
+    line. Text stands between double quotes if that needs no escape.
+    """
+    kind = type(value)
+    if isinstance(value, str):
+        written = repr(str(value))
+        return f'"{written[1:-1]}"' if written[0] == "'" and '"' not in written else written
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    if kind is int and not -_LARGEST < value < _LARGEST:  # type: ignore[operator]
+        raise ValueError("a number that no op takes")
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value!r}")'
+    if isinstance(value, complex):
+        return f"complex({literal(value.real)}, {literal(value.imag)})"
+    if kind in (bool, int, float, type(None)):
+        return repr(value)
+    raise ValueError(f"something that is no plain value, of type {kind.__name__}")

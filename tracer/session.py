@@ -5,6 +5,7 @@ Importing this module imports no torch: a trace is judged without it, and the re
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import shutil
@@ -17,6 +18,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from tracer.errors import TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
 from tracer.recording.decorating import recorded_while_running
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     import torch
 
     from tracer.findings import Finding, Process
+    from tracer.recording.fake.one_rank import OneRank
+    from tracer.recording.process.child_traces import ChildTraces
     from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
     from tracer.report import Report
@@ -57,6 +62,9 @@ class Session:
         keep: Keep | str | Iterable[str] = (),
         on_step: Callable[[int], None] | None = None,
         fake: bool = False,
+        world_size: int | None = None,
+        rank: int | None = None,
+        children: bool = False,
         watch: ProcessWatch | None = None,
         keeps_source: bool = False,
     ) -> None:
@@ -84,8 +92,15 @@ class Session:
         if fake and (values or magnitudes or data_facts or Trials.of(trials).times or Keep.of(keep)):
             message = "fake=True has no values for values, magnitudes, trials, data_facts and keep"
             raise UsageError(message, hint="leave them out, or record on real tensors")
+        check_option("children", children, bool, "record the processes that the block starts with children=True")
+        if fake and children:
+            raise UsageError("fake=True reaches no child process", hint="leave out children=True")
+        self._one_rank = _one_rank(world_size, rank) if fake else None
+        if not fake and not (world_size is None and rank is None):
+            raise UsageError("world_size and rank are those of a run on fake tensors", hint="add fake=True")
         self._is_fake = fake
         self._fake_tensors = ExitStack()
+        self._follows = children
         self._options: dict[str, Any] = {
             "name": name,
             "library": (library,) if isinstance(library, str) else tuple(library),
@@ -99,6 +114,8 @@ class Session:
         }
         """Those that the recorder takes as they are."""
         self._values_folder: weakref.finalize[..., Session] | None = None
+        self._is_left_by_fork = False
+        """Is this a forked child, which records itself?"""
         self._depth = 0
         self._entering = threading.RLock()
         self._thread = threading.current_thread()
@@ -124,11 +141,24 @@ class Session:
         self._model = None  # the recorder holds its modules weakly
         return recorder
 
+    @cached_property
+    def _children(self) -> ChildTraces | None:
+        """The recordings of child processes; ``None`` where none are asked for."""
+        if not self._follows:
+            return None
+        from tracer.recording.process.child_traces import ChildTraces
+
+        names = ("library", "shake", "calls_of", "trials", "data_facts", "keep")
+        options = {name: self._options[name] for name in names} | {"magnitudes": bool(self._magnitudes)}
+        return ChildTraces(None, options, values=bool(self._values))
+
     def enter(self, *, steps_before: int = 0) -> None:
         """Begin to record on this thread, or go on: ``steps_before`` optimizer steps ended before, which number values.
 
         Raises ``UsageError`` while another thread is inside.
         """
+        if self._is_left_by_fork:
+            return
         with self._entering:
             here = threading.current_thread()
             if self._depth == 0:
@@ -142,8 +172,10 @@ class Session:
 
                     for parameter in () if model is None else model.parameters():  # made before: no fake gradients
                         self._fake_tensors.callback(setattr, parameter, "grad", parameter.grad)
-                    self._fake_tensors.enter_context(on_fake_tensors(Machine()))
+                    self._fake_tensors.enter_context(on_fake_tensors(Machine(), self._one_rank))
                 self.recorder.start()
+                if self._children is not None:
+                    self._children.begin(self._left_by_fork)
                 self._thread = here
                 if here is not threading.main_thread():
                     _guards()[id(self)] = _ThreadGuard(self)
@@ -159,6 +191,8 @@ class Session:
 
         Raises ``UsageError`` on another thread, and if nothing was entered.
         """
+        if self._is_left_by_fork:
+            return
         if self._depth == 0:
             raise UsageError("this DeterminismTracer was left more often than entered", hint="use it in a `with`")
         if threading.get_ident() != self._thread.ident:
@@ -173,8 +207,16 @@ class Session:
             _guards().pop(id(self), None)
             if problem is not None and problem is not SystemExit:
                 self.recorder.partial = problem.__name__
+            if self._children is not None:
+                self._children.end()
             self.recorder.stop()
             self._fake_tensors.close()
+
+    def _left_by_fork(self) -> None:
+        """This process was forked inside: it records itself, and leaves what its parent records."""
+        self._is_left_by_fork, self._depth = True, 0
+        _guards().pop(id(self), None)
+        self.recorder.stop()
 
     def thread_ended(self) -> None:
         """The thread that entered ends inside: a mode left on it would abort the interpreter."""
@@ -188,7 +230,20 @@ class Session:
         """What was recorded so far."""
         from tracer import __version__
 
-        return self.recorder.trace(__version__)
+        trace = self.recorder.trace(__version__)
+        if self._one_rank is not None:
+            one = {"rank": self._one_rank.rank, "world_size": self._one_rank.world_size}
+            trace = replace(trace, sources=tuple(replace(source, **one) for source in trace.sources))
+        return trace if self._children is None else replace(trace, children=self._children.listed())
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """What was recorded so far: ``trace``, and those of child processes that made an optimizer step."""
+        if self._children is None:
+            return (self.trace,)
+        from tracer.trace.families import family_of
+
+        return family_of(self.trace, self._children.output)
 
     @property
     def values(self) -> Path | None:
@@ -216,15 +271,11 @@ class Session:
         if self.values is None or beside == self.values:
             return
         try:
-            beside.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self.values, beside)
-        except OSError as problem:
+            _copy(self.values, beside)
+        except TraceError:
             if self._values_folder is not None:
                 self._values_folder.detach()
-            with suppress(OSError):
-                beside.unlink()
-            message = f"cannot write {beside}: {reason_of(problem)}"
-            raise TraceError(message, hint=f"the values are in {self.values}") from problem
+            raise
 
     def save_inputs(self, path: str | os.PathLike[str]) -> None:
         """Write the inputs that were kept, if any were asked for, beside the trace ``path``."""
@@ -234,6 +285,24 @@ class Session:
 
             kept_inputs.write(inputs_path(os.path.abspath(path)))
 
+    def save_children(self, path: str | os.PathLike[str]) -> None:
+        """Write the traces of child processes, and what lies beside each, beside the trace ``path``."""
+        if self._children is None:
+            return
+        from tracer.trace import load_trace
+        from tracer.trace.paths import child_path, files_of_children, inputs_path, values_path
+
+        for earlier in files_of_children(path):
+            with suppress(OSError):  # it would be taken for this recording's
+                earlier.unlink()
+        for child in self._children.listed():
+            written, beside = child_path(self._children.output, child.role), child_path(path, child.role)
+            if written.is_file():
+                load_trace(written).save(beside)
+                for path_of in (values_path, inputs_path):
+                    if path_of(written).is_file():
+                        _copy(path_of(written), path_of(beside))
+
     @cached_property
     def _path(self) -> Path:
         for named in (self._values, self._magnitudes):
@@ -242,6 +311,19 @@ class Session:
         folder = mkdtemp(prefix="tracer-")
         self._values_folder = weakref.finalize(self, _remove, folder, os.getpid())
         return Path(folder, "step.values")
+
+
+def _one_rank(world_size: int | None, rank: int | None) -> OneRank | None:
+    from tracer.recording.fake.one_rank import OneRank
+
+    for name, number in (("world_size", world_size), ("rank", rank)):
+        if number is not None:
+            check_option(name, number, int, "name a number: world_size=1024, rank=17")
+    if world_size is None:
+        if rank is not None:
+            raise UsageError("rank names one rank of a job", hint="add world_size=1024")
+        return None
+    return OneRank.of(rank or 0, world_size)
 
 
 class DeterminismTracer:
@@ -284,6 +366,15 @@ class DeterminismTracer:
     fake
         Run the block on fake tensors, which take no memory and hold no data: build the model inside it. A value that
         the program reads is 1. See ``docs/fake.md``.
+    world_size, rank
+        With ``fake=True``, run the block as rank ``rank`` (default 0) of a job of ``world_size`` ranks: the variables
+        that ``torchrun`` sets say so, and process groups made inside are torch's fake ones, whose collectives return at
+        once. Raises ``RankError`` where the block makes them for another rank.
+    children
+        Record the Python processes that are started inside the block too, whatever starts them, each in a trace of its
+        own if it makes an optimizer step. ``save`` writes those beside the trace, ``step.trace.child-1.json`` for
+        ``step.trace.json``; ``report`` takes them in. Processes that cannot be followed stay blind spots. If another
+        recording of this process follows its children already, that one has them. See ``docs/whole-jobs.md``.
     """
 
     def __init__(
@@ -299,9 +390,15 @@ class DeterminismTracer:
         keep: Keep | str | Iterable[str] = (),
         on_step: Callable[[int], None] | None = None,
         fake: bool = False,
+        world_size: int | None = None,
+        rank: int | None = None,
+        children: bool = False,
     ) -> None:
         options = {
             "fake": fake,
+            "world_size": world_size,
+            "rank": rank,
+            "children": children,
             "values": values,
             "magnitudes": magnitudes,
             "trials": trials,
@@ -338,11 +435,13 @@ class DeterminismTracer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to ``path``, and the digests, if they are kept, to a file beside it.
 
-        For ``step.trace.json`` that is ``step.values``; a file that ``values`` named stays where it is too. Raises
-        ``TraceError`` if either cannot be written; it names the file that has the data instead.
+        For ``step.trace.json`` that is ``step.values``; a file that ``values`` named stays where it is too. Traces of
+        child processes lie beside it as well. Raises ``TraceError`` if any cannot be written; it names the file that
+        has the data instead.
         """
         try:
             self._session.save_values(path)
+            self._session.save_children(path)
         finally:
             self.trace.save(path)
             self._session.save_inputs(path)
@@ -366,8 +465,20 @@ class DeterminismTracer:
         strict: bool = False,
         host: Iterable[str] = (),
     ) -> Report:
-        """Judge what was recorded so far; see ``judge``."""
-        return judge(self.trace, backend=backend, torch=torch, settings=settings, strict=strict, host=host)
+        """Judge what was recorded so far, child processes included; see ``judge``."""
+        traces = self._session.traces
+        target: dict[str, Any] = {"backend": backend, "torch": torch, "settings": settings, "strict": strict}
+        target["host"] = tuple(host)
+        if len(traces) == 1 and not traces[0].children:
+            return judge(traces[0], **target)
+        from tracer.trace import compare_ranks, merge_traces
+
+        report = judge(merge_traces(traces), **target)
+        return dataclasses.replace(
+            report,
+            ranks=compare_ranks(trace for trace in traces if not trace.children or trace.call_count),
+            processes=processes_of(report, traces, **target),
+        )
 
 
 _HERE = threading.local()
@@ -388,6 +499,18 @@ class _ThreadGuard:
     def __del__(self) -> None:
         with suppress(Exception):  # where the interpreter ends too, little is left to call
             self._session.thread_ended()
+
+
+def _copy(written: Path, beside: Path) -> None:
+    """Copy a file beside a trace. Raises ``TraceError``, which names the file that has the data."""
+    try:
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(written, beside)
+    except OSError as problem:
+        with suppress(OSError):
+            beside.unlink()
+        message = f"cannot write {beside}: {reason_of(problem)}"
+        raise TraceError(message, hint=f"the values are in {written}") from problem
 
 
 def _remove(folder: str, process: int) -> None:

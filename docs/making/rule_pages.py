@@ -1,6 +1,6 @@
 """One page a rule, and one a row of the table of settings, each under the same headings.
 
-A rule that was taken over from another backend's table has a page too: what a report names, an address leads to.
+A rule that was inherited from another backend's table has a page too: what a report names, an address leads to.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def _of_rule(
     if rule.kernels:
         where.append(f"Kernels: {'; '.join(f'{_code((op,))} runs {names}' for op, names in rule.kernels.items())}")
     if heirs:
-        where.append(f"Taken over, as weaker evidence: {_links(heirs)}")
+        where.append(f"Inherited, as weaker evidence: {_links(heirs)}")
     if backend and is_inherited(rule):
-        where.append(f"Taken over from {_links([rule.id.removeprefix(f'{backend}-')])}")
+        where.append(f"Inherited from {_links([rule.id.removeprefix(f'{backend}-')])}")
     example = examples.of(rule)
     shown = _COMPILED if isinstance(rule, AnsweredRule) else _NO_EXAMPLE
     if example is not None:
@@ -206,7 +206,7 @@ def _line(rule: Rule) -> str:
 
 
 def _heirs(tables: Iterable[Table]) -> dict[str, list[str]]:
-    """Rules to those that were taken over from them."""
+    """Rules to those that were inherited from them."""
     heirs: dict[str, list[str]] = {}
     for table in tables:
         for rule in table.rule:

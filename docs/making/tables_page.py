@@ -57,7 +57,7 @@ def tables_page() -> str:
 def _backends(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iterator[str]:
     yield "## Backends\n"
     yield from _grid(
-        "backend", "torch", "rules", "ops", *map(str, GRADES), "taken over", "open", "an aten op without a rule"
+        "backend", "torch", "rules", "ops", *map(str, GRADES), "inherited", "open", "an aten op without a rule"
     )
     for table in tables:
         summary = summarise(table)
@@ -73,9 +73,9 @@ def _backends(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iter
         )
     libraries, translated = len(load_libraries().rule), len(load_translations().translation)
     yield ""
-    yield "Taken over: rules of another backend's table that hold here too, as weaker evidence. Open: rules that say of"
-    yield "some calls that nothing is known.\n"
-    yield f"Beside these, {libraries} rules speak of libraries' ops; {translated} translations say what ops that were"
+    yield "Inherited: rules of another backend's table that hold here too, with weaker evidence. Open: rules with a"
+    yield "case whose verdict is `unknown`.\n"
+    yield f"Besides these, {libraries} rules cover ops of libraries, and {translated} translations say what ops"
     yield "recorded on a CPU run as elsewhere.\n"
 
 
@@ -147,7 +147,7 @@ def _rules(rules: tuple[Rule, ...], history: dict[int, tuple[Span, ...]]) -> Ite
     yield from _grid("rule", "ops", "by default", "under the mode", "changed in", "evidence")
     for rule in rules:
         told = history[id(rule)]
-        grade = f"{strongest(rule.evidence)}, taken over" if is_inherited(rule) else strongest(rule.evidence)
+        grade = f"{strongest(rule.evidence)}, inherited" if is_inherited(rule) else strongest(rule.evidence)
         changed = ", ".join(after.first for _, after in pairwise(told))
         yield _row(f"`{rule.id}`", _ops(rule), _or(told[-1].as_is), _or(told[-1].in_mode), changed, grade)
 

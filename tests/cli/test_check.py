@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.build import call, environment, trace
+from tests.support.build import call, environment, finding, trace
 from tests.support.command import Command
-from tracer.gate.baseline import HEADER, LEGEND
-from tracer.names import BlindSpotKind, Verdict
-from tracer.trace.records import BlindSpot, TraceSource
+from tracer.gate.baseline import HEADER, LEGEND, format_baseline, updated
+from tracer.names import BlindSpotKind, Gradients, Verdict
+from tracer.trace.records import BlindSpot, CallGroup, TraceSource
 
 RULE, OP = "cuda-index-add", "aten.index_add_.default"
 #: A lock file's line for the finding of ``saved``; what follows differs from test to test.
@@ -227,6 +227,65 @@ def test_a_recording_without_a_training_fails_unless_that_is_accepted(
     assert tracer("check", saved, "--backend", "cuda", "--allow-no-training").code == 0
     Path("pyproject.toml").write_text("[tool.tracer]\nallow-no-training = true\n", encoding="utf-8")
     assert tracer("check", saved, "--backend", "cuda").code == 0
+
+
+@pytest.fixture
+def inference(saved: Path) -> Path:
+    """A whole recording of forward calls, in which nothing asked for a gradient."""
+    trace(call("aten.add.Tensor"), sources=(TraceSource(gradients=Gradients.NONE, calls=1),)).save(saved)
+    return saved
+
+
+def test_an_inference_passes_and_is_called_one(inference: Path, tracer: Command) -> None:
+    done = tracer("check", inference, "--backend", "cuda")
+    assert done.code == 0
+    assert done.out.splitlines()[-1].startswith("tracer check: passed, an inference")
+
+
+def test_an_inference_fails_where_a_training_is_required(inference: Path, tracer: Command) -> None:
+    said = "failed: no optimizer step was recorded, and --require-training asks for one"
+    done = tracer("check", inference, "--backend", "cuda", "--require-training")
+    assert done.code == 1
+    assert said in done.out
+    Path("pyproject.toml").write_text("[tool.tracer]\nrequire-training = true\n", encoding="utf-8")
+    assert tracer("check", inference, "--backend", "cuda").code == 1
+    assert tracer("check", inference, "--backend", "cuda", "--allow-no-training").code == 0
+
+
+def test_both_options_at_once_are_wrong_usage(inference: Path, tracer: Command) -> None:
+    done = tracer("check", inference, "--require-training", "--allow-no-training")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(("phase", "code"), [("forward", 0), ("backward", 1), ("optimizer", 1)])
+def test_an_inference_is_no_pass_under_a_baseline_of_a_training(
+    phase: str, code: int, inference: Path, tracer: Command
+) -> None:
+    lock = Path("determinism.lock")
+    lock.write_text(format_baseline(updated([finding(phase=phase)], ())), encoding="utf-8")
+    done = tracer("check", inference, "--backend", "cuda", "--baseline", str(lock))
+    assert done.code == code
+    assert ("the baseline is a training's" in done.out) is bool(code)
+
+
+@pytest.mark.parametrize(
+    ("calls", "source"),
+    [
+        ([call()], TraceSource(gradients=Gradients.ASKED)),
+        ([call()], TraceSource()),
+        ([call(), call(phase="backward")], TraceSource(gradients=Gradients.EVALUATING)),
+        ([call(phase="other")], TraceSource(gradients=Gradients.NONE)),
+    ],
+    ids=["asked", "nobody looked", "went back", "no module ran"],
+)
+def test_what_may_have_been_a_training_is_no_inference(
+    calls: list[CallGroup], source: TraceSource, saved: Path, tracer: Command
+) -> None:
+    trace(*calls, sources=(source,)).save(saved)
+    done = tracer("check", saved, "--backend", "cpu")
+    assert done.code == 1
+    assert "failed: " in done.out
+    assert "no optimizer step was recorded (--allow-no-training" in done.out
 
 
 def test_steps_that_were_not_counted_are_told_by_their_calls(saved: Path, tracer: Command) -> None:

@@ -17,16 +17,24 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--gelu", default="none")
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--fail", action="store_true")
+parser.add_argument("--fail-in", type=int)
+parser.add_argument("--steps", type=int, default=2)
+parser.add_argument("--nan", action="store_true")
+parser.add_argument("--width", type=int, default=32)
 options = parser.parse_args()
 torch.set_num_threads(options.threads)
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(options.gelu), torch.nn.Linear(32, 4))
+width = options.width
+model = torch.nn.Sequential(torch.nn.Linear(16, width), torch.nn.GELU(options.gelu), torch.nn.Linear(width, 4))
 if options.fail:
     raise SystemExit(3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for _ in range(2):
-    loss = torch.nn.functional.cross_entropy(model(torch.randn(8, 16)), torch.randint(0, 4, (8,)))
+for step in range(options.steps):
+    x = torch.randn(8, 16) * (float("nan") if options.nan else 1)
+    loss = torch.nn.functional.cross_entropy(model(x), torch.randint(0, 4, (8,)))
     loss.backward()
+    if step == options.fail_in:
+        raise RuntimeError("out of data")
     optimizer.step()
     optimizer.zero_grad()
 """
@@ -42,7 +50,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_fault_is_named_in_every_format(script: str, tmp_path: Path) -> None:
     done = tracer_process("compare", "--b", "--gelu tanh", "--format", "text,json,html", script, cwd=tmp_path)
     assert done.code == 1, done.err
-    assert "They diverge at `Sequential.1` in step 0, forward, train.py:17" in " ".join(done.out.split())
+    assert "They diverge at `Sequential.1` in step 0, forward, train.py:23" in " ".join(done.out.split())
     assert "aten.gelu.default" in done.out
     document = json.loads((tmp_path / "compare" / "compare.json").read_text())
     assert document["verdict"] == "significant"
@@ -52,7 +60,7 @@ def test_a_fault_is_named_in_every_format(script: str, tmp_path: Path) -> None:
     assert document["call"]["op"] == "aten.gelu.default"
     assert set(document) == {
         *("schema", "verdict", "places", "differing", "largest", "first", "call", "significant", "following"),
-        *("is_given", "split_steps", "not_finite", "only", "only_count", "steps", "yardstick", "partial"),
+        *("is_given", "split_steps", "not_finite", "only", "only_count", "steps", "yardstick", "partial", "processes"),
     }
     contract = ("place", "kind", "module", "location", "step", "phase", "ratio", "relative", "stretch")
     assert set(contract) <= set(document["first"])
@@ -84,6 +92,56 @@ def test_a_script_that_fails_before_anything_is_recorded_is_told(script: str, tm
     assert "b ended with exit code 3" in done.err
     assert "Traceback" not in done.err
     assert not (tmp_path / "compare" / "compare.json").exists()
+
+
+def test_a_script_that_fails_midway_is_compared_as_far_as_it_goes(tracer: Command, script: str, tmp_path: Path) -> None:
+    folder = tmp_path / "compare"
+    folder.mkdir()
+    (folder / "compare.json").write_text("of an earlier run")
+    done = tracer("compare", "--b", "--fail-in 1", "--format", "text,json", script)
+    assert (done.code, "Traceback" in done.err) == (3, False)
+    assert "b ended with exit code 1" in done.err
+    assert "A recording is not whole: RuntimeError" in done.out
+    document = json.loads((folder / "compare.json").read_text())
+    assert (document["verdict"], document["steps"], document["partial"]) == ("equal", [2, 2], "RuntimeError")
+    assert document["places"] > document["only_count"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--b", "--steps 0"), "b recorded no place: no module was called"),
+        (("--a", "--steps 0"), "a recorded no place: no module was called"),
+        (("--b", "--gelu tanh", "--steps", "5:7"), "a ended before --steps 5:7 began"),
+        (("--a", "--nan"), "the loss of a is not finite in its first step, 0"),
+        (("--b", "other.py"), "no place in common"),
+    ],
+)
+def test_configurations_that_cannot_be_compared_are_refused_in_one_line(
+    tracer: Command, script: str, tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    if "other.py" in arguments:
+        (tmp_path / "pick.py").write_text("import runpy, sys\nrunpy.run_path((sys.argv + ['train.py'])[1])\n")
+        (tmp_path / "other.py").write_text(
+            "import torch\n"
+            "model = torch.nn.Bilinear(2, 2, 2)\n"
+            "model(torch.ones(1, 2), torch.ones(1, 2)).sum().backward()\n"
+        )
+        script = "pick.py"
+    (tmp_path / "compare").mkdir()
+    (tmp_path / "compare" / "compare.json").write_text("of an earlier run")
+    done = tracer("compare", *arguments, "--format", "text,json", script)
+    errors = [line for line in done.err.splitlines() if line.startswith("tracer: error:")]
+    assert (done.code, done.out, len(errors)) == (2, "", 1)
+    assert says in errors[0]
+    assert not list((tmp_path / "compare").glob("compare.*"))
+
+
+def test_models_of_other_sizes_are_the_answer(tracer: Command, script: str) -> None:
+    done = tracer("compare", "--b", "--width 48", "--steps", "0:1", script)
+    assert done.code == 1
+    says = "They are different models: `Sequential.0.weight` is 32x16 in the first and 48x16 in the second."
+    assert says in " ".join(done.out.split())
 
 
 @pytest.mark.parametrize(
@@ -119,11 +177,41 @@ def test_shaking_alone_is_refused(tracer: Command, script: str) -> None:
     assert "add --magnitudes" in done.err
 
 
-def test_a_recording_without_magnitudes_is_refused_in_one_line(tracer: Command, script: str, tmp_path: Path) -> None:
-    for name, option in {"a": "--values", "s": "--magnitudes"}.items():
-        done = tracer_process("run", option, "-o", f"{name}.json", script, cwd=tmp_path)
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with recordings: ``a``, its yardstick ``s``, ``values`` alone, and a shaken one of ``other.py``."""
+    folder = tmp_path_factory.mktemp("recordings")
+    (folder / "train.py").write_text(SCRIPT)
+    (folder / "other.py").write_text(
+        "import torch\nmodel = torch.nn.Bilinear(2, 2, 2)\nmodel(torch.ones(1, 2), torch.ones(1, 2)).sum().backward()\n"
+    )
+    for name, options in {
+        "a": ("--magnitudes",),
+        "s": ("--magnitudes", "--shake", "1"),
+        "values": ("--values",),
+        "other": ("--magnitudes", "--shake", "1"),
+    }.items():
+        script = "other.py" if name == "other" else "train.py"
+        done = tracer_process("run", *options, "-o", f"{name}.json", script, cwd=folder)
         assert done.code == 0, done.err
-    done = tracer("diff", "a.json", "s.json", "--yardstick", "s.json")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "a.values has no magnitudes" in done.err
-    assert "tracer run --magnitudes" in done.err
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "yardstick", "says"),
+    [
+        ("values", "a", "s", "values.values has no magnitudes; record it again with `tracer run --magnitudes`"),
+        ("a", "values", "s", "values.values has no magnitudes"),
+        ("a", "a", "values", "values.values has no magnitudes"),
+        ("a", "a", "other", "other.values is a yardstick of another program"),
+        ("a", "a", "a", "a.values is no yardstick: it was not shaken"),
+        ("s", "a", "s", "s.values is a shaken recording"),
+    ],
+)
+def test_recordings_that_cannot_be_judged_are_refused_in_one_line(
+    tracer: Command, recordings: Path, first: str, second: str, yardstick: str, says: str
+) -> None:
+    names = [str(recordings / f"{name}.json") for name in (first, second, yardstick)]
+    done = tracer("diff", names[0], names[1], "--yardstick", names[2])
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert says in done.err

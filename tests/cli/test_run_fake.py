@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,67 +11,7 @@ import pytest
 import torch
 
 from tracer import DeterminismTracer, Trace, judge
-from tracer.names import Backend, BlindSpotKind, Phase
-
-SCRIPTS = {
-    "perceptron": """
-        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
-        data = torch.from_numpy(__import__("numpy").ones((3, 4), dtype="float32"))
-    """,
-    "convolutions": """
-        model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.MaxPool2d(2), nn.Dropout(0.1))
-        data = torch.ones(2, 3, 8, 8)
-    """,
-    "transformer": """
-        model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).bfloat16()
-        data = torch.ones(2, 6, 8, dtype=torch.bfloat16)
-    """,
-}
-TRAINING = """
-optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-for _ in range(2):
-    optimizer.zero_grad()
-    loss = model(data).square().mean()
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)
-    optimizer.step()
-print("loss", loss.item())
-"""
-
-
-def program(name: str) -> str:
-    from textwrap import dedent
-
-    return "import torch\nfrom torch import nn\n" + dedent(SCRIPTS[name]) + TRAINING
-
-
-def groups(trace: Trace) -> Counter[tuple[Any, ...]]:
-    """The groups by what fake tensors do not change: numbers among the arguments may come from values.
-
-    torch detaches a fake tensor that becomes a parameter, and times steps by an op that real tensors do not dispatch.
-    """
-    counted: Counter[tuple[Any, ...]] = Counter()
-    for one in trace.calls:
-        is_wrapping = one.op == "aten.detach.default" and one.phase is Phase.OTHER
-        if not is_wrapping and not one.op.startswith("profiler."):
-            shapes = tuple(getattr(value, "shape", None) for value in one.given.values())
-            counted[one.op, one.phase, one.module, one.location, shapes] += one.count
-    return counted
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_on_fake_tensors_has_the_groups_of_the_real_one(
-    tracer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").write_text(program(name))
-    assert tracer("run", "-o", "real.json", "train.py").code == 0
-    assert tracer("run", "--fake", "-o", "fake.json", "train.py").code == 0
-    real, fake = Trace.load("real.json"), Trace.load("fake.json")
-    assert groups(fake) == groups(real)
-    assert fake.sources[0].fake_calls > 0
-    assert fake.sources[0].fake_as == "cpu"
-    assert any(spot.kind is BlindSpotKind.FAKE_VALUE for spot in fake.blind_spots)
+from tracer.names import Backend
 
 
 def test_a_script_runs_as_the_machine_that_was_asked_for(
@@ -141,3 +82,119 @@ def test_what_fake_tensors_cannot_do_is_refused_in_one_line(tracer: Any, options
     assert result.code == 2
     assert message in result.err
     assert len(result.err.strip().splitlines()) == 1
+
+
+def test_weights_are_not_read_and_nothing_is_written(tracer: Any, folder: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.torch")
+    model = torch.nn.Linear(40, 30)
+    safetensors.save_file(model.state_dict(), "weights.safetensors")
+    torch.save(model.state_dict(), "weights.pt")
+    whole = Path("weights.safetensors").read_bytes()
+    Path("weights.safetensors").write_bytes(whole[: 8 + int.from_bytes(whole[:8], "little")])  # its header alone
+    Path("train.py").write_text(
+        "import copy, torch\n"
+        "from safetensors import safe_open\n"
+        "from safetensors.torch import load_file\n"
+        "model = torch.nn.Linear(40, 30)\n"
+        "print(model.load_state_dict(load_file('weights.safetensors')))\n"
+        "print(model.load_state_dict(torch.load('weights.pt')))\n"
+        "with safe_open('weights.safetensors', framework='pt') as file:\n"
+        "    print(sorted(file.keys()), file.get_slice('weight').get_shape(), file.get_slice('weight')[:5].shape)\n"
+        "average = copy.deepcopy(model)\n"
+        "assert average.weight is not model.weight and average.weight.requires_grad\n"
+        "torch.save(average.state_dict(), 'saved.pt')\n"
+        "torch.save({'step': 3}, 'step.pt')\n"
+    )
+    result = tracer("run", "--fake", "train.py")
+    assert result.code == 0, result.err
+    assert result.out.splitlines() == ["<All keys matched successfully>"] * 2 + [
+        "['bias', 'weight'] [30, 40] torch.Size([5, 40])"
+    ]
+    assert (Path("saved.pt").exists(), torch.load("step.pt")) == (False, {"step": 3})
+    spots = [(spot.detail, spot.location, spot.count) for spot in Trace.load("trace.json").blind_spots]
+    assert spots[0][0] == "weights in weights.safetensors: only their shapes were read"
+    assert spots[0][1].startswith("safetensors/torch.py:")
+    assert spots[1:] == [
+        ("weights in weights.pt: only their shapes were read", "train.py:6", 1),
+        ("weights in weights.safetensors: only their shapes were read", "train.py:7", 1),
+        ("save: nothing was written", "train.py:11", 1),
+    ]
+
+
+@pytest.mark.parametrize("header", [b"", b"\xff" * 8, b"\x02\0\0\0\0\0\0\0{]", b'\x08\0\0\0\0\0\0\0{"a": 1}'])
+def test_a_broken_file_of_weights_is_named(header: bytes, tracer: Any, folder: Path) -> None:
+    pytest.importorskip("safetensors")
+    Path("weights.safetensors").write_bytes(header)
+    Path("train.py").write_text(
+        "import torch\nfrom safetensors import safe_open\nsafe_open('weights.safetensors', framework='pt')\n"
+    )
+    result = tracer("run", "--fake", "train.py")
+    assert result.code == 1
+    assert "ValueError: weights.safetensors has no header of safetensors" in result.err
+
+
+def test_a_model_is_built_from_a_folder_whose_weights_are_not_read(tracer: Any, folder: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 64}
+    config = transformers.LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **sizes)
+    transformers.LlamaForCausalLM(config).save_pretrained("model")
+    (weights,) = Path("model").glob("*.safetensors")
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: 8 + int.from_bytes(whole[:8], "little")])
+    Path("train.py").write_text(
+        "import torch\n"
+        "from transformers import AutoModelForCausalLM\n"
+        "model = AutoModelForCausalLM.from_pretrained('model', device_map='auto', dtype=torch.bfloat16)\n"
+        "optimizer = torch.optim.AdamW(model.parameters())\n"
+        "words = torch.ones(1, 8, dtype=torch.long, device='cuda')\n"
+        "model(input_ids=words, labels=words).loss.backward()\n"
+        "optimizer.step()\n"
+        "model.save_pretrained('trained')\n"
+        "print({parameter.dtype for parameter in model.parameters()})\n"
+    )
+    result = tracer("run", "--fake", "--as", "cuda:8.0", "train.py")
+    assert result.code == 0, result.err
+    assert result.out.splitlines()[-1] == "{torch.bfloat16}"
+    assert not Path("trained").exists()
+    details = {spot.detail.partition(":")[0] for spot in Trace.load("trace.json").blind_spots}
+    assert {f"weights in {weights.name}", "PreTrainedModel.save_pretrained"} <= details
+
+
+def test_worker_processes_of_a_loader_are_not_started_and_their_work_is_not_recorded(tracer: Any, folder: Path) -> None:
+    Path("train.py").write_text(
+        "import torch\n"
+        "from torch.utils.data import DataLoader, TensorDataset\n"
+        "class Shifted(TensorDataset):\n"
+        "    def __getitem__(self, index):\n"
+        "        return self.tensors[0][index].sin()\n"
+        "loader = DataLoader(Shifted(torch.rand(6, 3)), 2, shuffle=True, num_workers=2, timeout=9, pin_memory=True)\n"
+        "print(sum(batch.shape[0] for batch in loader), loader.num_workers)\n"
+    )
+    result = tracer("run", "--fake", "train.py")
+    assert (result.code, result.out) == (0, "6 2\n")
+    trace = Trace.load("trace.json")
+    assert {"aten.sin.default", "aten.stack.default"}.isdisjoint(group.op for group in trace.calls)
+    assert "aten.randperm.generator" in {group.op for group in trace.calls}
+    assert [(spot.detail.partition(":")[0], spot.count) for spot in trace.blind_spots] == [
+        ("a DataLoader with 2 worker processes", 1)
+    ]
+
+
+def test_a_torch_without_such_fake_tensors_is_told_in_one_line(folder: Path) -> None:
+    Path("train.py").write_text("import torch\nprint(torch.ones(1))\n")
+    Path("older.py").write_text(
+        "import sys\n"
+        "class Older:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'tracer.recording.fake.running':\n"
+        "            from torch._subclasses import fake_tensor\n"
+        "            del fake_tensor.FakeTensorMode.may_turn_const\n"
+        "sys.meta_path.insert(0, Older())\n"
+        "from tracer.cli.main import main\n"
+        "main(['run', '--fake', 'train.py'])\n"
+    )
+    done = subprocess.run([sys.executable, "older.py"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot run a step; record it on real ones" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not Path("trace.json").exists()

@@ -166,6 +166,29 @@ def test_an_op_of_the_programs_own_is_told_with_what_it_may_have_drawn(record: R
     assert "numpy.random.rand at train.py:5, whose generator is unseeded" in why_of(root)
 
 
+@pytest.mark.parametrize(("is_aside", "cause"), [(False, RootCause.UNKNOWN), (True, RootCause.KERNEL)])
+def test_an_op_of_the_programs_own_whose_replays_vary_may_have_drawn_each_time(
+    record: Recorder, is_aside: bool, cause: RootCause
+) -> None:
+    def run(run: Run, noise: str) -> None:
+        run.call("noise.default", run.enter(ValueKind.BATCH, "loader", 1), line=14, noise=noise)
+
+    taken = MachineNumber(
+        source=NumberSource.ENTROPY,
+        use=NumberUse.VALUE,
+        what="os.urandom",
+        location="train.py:5",
+        function="noise",
+        is_aside=is_aside,
+    )
+    where = {"op": "aten.noise.default", "location": "train.py:14", "module": ""}
+    tried = Tried(calls=1, trials=10, varied=4)
+    opaque = finding("cpu-opaque", cause=Cause.OPAQUE, **where)
+    runs = (record(run, noise=noise, trace=trace(machine_numbers=(taken,))) for noise in "ab")
+    root = only(compare_recordings(*runs, findings=[opaque], replayed=trace(call(**where, tried=tried))))
+    assert root.cause is cause
+
+
 def test_settings_that_differ_come_before_the_kernel(record: Recorder) -> None:
     one, two = (trace(environment=environment(num_threads=n)) for n in (1, 8))
     root = only(compare_recordings(record(trace=one), record(trace=two, kernel=2)))

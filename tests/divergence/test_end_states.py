@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.divergence.recorded import Run
 from tracer.divergence import Recording, compare_recordings
-from tracer.divergence.model import Divergence, EndState
+from tracer.divergence.model import Divergence, EndState, Outputs
+from tracer.report.sections.runs import divergence_headline
 from tracer.trace.values import ValueKind
 
 Left = tuple[ValueKind, str, int, int]
 WEIGHT, FILE, OUTPUT = ValueKind.PARAMETER, ValueKind.FILE, ValueKind.OUTPUT
+RETURNED = ValueKind.RETURNED
 
 LINES: list[Left] = [(OUTPUT, "line 1", 1, -1), (OUTPUT, "line 2", 2, -1)]
 
@@ -48,10 +51,15 @@ def compared(folder: Path, first: Sequence[Left], second: Sequence[Left], partia
         (LINES, [(OUTPUT, "line 1", 2, -1), (OUTPUT, "line 2", 1, -1)], []),
         (LINES, [(OUTPUT, "line 1", 1, -1), (OUTPUT, "line 2", 3, -1)], ["line 2"]),
         ([(OUTPUT, "line 1", 1, -1)], [(OUTPUT, "line 1", 1, -1), (OUTPUT, "line 2", 1, -1)], ["line 2"]),
+        ([(RETURNED, "tokens", 1, -1)] * 2, [(RETURNED, "tokens", 1, -1)] * 2, []),
+        ([(RETURNED, "tokens", 1, -1)] * 2, [(RETURNED, "tokens", 1, -1), (RETURNED, "tokens", 2, -1)], ["tokens"]),
+        ([(RETURNED, "tokens", 1, -1)] * 2, [(RETURNED, "tokens", 1, -1)], ["tokens"]),
+        ([(RETURNED, "tokens", 0, -1)], [(RETURNED, "tokens", 2, -1)], []),
     ],
     ids=[
         "same", "parameter", "not-digested", "file", "only-one-wrote", "dated", "dated-otherwise", "appended-the-same",
         "appended-otherwise", "only-one-appended", "order-of-lines", "another-line", "one-more-line",
+        "returned", "returned-otherwise", "returned-once-less", "returned-not-digested",
     ],
 )  # fmt: skip
 def test_what_differs_at_the_end_is_named(
@@ -60,7 +68,7 @@ def test_what_differs_at_the_end_is_named(
     found = compared(tmp_path, first, second)
     assert [end.name for end in found.ends] == names
     assert not found.roots
-    assert found.agrees == (WEIGHT not in [end.kind for end in found.ends])
+    assert found.agrees == {WEIGHT, RETURNED}.isdisjoint(end.kind for end in found.ends)
 
 
 def test_ends_of_a_run_that_was_cut_short_are_not_compared(tmp_path: Path) -> None:
@@ -72,3 +80,18 @@ def test_ends_of_a_run_that_was_cut_short_are_not_compared(tmp_path: Path) -> No
 def test_a_file_that_only_the_second_run_wrote_is_said_to_be_so(tmp_path: Path) -> None:
     found = compared(tmp_path, [], [(FILE, "out.csv", 1, -1)])
     assert found.ends == (EndState(kind=FILE, name="out.csv", only_one=True, only_second=True),)
+
+
+def test_outputs_are_counted_by_what_they_are(tmp_path: Path) -> None:
+    left: list[Left] = [(RETURNED, "tokens", 1, -1), (RETURNED, "tokens", 2, -1), *LINES, (FILE, "out.csv", 1, -1)]
+    assert compared(tmp_path, left, left).outputs == Outputs(returned=2, printed=2, files=1)
+
+
+def test_of_an_inference_the_words_speak_of_outputs(tmp_path: Path) -> None:
+    left: list[Left] = [(RETURNED, "tokens", 1, -1), *LINES]
+    agree = msgspec.structs.replace(compared(tmp_path, left, left), is_inference=True)
+    said = "The second run agrees with the first run in all 1 compared call"
+    assert divergence_headline(agree) == f"{said} and in their outputs (1 returned and 2 printed lines)."
+    assert divergence_headline(msgspec.structs.replace(agree, is_inference=False)) == f"{said}."
+    other = msgspec.structs.replace(compared(tmp_path, left, [(RETURNED, "tokens", 2, -1), *LINES]), is_inference=True)
+    assert divergence_headline(other) == f"{said}, but they return different outputs (tokens)."

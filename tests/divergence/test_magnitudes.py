@@ -12,6 +12,7 @@ import torch
 from tracer.divergence.magnitudes import SIGNIFICANT, CompareVerdict, Comparison, Lack, compared, first_call
 from tracer.errors import TraceError
 from tracer.names import PlaceKind
+from tracer.report.sections.configurations import headline
 from tracer.session import Session
 from tracer.trace.values import Magnitudes, read_magnitudes
 
@@ -212,6 +213,120 @@ def test_other_data_are_the_answer_before_anything_else(tmp_path: Path, base: An
     assert comparison.first.kind is PlaceKind.INPUT
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_gradient_that_one_side_alone_has_is_a_fault(tmp_path: Path, base: Any, dtype: torch.dtype) -> None:
+    def detached(model: Any) -> None:
+        model.layers[1].up.register_forward_hook(lambda module, inputs, out: out.detach())
+
+    second = record(tmp_path / "b.values", detached, dtype=dtype)
+    comparison = against(base, second, dtype)
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert (comparison.first.module, comparison.first.kind) == ("layers.1.up", PlaceKind.GRADIENT)
+    assert comparison.first.dtypes[1] == ""
+    assert "only the first configuration has a gradient there" in headline(comparison)
+    first, _ = base[dtype]
+    other_way = compared(
+        second, read_magnitudes(first), [record(tmp_path / "s.values", detached, dtype=dtype, shake=1)]
+    )
+    assert other_way.first is not None
+    assert (other_way.first.module, other_way.first.dtypes[0]) == ("layers.1.up", "")
+
+
+def test_a_gradient_of_zeros_is_none(tmp_path: Path, base: Any) -> None:
+    def unused(*, has_zeros: bool) -> Change:
+        def change(model: Any) -> None:
+            model.unused = torch.nn.Parameter(torch.zeros(3))  # which decays to nothing else
+            if has_zeros:
+                model.unused.grad = torch.zeros(3)
+
+        return change
+
+    names = ("a", "b", "s")
+    first, second, shaken = (
+        record(tmp_path / f"{name}.values", unused(has_zeros=name != "b"), steps=1, shake=1 if name == "s" else None)
+        for name in names
+    )
+    comparison = compared(first, second, [shaken])
+    assert comparison.verdict is CompareVerdict.EQUAL
+    assert [(one.kind, one.lack) for one in comparison.only if one.kind is PlaceKind.GRADIENT] == [
+        (PlaceKind.GRADIENT, Lack.NOT_IN_SECOND)
+    ]
+
+
+def sorting(*, is_undone: bool) -> Change:
+    """The layer works on its rows in another order."""
+
+    def change(model: Any) -> None:
+        layer = model.layers[1]
+        order = torch.arange(16).roll(5)
+
+        def forward(x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = Mlp.forward(layer, x[order])
+            return out[order.argsort()] if is_undone else out
+
+        layer.forward = forward
+
+    return change
+
+
+def test_the_same_numbers_in_another_order_inside_a_module_are_no_fault(tmp_path: Path, base: Any) -> None:
+    comparison = against(base, record(tmp_path / "b.values", sorting(is_undone=True)))
+    assert comparison.verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING)
+    reordered = {one.place for one in comparison.only if one.lack is Lack.OTHER_ORDER}
+    assert reordered == {f"layers.1.{name}" for name in ("up", "act", "down")}
+
+
+def test_another_order_that_leaves_its_module_is_a_fault(tmp_path: Path, base: Any) -> None:
+    comparison = against(base, record(tmp_path / "b.values", sorting(is_undone=False)))
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert comparison.first.module.startswith("layers.1")
+    assert comparison.first.step == 0
+
+
+def test_another_order_whose_result_is_scaled_away_is_found_by_its_gradients(tmp_path: Path) -> None:
+    def scaled(*, is_sorted: bool) -> Change:
+        def change(model: Any) -> None:
+            layer = model.layers[1]
+            layer.scale = torch.nn.Parameter(torch.full((32,), 1e-9))
+            order = torch.arange(16).roll(5)
+            layer.forward = lambda x: x + layer.scale * Mlp.forward(layer, x[order] if is_sorted else x)
+
+        return change
+
+    first, second = (record(tmp_path / f"{name}.values", scaled(is_sorted=name == "b"), steps=1) for name in "ab")
+    comparison = compared(first, second, [record(tmp_path / "s.values", scaled(is_sorted=False), steps=1, shake=1)])
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert (comparison.first.module, comparison.first.kind) == ("layers.1.up", PlaceKind.INPUT)
+
+
+def test_numbers_that_are_lost_are_no_other_order_where_rounding_is_coarse(tmp_path: Path) -> None:
+    def lose(out: torch.Tensor) -> torch.Tensor:
+        lost = out.clone()
+        lost[-1, :16] = 0
+        return lost
+
+    def scaled(*, is_lost: bool) -> Change:
+        def change(model: Any) -> None:
+            layer = model.layers[1].requires_grad_(requires_grad=False)
+            layer.forward = lambda x: x + 1e-9 * Mlp.forward(layer, x)
+            if is_lost:
+                layer.act.register_forward_hook(lambda module, inputs, out: lose(out))
+
+        return change
+
+    first, second, shaken = (
+        record(tmp_path / f"{name}.values", scaled(is_lost=name == "b"), steps=1, dtype=torch.bfloat16, **options)
+        for name, options in (("a", {}), ("b", {}), ("s", {"shake": 1}))
+    )
+    comparison = compared(first, second, [shaken])
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert comparison.first.module == "layers.1.act"
+
+
 def test_places_that_one_run_has_alone_are_told(tmp_path: Path, base: Any) -> None:
     comparison = against(
         base,
@@ -268,6 +383,27 @@ def test_without_a_yardstick_nothing_is_judged(tmp_path: Path, base: Any) -> Non
     assert comparison.largest is not None
 
 
+def test_what_no_shaken_run_has_is_not_judged(tmp_path: Path) -> None:
+    first, second = record(tmp_path / "a.values"), record(tmp_path / "b.values", one_thread)
+    whole = compared(first, second, [record(tmp_path / "s.values", shake=1)])
+    assert (whole.verdict, whole.partial) == (CompareVerdict.ROUNDING, "")
+    short = compared(first, second, [record(tmp_path / "short.values", shake=1, steps=1)])
+    assert (short.verdict, short.partial) == (CompareVerdict.ROUNDING, "the yardstick has no step 1")
+    assert short.largest is not None
+    assert short.largest.step == 0
+    assert {(one.step, one.lack) for one in short.only} == {(1, Lack.NO_YARDSTICK)}
+    assert short.places + short.only_count == whole.places
+
+
+def test_where_shaking_overflows_nothing_is_judged(tmp_path: Path) -> None:
+    overflowing = hook("layers.1", lambda out: out * float("inf"))
+    first, second = record(tmp_path / "a.values", steps=1), record(tmp_path / "b.values", one_thread, steps=1)
+    comparison = compared(first, second, [record(tmp_path / "s.values", overflowing, shake=1, steps=1)])
+    unjudged = {one.place for one in comparison.only if one.lack is Lack.NO_YARDSTICK}
+    assert {"layers.1", "head"} <= unjudged
+    assert comparison.verdict is CompareVerdict.ROUNDING
+
+
 def test_the_first_call_inside_a_faulty_module_is_named(tmp_path: Path) -> None:
     def calls(name: str, change: Change | None = None, shake: int | None = None) -> Magnitudes:
         return record(tmp_path / f"{name}.values", change, calls_of="layers.1", shake=shake, steps=1)
@@ -290,6 +426,7 @@ def test_the_first_call_inside_a_faulty_module_is_named(tmp_path: Path) -> None:
         ("another program's yardstick", "yardstick of another program"),
         ("another model", "no place in common"),
         ("not finite from the start", "not finite in its first step"),
+        ("nothing that calls a module", "recorded no place"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path: Path, base: Any, wrong: str, says: str) -> None:
@@ -309,6 +446,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path: Path, base: An
         "not finite from the start": lambda: compared(
             record(tmp_path / "nan.values", hook("head", lambda out: out * float("nan"))), first
         ),
+        "nothing that calls a module": lambda: compared(first, record(tmp_path / "empty.values", steps=0)),
     }
     with pytest.raises(TraceError, match=says):
         calls[wrong]()

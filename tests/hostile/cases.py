@@ -20,8 +20,12 @@ import msgspec
 from tests.divergence.recorded import Run, program
 from tests.hostile.documents import Place, changed, full_document, texts
 from tests.hostile.payloads import PAYLOADS
-from tests.support.build import finding
+from tests.support.build import environment, finding
+from tracer.doctor import Outlook
+from tracer.doctor.machine import Machine
 from tracer.gate.baseline import format_baseline, updated
+from tracer.names import Backend
+from tracer.trace.records import CudaDevice
 from tracer.trace.values import framing
 
 LOCK = "determinism.lock"
@@ -92,7 +96,21 @@ def good_files(folder: Path) -> Files:
         LOCK: format_baseline(accepted).encode(),
         "pyproject.toml": CONFIGURATION.encode(),
         "train.py": SOURCE.encode(),
+        "t.doctor.json": machine(),
+        "u.doctor.json": machine(variables={"NCCL_ALGO": "Ring"}, num_threads=8),
     }
+
+
+def machine(**fields: Any) -> bytes:
+    """A file of ``tracer doctor --save``."""
+    found = environment(settings={"torch.backends.opt_einsum.enabled": True}, **fields)
+    outlook = Outlook(
+        backends=(Backend.CPU, Backend.CUDA),
+        has_torch=True,
+        versions={"Python": "3.11.9", "torch": "2.13.0", "processor": "A"},
+        devices=(CudaDevice(name="NVIDIA H100", capability="9.0"),),
+    )
+    return msgspec.json.encode(Machine(doctor=1, tracer_version="0.1.0", environment=found, outlook=outlook))
 
 
 # --- mutations ---
@@ -341,6 +359,15 @@ KINDS: dict[str, Kind] = {
         300,
     ),
     "sources": Kind("train.py", (bytes_changed, line_changed), (("check", "u.trace.json", "--backend", "cuda"),), 150),
+    "machine": Kind(
+        "t.doctor.json",
+        (bytes_changed, json_changed, json_changed),
+        (
+            ("diff", "t.doctor.json", "u.doctor.json"),
+            ("diff", "u.doctor.json", "t.doctor.json", "--format", "json"),
+        ),
+        300,
+    ),
     "repeat-folder": Kind(
         "",
         (bytes_changed, json_changed, block_changed),

@@ -18,10 +18,10 @@ from tests.hostile.payloads import PAYLOADS
 from tests.one_call.running import run_program
 from tests.support.slow import slow_unless
 from tracer.errors import TracerError, UsageError
-from tracer.literals import literal
 from tracer.names import About
 from tracer.one_call import program_of
 from tracer.one_call.call_arguments import DEVICES, DTYPES, LAYOUTS, MEMORY_FORMATS
+from tracer.plain import literal
 from tracer.session import judge
 from tracer.trace import Trace
 

@@ -108,7 +108,7 @@ def test_a_finding_on_a_line_that_the_trace_holds_has_it_rewritten() -> None:
     )
     (found,) = [one for one in judge(made, backend="cuda").findings if one.rule == "cuda-index-add"]
     assert found.rewritten == "out.index_put_((idx,), src, accumulate=True)"
-    assert found.remedy == f"Write `{found.rewritten}`, or switch deterministic mode on."
+    assert found.remedy == f"Write `{found.rewritten}`, or turn deterministic mode on."
 
 
 def test_inside_a_library_a_switch_comes_first_and_no_edit() -> None:
@@ -159,7 +159,7 @@ def test_what_repeats_with_the_mode_off_and_raises_with_it_is_not_told_to_warn()
     refused = finding("cuda-histc", verdict="deterministic", deterministic_mode="raises", **INSIDE)
     remedy = with_own_remedy(refused, None, load_switches(), {}).remedy
     assert "warn_only" not in remedy
-    assert "repeats with deterministic mode off" in remedy
+    assert "is deterministic with deterministic mode off" in remedy
 
 
 def test_a_rule_whose_remedy_is_made_from_outside_keeps_it_and_so_does_a_line_of_ones_own() -> None:

@@ -364,7 +364,7 @@ def test_workers_that_draw_from_numpy_are_found() -> None:
 def test_each_note_on_a_loader_says_what_of_it_matters() -> None:
     spawned = loader(workers=2, persistent_workers=True, start_method="spawn", epoch_set=False)
     subjects = [note.subject for note in judge(trace(ADDITION, loaders=(spawned,))).notes]
-    said = ("workers that persist", "workers started by spawn", "set_epoch was never called", "the number of workers")
+    said = ("persistent workers", "workers started by spawn", "set_epoch was never called", "the number of workers")
     assert sorted(one.rpartition(": ")[2] for one in subjects if "DataLoader" in one) == sorted(said)
     plain = judge(trace(ADDITION, loaders=(loader(),))).notes
     assert not any("DataLoader" in note.subject for note in plain)
@@ -389,7 +389,7 @@ def test_settings_replace_the_recorded_ones_by_name() -> None:
         ({"deterministic_mode": "strict"}, "one of off, warn, on"),
         ({"seed.torch": 0}, "it is True"),
         ({"CUBLAS_WORKSPACE_CONFIG": 4096}, "it is text"),
-        ({"python": "3.12"}, "there is no setting 'python'"),
+        ({"python": "3.12"}, "unknown setting 'python'"),
     ],
 )
 def test_a_setting_that_does_not_exist_or_cannot_be_is_refused_in_one_line(asked: dict[str, Any], says: str) -> None:
@@ -414,7 +414,7 @@ def test_an_older_trace_is_said_to_have_watched_less() -> None:
 
 def test_seeds_that_may_have_gone_unseen_are_said_to() -> None:
     told = [judge(trace(drawing(origin))).banners for origin in ("unseen", "program")]
-    assert [any("Seeds were not watched" in banner for banner in banners) for banners in told] == [True, False]
+    assert [any("Seeds were not recorded" in banner for banner in banners) for banners in told] == [True, False]
 
 
 @pytest.mark.parametrize(("torch", "says"), [("1.9", "were not judged"), ("3.1", "extrapolated")])

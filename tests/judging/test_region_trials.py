@@ -76,7 +76,7 @@ def test_of_several_that_may_vary_each_is_told_that_the_region_did_and_none_is_s
     (banner,) = (one for one in report.banners if one.startswith("Compiled region"))
     assert banner == (
         "Compiled region 0/0 forward (train.py:8) varied in 4 of 10 trials; 2 groups of its calls may vary, and which"
-        " of them did is not told apart. Suspected: cpp_fused_index_add_0, which adds atomically."
+        " of them did is not known. Suspected: cpp_fused_index_add_0, which adds atomically."
     )
 
 
@@ -99,7 +99,7 @@ def test_a_region_that_varied_though_nothing_in_it_is_known_to_is_a_finding_and_
     assert found.planned is None or Verdict.DETERMINISTIC not in found.planned
     assert of_calls(report) == []
     text = report.to_text(width=200, color=False)
-    assert "varied in 4 of 10 trials, though nothing in it is known to vary. Please report it." in text
+    assert "varied in 4 of 10 trials, although nothing in it is known to vary. Please report it." in text
     assert "No risk found" not in text
     assert "run again, it varied in 4 of 10 trials" in report.to_html()
     assert "tried" in report.to_csv()

@@ -119,7 +119,7 @@ def test_calls_whose_data_leave_no_two_ways_are_deterministic_for_these_data_and
     assert found.verdict is Verdict.DETERMINISTIC
     assert found.evidence[0].kind is EvidenceKind.OBSERVED
     assert "for these data" in found.why
-    assert any("deterministic for the data of this run alone" in banner for banner in report.banners)
+    assert any("deterministic only for the data of this run" in banner for banner in report.banners)
     assert sum(report.judgement.unnamed.values()) == 0
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.support.build import finding, judgement, process_finding, target
 from tracer.findings import Change, Finding, Need
 from tracer.names import About, Cause, Prerequisite, SeedOrigin, UnknownReason, Verdict
-from tracer.plan import Step, make_plan, step_of
-from tracer.plan.changes import importing_once, varied_first
+from tracer.plan import Step, importing_once, make_plan, step_of, varied_first
 from tracer.report.sections.plan import needs_in_words, step_of_plan
 
 ANYTHING = st.builds(

@@ -9,8 +9,7 @@ import pytest
 from tests.support.command import process
 from tracer import Trace, judge
 from tracer.names import Verdict
-from tracer.plan import promised
-from tracer.plan.steps import Step, step_of
+from tracer.plan import Step, promised, step_of
 from tracer.report import Report
 
 ROOT = Path(__file__).parents[2]

@@ -279,7 +279,7 @@ def process_report() -> Report:
         (
             Change(
                 number=1,
-                title="Stop cuDNN from choosing algorithms by a stopwatch",
+                title="Stop cuDNN from choosing algorithms by timing",
                 code="torch.backends.cudnn.benchmark = False",
                 where="at the top of the script, before the model runs",
                 closes=1,

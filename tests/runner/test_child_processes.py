@@ -26,7 +26,7 @@ def train(seed=0, steps=2):
     print(seed, model.weight.detach().sum().item())
 """
 START = """
-import multiprocessing, os, signal, subprocess, sys, time
+import multiprocessing, multiprocessing.util, os, signal, subprocess, sys, time
 from concurrent.futures import ProcessPoolExecutor
 import training
 
@@ -34,6 +34,11 @@ def hang(path):
     training.train()
     with open(path, "w"):
         time.sleep(600)
+
+def hang_at_exit(path):
+    training.train()
+    open(path, "w").close()
+    multiprocessing.util.Finalize(None, time.sleep, (600,), exitpriority=100)
 
 if __name__ == "__main__":
     print(os.environ.get("PYTHONPATH"), "TRACER_CHILDREN" in os.environ, flush=True)
@@ -64,7 +69,7 @@ EMPTY_ENVIRONMENT = """
     subprocess.run([sys.executable, "-c", code], env={}, check=True)
 """
 KILLED = """
-    child = multiprocessing.get_context("spawn").Process(target=hang, args=("trained",))
+    child = multiprocessing.get_context("spawn").Process(target={target}, args=("trained",))
     child.start()
     while not os.path.exists("trained"):
         time.sleep(0.01)
@@ -150,8 +155,9 @@ def test_a_child_that_fails_says_how(folder: Path, method: str) -> None:
     assert (child.state, child.ended_by) == (ChildState.UNTRAINED, "exit code 1")
 
 
-def test_a_child_that_hangs_and_is_killed_leaves_what_it_had(folder: Path) -> None:
-    (child,) = same_with_and_without(folder, KILLED).children
+@pytest.mark.parametrize("target", ["hang", pytest.param("hang_at_exit", marks=pytest.mark.slow)])
+def test_a_child_that_hangs_and_is_killed_leaves_what_it_had(folder: Path, target: str) -> None:
+    (child,) = same_with_and_without(folder, KILLED.format(target=target)).children
     (source,) = Trace.load(folder / "trace.child-1.json").sources
     assert child.state is ChildState.RECORDED
     assert source.optimizer_steps == 2

@@ -49,14 +49,14 @@ def test_a_case_has_a_verdict_or_calls_an_op() -> None:
 @pytest.mark.parametrize(
     ("instead", "of", "says"),
     [
-        ('"inductor-sample"', '"inductor-cpu-sample"', "not kebab-case led by `inductor-cpu-`"),
-        ('backends = ["cpu", "cuda"]\nops', 'backends = ["cpu"]\nops', "a rule speaks of one backend"),
-        ('backends = ["cuda"]\nreviewed', 'backends = ["cpu"]\nreviewed', "the table does not speak of cpu"),
+        ('"inductor-sample"', '"inductor-cpu-sample"', "not kebab-case with the prefix `inductor-cpu-`"),
+        ('backends = ["cpu", "cuda"]\nops', 'backends = ["cpu"]\nops', "a rule must name exactly one backend"),
+        ('backends = ["cuda"]\nreviewed', 'backends = ["cpu"]\nreviewed', "the table does not cover cpu"),
         ('calls = "index_put"', 'calls = "aten.index_put_"', "neither an op nor `itself`"),
-        ('"arg.accumulate" = 1', '"arg.accumulate" = true', "no fact of a call"),
+        ('"arg.accumulate" = 1', '"arg.accumulate" = true', "not a fact of a call"),
         ("schema = 2", "schema = 1", "schema 2 is not 1"),
         ("threadz", "deterministic_mode", "unknown condition 'threadz'"),
-        ('"aten::sample"', '"aten.sample"', "not spelt namespace.name[.overload]"),
+        ('"aten::sample"', '"aten.sample"', "not of the form namespace.name[.overload]"),
     ],
 )
 def test_what_a_table_may_not_hold_fails_in_one_line(instead: str, of: str, says: str) -> None:
@@ -72,8 +72,8 @@ def test_what_a_table_may_not_hold_fails_in_one_line(instead: str, of: str, says
         ('deterministic_mode = "on"', 'deterministic_mode = ["warn", "on"]', "gap in torch 2.4"),
         ('verdict = "raises"\n  calls', "calls", "has a verdict and calls"),
         ("", '  verdict = "nondeterministic"\n', "says neither what is called"),
-        ('kind = "generated"', 'kind = "source"', "which no table can"),
-        ('calls = "itself"', 'calls = "aten.index_put_"', "has facts for no other op"),
+        ('kind = "generated"', 'kind = "source"', "which a table cannot cite"),
+        ('calls = "itself"', 'calls = "aten.index_put_"', "has facts, but calls no other op"),
     ],
 )
 def test_the_lint_finds_what_a_case_leaves_out(instead: str, of: str, says: str) -> None:

@@ -111,7 +111,7 @@ def test_the_lint_accepts_what_is_sound() -> None:
         ("from numpy import ones\nones(1)", '["aten.sample"]', "imports numpy"),
         ("np.ones(1)", '["aten.sample"]', "names np"),
         ("x = 1" + " " * 120 + "+ 1", '["aten.sample"]', "more than 120 characters"),
-        ("torch.ones(1)", '["aten.sample", "aten.nobodys"]', "aten.nobodys: no rule speaks of it"),
+        ("torch.ones(1)", '["aten.sample", "aten.nobodys"]', "aten.nobodys: no rule names it"),
         ("torch.ones(1)", '["aten.nobodys"]', "has no example"),
     ],
 )
@@ -130,7 +130,7 @@ def test_the_lint_finds_an_op_with_two_examples() -> None:
         ("schema = 2\nexample = []", "schema 2 is not 1"),
         ("schema = 1\n[[example]]\nops = []\ncode = 'x'", "dispatches no op"),
         ("schema = 1\n[[example]]\nops = ['aten.mm']\ncode = ' '", "has no code"),
-        ("schema = 1\n[[example]]\nops = ['mm']\ncode = 'x'", "not spelt namespace.name"),
+        ("schema = 1\n[[example]]\nops = ['mm']\ncode = 'x'", "not of the form namespace.name"),
         ("schema = 1\n[[example]]\nops = ['aten.mm']\ncode = 'x'\nrule = 'cuda-mm'", "unknown field `rule`"),
     ],
 )

@@ -48,7 +48,7 @@ def test_cases_for_versions_that_the_table_does_not_speak_of_stay_behind() -> No
 def test_what_is_taken_over_says_so_and_weighs_least() -> None:
     rule = MERGED.find("aten.bmm.default")
     assert rule is not None
-    assert rule.why.startswith("Taken over from cuda")
+    assert rule.why.startswith("Inherited from cuda")
     assert {row.kind for row in rule.evidence} == {EvidenceKind.DOCUMENTED}
     assert all(row.ref.startswith("inherited from the cuda table") for row in rule.evidence)
 

@@ -192,7 +192,7 @@ def test_how_many_calls_rest_on_the_list_of_kernels_leads_the_report() -> None:
     dense = {"device": "npu", "dtype": "float32", "layout": "strided", "ndim": 2}
     product = call("aten.mul.Tensor", count=2, facts=dense)
     banners = judged(trace(call("aten._softmax.default", count=3, facts=dense), product)).judgement.banners
-    told = "Of the 5 calls that are deterministic on npu, 3 are so by the vendor's list of kernels alone"
+    told = "Of the 5 calls that are deterministic on npu, 3 are so by the vendor's list of kernels only"
     assert any(banner.startswith(told) for banner in banners)
     assert not [banner for banner in judged(trace(product)).judgement.banners if "list of kernels" in banner]
 

@@ -49,6 +49,8 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
         ("rocm", "aten.cumsum.default", "2.13", {"shape__scan_is_whole": True}, ("nondeterministic", "deterministic")),
         ("rocm", "aten.add.Tensor", "2.13", {}, ("deterministic", "deterministic")),
         # What CUDA's rules say of an overload goes before a class that names its packet.
+        ("mps", "aten._coalesce.default", "2.13", {"layout": "sparse_coo"}, SAFE),
+        ("mps", "aten._coalesce.default", "2.12", {"layout": "sparse_coo"}, OPEN),
         ("rocm", "aten.add.Tensor", "2.13", {"operands__uncoalesced": True}, ("nondeterministic", "deterministic")),
         ("rocm", "aten.sum.dim_IntList", "2.13", {}, SAFE),
         ("rocm", "aten.sum.dim_IntList", "2.13", {"layout": "sparse_csr"}, OPEN),
@@ -151,7 +153,7 @@ def test_rocm_marks_what_it_takes_over_from_cuda() -> None:
     found = finding("rocm", "aten.index_add.default")
     assert found is not None
     assert found.rule == "rocm-cuda-index-add"
-    assert found.why.startswith("Taken over from cuda")
+    assert found.why.startswith("Inherited from cuda")
     assert {one.kind for one in found.evidence} == {EvidenceKind.DOCUMENTED}
 
 

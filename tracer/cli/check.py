@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from tracer.cli.output import progress, show
 from tracer.cli.report import PARTIAL
 from tracer.cli.writing import destinations, render_report, write_rendered
 from tracer.errors import UsageError
-from tracer.names import Detail
+from tracer.names import Detail, Phase, Training
 from tracer.plain import is_terminal, one_line, say
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FAILED = 1
 BASELINE = "determinism.lock"
+#: Phases that no inference has.
+_OF_TRAINING = frozenset({Phase.BACKWARD.value, Phase.RECOMPUTE.value, Phase.OPTIMIZER.value})
 #: Failing findings that are printed unless all are asked for, and characters of a reason or a reference.
 _SHOWN, _LONGEST = 50, 2_000
 
@@ -40,7 +42,8 @@ Examples:
   tracer check trace.json --baseline determinism.lock --update-baseline
   tracer check trace.json --baseline determinism.lock --fail-on new
   tracer check trace.json --ignore 'cuda-cublas' --ignore 'vendor/*'
-  tracer check inference.json --allow-no-training
+  tracer check generation.json
+  tracer check trace.json --require-training
 
 A comment silences the findings of a rule at its line of code: # tracer: ignore[cuda-index-add] reason.
 Options may stand in pyproject.toml under [tool.tracer]. In GitHub Actions, what fails is annotated at its line.
@@ -66,7 +69,8 @@ Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothi
 @option("--select", "GLOB", "Look at these rules, ops, modules or files only.", completing.rules, multiple=True)
 @option("--ignore", "GLOB", "Pass over these rules, ops, modules or files.", completing.rules, multiple=True)
 @option("--baseline", "FILE", f"Accept what this lock file accepts, such as {BASELINE}.", completing.files)
-@click.option("--allow-no-training", is_flag=True, help="Pass a recording in which no optimizer stepped.")
+@click.option("--allow-no-training", is_flag=True, help="Pass any recording in which no optimizer stepped.")
+@click.option("--require-training", is_flag=True, help="Fail an inference too: this job trains.")
 @click.option("--update-baseline", is_flag=True, help="Accept every finding; keep the reasons that stand there.")
 @option("--format formats", "F[,F]", "Write the report too: as for tracer report.", completing.formats)
 @option("-o --output", "PATH", "Where the report goes: as for tracer report.", completing.files)
@@ -83,6 +87,7 @@ def command(
     ignore: tuple[str, ...],
     baseline: str | None,
     allow_no_training: bool,
+    require_training: bool,
     update_baseline: bool,
     formats: str | None,
     output: str | None,
@@ -92,13 +97,16 @@ def command(
     """Judge TRACE and exit with 1 when the gate fails.
 
     A finding fails when its verdict is one of --fail-on and neither the baseline nor a comment at its line of code
-    accepts it. A recording in which no optimizer stepped fails too: it says nothing of a training.
+    accepts it. A recording in which no optimizer stepped fails too: it says nothing of a training. An inference, in
+    which nothing asked for a gradient, passes, unless the baseline was made of a training.
     """
     from tracer.gate.baseline import read_baseline
     from tracer.gate.configuration import load_configuration
     from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, acceptances, decide, parse_fail_on, places_of
 
     detail = detail_of(quiet=quiet, verbose=verbose)
+    if allow_no_training and require_training:
+        raise UsageError("--allow-no-training and --require-training exclude each other", hint="leave one out")
     configured = load_configuration(Path.cwd())
     wanted = destinations(formats, output, inputs=traces) if formats or output else ()
     verdicts, new = parse_fail_on(fail_on or ",".join(configured.fail_on) or ",".join(DEFAULT_FAIL_ON))
@@ -145,10 +153,13 @@ def command(
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotated(decision.failing, folder_below(os.environ.get("GITHUB_WORKSPACE"))):
             show(line)
-    untrained = "" if allow_no_training or configured.allow_no_training else _untrained(trace)
+    required = require_training or (configured.require_training and not allow_no_training)
+    allowed = allow_no_training or (configured.allow_no_training and not require_training)
+    untrained = "" if allowed else _untrained(trace, accepted, required=required)
     if report.judgement.nothing_computed:
         untrained = "nothing was computed, the step was recorded on meta tensors"
-    show(summary(decision, untrained, is_partial=bool(trace.partial)))
+    is_inference = trace.training is Training.INFERENCE
+    show(summary(decision, untrained, is_partial=bool(trace.partial), is_inference=is_inference))
     if trace.differing_settings:
         names = ", ".join(trace.differing_settings)
         mixed = any(recording.differing_settings for recording in recordings)  # one file holds several recordings
@@ -179,17 +190,24 @@ def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
     return 0
 
 
-def _untrained(trace: Trace) -> str:
-    """Why a whole recording without an optimizer's step says nothing of a training; empty where it holds one."""
-    from tracer.names import Training
+def _untrained(trace: Trace, accepted: Iterable[Accepted], *, required: bool) -> str:
+    """Why a whole recording without an optimizer's step does not pass; empty where it has one, or is an inference.
 
+    Where a training is ``required``, or the baseline accepts calls of one, an inference does not pass.
+    """
+    if trace.training is Training.INFERENCE:
+        if required:
+            return "no optimizer step was recorded, and --require-training asks for one"
+        if any(line.risk.phase in _OF_TRAINING for line in accepted):
+            return "no optimizer step was recorded, and the baseline is a training's (--allow-no-training accepts that)"
+        return ""
     if trace.partial or trace.training not in (Training.NONE, Training.ELSEWHERE):  # a part has its own exit code
         return ""
     unfollowed = ", and processes were started that were not followed" if trace.training is Training.ELSEWHERE else ""
     return f"no optimizer step was recorded{unfollowed} (--allow-no-training accepts that)"
 
 
-def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False) -> str:
+def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False, is_inference: bool = False) -> str:
     """The one line that says how the gate ended, and what was let through."""
     compared = decision.compared
     failing = set(map(id, decision.failing))
@@ -207,7 +225,8 @@ def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False
         rest.append(f"{len(compared.fixed):,} accepted and found no longer: update the baseline")
     if untrained:
         counts.append(untrained)
-    unfailed = "nothing fails in the part that was recorded" if is_partial else "passed"
+    passed = "passed, an inference" if is_inference else "passed"
+    unfailed = "nothing fails in the part that was recorded" if is_partial else passed
     ending = f"failed: {', '.join(counts)}" if counts else unfailed
     return f"tracer check: {ending}{'; ' if rest else ''}{', '.join(rest)}"
 
@@ -263,7 +282,8 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
 
 def _said(finding: Finding) -> str:
     """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
-    from tracer.report.words import answer_of, runs_as_of
+    from tracer.ops.rows import spoken
+    from tracer.report.words import answer_of, which_runs_as
 
     rule, led_from, answer = finding.rule, finding.called_from, answer_of(finding)
     if finding.subject and not finding.location:
@@ -272,7 +292,8 @@ def _said(finding: Finding) -> str:
     phase = f" {finding.phase}" if finding.op else ""
     module = f" in {finding.module}" if finding.module and place != finding.module else ""
     led = f" (called from {led_from})" if led_from not in ("", place) else ""
-    return f"{place}: {rule}: {finding.op or finding.subject}{phase}{runs_as_of(finding)}{module}{led} {answer}"
+    what = spoken(finding.op, finding.runs_as) or finding.subject
+    return f"{place}: {rule}: {what}{phase}{which_runs_as(finding)}{module}{led} {answer}"
 
 
 def _plain(text: str) -> str:

@@ -48,6 +48,7 @@ than rounding explains. 3: undecided, or a recording is not whole."""
     show_default=True,
 )
 @window_options
+@click.option("--children/--no-children", default=None, help="Compare the Python processes that SCRIPT starts too.")
 @option(
     "-o --output folder",
     "FOLDER",
@@ -74,6 +75,7 @@ def command(
     yardstick_runs: int,
     window: str,
     exit_after_steps: bool,
+    children: bool | None,
     folder: Path,
     formats: str,
     as_module: bool,
@@ -124,7 +126,14 @@ def command(
     )
     with ENDING.handling_signals():
         comparison = compare_script(
-            Asked(task=task, first=sides[0], second=sides[1], folder=folder, yardstick_runs=yardstick_runs)
+            Asked(
+                task=task,
+                first=sides[0],
+                second=sides[1],
+                folder=folder,
+                yardstick_runs=yardstick_runs,
+                children=children,
+            )
         )
         return answer(comparison, folder, wanted, script)
 

@@ -1,9 +1,10 @@
-"""``tracer diff``: two traces, with their values where they have them, or one trace for two targets."""
+"""``tracer diff``: two traces, with their values where they have them, one trace for two targets, or two machines."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,11 +13,12 @@ from tracer.cli import completing
 from tracer.cli.options import option
 from tracer.cli.output import progress, show
 from tracer.errors import UsageError
-from tracer.names import Verdict
+from tracer.names import SEVERITY, Backend, Verdict
 from tracer.plain import say
 
 if TYPE_CHECKING:
     from tracer.divergence import Divergence, Recording
+    from tracer.divergence.recordings import Family
     from tracer.gate.comparing import Comparison
     from tracer.report.blocks import Block
     from tracer.trace import Trace
@@ -38,13 +40,16 @@ Examples:
   tracer diff one-process.json ddp.json --yardstick shaken-1.json
   tracer diff trace.json --torch 2.4,2.13 --backend cuda
   tracer diff trace.json --backend cuda,npu
+  tracer diff here.doctor.json there.doctor.json
 
 With --yardstick, or where both have magnitudes and no values, the two are held against each other as tracer compare
 does, with its exit codes. A name that torchrun's processes were given stands for all ranks: ddp.json for
-ddp.rank0.json, ddp.rank1.json and so on.
+ddp.rank0.json, ddp.rank1.json and so on. Files of tracer doctor --save are two machines: their settings, versions and
+devices are compared.
 
 Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is named there; or, for "parted", the
-values of the two runs differ. Exit code 3: the values that a trace was recorded with are missing."""
+values of the two runs, or two machines, differ. Exit code 3: the values that a trace was recorded with are missing, or
+torch was on a machine."""
 
 
 @click.command("diff", epilog=EXAMPLES)
@@ -94,6 +99,10 @@ def command(
     backends, versions, settings_pair = pairs = [_pair(name, text) for name, text in asked]
     if new is None and not any(first != second for first, second in pairs):
         raise UsageError("one trace and one target do not differ", hint="name a second trace, or two with a comma")
+    if new is not None and _are_machines(old, new):
+        others = {"--align-step": align_step, "--yardstick": yardstick, "--torch": version != RECORDED["default"]}
+        others["--settings"] = settings != RECORDED["default"]
+        return _compare_machines(old, new, backends, others, fail_on, as_json=form == "json")
     magnitudes = _magnitudes(old, new, yardstick)
     if magnitudes is not None:
         return _compare_magnitudes(*magnitudes, as_json=form == "json")
@@ -101,9 +110,10 @@ def command(
     on_parting, verdicts = _fail_on(fail_on)
     with progress("comparing"):
         from tracer.divergence import compare_recordings
+        from tracer.divergence.families import compare_families
         from tracer.gate.comparing import Kind, compare_judgements
         from tracer.session import judge
-        from tracer.trace import compare_draws
+        from tracer.trace import compare_draws, merge_traces
 
         recordings = _recordings(old, new, needed=on_parting or steps is not None)
         traces = _traces(old, new, recordings)
@@ -117,9 +127,16 @@ def command(
             draws = [(draw.generator, draw.ahead, draw.second or draw.first) for draw in compare_draws(*traces)]
             compared = compare_judgements(reports[0].judgement, reports[1].judgement, draws)
         parted = None
-        if recordings is not None:
+        if recordings is not None and new is not None:
+            families = _families((old, new), recordings)
             findings = reports[0].findings if reports else None
-            parted = compare_recordings(*recordings, align_step=steps, findings=findings)
+            if traces is not None and len(families[0]) > 1:
+                of_all = merge_traces([own.trace for own in families[0].values() if own.trace is not None])
+                findings = judge(of_all, backend=backends[0], torch=versions[0], settings=settings_pair[0]).findings
+            parted = compare_families(
+                *families,
+                lambda ours, theirs: compare_recordings(ours, theirs, align_step=steps, findings=findings),
+            )
     if form == "json":
         show(_json(parted, compared))
     else:
@@ -135,6 +152,65 @@ def command(
         return FAILED
     if missing:
         say(f"tracer: {missing}; values were not compared")
+        return PARTIAL
+    return 0
+
+
+def _are_machines(old: str, new: str) -> bool:
+    """Are both files of ``tracer doctor --save``? Raises ``UsageError`` where one alone is."""
+    from tracer.doctor.machine import is_machine
+
+    are = [is_machine(path) for path in (old, new)]
+    if any(are) and not all(are):
+        machine, other = (old, new) if are[0] else (new, old)
+        what = f"{machine} is a file of `tracer doctor --save`, and {other} is none"
+        raise UsageError(what, hint="name two of them, or two traces")
+    return all(are)
+
+
+def _compare_machines(
+    old: str, new: str, backends: tuple[str, str], others: dict[str, Any], fail_on: str | None, *, as_json: bool
+) -> int:
+    """Say what differs between two machines; ``others`` are options that ask something of traces."""
+    from tracer.cli.completing import DEVICES
+    from tracer.doctor.machine import load_machine
+    from tracer.doctor.two_machines import compare_machines
+    from tracer.tables.settings.rows import load_rows
+
+    for name, value in others.items():
+        if value:
+            raise UsageError(f"{name} asks of traces, and {old} is a machine", hint="leave it out")
+    on_parting, verdicts = _fail_on(fail_on)
+    backend = None if backends == (RECORDED["default"],) * 2 else backends[0]
+    if backend is not None and (backends[0] != backends[1] or backend not in DEVICES):
+        raise UsageError("--backend names one backend for both machines", hint=f"choose from {', '.join(DEVICES)}")
+    names = (Path(old).name, Path(new).name)
+    compared = compare_machines(
+        load_rows(),
+        load_machine(old),
+        load_machine(new),
+        names=names if names[0] != names[1] else (old, new),
+        backend=None if backend is None else Backend(backend),
+    )
+    if as_json:
+        from tracer.plain import json_text
+
+        show(json_text(compared))
+    else:
+        from tracer.doctor.text import comparison_parts
+        from tracer.report.render.terminal import printed
+
+        show(printed(lambda width: comparison_parts(compared, width)))
+    if on_parting and compared.differences:
+        return FAILED
+    for difference in compared.differences:
+        if difference.verdicts is not None:
+            before, after = difference.verdicts
+            if after in verdicts and SEVERITY.index(after) < SEVERITY.index(before):
+                return FAILED
+    if compared.without_torch:
+        lacking = " and ".join(compared.without_torch)
+        say(f"tracer: torch cannot be imported on {lacking}; its settings were not compared")
         return PARTIAL
     return 0
 
@@ -188,6 +264,17 @@ def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, 
         needs = f"two recordings with values are needed, and {which}"
         raise UsageError(needs, hint="record with `tracer run --values`")
     return (read_recording(old), read_recording(new)) if new is not None and not lacking else None
+
+
+def _families(paths: tuple[str, str], recordings: tuple[Recording, Recording]) -> tuple[Family, Family]:
+    """Both recordings with those of the child processes that lie beside their traces."""
+    from tracer.divergence.families import read_family
+
+    first, second = (
+        read_family(path) if recording.trace is not None and not path.endswith(".values") else {"": recording}
+        for path, recording in zip(paths, recordings, strict=True)
+    )
+    return first, second
 
 
 def _missing(paths: Iterable[str], traces: Iterable[Trace]) -> str:

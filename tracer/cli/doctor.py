@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tracer.cli import completing
 from tracer.cli.completing import DEVICES
 from tracer.cli.options import option
-from tracer.cli.output import show
+from tracer.cli.output import check_writable, show
 from tracer.errors import UsageError
 from tracer.names import Backend, Verdict
 
@@ -20,6 +22,8 @@ Examples:
   tracer doctor --backend cuda
   tracer doctor --all
   tracer doctor --fail-on nondeterministic --format json
+  tracer doctor --save here.doctor.json
+  tracer diff here.doctor.json there.doctor.json
 
 It speaks of the process that it runs in: of the shell's variables, and of torch as it is before a script changes
 anything. What a script sets is seen by `tracer run`. Exit code 1: a setting has a verdict of --fail-on."""
@@ -34,12 +38,13 @@ anything. What a script sets is seen by `tracer run`. Exit code 1: a setting has
 )
 @option("--fail-on", "V[,V]", "Verdicts that fail; by default none does.", completing.verdicts)
 @option("--format form", "F", "text or json.", completing.words(lambda: FORMATS), default="text", show_default=True)
+@option("--save", "FILE", "Keep what was read, for tracer diff with another machine's file.", completing.files)
 @click.option("--all", "all_settings", is_flag=True, help="List every setting, and what differs between machines.")
-def command(backend: str | None, fail_on: str | None, form: str, all_settings: bool) -> int:
+def command(backend: str | None, fail_on: str | None, form: str, save: str | None, all_settings: bool) -> int:
     """Check versions, devices and settings of this process against the table of settings.
 
     Each setting is judged as if every op that it affects had run. No device is initialized. Without torch, only
-    environment variables and Python are checked.
+    environment variables and Python are checked. tracer diff compares what --save keeps on two machines.
     """
     if backend is not None and backend not in DEVICES:
         raise UsageError(f"there is no backend {backend!r}", hint=f"choose from {', '.join(DEVICES)}")
@@ -52,13 +57,22 @@ def command(backend: str | None, fail_on: str | None, form: str, all_settings: b
         failing, new = parse_fail_on(fail_on)
         if new:
             raise UsageError(f"--fail-on: {NEW!r} needs a baseline", hint="`tracer check` has one")
+    if save is not None:
+        check_writable(Path(save))
     from tracer.doctor.diagnosis import diagnose
     from tracer.doctor.installation import read_process
-    from tracer.plain import json_text
+    from tracer.plain import json_text, say
+    from tracer.report.words import plural
     from tracer.tables.settings.rows import load_rows
 
     environment, outlook = read_process(None if backend is None else Backend(backend))
     diagnosis = diagnose(load_rows(), environment, outlook)
+    if save is not None:
+        from tracer import __version__
+        from tracer.doctor.machine import save_machine
+
+        save_machine(save, environment, outlook, version=__version__)
+        say(f"tracer: {save} keeps {plural(len(diagnosis.settings), 'setting')}; tracer diff compares it with another")
     if form == "json":
         show(json_text(diagnosis))
     else:

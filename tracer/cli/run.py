@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -11,7 +12,11 @@ from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
 from tracer.runner import run_script
+from tracer.runner.fake_ranks import groups_file, groups_joined, run_ranks
 from tracer.runner.ranks import current_rank, path_of_rank
+
+#: Asks for ranks in different positions.
+ALL_DISTINCT = "all-distinct"
 
 EXAMPLES = """\b
 Examples:
@@ -21,6 +26,7 @@ Examples:
   tracer run --trials 5 train.py
   tracer run --children launch.py
   tracer run --fake --as cuda:8.0 train.py
+  tracer run --fake --world-size 1024 --rank 17 train.py
   torchrun --nproc-per-node 2 -m tracer run train.py
 
 Steps are counted by finished optimizer steps, from 0: 0:1 is all until the
@@ -54,6 +60,8 @@ file stands beside it, trace.values, for tracer diff. The exit code is the scrip
 @click.option("--eager", is_flag=True, help="Run what torch.compile would compile op by op, to see its ops.")
 @click.option("--fake", is_flag=True, help="Run on fake tensors: no memory, no data; see the docs.")
 @option("--as machine", "MACHINE", "What torch.cuda answers as: cpu, cuda:8.0; with --fake.  [default: cpu]")
+@option("--world-size", "N", "Run as one rank of N; with --fake.", type=int)
+@option("--rank", "K", f"Which rank, several (0,17), or {ALL_DISTINCT}: one of each position.  [default: 0]")
 @script_arguments
 def command(
     output: Path,
@@ -74,6 +82,8 @@ def command(
     eager: bool,
     fake: bool,
     machine: str | None,
+    world_size: int | None,
+    rank: str | None,
     as_module: bool,
     script: str,
     args: tuple[str, ...],
@@ -95,21 +105,40 @@ def command(
         raise UsageError(message, hint="leave them out, or run on real tensors")
     if fake and children:
         raise UsageError("--fake reaches no child process", hint="leave out --children")
-    fake_machine = None
+    if world_size is not None and not fake:
+        raise UsageError("--world-size makes process groups that are fake", hint="add --fake, or start it by torchrun")
+    if rank is not None and world_size is None:
+        raise UsageError("--rank names one rank of a job", hint="add --world-size, as in --world-size 1024 --rank 17")
+    fake_machine = one_rank = None
     if fake:
         from tracer.recording.fake.machine import Machine
 
-        fake_machine = Machine.parse(machine or "cpu")
-    rank = current_rank()
-    output = path_of_rank(output, rank)
+        if world_size is not None:
+            from tracer.recording.fake.one_rank import OneRank, ranks_in
+
+            ranks = [OneRank.of(0, world_size)] if rank == ALL_DISTINCT else ranks_in(rank or "0", world_size)
+            one_rank = ranks[0]
+            if rank == ALL_DISTINCT or len(ranks) > 1:
+                line = ["--fake", "-o", str(output), *([f"--as={machine}"] if machine else [])]
+                line += ["--steps", window] if window else []
+                flags = {"--exit-after-steps": exit_after_steps, "--with-source": with_source, "--eager": eager}
+                line += [name for name, is_set in flags.items() if is_set]
+                line += [*(["-m"] if as_module else []), script, *args]
+                numbers = None if rank == ALL_DISTINCT else [one.rank for one in ranks]
+                return run_ranks(numbers, world_size, line, output)
+            os.environ.update(one_rank.variables())
+        fake_machine = Machine.parse(machine or "cpu", devices=1 if one_rank is None else one_rank.local_world_size)
+    this_rank = current_rank()
+    output = path_of_rank(output, this_rank)
     check_writable(output)
     beside: Path | None = None
     if values or magnitudes:
         from tracer.trace.paths import values_path
 
         check_writable(beside := values_path(output))
+    groups_to = groups_file()
     memory = TRIAL_MEMORY if trial_memory is None else trial_memory
-    return run_script(
+    code = run_script(
         script,
         args,
         output=output,
@@ -119,6 +148,7 @@ def command(
         with_source=with_source,
         eager=eager or shake is not None,
         machine=fake_machine,
+        one_rank=one_rank,
         values=beside if values else None,
         options={
             "magnitudes": str(beside) if magnitudes else False,
@@ -127,6 +157,9 @@ def command(
             "data_facts": data_facts,
             "keep": Keep(keep_inputs, bytes=KEEP_BYTES if keep_bytes is None else keep_bytes),
         },
-        rank=rank,
+        rank=this_rank,
         children=children,
     )
+    if one_rank is not None and code == 0:
+        groups_joined(groups_to)
+    return code

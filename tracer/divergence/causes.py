@@ -104,6 +104,10 @@ class Evidence(Protocol):
         """Is it given other tensors, or the same in another order?"""
 
     @property
+    def reads_part(self) -> bool:
+        """Does it read data from outside, of which an earlier call may have read another part?"""
+
+    @property
     def reads_other_layout(self) -> bool:
         """Is it given the same bytes in another memory layout?"""
 
@@ -220,6 +224,14 @@ class Shows(Word):
         " chose another order of axes, or an op returned its result in another memory format",
     )
     """The same bytes, read through a view with different strides."""
+    PART = (
+        "part",
+        RootCause.INPUT_DATA,
+        (Way.READ,),
+        lambda root: root.reads_part,
+        "it reads a part of data from outside the recorded calls that no earlier call read, and the data differ there",
+    )
+    """What entered earlier agrees, as far as it was read then."""
     CHANGED_OUTSIDE = (
         "changed-outside",
         RootCause.OUTSIDE_CHANGE,

@@ -13,7 +13,7 @@ from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
 from tracer.divergence.matching.ways import Way
-from tracer.divergence.model import Divergence, Fork, Place, Replicas, Root
+from tracer.divergence.model import Divergence, Fork, Outputs, Place, Replicas, Root
 from tracer.divergence.outside import compare_outside
 from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
@@ -22,9 +22,9 @@ from tracer.divergence.roots import Classifier, Tables, changed_settings, place
 from tracer.divergence.strip import states, strip
 from tracer.errors import TraceError
 from tracer.findings import Finding
-from tracer.names import Phase
+from tracer.names import Phase, Training
 from tracer.trace.file import Trace
-from tracer.trace.values import Values
+from tracer.trace.values import ValueKind, Values
 
 #: The most places reported at which the sequences diverge, and the calls reported of each continuation.
 _MOST_FORKS, _CONTINUED = 20, 4
@@ -70,12 +70,14 @@ def compare_recordings(
     state = states(pairs, differing, following)
     undigested = differing.undigested & ~differing.any
     is_same_program = replicas is None and begins is None
-    ends, ends_compared = compare_ends(ours, theirs) if is_same_program else ((), 0)
-    is_same_training = not roots and not any(end.kind in OF_TRAINING for end in ends)
+    ends, ends_compared, outputs = compare_ends(ours, theirs) if is_same_program else ((), 0, Outputs())
+    is_same_training = not roots and not any(end.kind in (*OF_TRAINING, ValueKind.RETURNED) for end in ends)
     return Divergence(
         agrees=is_same_training if replicas is None else replicas.drift is None,
         ends=ends,
         ends_compared=ends_compared,
+        is_inference=all(_is_inference(recording) for recording in (first, second)),
+        outputs=outputs,
         nan=nan_in_both(ours, theirs) if is_same_program else (),
         calls_compared=pairs.size,
         calls=(len(ours), len(theirs)),
@@ -96,6 +98,10 @@ def compare_recordings(
         strip=strip(pairs, state),
         names=(first.name, second.name),
     )
+
+
+def _is_inference(recording: Recording) -> bool:
+    return recording.trace is not None and recording.trace.training is Training.INFERENCE
 
 
 def follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> Following:

@@ -1,4 +1,4 @@
-"""What two runs left behind, compared: parameters, buffers, optimizer states, files, printed lines."""
+"""What two runs left behind, compared: parameters, buffers, optimizer states, outputs, files, printed lines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import Counter
 
 import numpy as np
 
-from tracer.divergence.model import EndState
+from tracer.divergence.model import EndState, Outputs
 from tracer.trace.values import ValueKind, Values
 from tracer.trace.values.columns import NO_DIGEST
 
 #: What training leaves.
 OF_TRAINING = (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.OPTIMIZER_STATE)
-_KINDS = (*OF_TRAINING, ValueKind.FILE, ValueKind.OUTPUT)
+_KINDS = (*OF_TRAINING, ValueKind.FILE, ValueKind.OUTPUT, ValueKind.RETURNED)
 
 _NUMBERS = re.compile(r"[0-9~][0-9~.:_-]*[0-9~]|[0-9]")
 #: The position of the digest of what was appended to a file.
@@ -23,14 +23,14 @@ _APPENDED = 1
 _Ends = dict[tuple[ValueKind, str, int], tuple[int, ...]]
 
 
-def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], int]:
-    """What both recordings left, and left other bytes in; and how many were compared.
+def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], int, Outputs]:
+    """What both recordings left, and left other bytes in; how many were compared, and how many of those are outputs.
 
     Nothing is, where one of them was cut short. A file that one run wrote anew and the other appended to is not
     compared. Of the printed lines, their order is not.
     """
     if first.partial or second.partial:
-        return (), 0
+        return (), 0, Outputs()
     ends = (_ends(first), _ends(second))
     pairs = {
         key: (ends[0][key], ends[1][key])
@@ -47,7 +47,13 @@ def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], i
             differ.append(EndState(kind=kind, name=name))
     differ += _other_files(*ends)
     differ += _other_lines(*ends)
-    return tuple(differ), len(pairs) + sum(kind is ValueKind.OUTPUT for kind, _, _ in ends[0])
+    printed = sum(kind is ValueKind.OUTPUT for kind, _, _ in ends[0])
+    outputs = Outputs(
+        returned=sum(len(ours) for (kind, _, _), (ours, _) in pairs.items() if kind is ValueKind.RETURNED),
+        printed=printed,
+        files=len({name for kind, name, _ in pairs if kind is ValueKind.FILE}),
+    )
+    return tuple(differ), len(pairs) + printed, outputs
 
 
 def nan_in_both(first: Values, second: Values) -> tuple[str, ...]:
@@ -64,10 +70,11 @@ def nan_in_both(first: Values, second: Values) -> tuple[str, ...]:
 
 
 def _ends(values: Values) -> _Ends:
-    """Files by their names without numbers: dates and counters stand in them."""
+    """Files by their names without numbers: dates and counters stand in them. What was returned, whenever it was."""
     moments = values.moments
     ends: _Ends = {}
-    for row in np.flatnonzero(moments.call == len(values)).tolist():
+    returned = [number for number, name in enumerate(values.names) if name.kind is ValueKind.RETURNED]
+    for row in np.flatnonzero((moments.call == len(values)) | np.isin(moments.name, returned)).tolist():
         name = values.names[int(moments.name[row])]
         if name.kind in _KINDS:
             is_file = name.kind is ValueKind.FILE

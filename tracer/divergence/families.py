@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from tracer.divergence.causes import RootCause
-from tracer.divergence.model import Divergence, Root
-from tracer.divergence.recordings import Recording, has_values, read_recording
-from tracer.names import StartedBy
+from tracer.divergence.model import Divergence, Outputs, Reason, Root
+from tracer.divergence.outside import joined_outside
+from tracer.divergence.process_pairs import paired_roles, siblings
+from tracer.divergence.recordings import Family, Recording, has_values, read_recording
+from tracer.names import ChildState, StartedBy
 from tracer.trace.families import load_family
-from tracer.trace.paths import LOWEST_SHARED, child_path, values_path
+from tracer.trace.paths import child_path, values_path
 from tracer.trace.records import Child
 from tracer.trace.values import read_values
 
@@ -27,9 +29,6 @@ _RECEIVED = {
     RootCause.COLLECTIVE: 3,
 }
 
-Family = Mapping[str, Recording]
-"""Role -> recording; the first process has an empty role."""
-
 
 def read_family(path: str | os.PathLike[str]) -> dict[str, Recording]:
     """The recording at ``path`` and those of its children beside it. Raises ``TraceError`` in one line."""
@@ -37,7 +36,8 @@ def read_family(path: str | os.PathLike[str]) -> dict[str, Recording]:
     if first.trace is None or not first.trace.children:
         return {"": first}
     traces = {trace.sources[0].child: trace for trace in load_family(path)}
-    family = {"": msgspec.structs.replace(first, trace=traces[""])}
+    of_itself = first.trace.sources[0].child if first.trace.sources else ""  # a child may have started processes too
+    family = {"": msgspec.structs.replace(first, trace=traces.get(of_itself, first.trace))}
     for child in first.trace.children:
         beside = child_path(Path(path), child.role)
         if has_values(beside):
@@ -52,54 +52,49 @@ def compare_families(
     first: Family, second: Family, compare: Callable[[Recording, Recording], Divergence]
 ) -> Divergence:
     """Where two runs diverge, over all processes that both have; ``compare`` holds one against its own."""
-    whole = compare(first[""], second[""])
-    compared = {"": whole}
-    ours, theirs = _siblings(first), _siblings(second)
-    unpaired = 0
-    for key in ours.keys() | theirs.keys():
-        roles, left = list(ours.get(key, ())), list(theirs.get(key, ()))
-        unpaired += abs(len(roles) - len(left))
-        if key[-1]:
-            for role in tuple(roles):  # those that agree are a pair, then the others in order
-                divergences = ((other, compare(first[role], second[other])) for other in left)
-                agreeing = next((pair for pair in divergences if not pair[1].differs), None)
-                if agreeing is not None:
-                    roles.remove(role)
-                    left.remove(agreeing[0])
-                    compared[role] = agreeing[1]
-        for role, other in zip(roles, left, strict=False):
-            compared[role] = compare(first[role], second[other])
-    if len(compared) == 1 and not unpaired:
+    held = cache(lambda role, other: compare(first[role], second[other]))
+    ours, theirs = (siblings(family, children_of(family)) for family in (first, second))
+    roles, unpaired = paired_roles(ours, theirs, lambda role, other: float(held(role, other).differs))
+    whole = held("", "")
+    if not roles and not unpaired:
         return whole
-    return _joined(compared, unpaired)
+    compared = {"": whole} | {role: held(role, other) for role, other in roles.items()}
+    children = children_of(first)
+    beside = {role: _with_siblings(divergence, role, children) for role, divergence in compared.items()}
+    return _joined(beside, unpaired)
 
 
-def _siblings(family: Family) -> dict[tuple[object, ...], list[str]]:
-    """Roles by what two runs have in common: who started them, at which line, how, as which rank. The last part of the
-    key: do they come in any order, as workers of a pool do, and those that C code starts?"""
-    first = family[""].trace
-    children = {child.role: child for child in first.children} if first is not None else {}
-    siblings: dict[tuple[object, ...], list[str]] = defaultdict(list)
-    for role in family:
-        if role:
-            siblings[_key(role, children)].append(role)
-    return siblings
+def children_of(family: Family) -> tuple[Child, ...]:
+    """What became of each process that the run started."""
+    trace = family[""].trace
+    return () if trace is None else trace.children
 
 
-def _key(role: str, children: Mapping[str, Child]) -> tuple[object, ...]:
-    parts: list[object] = []
-    in_any_order = False
-    names = role.split(".")
-    for end in range(1, len(names) + 1):
-        name = ".".join(names[:end])
-        if int(names[end - 1]) >= LOWEST_SHARED:
-            in_any_order = True
-            continue
-        child = children.get(name)
-        parts.append((child.location, child.started_by, child.rank) if child is not None else names[end - 1])
-        shares = any(other.startswith(f"{name}.") and int(other.split(".")[end]) >= LOWEST_SHARED for other in children)
-        in_any_order |= shares or (child is not None and child.started_by is StartedBy.POOL)
-    return (*parts, in_any_order)
+def _with_siblings(divergence: Divergence, role: str, children: Sequence[Child]) -> Divergence:
+    """Where bytes changed that no op of ``role`` wrote: with the lines that started the processes beside it."""
+    started = [
+        child.called_from or child.location
+        for child in children
+        if child.role != role
+        and child.started_by is not StartedBy.LOADER
+        and (child.calls or child.state is ChildState.RECORDED)
+    ]
+    places = tuple(dict.fromkeys(filter(None, started)))
+    return msgspec.structs.replace(
+        divergence,
+        roots=tuple(
+            msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, processes=places))
+            if root.reason is not None and _may_be_a_siblings(root, root.reason)
+            else root
+            for root in divergence.roots
+        ),
+    )
+
+
+def _may_be_a_siblings(root: Root, reason: Reason) -> bool:
+    """May another process have written what differs, into memory that both have? Nothing else explains it then."""
+    is_state = root.cause is RootCause.INITIAL_STATE and not reason.outside and reason.seed is None
+    return is_state or root.cause is RootCause.OUTSIDE_CHANGE
 
 
 def _joined(compared: Mapping[str, Divergence], unpaired: int) -> Divergence:
@@ -112,10 +107,10 @@ def _joined(compared: Mapping[str, Divergence], unpaired: int) -> Divergence:
     least = min((_received(roots) for roots in differing), default=0)
     causing = [roots for roots in differing if _received(roots) == least]
     causing = causing if least == 0 else causing[:1]
-    roots = tuple(sorted((root for roots in causing for root in roots), key=_order))
+    roots = tuple(_each_once(sorted((root for roots in causing for root in roots), key=_order)))
     shown = compared[""]
     if roots:
-        shown = next(compared[role] for role, own in of_role.items() if own and roots[0] in own)
+        shown = compared[roots[0].process.removeprefix("child ")]
     every = compared.values()
     reason = "the runs started different numbers of processes" if unpaired else ""
     partial: Sequence[str] = [next((side.partial[at] for side in every if side.partial[at]), reason) for at in (0, 1)]
@@ -126,11 +121,31 @@ def _joined(compared: Mapping[str, Divergence], unpaired: int) -> Divergence:
         calls=(sum(side.calls[0] for side in every), sum(side.calls[1] for side in every)),
         roots=roots,
         ends=tuple(end for divergence in every for end in divergence.ends),
+        is_inference=all(divergence.is_inference for divergence in every),
+        outputs=Outputs(
+            returned=sum(divergence.outputs.returned for divergence in every),
+            printed=sum(divergence.outputs.printed for divergence in every),
+            files=sum(divergence.outputs.files for divergence in every),
+        ),
         ends_compared=0 if any(partial) else sum(divergence.ends_compared for divergence in every),
         not_digested=sum(divergence.not_digested for divergence in every),
         partial=(partial[0], partial[1]),
-        outside=compared[""].outside,
+        outside=joined_outside(divergence.outside for divergence in every),
     )
+
+
+def _each_once(roots: Iterable[Root]) -> list[Root]:
+    """Roots at one line with one cause, once: of the process that comes first, with how often it shows in others."""
+    by_place: dict[tuple[str, ...], Root] = {}
+    for root in roots:
+        place = (*root.key, root.location, root.called_from, root.name)
+        first = by_place.get(place)
+        if first is not None:
+            root = msgspec.structs.replace(
+                first, same_cause=first.same_cause + 1 + root.same_cause, follows=first.follows + root.follows
+            )
+        by_place[place] = root
+    return list(by_place.values())
 
 
 def _received(roots: Iterable[Root]) -> int:

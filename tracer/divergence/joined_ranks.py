@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate, product
 from typing import Any
 
@@ -32,6 +33,10 @@ class Lack(Word):
     OTHER_SHAPE = "other-shape"
     PART_MISSING = "part-missing"
     """Other ranks hold the rest of the tensor, and their recordings are not there."""
+    NO_YARDSTICK = "no-yardstick"
+    """It differs, and no shaken run has it in that size, or has numbers there that are all finite."""
+    OTHER_ORDER = "other-order"
+    """The same numbers stand there in another order, and what the module around returns agrees."""
     NOT_READ = "not-read"
     """A kind of tensor whose elements are not read: sparse, quantized, nested, without data."""
 
@@ -39,7 +44,7 @@ class Lack(Word):
 class Whole:
     """A tensor at a place, from the rows that hold it or its parts."""
 
-    __slots__ = ("digest", "form", "is_read", "norm", "not_finite", "rows")
+    __slots__ = ("digest", "form", "is_read", "largest", "norm", "not_finite", "rows")
 
     def __init__(self, rows: Sequence[tuple[Places, int]]) -> None:
         values = [places.rows[places.source(row)] for places, row in rows]
@@ -51,6 +56,7 @@ class Whole:
         """0: its bits were not digested as a whole."""
         self.not_finite = sum(int(value["not_finite"]) for value in values)
         self.norm = math.hypot(*[float(value["norm"]) for value in values])
+        self.largest = max(float(value["largest"]) for value in values)
         if self.form.is_term:  # terms may cancel out
             self.norm = float(np.linalg.norm(self.sketch()))
 
@@ -86,6 +92,16 @@ class JoinedRanks:
             if self.rows.setdefault(key, row) != row:
                 self._replicas.setdefault(key, [self.rows[key]]).append(row)
         self.steps.update(np.unique(rows["step"]).tolist())
+
+    @cached_property
+    def initial(self) -> dict[tuple[str, str], int]:
+        """The parameters and buffers that were met, by module and name, with their rows."""
+        return {(key[1], key[2]): row for key, row in self.rows.items() if key[0] is PlaceKind.INITIAL}
+
+    @cached_property
+    def steps_with_gradients(self) -> set[int]:
+        """Steps in which an optimizer read gradients."""
+        return {key[-1] for key in self.rows if key[0] is PlaceKind.GRADIENT}
 
     @property
     def path(self) -> str:

@@ -40,6 +40,10 @@ _HALF_UNIT = {
 }
 #: Places that belong to one part of a batch that is accumulated.
 _OF_ONE_BATCH = frozenset((PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.CALL))
+#: What another order of the same numbers makes of a stretch at least, relative to its norm.
+_LEAST_OF_AN_ORDER = 0.1
+#: What a norm may move by of itself however small the yardstick is: half a unit of float32.
+_LEAST_OF_A_NORM = 2.0**-24
 #: Places that are listed as significant, and that only one recording has.
 MOST_LISTED = 200
 
@@ -82,12 +86,15 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the tensor that differs most, as an index: ``[0, 28:32]``. Empty: no part stands out."""
     shape: tuple[int, ...] = ()
     dtypes: tuple[str, str] = ("", "")
+    """Empty for the side that has no gradient there."""
     ranks_differ: bool = False
     """Do ranks of one configuration alone hold different tensors there, which should be one?"""
     inputs_agree: bool = False
     """Was all that its module was called with compared, and does it agree?"""
     order: int = 0
     """Its row in the first recording: places in order of execution."""
+    process: str = ""
+    """The process, ``child 1.2``; empty for the first one of a job."""
 
     @property
     def is_significant(self) -> bool:
@@ -162,6 +169,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     second_is_narrower: bool = False
     """Has the second configuration places of a narrower dtype?"""
     partial: str = ""
+    processes: int = 1
+    """Processes that were compared, each with its own."""
+    shown_process: str = ""
+    """The process that ``curve`` is of; empty for the first one of a job."""
 
 
 def compared(
@@ -171,11 +182,17 @@ def compared(
 
     Raises ``TraceError`` where they have no place in common, or a yardstick has not.
     """
+    for one in (first, second):
+        check_side(one, str(one.places.path), is_first=one is first)
     sides = [JoinedRanks(one) for one in (first, second, *shaken, *of_second)]
     count = 2 + len(shaken)
     _check(sides[0], sides[2:count])
     _check(sides[1], sides[count:])
-    _check_pair(sides[0], sides[1])
+    if not _are_of_one_program(sides[0], sides[1]):
+        raise TraceError(
+            "the two recordings have no place in common",
+            hint="record the same model twice, with --magnitudes and the same --steps",
+        )
     with ExitStack() as files:
         for side in sides:
             files.enter_context(side)
@@ -188,19 +205,22 @@ def _are_of_one_program(one: JoinedRanks, other: JoinedRanks) -> bool:
     return bool(own & others if own and others else one.rows.keys() & other.rows.keys())
 
 
-def _check_pair(first: JoinedRanks, second: JoinedRanks) -> None:
-    """Raise ``TraceError`` for two recordings that cannot be held against each other."""
-    if not _are_of_one_program(first, second):
+def check_side(recording: Magnitudes, name: str, *, is_first: bool) -> None:
+    """Raise ``TraceError`` where nothing can be held against the recording of configuration ``name``."""
+    places = recording.places
+    if not len(places) and not any(len(other.places) for other in recording.other_ranks):
         raise TraceError(
-            "the two recordings have no place in common",
-            hint="record the same model twice, with --magnitudes and the same --steps",
+            f"{name} recorded no place: no module was called, and backward was called on no loss",
+            hint="compare a script or step that calls a model",
         )
-    places = first.ranks[0].places
+    if not is_first:
+        return
     for row in np.flatnonzero(places.rows["not_finite"]).tolist():
         step = int(places.rows["step"][row])
-        if first.name(row).kind is PlaceKind.LOSS and step == min(first.steps):
+        is_loss = places.names[int(places.rows["name"][row])].kind is PlaceKind.LOSS
+        if is_loss and step == int(places.rows["step"].min()):
             raise TraceError(
-                f"the loss of {first.path} is not finite in its first step, {step}: nothing can be held against it",
+                f"the loss of {name} is not finite in its first step, {step}: nothing can be held against it",
                 hint="make the first configuration train before you compare it",
             )
 
@@ -244,6 +264,8 @@ class _Comparing:
         self._shaken, self._of_second = shaken, of_second
         self._second_is_narrower = False
         self._compared: set[PlaceKey] = set()
+        self._same_numbers: set[int] = set()
+        """Rows of significant places whose norm and largest magnitude agree: perhaps in another order."""
 
     def compare(self) -> Comparison:
         """Every place that both have, in the order of the first recording."""
@@ -260,6 +282,9 @@ class _Comparing:
             if isinstance(ones, Lack) or isinstance(others, Lack):
                 lack = others if isinstance(others, Lack) else ones
                 assert isinstance(lack, Lack)
+                if lack is Lack.NOT_IN_SECOND and not isinstance(ones, Lack) and self._is_lost(key, ones[0], second):
+                    differences.append(self._lost_gradient(key, (ones[0].form, None)))
+                    continue
                 only.append(self._only(first, key, lack))
                 continue
             shapes = tuple(dict.fromkeys(whole.form.shape for whole in (*ones, *others)))
@@ -269,6 +294,9 @@ class _Comparing:
             if _half_unit(others[0].form) > _half_unit(ones[0].form):
                 self._second_is_narrower = True
             difference = self._difference(row, key, ones, others)
+            if difference is not None and self._is_judged and not difference.yardstick:
+                only.append(self._only(first, key, Lack.NO_YARDSTICK))
+                continue
             self._compared.add(key)
             if difference is not None:
                 differences.append(difference)
@@ -277,6 +305,10 @@ class _Comparing:
             names.append(str(first.name(row)))
         for key in second.rows:
             if key not in first.rows and not (key[0] in _OF_ONE_BATCH and key[-1] in split):
+                others = second.wholes(key)
+                if not isinstance(others, Lack) and self._is_lost(key, others[0], first):
+                    differences.append(self._lost_gradient(key, (None, others[0].form)))
+                    continue
                 only.append(self._only(second, key, Lack.NOT_IN_FIRST))
         if not curve:
             raise TraceError(
@@ -306,7 +338,10 @@ class _Comparing:
     def _answer(
         self, differences: list[PlaceDifference], only: list[OnlyOne], curve: Any, names: Any, split: set[int]
     ) -> Comparison:
-        is_judged = bool(self._shaken or self._of_second)
+        is_judged = self._is_judged
+        reordered = self._in_another_order(differences)
+        only += [self._only(self._first, self._keys[row], Lack.OTHER_ORDER) for row in sorted(reordered)]
+        differences = [one for one in differences if one.order not in reordered]
         significant = [one for one in differences if is_judged and one.is_significant]
         handed_in: list[PlaceDifference] = []
         computed: list[PlaceDifference] = []
@@ -320,7 +355,8 @@ class _Comparing:
         ratios = [(math.inf if one.ratio is None else one.ratio) if is_judged else one.relative for one in differences]
         largest = differences[max(range(len(ratios)), key=ratios.__getitem__)] if ratios else None
         if not differences:
-            verdict = CompareVerdict.EQUAL
+            is_equal = not any(one.lack is Lack.NO_YARDSTICK for one in only)
+            verdict = CompareVerdict.EQUAL if is_equal else CompareVerdict.NOT_JUDGED
         elif not is_judged:
             verdict = CompareVerdict.NOT_JUDGED
         elif significant:
@@ -352,8 +388,55 @@ class _Comparing:
             names=tuple(names),
             steps=(len(self._first.steps), len(self._second.steps)),
             second_is_narrower=self._second_is_narrower,
-            partial=self._first.partial or self._second.partial,
+            partial=self._partial(),
         )
+
+    def _is_lost(self, key: PlaceKey, gradient: Whole, without: JoinedRanks) -> bool:
+        """Has one side alone a gradient of a parameter that both have, in a step in which others have theirs?"""
+        if key[0] is not PlaceKind.GRADIENT or not gradient.norm or key[-1] not in without.steps_with_gradients:
+            return False
+        return all(self._initial(key) in side.initial for side in (self._first, self._second))
+
+    @staticmethod
+    def _initial(gradient: PlaceKey) -> tuple[str, str]:
+        return gradient[1], gradient[2]
+
+    def _lost_gradient(self, key: PlaceKey, forms: tuple[Form | None, Form | None]) -> PlaceDifference:
+        """A gradient that one side alone has differs by all of its norm; rounding loses none."""
+        side = self._first if forms[0] is not None else self._second
+        name = side.name(side.rows[key])
+        line, called_from = self._lines.get(name.module, ("", ""))
+        return PlaceDifference(
+            place=str(name),
+            kind=name.kind,
+            module=name.module,
+            location=line,
+            called_from=called_from,
+            step=key[-1],
+            phase=name.phase,
+            occurrence=key[4],
+            ratio=None,
+            relative=1.0,
+            yardstick=0.0,
+            stretch="",
+            shape=next(form.shape for form in forms if form is not None),
+            dtypes=("" if forms[0] is None else forms[0].dtype, "" if forms[1] is None else forms[1].dtype),
+            order=self._first.rows.get(key, self._first.initial[self._initial(key)]),
+        )
+
+    @cached_property
+    def _is_judged(self) -> bool:
+        """Is there a yardstick?"""
+        return bool(self._shaken or self._of_second)
+
+    def _partial(self) -> str:
+        """Why not all of both was compared and judged."""
+        lacking = (self._first.steps & self._second.steps).difference(
+            *(side.steps for side in (*self._shaken, *self._of_second))
+        )
+        if self._is_judged and lacking:
+            return f"the yardstick has no step {min(lacking)}"
+        return self._first.partial or self._second.partial
 
     def _not_finite(self) -> str:
         """The first place of the first recording that has elements which are not finite."""
@@ -370,6 +453,44 @@ class _Comparing:
         return OnlyOne(place=str(name), kind=name.kind, module=name.module, step=key[-1], lack=lack, shapes=shapes)
 
     # --- which of them are the beginning ---
+
+    def _in_another_order(self, differences: list[PlaceDifference]) -> set[int]:
+        """Rows inside a module that sorts what it works on, such as tokens by expert, and whose result agrees.
+
+        A permutation that matters goes on to gradients or parameters inside that module too, even where its result
+        hardly depends on it.
+        """
+        candidates = {one.order for one in differences if one.order in self._same_numbers}
+        differing_modules = {
+            self._keys[one.order][1] for one in differences if one.is_significant and one.order not in candidates
+        }
+        differing = {one.order for one in differences if one.is_significant}
+        reordered: set[int] = set()
+        for row in sorted(candidates, reverse=True):  # what a module returns comes after what is inside
+            _, module, _, phase, _, step = self._keys[row]
+            around, results = self._results_around(row, module, phase, step)
+            agree = all(self._keys[one] in self._compared and one not in differing - reordered for one in results)
+            if results and agree and not any(_is_inside(one, around) or one == around for one in differing_modules):
+                reordered.add(row)
+        return reordered
+
+    def _results_around(self, row: int, module: str, phase: Phase, step: int) -> tuple[str, list[int]]:
+        """The innermost module around ``module`` that returns after ``row``, and what it returned next."""
+        while module:
+            module = module.rpartition(".")[0]
+            later = [(key[4], other) for other, key in self._outputs.get((module, phase, step), ()) if other > row]
+            if later:
+                return module, [other for occurrence, other in later if occurrence == later[0][0]]
+        return "", []
+
+    @cached_property
+    def _outputs(self) -> dict[tuple[str, Phase, int], list[tuple[int, PlaceKey]]]:
+        """Rows of outputs by module, phase and step, in order."""
+        outputs: dict[tuple[str, Phase, int], list[tuple[int, PlaceKey]]] = {}
+        for key, row in self._first.rows.items():
+            if key[0] is PlaceKind.OUTPUT:
+                outputs.setdefault((key[1], key[3], key[-1]), []).append((row, key))
+        return outputs
 
     @cached_property
     def _given_by_program(self) -> dict[PlaceKey, int]:
@@ -445,13 +566,16 @@ class _Comparing:
         if not distance.differs:
             return None
         forms = ones[0].form, others[0].form
-        whole, stretch = self._yard(key, ones, others)
+        yard = self._yard(key, ones, others)
+        whole, stretch = yard or (0.0, 0.0)
         ratio: float | None = None
-        if self._shaken or self._of_second:
+        if yard is not None:
             floor = max(map(_half_unit, forms))
             whole, stretch = max(whole, floor), max(stretch, floor)
             if math.isfinite(distance.whole):
                 ratio = max(distance.whole / whole, distance.largest / stretch) if whole else None
+            if key[0] in _OF_ONE_BATCH and max(distance.whole, distance.largest) > _LEAST_OF_AN_ORDER:
+                self._note_same_numbers(row, ones[0], others[0], whole)
         name = self._first.name(row)
         line, called_from = self._lines.get(name.module, ("", ""))
         return PlaceDifference(
@@ -473,6 +597,17 @@ class _Comparing:
             order=row,
         )
 
+    def _note_same_numbers(self, row: int, one: Whole, other: Whole, yardstick: float) -> None:
+        """Norm and largest magnitude agree. Rounding moves a norm far less than it moves the numbers.
+
+        Errors of a relative size ``e`` that know nothing of the ``n`` numbers change their norm by ``e / sqrt(n)`` of
+        itself, and by ``e ** 2``. A norm that moves by ``e``, which is percents in bfloat16, has lost numbers.
+        """
+        of_norm = yardstick**2 + max(yardstick / math.sqrt(math.prod(one.form.shape) or 1), _LEAST_OF_A_NORM)
+        is_of_one_norm = abs(one.norm - other.norm) <= ROUNDING * min(yardstick, of_norm) * one.norm
+        if is_of_one_norm and abs(one.largest - other.largest) <= SIGNIFICANT * yardstick * one.largest:
+            self._same_numbers.add(row)
+
     @cached_property
     def _lines(self) -> dict[str, tuple[str, str]]:
         """Where each module is called from, for its parameters."""
@@ -482,9 +617,12 @@ class _Comparing:
             if name.kind is PlaceKind.OUTPUT
         }
 
-    def _yard(self, key: PlaceKey, ones: tuple[Whole, ...], others: tuple[Whole, ...]) -> tuple[float, float]:
-        """How far shaking moves a place: the whole of it, and its stretch that moves most."""
-        whole = stretch = 0.0
+    def _yard(self, key: PlaceKey, ones: tuple[Whole, ...], others: tuple[Whole, ...]) -> tuple[float, float] | None:
+        """How far shaking moves a place: the whole of it, and its stretch that moves most.
+
+        ``None``: no shaken run has it in that size, or one has elements there that are not finite.
+        """
+        whole = stretch = -1.0
         for base, shaken in ((ones, self._shaken), (others, self._of_second)):
             for side in shaken:
                 moved = side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND
@@ -492,7 +630,7 @@ class _Comparing:
                     continue
                 distance = distance_of(base, moved)
                 whole, stretch = max(whole, distance.whole), max(stretch, distance.largest)
-        return whole, stretch
+        return (whole, stretch) if 0 <= whole < math.inf else None
 
 
 def _is_inside(module: str, other: str) -> bool:

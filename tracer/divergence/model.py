@@ -151,6 +151,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Kernels of the region that add atomically."""
     threads: tuple[str, ...] = ()
     """Where the program started threads that may have written what the call reads."""
+    processes: tuple[str, ...] = ()
+    """Where the program started processes that may share the memory that the call reads."""
     suspects: tuple[Place, ...] = ()
     """Calls in the region that the tables call a risk, the worst first."""
 
@@ -302,6 +304,16 @@ class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Did the second run leave it, or print this line?"""
 
 
+class Outputs(msgspec.Struct, frozen=True, kw_only=True):
+    """How many outputs of two runs were compared."""
+
+    returned: int = 0
+    """Tensors that models returned, generated tokens, what the function returned that was called."""
+    printed: int = 0
+    """Lines on standard output."""
+    files: int = 0
+
+
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """The loss of one step in two runs."""
 
@@ -317,7 +329,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Two recordings with values, compared."""
 
     agrees: bool
-    """Is there no root, and does training leave the same state? ``partial`` and ``not_digested`` say what is open."""
+    """Is there no root, and do both leave the same state and return the same? ``partial`` and ``not_digested`` say what
+    is open."""
     calls_compared: int
     calls: tuple[int, int]
     """The number of calls in each recording."""
@@ -325,6 +338,10 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """What the runs left behind with different bytes; if calls differ, it follows from them."""
     ends_compared: int = 0
     """States, files and printed lines that both left."""
+    is_inference: bool = False
+    """Are both whole, without an optimizer step, and did nothing ask for a gradient? Outputs count then."""
+    outputs: Outputs = Outputs()
+    """The outputs that were compared; those that differ stand among ``ends``."""
     nan: tuple[str, ...] = ()
     """States that hold NaN in both when they end, by kind and name: that they agree says nothing of training."""
     roots: tuple[Root, ...] = ()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import Loading, Outside, Reason, Root
-from tracer.divergence.outside import is_always_another
+from tracer.divergence.outside import at_the_end, is_always_another
 from tracer.divergence.repeated import Repeated
 from tracer.findings import Change, Finding, Need
 from tracer.names import About, NumberSource, OutsideKind
@@ -49,6 +49,8 @@ _SAME_INPUT: Mapping[OutsideKind, str] = {
     OutsideKind.PROGRAM: "Run it once, keep what it answers in a file, and read that",
     OutsideKind.LIBRARY: "Load the same build of it in every run",
     OutsideKind.CONNECTION: "Fetch the data once, keep it in a file, and read that",
+    OutsideKind.THREAD: "Wait for it (`thread.join()`) before what hangs on it, or have it work on a copy",
+    OutsideKind.UNWRITTEN_ARRAY: "Take `numpy.zeros`, or write all of it before it is read",
     OutsideKind.VARIABLE: "Export one value of it in the shell that starts the script",
     OutsideKind.USER: "Make nothing of the step hang on the user's name",
     OutsideKind.HOST: "Make nothing of the step hang on the host",
@@ -164,6 +166,9 @@ def _step(root: Root) -> _Step:
         return _Step(f"Give {op} the same arguments in every run", f"{how}.", line)
     if root.cause is RootCause.OUTSIDE_CHANGE:
         how = "A NumPy array, a thread or a library that shares the memory writes to it: give the step a copy"
+        if reason is not None and reason.processes:
+            started = reason.processes[0]
+            how = f"Processes started at {started} may share it: give each its own copy, or let them take turns"
         return _Step(f"Let nothing else write to what {op} reads", f"{how}.", line)
     if root.cause is RootCause.STRUCTURE:
         after = root.earlier
@@ -247,6 +252,8 @@ def _inputs(repeated: Repeated) -> Iterator[Change]:
     named = {
         id(source): source for root in repeated.numbered if root.reason is not None for source in root.reason.outside
     }
+    if repeated.ends and repeated.cause is None:
+        named |= {id(source): source for source in at_the_end(repeated.outside)}
     weak = [source for source in named.values() if is_always_another(source)]
     for source in [*differing, *weak][:_MOST_INPUTS]:
         keys = [

@@ -15,7 +15,12 @@ NOT_TAKEN_IN = "not taken in"
 #: The first schema of traces that know of it.
 _SCHEMA = 4
 #: Another value in every process, whatever else differs: named only where nothing else differs.
-_ALWAYS_ANOTHER = (*(OutsideKind.MACHINE_NUMBER, OutsideKind.FILE_TIME, OutsideKind.TEMPORARY_NAME, OutsideKind.CLOCK),)
+_ALWAYS_ANOTHER = (
+    *(OutsideKind.MACHINE_NUMBER, OutsideKind.FILE_TIME, OutsideKind.TEMPORARY_NAME, OutsideKind.CLOCK),
+    *(OutsideKind.THREAD, OutsideKind.UNWRITTEN_ARRAY),
+)
+#: These differ wherever they stand: nothing repeats them.
+_NEVER_ALIKE = (OutsideKind.RANDOM_QUERY, OutsideKind.THREAD)
 #: Causes that may lie in what the program took in; a kernel's and those of unwritten memory and settings do not.
 _MAY_COME_FROM_OUTSIDE = frozenset(
     {
@@ -70,15 +75,22 @@ def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
         return ()
     differing = [outside for outside in inputs if outside.differs and outside.calls <= root.call]
     strong = tuple(outside for outside in differing if not is_always_another(outside))
+    if strong:
+        return strong
     seed = root.reason.seed if root.reason is not None else None
     if seed is not None and seed.first != seed.second and seed.source is None:
         differing = [outside for outside in differing if outside.kind is not OutsideKind.CLOCK]
-    elif strong or root.cause not in _MAY_COME_FROM_WEAK:
-        return strong
-    if strong:
-        return strong
+    elif root.cause not in _MAY_COME_FROM_WEAK:
+        return tuple(outside for outside in differing if outside.kind is OutsideKind.THREAD)
     here = tuple(outside for outside in differing if root.location in (outside.location, outside.called_from))
     return here or tuple(differing)
+
+
+def at_the_end(inputs: Iterable[Outside]) -> tuple[Outside, ...]:
+    """Those of ``inputs`` that differ, and may explain what runs leave although all calls agree."""
+    differing = [outside for outside in inputs if outside.differs]
+    strong = tuple(outside for outside in differing if not is_always_another(outside))
+    return strong or tuple(outside for outside in differing if outside.kind is OutsideKind.THREAD)
 
 
 def _by_key(inputs: Iterable[OutsideInput]) -> dict[_Key, OutsideInput]:
@@ -114,7 +126,7 @@ def _is_since(ours: OutsideInput | None, began: int) -> bool:
 
 def _differs(ours: OutsideInput | None, theirs: OutsideInput | None) -> bool | None:
     """Is it another one? ``None`` where that cannot be told."""
-    if ours is None or theirs is None or ours.kind is OutsideKind.RANDOM_QUERY:
+    if ours is None or theirs is None or ours.kind in _NEVER_ALIKE:
         return True
     if not (ours.digest and theirs.digest) or _key_of(ours.digest) != _key_of(theirs.digest):
         return None
@@ -134,6 +146,9 @@ def _said(outside_input: OutsideInput | None) -> str:
 
 def _words(outside_input: OutsideInput) -> Iterator[str]:
     """What is known of an input in one run, without what it holds."""
+    if outside_input.kind is OutsideKind.THREAD:
+        yield f"while {outside_input.size:,} {'call was' if outside_input.size == 1 else 'calls were'} recorded"
+        return
     if outside_input.kind is OutsideKind.DIRECTORY:
         yield f"{outside_input.size:,} {'entry' if outside_input.size == 1 else 'entries'}"
     elif outside_input.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,10 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     def environment(self) -> Environment | None:
         """Versions and settings as recording began."""
         return self.trace.environment if self.trace is not None else self.values.header.environment
+
+
+Family = Mapping[str, Recording]
+"""The recordings of one run by role; the first process has an empty role."""
 
 
 def has_values(path: str | os.PathLike[str]) -> bool:

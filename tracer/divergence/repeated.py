@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from tracer.divergence.model import Divergence, EndState, Outside, Root
-from tracer.divergence.recordings import Recording
+from tracer.divergence.recordings import Family
+from tracer.names import ChildState, StartedBy
+from tracer.trace.file import Trace
 from tracer.trace.records import FactValue
 
 #: The arm in which nothing is varied: a difference here is the program's own. Other arms are named after the
@@ -177,13 +179,27 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(run for run in self.runs if run.code and not run.stopped)
 
 
-def not_followed(recordings: Iterable[Recording]) -> tuple[int, int]:
-    """The largest numbers of processes that one of ``recordings`` started, and of threads that computed in one."""
-    traces = [recording.trace for recording in recordings if recording.trace is not None]
-    return (
-        max((trace.not_followed for trace in traces), default=0),
-        max((trace.threads_not_followed for trace in traces), default=0),
+def not_followed(runs: Iterable[Family]) -> tuple[int, int]:
+    """The largest numbers of processes that one of ``runs`` started, and of threads that computed in one, of which
+    nothing is compared."""
+    counts = [(_processes_not_followed(run), sum(trace.threads_not_followed for trace in _traces(run))) for run in runs]
+    return max((count for count, _ in counts), default=0), max((count for _, count in counts), default=0)
+
+
+def _processes_not_followed(run: Family) -> int:
+    """A child that did not train has no trace, and is a blind spot of its parent's; but its calls are compared."""
+    traces = _traces(run)
+    compared = sum(
+        child.role in run and child.state is ChildState.UNTRAINED and child.started_by is not StartedBy.LOADER
+        for trace in traces
+        for child in trace.children
+        if child.calls
     )
+    return max(sum(trace.not_followed for trace in traces) - compared, 0)
+
+
+def _traces(run: Family) -> list[Trace]:
+    return [recording.trace for recording in run.values() if recording.trace is not None]
 
 
 def _place(root: Root) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from tracer.divergence.outside import before
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import (
+    AT_RISK,
+    SAFE,
     SEVERITY,
     About,
     BlindSpotKind,
@@ -32,7 +34,7 @@ from tracer.names import (
 )
 from tracer.ops.rows import packet_of
 from tracer.trace.file import Trace
-from tracer.trace.records import Environment, Region, Tried
+from tracer.trace.records import Environment, MachineNumber, Region, Tried
 from tracer.trace.values import Group, Mark, ValueKind, Values
 from tracer.trace.values.columns import Name
 
@@ -75,6 +77,7 @@ class Classifier:
             Shows.BATCH: self._batch,
             Shows.ENTERED: self._entered,
             Shows.OTHER_TENSORS: self._other_tensors,
+            Shows.PART: self._part,
             Shows.CHANGED_OUTSIDE: self._beside_threads,
             Shows.THREADS: self._beside_threads,
             Shows.SETTINGS: self._settings,
@@ -203,7 +206,7 @@ class Classifier:
             number.location: Taken(what=number.what, location=number.location, source=number.source)
             for trace in self.traces
             for number in trace.machine_numbers
-            if number.use is not NumberUse.SEED and number.location and not (number.by_library or number.is_aside)
+            if _is_value(number)
         }
         for draw in (draw for trace in self.traces for draw in trace.host_draws):
             if draw.origin is SeedOrigin.MACHINE and draw.location and not draw.is_aside:
@@ -228,6 +231,21 @@ class Classifier:
             for values, at in zip((self.pairs.first, self.pairs.second), self.pairs.at, strict=True)
         )
         return msgspec.structs.replace(root, first=first, second=second)
+
+    def data_read(self, call: int) -> Name | None:
+        """The data from outside that a call of the first recording reads, or a part of them."""
+        values = self.pairs.first
+        entered = (
+            values.names[int(values.entries.name[-1 - origin])]
+            for origin in values.origins_of(call).tolist()
+            if origin < 0
+        )
+        return next((name for name in entered if name.kind in (ValueKind.OUTSIDE, ValueKind.BATCH)), None)
+
+    def _part(self, root: Root, candidate: Candidate) -> Root:
+        name = self.data_read(root.call)
+        assert name is not None
+        return msgspec.structs.replace(root, kind=name.kind, name=name.name)
 
     def _other_tensors(self, root: Root, candidate: Candidate) -> Root:
         """No op shows why it is given other tensors: Python chose them."""
@@ -352,7 +370,7 @@ class _Shown:
     def is_opaque(self) -> bool:
         tables = self._classifier.tables
         finding, tried = tables.worst.get(_key(self._group)), tables.tried(self._group)
-        draws = any(trace.host_draws for trace in self._classifier.traces)
+        draws = any(trace.host_draws or any(map(_is_value, trace.machine_numbers)) for trace in self._classifier.traces)
         is_proven = tried is not None and tried.has_varied and not draws
         return finding is not None and finding.cause is Cause.OPAQUE and not is_proven
 
@@ -411,6 +429,10 @@ class _Shown:
     @property
     def reads_other_tensors(self) -> bool:
         return reads_another(self._pairs, self._candidate.node)
+
+    @property
+    def reads_part(self) -> bool:
+        return self._classifier.data_read(int(self._pairs.at[0][self._candidate.node])) is not None
 
     @property
     def reads_other_layout(self) -> bool:
@@ -476,6 +498,12 @@ def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> 
     return next((at for at, digest in first.items() if digest == there and at != position), None)
 
 
+def _is_value(number: MachineNumber) -> bool:
+    """May a value that the program computed with have come from it?"""
+    is_of_program = bool(number.location) and not (number.by_library or number.is_aside)
+    return is_of_program and number.use is not NumberUse.SEED
+
+
 def _seeded(name: str, recording: Recording) -> Seed | None:
     """Who seeded a generator, as the first run's trace has it."""
     if recording.trace is None:
@@ -489,8 +517,6 @@ def _seeded(name: str, recording: Recording) -> Seed | None:
 
 
 #: Verdicts under which a kernel that differs is no surprise.
-_CALM = (Verdict.DETERMINISTIC, Verdict.SEEDED)
-_VARIES = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES)
 
 _Key = tuple[str, ...]
 
@@ -537,7 +563,7 @@ class Tables:
         if root.region:
             return self._in_region(root) if root.cause.is_of_op else root
         rule, verdict = self._of(values.groups[int(values.group[root.call])])
-        contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
+        contradicts = root.cause is RootCause.KERNEL and verdict in SAFE
         return msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
 
     def tried(self, group: Group) -> Tried | None:
@@ -547,11 +573,11 @@ class Tables:
     def calls_deterministic(self, group: Group) -> bool:
         """Do the tables know of nothing that varies in these calls?"""
         if not group.region:
-            return self._of(group)[1] in _CALM
+            return self._of(group)[1] in SAFE
         region = self._regions.get(group.region)
         inside = self._inside.get(group.region, [])
         adds = region is not None and any(kernel.adds_in_any_order for kernel in region.kernels)
-        return group.region in self._judged_regions and not adds and all(finding.verdict in _CALM for finding in inside)
+        return group.region in self._judged_regions and not adds and all(finding.verdict in SAFE for finding in inside)
 
     def _of(self, group: Group) -> tuple[str, Verdict | None]:
         """Rule and verdict at these calls; no verdict where no table was asked about them."""
@@ -567,7 +593,7 @@ class Tables:
         region = self._regions.get(root.region)
         inside = self._inside.get(root.region, [])
         adding = () if region is None else tuple(kernel.name for kernel in region.kernels if kernel.adds_in_any_order)
-        varying = [finding for finding in inside if finding.verdict in _VARIES]
+        varying = [finding for finding in inside if finding.verdict in AT_RISK]
         suspects = [finding for finding in varying if set(finding.kernels) & set(adding)] or varying
         if suspects:
             worst = suspects[0]
@@ -582,7 +608,7 @@ class Tables:
             )
         elif not adding and root.region in self._judged_regions:
             verdict = inside[0].verdict if inside else Verdict.DETERMINISTIC
-            contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
+            contradicts = root.cause is RootCause.KERNEL and verdict in SAFE
             root = msgspec.structs.replace(root, verdict=verdict, contradicts=contradicts)
         if root.reason is None:
             return root

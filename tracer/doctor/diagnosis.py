@@ -68,6 +68,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Worst first; those that do no harm after, in the table's order."""
     unread: int = 0
     """Settings that could not be read: torch or a library is not loaded, or this build has no such thing."""
+    unread_rows: tuple[str, ...] = ()
+    """The rows of those."""
     banners: tuple[str, ...] = ()
     """What every reader must know first."""
 
@@ -107,12 +109,14 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
         if outlook.has_torch or not (row.field or row.read.startswith(("torch.", "torch_npu.")))
         if (read := read_setting(row, environment)) is not None
     ]
+    unread = tuple(row.id for row in rows if row.id not in {setting.row for setting in checked})
     checked.sort(key=lambda row: (SEVERITY.index(row.verdict), not row.is_note))  # stable: else the table's order
     return Diagnosis(
         outlook=outlook,
         torch=asked,
         settings=tuple(checked),
-        unread=len(rows) - len(checked),
+        unread=len(unread),
+        unread_rows=unread,
         banners=tuple(_banners(outlook, place, asked, releases)),
     )
 

@@ -1,7 +1,8 @@
-"""A diagnosis in a terminal: what is wrong first, with the lines that mend it."""
+"""A diagnosis, or two machines side by side, in a terminal: what is wrong first, with the lines that mend it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -11,8 +12,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tracer.doctor.diagnosis import Checked, Diagnosis, spelled
-from tracer.names import Verdict
-from tracer.report.render.terminal import Prose, indented
+from tracer.doctor.two_machines import MachineComparison, MachineDifference, SharedFault
+from tracer.names import Differs, Verdict
+from tracer.plain import one_line
+from tracer.report.render.terminal import Prose, heading, indented
 from tracer.report.words import GUARANTEE, VERDICTS, by_severity, joined, plural
 from tracer.tables.settings.rows import CATEGORIES
 
@@ -82,8 +85,8 @@ def _harmless(settings: Sequence[Checked], width: int) -> Iterator[RenderableTyp
     grid.add_column(overflow="fold")
     grid.add_column(overflow="fold")
     by_heading = sorted(settings, key=lambda setting: CATEGORIES.index(setting.category))
-    for heading, members in groupby(by_heading, key=lambda setting: setting.category):
-        grid.add_row(Text(heading, style="bold"), "")
+    for category, members in groupby(by_heading, key=lambda setting: setting.category):
+        grid.add_row(Text(category, style="bold"), "")
         for setting in members:
             grid.add_row(f"= {setting.name}", spelled(setting.value))
             if width < _GRID_FROM:
@@ -103,3 +106,105 @@ def _summary(diagnosis: Diagnosis, *, all_settings: bool) -> Iterator[Renderable
         between = f", {notes} of which other machines may answer otherwise" if notes else ""
         yield Prose(f"--all lists the rest{between}.", style="dim")
     yield Prose(GUARANTEE, style="dim")
+
+
+# --- two machines -----------------------------------------------------------------------------------------
+
+#: Characters of a value that are shown; JSON has all of it.
+_LONGEST_VALUE = 120
+#: Whether a difference matters, as a column says it.
+_MATTERS = {Differs.RUNS: "runs", Differs.MACHINES: "machines", None: "not known"}
+
+
+def comparison_parts(compared: MachineComparison, width: int) -> Iterator[RenderableType]:
+    """Both values of whatever differs, in one table; then why each matters and what to do."""
+    yield Prose(_verdict(compared), style="bold")
+    for banner in compared.banners:
+        yield Prose(f"Note: {one_line(banner)}", style="bold")
+    if compared.differences:
+        yield Text()
+        yield from _table(compared, width)
+    for difference in compared.differences:
+        yield Text()
+        yield from _difference(difference, compared)
+    yield from _common_faults(compared.faults)
+    yield Text()
+    yield Prose(_COMPARED, style="dim")
+
+
+_COMPARED = (
+    "Compared: settings, versions and devices, as tracer doctor read them."
+    " Not compared: code, data, what a script sets."
+)
+
+
+def _verdict(compared: MachineComparison) -> str:
+    """How many differ, and how much of it matters."""
+    counts = Counter(difference.matters for difference in compared.differences)
+    parts = (
+        (counts[Differs.RUNS], "can make two runs on one machine differ"),
+        (counts[Differs.MACHINES], "can make the two machines compute differently"),
+        (counts[None], "may matter or not: the tables do not say"),
+    )
+    same = f"{plural(compared.same, 'setting or version is', 'settings and versions are')} the same"
+    if not compared.differences:
+        return f"No difference between the two machines: {same}. That is no proof that they compute the same bits."
+    said = "; ".join(f"{count:,} {words}" for count, words in parts if count)
+    return f"{plural(len(compared.differences), 'difference')}: {said}. {same}."
+
+
+def _table(compared: MachineComparison, width: int) -> Iterator[RenderableType]:
+    first, second = (one_line(name, _LONGEST_VALUE) for name in (compared.first, compared.second))
+    if width < _GRID_FROM:
+        for row in compared.differences:
+            yield Prose(f"- {one_line(row.name)} (matters for: {_MATTERS[row.matters]})")
+            for name, value in ((first, row.first), (second, row.second)):
+                yield indented(f"{name}: {one_line(value, _LONGEST_VALUE)}", 4)
+        return
+    grid = Grid(box=box.SIMPLE, padding=(0, 1), pad_edge=False, show_edge=False)
+    for head in ("", first, second, "matters for"):
+        grid.add_column(Text(head), overflow="fold")
+    for row in compared.differences:
+        values = (one_line(value, _LONGEST_VALUE) for value in (row.name, row.first, row.second))
+        grid.add_row(*map(Text, values), _MATTERS[row.matters])
+    yield grid
+
+
+def _difference(difference: MachineDifference, compared: MachineComparison) -> Iterator[RenderableType]:
+    """Why it matters, and what to do."""
+    sign, label = _sign(difference)
+    yield Prose(f"{sign} ").append(one_line(difference.name), style="bold").append(f": {label}")
+    if difference.matters is Differs.RUNS and difference.verdicts is not None:
+        sides = zip((compared.first, compared.second), difference.verdicts, strict=True)
+        where = [one_line(name, _LONGEST_VALUE) for name, verdict in sides if verdict is not Verdict.DETERMINISTIC]
+        yield indented(f"On {joined(where)}.")
+    if difference.why:
+        yield indented(difference.why)
+    if difference.remedy:
+        yield indented(f"Remedy: {difference.remedy}")
+    if difference.matters is Differs.RUNS:
+        yield from (indented(Text(line), 6) for line in difference.code.rstrip().splitlines())
+    if difference.row:
+        yield indented(f"Row: {difference.row}", style="dim")
+
+
+def _sign(difference: MachineDifference) -> tuple[str, str]:
+    if difference.matters is Differs.RUNS and difference.verdicts is not None:
+        worst = by_severity(Counter(difference.verdicts))[0][0]
+        return VERDICTS[worst].sign, "two runs on one machine can differ"
+    if difference.matters is Differs.MACHINES:
+        return VERDICTS[Verdict.CONDITIONAL].sign, "each machine repeats itself, the two can compute differently"
+    if difference.verdicts is not None and Verdict.UNKNOWN not in difference.verdicts:
+        return VERDICTS[Verdict.UNKNOWN].sign, "each machine repeats itself; whether the two agree, no table says"
+    return VERDICTS[Verdict.UNKNOWN].sign, "not known whether it matters"
+
+
+def _common_faults(faults: Sequence[SharedFault]) -> Iterator[RenderableType]:
+    if not faults:
+        return
+    yield heading("No difference, and can make two runs differ")
+    for fault in faults:
+        where = one_line(fault.machine, _LONGEST_VALUE) or "both"
+        value = one_line(fault.value, _LONGEST_VALUE)
+        yield Prose(f"- {VERDICTS[fault.verdict].sign} {fault.name} is {value} (on {where})")
+    yield indented("tracer doctor says why, and what to do.", style="dim")

@@ -1,1 +1,1 @@
-"""What a rule's condition may read of a call: each fact's name, its values, and what reads it."""
+"""Facts of a call that a rule's condition may use: each fact's name, its values, and its reader."""

@@ -1,4 +1,4 @@
-"""Reading an op's arguments by their schema names: where each stands is worked out once an overload."""
+"""Reads an op's arguments by their schema names. Positions are looked up once per overload."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Kwargs = Mapping[str, Any]
 Getter = Callable[[Args, Kwargs], Any]
 Reader = Getter
 
-#: What stands for a fact that could not be read; it is left out of the trace.
+#: A fact that could not be read; it is omitted from the trace.
 MISSING = object()
 
 
 def argument_getter(func: Any, *names: str) -> Getter | None:
-    """What reads the first of ``names`` in ``func``'s schema; ``None`` if it has none. Its default stands for a
-    trailing argument that the dispatcher leaves out."""
+    """A getter for the first of ``names`` in ``func``'s schema; ``None`` if it has none. It returns the default for a
+    trailing argument that the dispatcher omits."""
     schema = getattr(func, "_schema", None)
     for position, argument in enumerate(schema.arguments if schema is not None else ()):
         if (name := argument.name) in names:
@@ -28,14 +28,14 @@ def argument_getter(func: Any, *names: str) -> Getter | None:
 
 
 def takes_lists(func: Any, name: str) -> bool:
-    """Is the argument a list, as the indices of ``index_put`` are and those of an embedding's backward are not?"""
+    """Is the argument a list, like the indices of ``index_put`` and unlike those of an embedding's backward?"""
     schema = getattr(func, "_schema", None)
     arguments = schema.arguments if schema is not None else ()
     return any(argument.name == name and "List" in str(argument.type) for argument in arguments)
 
 
 def dropout_reader(func: Any, *further: str) -> Reader | None:
-    """Is anything dropped? Not at a rate of 0, and not in evaluation. ``further``: other names of the rate."""
+    """Is dropout active? Not at a rate of 0, and not in evaluation. ``further``: other names of the rate."""
     rate = argument_getter(func, "dropout_p", "dropout", *further)
     trains = argument_getter(func, "train", "training")
     if rate is None or trains is None:
@@ -50,15 +50,15 @@ def training_reader(func: Any) -> Reader | None:
 
 
 def getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
-    """A getter for each of ``names``, or ``None`` where ``func`` lacks one; ``self|input``: for either."""
+    """A getter for each of ``names``, or ``None`` if ``func`` lacks one; ``self|input`` for either."""
     getters_by_name = [argument_getter(func, *name.split("|")) for name in names]
     present = tuple(get for get in getters_by_name if get is not None)
     return present if len(present) == len(getters_by_name) else None
 
 
 def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, object], Reader | None]]:
-    """Makes a reader of a question about the values of these arguments; none for an overload that lacks one of them. A
-    name that ends in ``?`` is optional, and comes last."""
+    """Turns a test of the values of these arguments into a reader; none for an overload that lacks one of them. A name
+    that ends in ``?`` is optional, and comes last."""
 
     def decorate(question: Callable[..., Any]) -> Callable[[Any, object], Reader | None]:
         def make(func: Any, services: object) -> Reader | None:

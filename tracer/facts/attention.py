@@ -1,4 +1,4 @@
-"""Facts of attention: head sizes, and which kernels were switched off around the call."""
+"""Facts of attention: head sizes, and which kernels were disabled around the call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Product(threading.local):
-    """The thread's last batched product, by its sizes."""
+    """Sizes of the thread's last batched matrix product."""
 
     rows = head = columns = -1
 
@@ -29,8 +29,8 @@ def _note_product(args: Args, kwargs: Kwargs) -> bool:
 
 
 def _head(wrong: Callable[[int], bool], *, notes: bool = False) -> Makes:
-    """Attention: is some head size ``wrong``, the query's or the value's? The softmax of the math route answers for the
-    product before it, which made its scores: queries by keys, summed over the head. ``notes``: products are noted."""
+    """Attention: is a head size ``wrong``, the query's or the value's? The softmax of the math path is judged by the
+    matrix product before it, which computed the scores. ``notes``: store these products."""
 
     def make(func: Any, services: Services) -> Reader | None:
         if getters(func, "query", "value"):
@@ -43,7 +43,7 @@ def _head(wrong: Callable[[int], bool], *, notes: bool = False) -> Makes:
 
 
 def _is_last_product(scores: torch.Tensor) -> bool:
-    """Did the product that was noted last make ``scores``?"""
+    """Did the last stored product compute ``scores``?"""
     return scores.shape[-2:] == (_LAST.rows, _LAST.columns)
 
 
@@ -54,7 +54,7 @@ def _shares_heads(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -
 
 
 def _may_fuse(func: Any, services: Services) -> Reader | None:
-    """``sdpa_kernel`` may have switched every fused backend off."""
+    """``sdpa_kernel`` may have disabled every fused backend."""
     from torch.backends import cuda
 
     return lambda args, kwargs: any(
@@ -70,11 +70,9 @@ def _is_efficient_off(func: Any, services: Services) -> Test | None:
 
 FACTS = (
     asked("sdp.fused", _may_fuse, "May it take a fused kernel, or is it restricted to SDPBackend.MATH?"),
-    marked("sdp.head_not_of_4", _head(lambda size: size % 4 != 0), "Is the head size no multiple of 4?"),
-    marked("sdp.head_not_of_8", _head(lambda size: size % 8 != 0, notes=True), "Is the head size no multiple of 8?"),
+    marked("sdp.head_not_of_4", _head(lambda size: size % 4 != 0), "Is the head size not a multiple of 4?"),
+    marked("sdp.head_not_of_8", _head(lambda size: size % 8 != 0, notes=True), "Is the head size not a multiple of 8?"),
     marked("sdp.head_gt_256", _head(lambda size: size > 256), "Is the head size above 256?"),
-    marked(
-        "sdp.shares_heads", _shares_heads, "Do several heads of queries share one of keys or of values (enable_gqa)?"
-    ),
-    marked("sdp.efficient_off", _is_efficient_off, "Was the memory-efficient kernel switched off around the call?"),
+    marked("sdp.shares_heads", _shares_heads, "Do several query heads share one head of keys or values (enable_gqa)?"),
+    marked("sdp.efficient_off", _is_efficient_off, "Was the memory-efficient kernel disabled around the call?"),
 )

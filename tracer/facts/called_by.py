@@ -1,4 +1,4 @@
-"""Facts of who made a call: through which function of ``torch.nn.functional``, and what that one was given."""
+"""Facts of a call's caller: which function of ``torch.nn.functional`` it was, and with which arguments."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import torch
 
 _LONGEST_TARGET = 256
-#: Part of an op's name to the function of ``torch.nn.functional`` that calls it; ``interpolate`` calls all others.
+#: Part of an op's name to the function of ``torch.nn.functional`` that calls it; ``interpolate`` calls the others.
 _FUNCTIONS: Mapping[str, str] = {"pad": "pad", "grid_sampler": "grid_sample"}
 
 
 def _fits_cudnns_ctc(func: Any, services: Services) -> Reader | None:
-    """Does cuDNN take the loss if its targets lie on the CPU? ``F.ctc_loss`` has them as they were, before int64."""
+    """Does cuDNN take the loss if its targets are on the CPU? ``F.ctc_loss`` has them before they become int64."""
     from torch import float32, int32
 
     @of_arguments("log_probs", "targets", "input_lengths", "target_lengths", "blank")
@@ -38,14 +38,14 @@ def _fits_cudnns_ctc(func: Any, services: Services) -> Reader | None:
 
 
 def _numbers(lengths: Any) -> list[int]:
-    """Lengths as numbers. On a device reading them would wait for it: none of cuDNN's stand for them."""
+    """Lengths as numbers; a length that cuDNN does not take for those on a device, which are not read."""
     if not hasattr(lengths, "device"):
         return list(lengths)
     return [int(length) for length in lengths.tolist()] if lengths.device.type == "cpu" else [_LONGEST_TARGET]
 
 
 def _caller(function: str, services: Services) -> FrameType | None:
-    """The frame of ``torch.nn.functional``'s ``function`` that this call came through."""
+    """The frame of ``torch.nn.functional``'s ``function`` that led to this call."""
     from torch.nn import functional
 
     frame: FrameType | None = sys._getframe(1)
@@ -60,7 +60,7 @@ def _caller(function: str, services: Services) -> FrameType | None:
 
 
 def _is_direct(func: Any, services: Services) -> Test | None:
-    """Was the op called past ``F.pad`` or its kin? In scripted code these have no frame, and no other way."""
+    """Was the op called directly, not through ``F.pad`` or the like? Scripted code has no frame of these."""
     name = str(func)
     function = next((called for part, called in _FUNCTIONS.items() if part in name), "interpolate")
     return lambda args, kwargs: _caller(function, services) is None
@@ -70,16 +70,16 @@ FACTS = (
     marked(
         "call.fits_cudnn",
         _fits_cudnns_ctc,
-        "CTC: were dtypes, sizes and blank such as cuDNN takes, wherever the targets lie?",
+        "CTC: does cuDNN accept dtypes, sizes and blank, wherever the targets are?",
     ),
     marked(
         "call.direct",
         _is_direct,
-        "Was the op called past the function of torch.nn.functional that takes another way in deterministic mode?",
+        "Was it called directly, not by the function of torch.nn.functional with another path in deterministic mode?",
     ),
     marked(
         "call.returns_indices",
         lambda func, services: lambda args, kwargs: _caller("max_pool3d_with_indices", services) is not None,
-        "Was it called by the function that takes another way in deterministic mode when asked for indices?",
+        "Was it called by the function that takes another path in deterministic mode if indices are requested?",
     ),
 )

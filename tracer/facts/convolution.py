@@ -1,4 +1,4 @@
-"""Facts of convolutions: by which way torch computes them."""
+"""Facts of convolutions: which implementation torch chooses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from tracer.facts.argument_readers import Args, Kwargs, argument_getter, getters
 from tracer.facts.fact import Services, Test, marked, noted_fact
 
-#: cuDNN takes a contiguous depthwise convolution in half precision from so many channels on; of a batch, with stride 2,
-#: from so many more.
+#: Fewest channels of a contiguous depthwise convolution in half precision that cuDNN takes, and fewest for a batch with
+#: stride 2.
 _CUDNN_CHANNELS, _CUDNN_CHANNELS_OF_STRIDE_2 = 32, 256
 _CUDNN_FILTERS, _CUDNN_WIDTH = (1, 3, 5), 7
-#: What a depthwise kernel of torch's own indexes with 32 bits.
+#: Most elements that torch's own depthwise kernel indexes, with 32 bits.
 _LARGEST = 2**31 - 1
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _leaves_cudnn(func: Any, services: Services) -> Test | None:
-    """Dilated, and neither depthwise, which has a kernel of its own, nor channels-last, which stays on cuDNN."""
+    """Dilated, not depthwise (which has its own kernel), not channels-last (which stays on cuDNN)."""
     arguments = getters(func, "input", "weight", "dilation", "transposed", "groups")
     if arguments is None:
         return None
@@ -70,8 +70,7 @@ def _has_own_depthwise(func: Any, services: Services) -> Test | None:
 
 
 def _may_take_half(image: torch.Tensor, weight: torch.Tensor, steps: Sequence[int]) -> bool:
-    """May cuDNN take a contiguous depthwise convolution in float16 that is not dilated? Where releases of cuDNN differ,
-    it may."""
+    """May some release of cuDNN take a contiguous depthwise convolution in float16 that is not dilated?"""
     if image.dim() == 5 or image.shape[1] < _CUDNN_CHANNELS:
         return False
     height, rows = (1, 1) if image.dim() == 3 else (image.shape[2], weight.shape[2])
@@ -86,7 +85,7 @@ def _may_take_half(image: torch.Tensor, weight: torch.Tensor, steps: Sequence[in
 
 
 def _is_without_cudnn(func: Any, services: Services) -> Test | None:
-    """Switched off around this call; a depthwise one has a kernel of its own, an empty one nothing to multiply."""
+    """Disabled around this call. A depthwise convolution has its own kernel, an empty one has nothing to multiply."""
     arguments = getters(func, "input", "transposed", "groups")
     if arguments is None:
         return None
@@ -103,7 +102,7 @@ def _is_without_cudnn(func: Any, services: Services) -> Test | None:
 
 
 def _pads_output_widely(func: Any, services: Services) -> Test | None:
-    """Transposed, with output padding that is not below the stride: cuDNN takes no such call."""
+    """Transposed, with output padding not below the stride, which cuDNN does not support."""
     arguments = getters(func, "input", "stride", "transposed", "output_padding")
     if arguments is None:
         return None
@@ -126,7 +125,7 @@ def _keeps_channels_last(image: torch.Tensor, weight: torch.Tensor) -> bool:
 
 
 def _is_channels_last(tensor: Any) -> bool:
-    """Would torch take ``tensor`` for channels-last? Strides alone decide, also where either layout would do."""
+    """Does torch treat ``tensor`` as channels-last? Strides decide, even if both layouts fit."""
     last = tensor.dim() - 1
     if last not in (3, 4):
         return False
@@ -161,16 +160,16 @@ FACTS = (
     marked(
         "conv.leaves_cudnn",
         _leaves_cudnn,
-        "Is it dilated, contiguous and not depthwise, so that deterministic mode makes products of it?",
+        "Is it dilated, contiguous and not depthwise, so that deterministic mode computes it by matrix products?",
     ),
     marked(
         "conv.pads_output_widely",
         _pads_output_widely,
-        "Is it transposed with an output padding that is not below the stride, which cuDNN does not take?",
+        "Is it transposed with an output padding not below the stride, which cuDNN does not support?",
     ),
     marked(
         "conv.without_cudnn",
         _is_without_cudnn,
-        "Was cuDNN switched off around the call, so that products are made of it?",
+        "Was cuDNN disabled around the call, so that it is computed by matrix products?",
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tracer.facts import attention, called_by, convolution, derived, flags, indexing, operands, sizes, tensor
 from tracer.facts.fact import Fact, Kind
 
-#: The modules that declare facts; a fact is declared by standing in one of their ``FACTS``.
+#: The modules that declare facts, each in its ``FACTS``.
 _SUBJECTS = (tensor, flags, indexing, sizes, operands, convolution, attention, called_by, derived)
 FACTS: Mapping[str, Fact] = {fact.key: fact for subject in _SUBJECTS for fact in subject.FACTS}
 

@@ -1,4 +1,4 @@
-"""A fact: its name, its values, and what reads it. Domains are finite, so that the lint can enumerate them."""
+"""A fact: its name, its values, and its reader. Domains are finite, so that the lint can enumerate them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Kind(Enum):
     """When a fact is recorded, and what its absence means."""
 
     COMMON = auto()
-    """Of every call; an op without a tensor argument has ``none`` for each but ``device``."""
+    """Recorded for every call; an op without a tensor argument has ``none`` for all but ``device``."""
     ASKED = auto()
-    """Of the ops whose rules ask for it. Absent: the verdict is ``unknown``, unless another key decides."""
+    """Recorded for ops whose rules use it. Absent: the verdict is ``unknown``, unless another key decides."""
     NOTED = auto()
-    """Recorded where it holds, and speaks for a call: a trace that lacks it is judged as if it did not hold."""
+    """Recorded if it holds, and may exempt a call. Absent: it does not hold."""
     MARKED = auto()
-    """Recorded where it holds, and may speak against a call: a trace that lacks it is judged as if it did not hold."""
+    """Recorded if it holds, and may make a call a finding. Absent: it does not hold."""
     DERIVED = auto()
-    """Worked out by the judge from what a call group says of itself; never missing."""
+    """Derived by the judge from a call group; never missing."""
     PROCESS = auto()
-    """Of the process, a generator or a loader: what rows of the table of settings ask."""
+    """About the process, a generator or a loader, for rows of the table of settings."""
 
 
 class DistinctNumbers(Protocol):
-    """What is known of the numbers in a tensor."""
+    """Properties of the numbers in a tensor."""
 
     @property
     def dim(self) -> int:
@@ -43,7 +43,7 @@ class DistinctNumbers(Protocol):
 
 
 class KnownIndices(Protocol):
-    """The tensors that a recording knows to hold distinct numbers."""
+    """The tensors of a recording that are known to hold distinct numbers."""
 
     def of(self, tensor: Any) -> DistinctNumbers | None:
         """What is known of ``tensor``."""
@@ -52,44 +52,44 @@ class KnownIndices(Protocol):
         """Does no number occur twice along ``dim``?"""
 
     def are_zeros(self, tensor: Any) -> bool:
-        """Does ``tensor`` hold zeros alone?"""
+        """Does ``tensor`` hold only zeros?"""
 
 
 class Services(NamedTuple):
-    """What readers ask of the recorder."""
+    """What the recorder offers to readers."""
 
     indices: KnownIndices
     is_coalesced: Callable[[Any], bool]
     indices_of: Callable[[Any], Any]
     """The indices of a sparse tensor, read without dispatching anything."""
     is_torchs_own: Callable[[str], bool]
-    """Is a source file torch's or the recorder's?"""
+    """Does a source file belong to torch or the recorder?"""
 
 
-#: Given an overload: what reads its calls, or ``None`` where the overload lacks what the question needs.
+#: Takes an overload; returns the reader of its calls, or ``None`` if the overload lacks an argument that it needs.
 Makes = Callable[[Any, Services], Reader | None]
-#: Stands for an answer that is not known before the call is read.
+#: The answer depends on the call.
 ASK = object()
 
 
 class Fact(NamedTuple):
-    """One thing that a condition may ask of a call."""
+    """One property of a call that a condition may use."""
 
     key: str
-    """What a condition calls it: ``shape.channels_last``."""
+    """Its key in conditions: ``shape.channels_last``."""
     domain: tuple[Value, ...]
     kind: Kind
     about: str
     """The question, in one sentence."""
     read: Makes | None = None
-    """A noted or marked fact's gives whether it holds. ``None``: the judge derives it, or every call bears it."""
+    """Returns a boolean for a noted or marked fact. ``None`` if the judge derives it, or every call has it."""
     on_plain: Any = ASK
-    """What is read of a call whose tensors are all strided and have elements, where that is always the same."""
+    """Its value for calls whose tensors are all strided and not empty, if that is always the same."""
     of_forward: str = ""
-    """A derived fact that its forward call tells: the key under which it does."""
+    """For a derived fact that comes from the forward call: its key there."""
 
     def reader(self, func: Any, services: Services) -> Reader | None:
-        """What reads this fact of the calls of ``func``; its answers lie in ``domain``, or are ``MISSING``."""
+        """The reader of this fact for calls of ``func``; it returns a value of ``domain``, or ``MISSING``."""
         read = None if self.read is None else self.read(func, services)
         if read is None or self.kind not in (Kind.NOTED, Kind.MARKED):
             return read
@@ -97,15 +97,15 @@ class Fact(NamedTuple):
 
 
 def asked(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
-    """A question that is read of the ops whose rules ask it."""
+    """A boolean fact that is recorded for ops whose rules use it."""
     return Fact(key, BOOL, Kind.ASKED, about, read, on_plain)
 
 
 def noted_fact(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
-    """A question whose yes speaks for a call."""
+    """A boolean fact that may exempt a call."""
     return Fact(key, BOOL, Kind.NOTED, about, read, on_plain)
 
 
 def marked(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
-    """A question whose yes may speak against a call."""
+    """A boolean fact that may make a call a finding."""
     return Fact(key, BOOL, Kind.MARKED, about, read, on_plain)

@@ -12,6 +12,7 @@ import msgspec
 from tracer.findings import Finding, Judgement, Target
 from tracer.gate.baseline import risk_of
 from tracer.names import SEVERITY, Verdict, Word
+from tracer.ops.rows import spoken
 from tracer.trace.records import Draw, Environment
 
 
@@ -127,7 +128,7 @@ def _difference(before: _Side | None, after: _Side | None) -> Difference | None:
     finding = side.finding
     return Difference(
         kind=kind,
-        op=finding.op or finding.subject,
+        op=spoken(finding.op, finding.runs_as) or finding.subject,
         phase=finding.phase.value,
         module=finding.module,
         place=finding.location or finding.called_from,

@@ -27,6 +27,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     host: tuple[str, ...] = ()
     """Globs of what runs on the host whatever the backend; see ``judge``."""
     allow_no_training: bool = False
+    require_training: bool = False
     baseline: str = ""
     """Path of the lock file, relative to ``pyproject.toml``."""
 

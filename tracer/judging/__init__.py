@@ -1,4 +1,4 @@
-"""Holding a trace against determinism tables for one target: pure, from data to data."""
+"""Judges a trace by determinism tables for one target: pure, from data to data."""
 
 from tracer.judging.judgement import judge_calls, make_target
 

@@ -12,6 +12,7 @@ from tracer.facts.fact import Value
 from tracer.findings import Deciding, Evidence, Finding, Note, Target
 from tracer.names import (
     REPEATABLE,
+    VARYING,
     About,
     Backend,
     BlindSpotKind,
@@ -23,7 +24,7 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
-from tracer.ops.rows import packet_of, row_of
+from tracer.ops.rows import packet_of, row_of, spoken
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
 from tracer.tables.rules import Conditioned
 from tracer.tables.ruling.bound_table import RuleOutcome
@@ -34,13 +35,12 @@ from tracer.tables.versions import speaks_of
 from tracer.trace.file import Trace
 from tracer.trace.records import NO_DEVICE, CallGroup, Environment, FactValue, Placed
 
-#: Groups for which Inductor may choose a kernel by timing, and what of its own it compiles as one.
+#: Groups for which Inductor may choose a kernel by timing, and its own kernels for them.
 _PRODUCTS = "matrix-products"
 _TEMPLATES = {_PRODUCTS, "convolutions", "attention"}
-#: Dtypes whose sums do not hang on how they are split.
+#: Dtypes whose sums do not depend on the order of the addends.
 _EXACT = ("int", "uint", "boolean")
 _COMPILED_ATTENTION = "higher_order.flex_attention"
-_VARYING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
 
 
 class TraceUnderTarget(NamedTuple):
@@ -49,26 +49,26 @@ class TraceUnderTarget(NamedTuple):
     trace: Trace
     target: Target
     sets: Mapping[str, FactValue]
-    """Settings in place of the target's own."""
+    """Settings that replace the target's own."""
     environment: Environment
-    """The recorded one with the target's settings."""
+    """The recorded environment with the target's settings."""
     conditions: Mapping[str, FactValue]
 
     @property
     def is_recorded(self) -> bool:
-        """Are the program's own settings judged, so that when it made them matters?"""
+        """Are the program's own settings judged, so that the time at which it set them matters?"""
         return self.target.settings is Settings.RECORDED
 
     def origin(self, recorded: SeedOrigin, seed: str, seeded_at: str = "") -> SeedOrigin:
-        """Where a state came from, if ``seed`` may have been set in this target's stead.
+        """The origin of a generator's state, unless the target sets ``seed``.
 
-        ``seeded_at``: the program's own line that left it to the machine, which undoes a seed that was set before it.
+        ``seeded_at``: the program's line that seeded it at random, which overrides an earlier seed.
         """
         is_undone = recorded is SeedOrigin.MACHINE and bool(seeded_at)
         return SeedOrigin.PROGRAM if seed in self.sets and recorded not in REPEATABLE and not is_undone else recorded
 
     def has(self, name: str, value: FactValue) -> bool:
-        """Is the setting of that name, as ``judge(..., settings=...)`` takes it, made to ``value`` already?"""
+        """Does the setting of that name, as ``judge(..., settings=...)`` takes it, have ``value`` already?"""
         if name in SEEDS:
             return name in self.sets
         if name in Environment.__struct_fields__:
@@ -77,13 +77,13 @@ class TraceUnderTarget(NamedTuple):
         return (self.environment.settings if "." in name else self.environment.variables).get(name) == value
 
     def bears_on(self, backends: Iterable[Backend]) -> bool:
-        """Does something of ``backends`` bear on this target? Any does, where each call keeps its own device."""
+        """Does one of ``backends`` apply to this target? Any does if each call keeps its own device."""
         named = tuple(backends)
         return not named or self.target.backend is Backend.RECORDED or self.target.backend in named
 
 
 class TraceUnderSettings:
-    """One trace for one target, under each set of settings that is tried: every one is worked out once."""
+    """One trace for one target, under each set of settings that is tried. Each is computed once."""
 
     def __init__(self, trace: Trace, target: Target) -> None:
         self.trace = trace
@@ -91,7 +91,7 @@ class TraceUnderSettings:
         self._by_conditions: dict[frozenset[tuple[str, FactValue]], TraceUnderTarget] = {}
 
     def under(self, sets: Mapping[str, FactValue]) -> TraceUnderTarget:
-        """With ``sets`` on top of what the target sets itself."""
+        """With ``sets`` on top of the target's own settings."""
         key = frozenset(sets.items())
         if key not in self._by_conditions:
             asked = (self.trace.environment, self.target.settings, {**self.target.sets, **sets})
@@ -101,7 +101,7 @@ class TraceUnderSettings:
 
 
 class _Group(NamedTuple):
-    """Calls of ``ops``, of any where there is none, whose facts have the values that each key asks for."""
+    """Calls of ``ops`` (of any op if empty) whose facts satisfy the conditions."""
 
     name: str
     ops: frozenset[str]
@@ -123,7 +123,7 @@ class Dependents:
         """By what they match, backend and region."""
         self._compiles_all = any(spot.kind is BlindSpotKind.COMPILE_FELL_BACK for spot in trace.blind_spots)
         self.backends: set[Backend] = set()
-        """Backends that calls were judged for, but those that compute nothing."""
+        """Backends that calls were judged for, except those that compute nothing."""
         self._reads = Counter[str]()
         for read in trace.unwritten_reads:
             self._reads[read.op] += read.count
@@ -133,7 +133,9 @@ class Dependents:
             self.backends.add(ruling.backend)
             matched = frozenset(self._matched(group, ruling))
             if matched:
-                self._calls[matched, ruling.backend, group.region or ""][group.op] += group.count
+                self._calls[matched, ruling.backend, group.region or ""][spoken(group.op, ruling.runs_as)] += (
+                    group.count
+                )
 
     def of(self, row: Row, *, without: str = "", regions: Container[str] | None = None) -> dict[str, int]:
         """Op to calls for what ``row`` needs on its backends, most first; ``without``: a need left out.
@@ -151,7 +153,7 @@ class Dependents:
         return dict(sorted(calls.items(), key=lambda item: (-item[1], item[0])))
 
     def backend_of(self, row: Row, target: Target) -> Backend:
-        """The backend that a finding of ``row`` speaks of; ``recorded`` where that may be several."""
+        """The backend of a finding of ``row``; ``recorded`` if there may be several."""
         if target.backend is not Backend.RECORDED:
             return target.backend
         here = [backend for backend in self.backends if not row.backends or backend in row.backends]
@@ -173,7 +175,7 @@ class Dependents:
                 yield "compiled-products"
         is_filled = ruling.cause is Cause.UNINITIALIZED_MEMORY  # with NaN: runs would agree on a wrong result
         if (
-            ruling.verdict in _VARYING
+            ruling.verdict in (*VARYING, Verdict.UNKNOWN)
             and ruling.verdict_in_deterministic_mode is Verdict.DETERMINISTIC
             and not is_filled
         ):
@@ -192,7 +194,7 @@ class Dependents:
 
 
 class BoundRows:
-    """The rows that speak of one version of torch, under one scene's settings."""
+    """The rows that hold for one version of torch, under one scene's settings."""
 
     def __init__(
         self, rows: tuple[Row, ...], version: str, scene: TraceUnderTarget, dependents: Dependents, extrapolated: bool
@@ -206,15 +208,15 @@ class BoundRows:
         self._bound: dict[str, BothWays[Row]] = {}
 
     def about(self, about: About) -> Iterator[Row]:
-        """The rows that speak of ``about`` and bear on the target."""
+        """The rows about ``about`` that apply to the target."""
         return (row for row in self._rows if row.about is about and self.scene.bears_on(row.backends))
 
     def named(self, row_id: str) -> Iterator[Row]:
-        """The row of that id, if it speaks of this version and target."""
+        """The row of that id, if it holds for this version and applies to the target."""
         return (row for row in self._rows if row.id == row_id and self.scene.bears_on(row.backends))
 
     def ops_for(self, row: Row, regions: Container[str] | None = None) -> dict[str, int] | None:
-        """The calls that make ``row`` matter; ``None`` where it needs some and none was recorded.
+        """The calls that ``row`` affects; ``None`` if it needs some and none was recorded.
 
         ``regions``: those of compiled code whose calls count; ``None`` for all calls.
         """
@@ -224,7 +226,7 @@ class BoundRows:
         return {} if is_there else None
 
     def matters_unset(self, row: Row) -> bool:
-        """Can two runs of this step differ while the row's variable is not set? So far as it shows: see ``unseen``."""
+        """Can two runs of this step differ while the row's variable is not set, as far as calls show?"""
         if row.differs is Differs.MACHINES or ("unseen" not in row.needs and self.ops_for(row) is None):
             return False
         held = self.scene.environment
@@ -245,7 +247,7 @@ class BoundRows:
         at: Placed | None = None,
         **fields: Any,
     ) -> Iterator[Finding]:
-        """What ``row`` makes of ``facts``: a finding, unless it is deterministic both ways. ``facts_in_mode``: those in
+        """The finding of ``row`` for ``facts``, unless it is deterministic in both modes. ``facts_in_mode``: those in
         deterministic mode, if others. ``settings``: what held at the time, if not the target's. ``at``: the place."""
         if row.id not in self._bound:
             self._bound[row.id] = BothWays(row, self._version, self.scene.conditions)
@@ -285,7 +287,7 @@ class BoundRows:
                 "about": row.about,
                 "subject": subject,
                 "ops": counted,
-                # A remedy of a case's own stands by itself.
+                # A case's own remedy needs nothing added.
                 "code": row.code if answer.remedy == row.remedy else "",
                 "where": row.where,
                 "sets": {name: value for name, value in row.sets.items() if not self.scene.has(name, value)},
@@ -294,7 +296,7 @@ class BoundRows:
         )
 
     def note(self, row: Row, *, subject: str, ops: Mapping[str, int]) -> Note:
-        """What ``row`` says between machines."""
+        """What ``row`` says about runs on different machines."""
         return Note(
             rule=row.id,
             subject=subject,
@@ -308,12 +310,12 @@ class BoundRows:
 
 
 def evidence_of(row: Row) -> tuple[Evidence, ...]:
-    """Why ``row`` is believed."""
+    """The evidence of ``row``."""
     return tuple(Evidence(kind=evidence.kind, ref=evidence.ref) for evidence in row.evidence)
 
 
 def device_backend(device: str, *, is_rocm: bool) -> Backend:
-    """The backend of a device type; ``recorded`` for one that is none."""
+    """The backend of a device type; ``recorded`` if there is none."""
     if device == "cuda" and is_rocm:
         return Backend.ROCM
     return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED

@@ -1,6 +1,6 @@
 """Findings about calls, and the tally of all calls.
 
-A finding groups calls that one rule judges alike at one place. Its remedy is one that the reader can follow: a
+A finding groups calls at one place with the same ruling. Its remedy is one that the reader can apply: a
 library's line is not theirs to edit, their own can be rewritten.
 """
 
@@ -18,10 +18,11 @@ from tracer.findings import Deciding, Evidence, Finding, Tally
 from tracer.judging.minimal_settings import Both
 from tracer.judging.trials import shown_by, shown_of
 from tracer.names import (
+    AT_RISK,
+    CALLED_KERNELS,
     Backend,
     Cause,
     EvidenceKind,
-    KernelLanguage,
     Phase,
     Prerequisite,
     RegionKind,
@@ -39,12 +40,12 @@ class JudgedCall(NamedTuple):
     """A group of calls and the ruling on it."""
 
     group: CallGroup
-    """As it was recorded; seeded where the target asks for that."""
+    """As recorded, or seeded if the target says so."""
     ruling: RuleOutcome
 
 
 class Unsafe(NamedTuple):
-    """A group of calls that is not deterministic both ways, and what the planned settings make of it."""
+    """A group of calls that is not deterministic in both modes, and its verdicts under the planned settings."""
 
     group: CallGroup
     ruling: RuleOutcome
@@ -65,7 +66,7 @@ def by_ruling(counted: Counted) -> dict[int, int]:
 
 
 def tally_of(counted: Counted, rulings: Mapping[int, RuleOutcome]) -> Tally:
-    """Calls by verdict, as things stand and in deterministic mode, and by phase and module."""
+    """Calls by verdict, with and without deterministic mode, and by phase and module."""
     as_is, in_mode = Counter[Verdict](), Counter[Verdict]()
     by_phase: defaultdict[Phase, Counter[Verdict]] = defaultdict(Counter)
     by_module: defaultdict[str, Counter[Verdict]] = defaultdict(Counter)
@@ -83,8 +84,8 @@ def tally_of(counted: Counted, rulings: Mapping[int, RuleOutcome]) -> Tally:
 
 
 def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[Backend, tuple[int, int]]:
-    """By backend, the calls that are deterministic by a vendor's list of kernels alone, and all deterministic ones;
-    a backend without the former is left out. ``counted``: calls by ruling."""
+    """By backend, calls that are deterministic only by a vendor's list of kernels, and all deterministic calls;
+    backends without the former are omitted. ``counted``: calls by ruling."""
     weak, every = Counter[Backend](), Counter[Backend]()
     for name, count in counted.items():
         ruling = rulings[name]
@@ -96,7 +97,7 @@ def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcom
 
 
 def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[EvidenceKind, int]:
-    """Deterministic calls of ops without a rule, by evidence: seen in builds, or documented. ``counted``: by ruling."""
+    """Deterministic calls of ops without a rule, by evidence: dispatched, or documented. ``counted``: by ruling."""
     unnamed: Counter[EvidenceKind] = Counter()
     for name, count in counted.items():
         ruling = rulings[name]
@@ -111,7 +112,7 @@ def call_findings(
     switches: Switches | None = None,
     lines: Mapping[str, str] | None = None,
 ) -> Iterator[Finding]:
-    """One finding for all groups that the same ruling judges at the same place and that the plan treats alike."""
+    """One finding for all groups with the same ruling at the same place that the plan treats alike."""
     gathered: defaultdict[tuple[object, ...], list[Unsafe]] = defaultdict(list)
     numbers: dict[tuple[object, ...], int] = {}
     says: dict[int, int] = {}
@@ -142,14 +143,14 @@ _SITE = attrgetter("op", "phase", "module", "location", "function", "called_from
 
 
 def _identity(call: Unsafe, saying: int) -> tuple[object, ...]:
-    """What makes two groups one finding: rulings that say the same of one op at one place, settled alike."""
+    """The key by which groups are merged into a finding: equal rulings on one op at one place, settled alike."""
     group, facts = call.group, call.group.facts
     where = (group.region is None, facts.get("device"), facts.get(ORIGIN))
     return (saying, *_SITE(group), *where, tuple(call.sets), call.planned)
 
 
 def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deciding, generated: Generated) -> Finding:
-    """One finding for groups that differ in nothing that it says; it keeps the facts on which they agree."""
+    """One finding for groups with the same key, with the facts that they share."""
     first, ruling = alike[0].group, alike[0].ruling
     facts = dict(first.facts)
     for call in alike[1:]:
@@ -196,8 +197,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
     )
 
 
-_CALLED = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
-#: So many kernels are named in a sentence.
+#: Most kernels that a sentence names.
 _MOST = 3
 
 
@@ -206,9 +206,9 @@ class Generated(NamedTuple):
 
     regions: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
-    """Those that show it, or all that the calls went into where none does."""
+    """The kernels that show it, or all kernels of the calls if none does."""
     says: str = ""
-    """A sentence; empty where the code was not seen, or decided nothing."""
+    """A sentence; empty if the code was not recorded, or decided nothing."""
     evidence: tuple[Evidence, ...] = ()
 
 
@@ -219,8 +219,8 @@ class GeneratedCode:
         self._compilation = compilation
 
     def behind(self, groups: Iterable[CallGroup], shown: Shown | None, backend: Backend) -> Generated:
-        """What ``groups``, which are one finding, were compiled to; ``shown`` decided of it. Kernels of another device
-        than ``backend``'s are not named."""
+        """What ``groups``, which are one finding, were compiled to; ``shown`` is what decided. Names no kernels of
+        devices other than ``backend``'s."""
         compiled = [group for group in groups if group.region is not None or group.kernels]
         if not compiled:
             return Generated()
@@ -235,7 +235,7 @@ class GeneratedCode:
         return Generated(regions, kernels, _sentence(kernels, shown), evidence)
 
     def _kernels(self, groups: Iterable[CallGroup], device: str) -> Iterator[tuple[str, Kernel]]:
-        """The id of the region that it was generated for, empty for one that was launched by itself, and the kernel."""
+        """The id of the region that it was generated for, empty for one that the program launched, and the kernel."""
         for group in groups:
             region = self._compilation.regions.get(group.region or "")
             if region is None or region.kind is RegionKind.CUDA_GRAPH:
@@ -261,7 +261,7 @@ class GeneratedCode:
 
 _CLAIMS = {
     Shown.ADDS_ATOMICALLY: "it adds atomically",
-    Shown.NO_ATOMICS: "no two threads add to one number",
+    Shown.NO_ATOMICS: "no two threads add to one element",
     Shown.CALLED: "an eager kernel, called",
     Shown.TIMED: "chosen by timing several",
 }
@@ -271,7 +271,7 @@ def _shows(kernel: Kernel, shown: Shown | None) -> bool:
     if shown is Shown.ADDS_ATOMICALLY:
         return kernel.adds_in_any_order is True
     if shown is Shown.CALLED:
-        return kernel.language in _CALLED
+        return kernel.language in CALLED_KERNELS
     if shown is Shown.TIMED:
         return kernel.rounds_by_choice
     return shown is Shown.NO_ATOMICS
@@ -281,20 +281,17 @@ def _sentence(kernels: tuple[str, ...], shown: Shown) -> str:
     more = [f"{len(kernels) - _MOST} more"] if len(kernels) > _MOST else []
     named = [*(f"`{name}`" for name in kernels[:_MOST]), *more]
     who = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
-    add, were = ("add", "were") if len(kernels) > 1 else ("adds", "was")
+    add, do, were = ("add", "do", "were") if len(kernels) > 1 else ("adds", "does", "was")
     return {
         Shown.ADDS_ATOMICALLY: f"{who} {add} atomically.",
-        Shown.NO_ATOMICS: f"{who} {add} nothing in an order that varies.",
+        Shown.NO_ATOMICS: f"{who} {do} no additions in an order that varies.",
         Shown.CALLED: f"The compiled code calls {who}.",
-        Shown.TIMED: f"{who} {were} chosen with a stopwatch.",
+        Shown.TIMED: f"{who} {were} chosen by timing.",
     }[shown]
 
 
-_AT_RISK = (Verdict.RAISES, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
-
-
 def library_of(finding: Finding) -> str:
-    """The package whose line it is, where a frame of the user's own led there; empty for a line of the user's."""
+    """The package whose line it is, if called from the user's own code; empty for a line of the user's."""
     package, slash, _ = finding.location.partition("/")
     return package if finding.called_from and slash and package.isidentifier() else ""
 
@@ -302,7 +299,7 @@ def library_of(finding: Finding) -> str:
 def with_own_remedy(
     finding: Finding, rewriting: Rewriting | None, switches: Switches, lines: Mapping[str, str]
 ) -> Finding:
-    """``finding`` with a remedy that its reader can follow; ``lines`` hold the text of the user's own, by place."""
+    """``finding`` with a remedy that its reader can apply; ``lines`` has the text of the user's lines, by place."""
     library = library_of(finding)
     if library:
         return _of_library(finding, library, switches)
@@ -314,13 +311,13 @@ def with_own_remedy(
     if Prerequisite.DETERMINISTIC_MODE in finding.needs:
         also = " with deterministic mode on"
     else:
-        also = ", or switch deterministic mode on" if finding.deterministic_mode is Verdict.DETERMINISTIC else ""
+        also = ", or turn deterministic mode on" if finding.deterministic_mode is Verdict.DETERMINISTIC else ""
     return msgspec.structs.replace(finding, rewritten=line, remedy=f"Write `{line}`{also}.")
 
 
 def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
     as_is, in_mode = finding.planned or (finding.verdict, finding.deterministic_mode)
-    is_left = as_is in _AT_RISK or in_mode in _AT_RISK
+    is_left = as_is in AT_RISK or in_mode in AT_RISK
     if not is_left or finding.cause is Cause.RNG:
         return msgspec.structs.replace(finding, library=library)
     if (switch := switches.find(library, finding.rule)) is not None:
@@ -329,37 +326,37 @@ def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
         return msgspec.structs.replace(finding, library=library)
     if is_set_up(finding.phase, finding.module, finding.place, finding.facts.get("device")):
         remedy = (
-            f"If the line runs on the host whatever the device, as set-up mostly does, say so:"
-            f" `--host {finding.location}`. It belongs to {library}."
+            f"The line belongs to {library}. If it runs on the host whatever the device, as set-up code mostly does,"
+            f" say so: `--host {finding.location}`."
         )
         return msgspec.structs.replace(finding, library=library, remedy=remedy, needs=())
     other = f"take another layer or option of {library} in your own code, or accept the finding"
     if finding.deterministic_mode is Verdict.RAISES and finding.verdict is Verdict.DETERMINISTIC:
         remedy = (
-            f"The line belongs to {library}, and repeats with deterministic mode off: switch the mode off around your"
-            f" own call of it, or {other}."
+            f"The line belongs to {library}, and is deterministic with deterministic mode off: turn the mode off around"
+            f" your own call of it, or {other}."
         )
     elif finding.deterministic_mode is Verdict.RAISES:
         remedy = (
-            f"The line belongs to {library}: `torch.use_deterministic_algorithms(True, warn_only=True)` lets it run,"
-            f" as without the mode; to have it repeat for certain, {other}."
+            f"The line belongs to {library}: `torch.use_deterministic_algorithms(True, warn_only=True)` lets it run as"
+            f" without the mode; to make it deterministic, {other}."
         )
     else:
-        remedy = f"The line belongs to {library}, and no switch is known that makes it repeat: {other}."
+        remedy = f"The line belongs to {library}, and no option is known that makes it deterministic: {other}."
     return msgspec.structs.replace(finding, library=library, remedy=remedy, needs=())
 
 
 class _Call(NamedTuple):
-    """A call of a known name, with its arguments as they are written."""
+    """A call of a known name, with the source text of its arguments."""
 
     name: str
     on: str
-    """What the method is called on; the first argument where it is a function of torch."""
+    """What the method is called on; the first argument of a function of torch."""
     arguments: dict[str, str]
 
 
 def rewritten(line: str, how: Rewriting) -> str:
-    """``line`` with its one call that ``how`` knows rewritten; empty where that is not certain."""
+    """``line`` with its one call that ``how`` applies to rewritten; empty if that is not certain."""
     try:
         tree = ast.parse(line)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -387,7 +384,7 @@ def rewritten(line: str, how: Rewriting) -> str:
 
 
 def _read(node: ast.Call, function: ast.Attribute, line: str, parameters: tuple[str, ...]) -> _Call | None:
-    """The call's arguments by name; ``None`` for one that is not spelt with ``parameters`` alone."""
+    """The call's arguments by name; ``None`` if it has others than ``parameters``."""
     positional = list(node.args)
     owner = ast.get_source_segment(line, function.value) or ""
     if isinstance(function.value, ast.Name) and function.value.id in _FUNCTIONS_OF:
@@ -433,11 +430,11 @@ def _reflect(call: _Call) -> str:
     return f"F.pad({call.on}.unsqueeze(-2), ({left}, {right}, 0, 0), mode='reflect').squeeze(-2)"
 
 
-#: Modules whose functions take first what a method is called on.
+#: Modules whose functions take as first argument what a method is called on.
 _FUNCTIONS_OF = ("torch", "F")
-#: Names that other libraries' objects have, too: read as a function of torch alone.
+#: Names that objects of other libraries have too: recognized only as functions of torch.
 _NEVER_METHODS = ("take", "pad")
-#: Each way: the names of the call, its parameters after the tensor, and what writes it otherwise.
+#: Each rewrite: the names of the call, its parameters after the tensor, and what writes the new call.
 _WAYS: Mapping[Rewriting, tuple[tuple[str, ...], tuple[str, ...], Callable[[_Call], str]]] = {
     Rewriting.INDEX_ADD: (("index_add", "index_add_"), ("dim", "index", "source"), _index_add),
     Rewriting.TAKE: (("take",), ("index",), _take),

@@ -1,6 +1,6 @@
-"""Calls that run on the host whatever the device: data loading, transforms, a scheduler. Judged for the CPU.
+"""Calls that run on the host whatever the device (data loading, transforms, a scheduler), judged for the CPU.
 
-Known are what a ``DataLoader`` fetched, CPU calls of a recording made on the target's device, and what the user names.
+These are calls of a ``DataLoader``'s fetch, CPU calls of a recording on the target's device, and what the user names.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from msgspec.structs import replace
 
 from tracer.findings import Target
 from tracer.judging.call_findings import JudgedCall
-from tracer.names import Backend, HostCode, Phase, Verdict
+from tracer.names import SAFE, Backend, HostCode, Phase
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.trace.records import CallGroup, is_set_up
 
 _CPU = "cpu"
-_SAFE = {Verdict.DETERMINISTIC, Verdict.SEEDED}
-#: So many places are named in a sentence.
+#: Most places that a sentence names.
 _MOST_PLACES = 3
 
 
 def with_hosts(calls: Iterable[CallGroup], target: Target) -> list[CallGroup]:
-    """``calls`` with why each is known to run on the host, for a target on which that makes a difference."""
+    """``calls``, each with the reason why it is known to run on the host, if that matters for the target."""
     calls = tuple(calls)
     is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
     was_recorded_there = is_for_device and any(group.facts.get("device") == target.backend.device for group in calls)
@@ -46,7 +45,7 @@ def with_hosts(calls: Iterable[CallGroup], target: Target) -> list[CallGroup]:
 
 
 def _texts_of(group: CallGroup) -> Iterator[str]:
-    """What a glob may name a call by: its lines, their files, its function, its module."""
+    """What a glob may match of a call: its lines, their files, its function, its module."""
     for place in (group.location, group.called_from):
         if place:
             yield place
@@ -56,7 +55,7 @@ def _texts_of(group: CallGroup) -> Iterator[str]:
 
 _WORDS = {
     HostCode.LOADER: "that a DataLoader fetched",
-    HostCode.DEVICE: "recorded on the CPU beside the target's device",
+    HostCode.DEVICE: "recorded on the CPU besides the target's device",
     HostCode.IMPORT: "that a library made while it was imported",
     HostCode.NAMED: "that you named",
 }
@@ -65,7 +64,7 @@ _WORDS = {
 def host_banners(
     calls: Iterable[CallGroup], unsafe: Iterable[JudgedCall], target: Target, tables: TargetTables
 ) -> Iterator[str]:
-    """What of ``calls`` was judged for the CPU in a target's stead, and what else of the ``unsafe`` may have to be."""
+    """Which ``calls`` were judged for the CPU instead of the target, and which other ``unsafe`` ones may have to be."""
     by_reason: Counter[HostCode] = Counter()
     for group in calls:
         if group.host is not None:
@@ -89,14 +88,14 @@ def host_banners(
 
 
 def _may_be_host(call: JudgedCall, tables: TargetTables) -> bool:
-    """Is it a risk on the target alone, outside every module, and did nothing differentiable come of it?"""
+    """Is it a risk on the target only, outside every module, with no differentiable result?"""
     group, ruling = call
     device = group.facts.get("device")
     if group.host is not None or group.phase is not Phase.OTHER or group.module or device != _CPU:
         return False
     if is_set_up(group.phase, group.module, group.place, device):
         return False  # the finding says so itself
-    if _SAFE.issuperset(ruling.both):
+    if SAFE.issuperset(ruling.both):
         return False
     there = tables.rule_on(replace(group, host=HostCode.NAMED))
-    return _SAFE.issuperset(there.both)
+    return SAFE.issuperset(there.both)

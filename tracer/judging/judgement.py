@@ -1,4 +1,4 @@
-"""Holding a trace against determinism tables for one target: pure, without clock, device or torch."""
+"""Judges a trace by determinism tables for one target: pure, without clock, device or torch."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def judge_calls(
 def _with(
     judged: list[JudgedCall], rulings: Mapping[int, RuleOutcome], is_one: Callable[[RuleOutcome], bool]
 ) -> list[JudgedCall]:
-    """The calls with such a ruling; ``rulings`` are all of them, by identity, so that each is asked once."""
+    """The calls with such a ruling; ``rulings`` has each ruling once, by identity."""
     names = {name for name, ruling in rulings.items() if is_one(ruling)}
     return [call for call in judged if id(call.ruling) in names] if names else []
 
@@ -170,13 +170,13 @@ class _TablesBySettings:
 def banners_of(
     trace: Trace, target: Target, target_tables: TargetTables, strict: bool, meta_calls: int
 ) -> Iterator[str]:
-    """What must be said of the trace and of the tables of backends; ``meta_calls``: those that computed nothing."""
+    """Banners about the trace and the backends' tables; ``meta_calls``: calls that computed nothing."""
     if partial := trace.partial:
         yield f"The trace is partial ({partial}): calls after that point are missing."
     if any(source.eager for source in trace.sources):
         yield (
-            "Recorded with compilation switched off (--eager): what torch.compile would have compiled ran op by op,"
-            " and its kernels are not judged."
+            "Recorded with compilation disabled (--eager): what torch.compile would have compiled ran op by op, and its"
+            " kernels are not judged."
         )
     if fake := sum(source.fake_calls for source in trace.sources):
         yield (
@@ -186,17 +186,17 @@ def banners_of(
         )
     if meta_calls:
         yield (
-            f"Calls on `meta` tensors that computed nothing: {meta_calls:,}. What they would run on a device was not"
-            " seen: record the step on real tensors, or under torch's `FakeTensorMode`."
+            f"Calls on `meta` tensors that computed nothing: {meta_calls:,}. What they would run on a device is not"
+            " known: record the step on real tensors, or under torch's `FakeTensorMode`."
         )
     if seeds := [str(source.shaken) for source in trace.sources if source.shaken is not None]:
         yield (
             f"The run was shaken (--shake {', '.join(seeds)}): results that depend on parameters were changed by up to"
-            " half a unit in the last place. It is a yardstick for other runs, and no run of the program as it is."
+            " half a unit in the last place. It is a yardstick for other runs, not a run of the unchanged program."
         )
     if any(source.values for source in trace.sources):
         yield (
-            "Digests of what every call read and wrote were kept beside the trace: `tracer diff` holds them against"
+            "Digests of what every call read and wrote were saved beside the trace: `tracer diff` compares them with"
             " another run's."
         )
     for name in target_tables.missing():
@@ -227,25 +227,25 @@ def banners_of(
 
 
 def weak_banners(grounded: Mapping[Backend, tuple[int, int]]) -> Iterator[str]:
-    """What must be said where calls are deterministic by the weakest evidence alone; see ``weakly_grounded``."""
+    """Banners about calls that are deterministic by the weakest evidence only; see ``weakly_grounded``."""
     for backend, (weak, every) in grounded.items():
         yield (
             f"Of the {every:,} calls that are deterministic on {backend}, {weak:,} are so by the vendor's list of"
-            " kernels alone, the weakest evidence: its list of APIs does not name them."
+            " kernels only, the weakest evidence: its list of APIs does not name them."
         )
 
 
 def process_banners(trace: Trace) -> Iterator[str]:
-    """What the trace cannot say of the process."""
+    """Banners about what the trace does not record of the process."""
     if trace.schema < 2:
         yield (
-            "The trace was recorded by an older release: settings made late, seeds, memory and data loading were not"
-            " watched."
+            "The trace was recorded by an older release, which did not record late settings, seeds, memory and data"
+            " loading."
         )
     elif not trace.watched_from_start and any(draw.origin is SeedOrigin.UNSEEN for draw in trace.draws):
         yield (
-            "Seeds were not watched from the start of the process: whether the program seeded a generator before"
-            " recording began is not known. `tracer run` sees it."
+            "Seeds were not recorded from the start of the process: whether the program seeded a generator before"
+            " recording began is not known. `tracer run` records it."
         )
 
 
@@ -282,7 +282,7 @@ def make_target(
     settings: Settings | str | Mapping[str, FactValue] = Settings.RECORDED,
     host: Iterable[str] = (),
 ) -> Target:
-    """What to judge for, checked; ``recorded`` parts come from ``environment``.
+    """The target, validated; ``recorded`` parts come from ``environment``.
 
     ``torch`` is a version (``2.9``, ``2.13.0+cpu``); ``settings`` a word, or values by name that replace the recorded
     ones. Raises ``TargetError`` in one line, listing what exists.

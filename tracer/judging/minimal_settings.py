@@ -1,6 +1,6 @@
-"""Which settings and seeds settle which findings: the fewest, tried against the tables themselves.
+"""Finds the fewest settings and seeds that settle the findings, by trying them against the tables.
 
-Settings interact: ``cudnn.benchmark`` undoes deterministic mode, which raises where cuBLAS has no workspace.
+Settings interact: ``cudnn.benchmark`` undoes deterministic mode, which raises if cuBLAS has no workspace.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Both = tuple[Verdict, Verdict]
 
 SEED = "seed.torch"
 _GONE: Both = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
-#: Rounds after which what still raises once the others' settings are made is left to an edit.
+#: Rounds after which calls that still raise under the planned settings are left to an edit.
 _ROUNDS = 4
 
 
 class CandidateSetting(NamedTuple):
-    """A setting that a program can make, as conditions ask for it and as ``judge(..., settings=...)`` takes it."""
+    """A setting that a program can change, by its key in conditions and in ``judge(..., settings=...)``."""
 
     key: str
     wanted: FactValue
@@ -37,7 +37,7 @@ class CandidateSetting(NamedTuple):
     value: FactValue
 
 
-#: What is tried for a call that varies or raises, the cheapest first.
+#: Settings to try for a call that varies or raises, the cheapest first.
 CANDIDATES = tuple(
     CandidateSetting(setting.condition.key, setting.condition.wanted, setting.key, setting.wanted)
     for setting in DECLARED
@@ -48,22 +48,22 @@ _WORKSPACE = next(candidate for candidate in CANDIDATES if candidate.name == CUB
 
 
 class Settled(NamedTuple):
-    """The planned settings, and what they make of each group of calls and of each finding about the process."""
+    """The planned settings, and the verdicts under them on each group of calls and each finding about the process."""
 
     planned: dict[str, FactValue]
     calls: list[tuple[dict[str, FactValue], Both]]
-    """For each group: the settings that are planned on its account, and both verdicts under all that is planned."""
+    """For each group: the settings that are planned for it, and both verdicts under all planned settings."""
     process: Observed
-    """What is left of the process under all that is planned."""
+    """Findings about the process that remain under all planned settings."""
 
 
 def is_good(verdict: Verdict) -> bool:
-    """Is there nothing that a setting could better?"""
+    """Is there nothing that a setting could improve?"""
     return verdict in (Verdict.DETERMINISTIC, Verdict.SEEDED)
 
 
 def seeded_in_its_place(group: CallGroup, sets: Sets) -> CallGroup:
-    """``group`` as if torch's default generators had been seeded, where ``sets`` says so."""
+    """``group`` as if torch's default generators had been seeded, if ``sets`` says so."""
     facts = group.facts
     if SEED not in sets or facts.get(ORIGIN) is None or not _can_be_seeded(group):
         return group
@@ -82,14 +82,14 @@ def _can_be_seeded(group: CallGroup) -> bool:
 
 
 def _asked_of(group: CallGroup, ruling: RuleOutcome) -> object:
-    """All that a ruling on ``group`` rests on, the place included where the forward call there may decide."""
+    """Everything that a ruling on ``group`` depends on, including its place if the forward call there may decide."""
     place = (group.module, group.location) if ruling.translated_by else ()
     facts = frozenset(group.facts.items())
     return (id(ruling), group.op, group.phase is Phase.BACKWARD, group.node, *place, facts)
 
 
 class MinimalSettings:
-    """The search for the fewest settings over the calls that are not safe."""
+    """The search for the fewest settings for the calls that are not safe."""
 
     def __init__(
         self,
@@ -99,10 +99,10 @@ class MinimalSettings:
         conditions: Mapping[str, FactValue],
         sets: Sets,
     ) -> None:
-        """``tables_under`` gives the tables under settings on top of the target's own, ``sets`` among those."""
+        """``tables_under`` returns the tables under settings on top of the target's own, which include ``sets``."""
         distinct: dict[object, int] = {}
         self._alike = [distinct.setdefault(_asked_of(group, ruling), len(distinct)) for group, ruling in unsafe]
-        """For each call that is not safe, its place in ``_unsafe``, which holds one of those that are alike."""
+        """For each call that is not safe, its index in ``_unsafe``, which has one of each kind."""
         first = dict(zip(reversed(self._alike), reversed(unsafe), strict=True))
         self._unsafe = [first[place] for place in range(len(distinct))]
         self._tables_under = tables_under
@@ -113,7 +113,7 @@ class MinimalSettings:
         self._relevant: dict[int, tuple[CandidateSetting, ...]] = {}
 
     def settle(self, observed: Observed) -> Settled:
-        """The plan's settings for the calls and for what was ``observed`` of the process."""
+        """The plan's settings for the calls and for ``observed`` findings about the process."""
         on_account = [self._least(group, ruling) for group, ruling in self._unsafe]
         own: dict[tuple[object, ...], Sets] = {}
         process_sets: dict[str, FactValue] = {}
@@ -129,7 +129,7 @@ class MinimalSettings:
         for place, (group, ruling) in enumerate(() if self._is_seeded else self._unsafe):
             may_draw = self._may_be_seeded(ruling) and _can_be_seeded(group)
             if may_draw and self._both(group, ruling, planned)[0] is Verdict.SEEDED:
-                on_account[place] |= {SEED}  # of which the planned settings leave nothing but that it draws
+                on_account[place] |= {SEED}  # which under the planned settings only draws random numbers
         planned = self._union(on_account, process_sets)
         verdicts = [self._both(group, ruling, planned) for group, ruling in self._unsafe]
         values: list[dict[str, FactValue]] = [{name: planned[name] for name in names} for names in on_account]
@@ -137,12 +137,12 @@ class MinimalSettings:
         return Settled(planned, calls, self._process.observe(planned))
 
     def _may_be_seeded(self, ruling: RuleOutcome) -> bool:
-        """Does some case of the ruling's rule, or of one that the call may run as, leave a draw?"""
+        """Is some case ``seeded``, of the ruling's rule or of an op that the call may run as?"""
         cases = ruling.rule.case if ruling.rule is not None else ()
         return bool(ruling.translated_by) or any(case.verdict is Verdict.SEEDED for case in cases)
 
     def _least(self, group: CallGroup, ruling: RuleOutcome) -> frozenset[str]:
-        """The fewest settings by which the call is good both ways, else good as things stand."""
+        """The fewest settings under which the call is good in both modes, else good as is."""
         seed: frozenset[str] = frozenset()
         is_machines = group.facts.get(ORIGIN) == SeedOrigin.MACHINE.value
         if not self._is_seeded and _can_be_seeded(group) and (ruling.verdict is Verdict.SEEDED or is_machines):
@@ -162,7 +162,7 @@ class MinimalSettings:
         return seed | {candidate.name for candidate in best}
 
     def _relevant_to(self, ruling: RuleOutcome) -> tuple[CandidateSetting, ...]:
-        """The settings that the ruling can hang on and that are not made yet."""
+        """The settings that the ruling may depend on and that do not have their value yet."""
         if ruling.translated_by:
             return self._candidates
         if ruling.rule is None:
@@ -174,7 +174,7 @@ class MinimalSettings:
         return self._relevant[name]
 
     def _both(self, group: CallGroup, ruling: RuleOutcome, sets: Sets) -> Both:
-        """Both verdicts on ``group`` under ``sets``; ``ruling`` is the one on it without."""
+        """Both verdicts on ``group`` under ``sets``; ``ruling`` is the ruling without them."""
         is_on = self._is_on or sets.get(MODE) == _ON.value
         others = {name: value for name, value in sets.items() if name != MODE}
         if others and (ruling.rule is not None or ruling.translated_by):
@@ -182,7 +182,8 @@ class MinimalSettings:
         return (ruling.verdict_in_deterministic_mode if is_on else ruling.verdict), ruling.verdict_in_deterministic_mode
 
     def _mend(self, on_account: list[frozenset[str]], planned: Sets) -> bool:
-        """Add what calls need that the plan itself would make raise, and drop what helps nobody; was there any?"""
+        """Add settings for calls that the plan would make raise, and drop settings that help no call. Returns whether
+        anything changed."""
         changed = False
         for place, (group, ruling) in enumerate(self._unsafe):
             names = on_account[place]
@@ -203,13 +204,13 @@ class MinimalSettings:
     def _for_process(
         self, observed: Observed, planned: Sets, own: dict[tuple[object, ...], Sets]
     ) -> dict[str, FactValue]:
-        """What findings about the process ask for beyond ``planned``, as far as it settles them; each asks once."""
+        """Settings beyond ``planned`` that settle findings about the process, once for each finding."""
         left = {key_of(finding) for finding in self._process.observe(planned).findings if _is_open(finding)}
         asking = [finding for finding in observed.findings if finding.sets and key_of(finding) in left - own.keys()]
         if not asking:
             return {}
         best: tuple[int, dict[str, FactValue]] = (0, {})
-        # Rows may ask for several values of one setting: those that settle most stand.
+        # Rows may need different values of one setting: the value that settles most is used.
         for order in (asking, asking[::-1]):
             trial: dict[str, FactValue] = dict(planned)
             for setting in order:
@@ -227,7 +228,7 @@ class MinimalSettings:
         return best[1]
 
     def _union(self, on_account: Iterable[frozenset[str]], process_sets: Sets) -> dict[str, FactValue]:
-        """One value for every setting that is planned, in the order in which they are to be made."""
+        """One value for each planned setting, in the order in which they are to be set."""
         names = frozenset().union(*set(on_account))
         values = {**_sets(candidate for candidate in CANDIDATES if candidate.name in names), **process_sets}
         if SEED in names:
@@ -267,7 +268,7 @@ def _is_open(finding: Finding) -> bool:
 
 
 def _subsets(candidates: Sequence[CandidateSetting], least: int) -> Iterator[tuple[CandidateSetting, ...]]:
-    """Those of at least ``least`` settings, the smallest first."""
+    """Subsets of at least ``least`` settings, the smallest first."""
     return chain.from_iterable(combinations(candidates, size) for size in range(least, len(candidates) + 1))
 
 

@@ -1,4 +1,4 @@
-"""Judges what was observed of the process: generators, machine numbers, memory, loaders, compilation.
+"""Judges what was observed of the process: generators, numbers from the machine, memory, loaders, compilation.
 
 For regions whose calls were not seen: kernels that add atomically, and replays that varied.
 """
@@ -70,14 +70,14 @@ _WATCH = "record the whole script with `tracer run`, which sees what seeds it"
 
 
 def observed_findings(rows: BoundRows) -> Iterator[Finding | Note]:
-    """Every finding about what was observed of the process, beside its settings."""
+    """All findings about what was observed of the process, besides its settings."""
     yield from (*_torch_generators(rows), *_host_generators(rows), *machine_numbers(rows), *_numpy_objects(rows))
     yield from (*_unwritten_reads(rows), *_overlaps(rows), *_loaders(rows), *_compiled(rows))
     yield from region_findings(rows.scene)
 
 
 def _torch_generators(rows: BoundRows) -> Iterator[Finding]:
-    """A generator of torch that was left to the machine and drawn from."""
+    """Generators of torch with a random seed that were drawn from."""
     drawn: dict[str, tuple[Draw, Counter[str]]] = {}
     scene = rows.scene
     for draw in scene.trace.draws:
@@ -101,14 +101,14 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding]:
 
 
 def _seeding(draw: Draw) -> Draw:
-    """The line that left a generator to the machine, where it was seen; else that of the first draw."""
+    """The line that seeded a generator at random, if recorded; else that of the first draw."""
     if not draw.seeded_at:
         return draw
     return msgspec.structs.replace(draw, location=draw.seeded_at, function="", called_from="")
 
 
 def _host_generators(rows: BoundRows) -> Iterator[Finding]:
-    """Draws from Python's and NumPy's global generators that no seed of the program explains."""
+    """Draws from Python's and NumPy's global generators without a fixed seed."""
     trace = rows.scene.trace
     placed = {draw.generator for draw in trace.host_draws}
     unplaced = (
@@ -125,7 +125,7 @@ def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
     if draw.is_aside or origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.kind not in HOST_GENERATORS:
         return
     source = seed_number(rows.scene.trace, draw.seeded_at) if origin is SeedOrigin.MACHINE else None
-    state = "never seeded" if origin is SeedOrigin.MACHINE else "seeded or not, which was not seen"
+    state = "never seeded" if origin is SeedOrigin.MACHINE else "seeded or not: not recorded"
     state = f"seeded with {MADE_FROM[source]}" if source else state
     for row in rows.named(_OF_GENERATOR[draw.kind]):
         yield from rows.finding(
@@ -142,7 +142,7 @@ def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
 
 
 def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
-    """NumPy's generators that were made without a seed; who draws from them cannot be seen."""
+    """NumPy's generators that were created without a seed. Draws from them cannot be recorded."""
     name = "a NumPy Generator"
     for row in rows.named(_OF_GENERATOR[GeneratorKind.NUMPY_OBJECTS]):
         for event in rows.scene.trace.events:
@@ -152,23 +152,23 @@ def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
                     "by.library": False,
                     "made.often": _is_made_often(event),
                 }
-                subject = f"{name}, made without a seed"
+                subject = f"{name}, created without a seed"
                 yield from rows.finding(
                     row, facts, subject=subject, name=name, at=event, phase=event.phase, count=event.count
                 )
 
 
-#: What a data set is asked by for a sample.
+#: Methods by which a data set returns a sample.
 _FOR_A_SAMPLE = ("__getitem__", "__getitems__", "__next__", "__iter__")
 
 
 def _is_made_often(origin: Event | MachineNumber) -> bool:
-    """Was a generator made at this line for each sample or call anew?"""
+    """Does this line create a new generator for each sample or call?"""
     return origin.count > 1 or origin.function.rpartition(".")[2] in _FOR_A_SAMPLE
 
 
 def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:
-    """Reads of memory that nothing had filled when it was given, whatever mode the process ended in."""
+    """Reads of memory that was not filled when it was allocated, whatever mode the process ended in."""
     scene = rows.scene
     unfilled = {MODE: "off"} if scene.is_recorded and not _FILL.intersection(scene.sets) else None
     for row in rows.named(_MEMORY):
@@ -194,13 +194,13 @@ def _overlaps(rows: BoundRows) -> Iterator[Finding]:
 
 
 def _of_call(call: UnwrittenRead | OverlapWrite) -> dict[str, Any]:
-    """What a finding says of the calls that it is about."""
+    """The fields of a finding about the calls that it affects."""
     ops = {call.op: call.count}
     return {"ops": ops, "at": call, "op": call.op, "phase": call.phase, "module": call.module}
 
 
 def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = False) -> dict[str, Value]:
-    """What conditions may ask of a ``DataLoader``; the origin is that of its order, or ``of_workers``' seeds."""
+    """Facts of a ``DataLoader`` for conditions; the origin is that of its order, or of the seeds ``of_workers``."""
     origin, is_given = loader.origin, loader.has_generator
     if of_workers and loader.workers_origin is not None:
         origin, is_given = loader.workers_origin, loader.workers_have_generator
@@ -212,7 +212,7 @@ def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = 
         "loader.worker_init": loader.has_worker_init,
         "loader.shuffles": loader.shuffles,
         "loader.generator": loader.has_generator,
-        "loader.in_order": loader.in_order or loader.workers < 2,  # one worker keeps the order that it is given
+        "loader.in_order": loader.in_order or loader.workers < 2,  # one worker keeps the order
         "loader.persistent": loader.persistent_workers,
         "loader.worker_draws": drawn,
         "loader.start_method": loader.start_method or "none",
@@ -221,9 +221,9 @@ def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = 
     }
 
 
-#: Rows on what makes no two runs differ: what of a loader each speaks of, in words; none where it does not.
+#: Rows that never make two runs differ: the property of a loader that each is about; ``None`` if it lacks it.
 _BETWEEN_MACHINES: Mapping[str, Callable[[Loader], str]] = {
-    "environment-loader-persistent": lambda loader: "workers that persist" if loader.persistent_workers else "",
+    "environment-loader-persistent": lambda loader: "persistent workers" if loader.persistent_workers else "",
     "environment-loader-start-method": lambda loader: (
         f"workers started by {loader.start_method}" if loader.start_method in ("spawn", "forkserver") else ""
     ),
@@ -252,7 +252,7 @@ def _loaders(rows: BoundRows) -> Iterator[Finding | Note]:
 
 
 def _spelt(loader: Loader) -> str:
-    """The ``DataLoader`` as its construction reads, reduced to what matters here."""
+    """The ``DataLoader`` as its constructor call, reduced to the relevant arguments."""
     said: list[tuple[bool, str]] = [
         (bool(loader.workers), f"num_workers={loader.workers}"),
         (loader.shuffles, f"sampler={loader.sampler}" if _is_own(loader.sampler) else "shuffle=True"),
@@ -271,12 +271,12 @@ def _is_own(sampler: str) -> bool:
 
 
 class _CompiledUnder(NamedTuple):
-    """Regions that were compiled under one value of a row's setting and one state of deterministic mode."""
+    """Regions that were compiled under the same value of a row's setting and the same state of deterministic mode."""
 
     read: Read | None
     """``None`` for a row without a setting."""
     settings: dict[str, Value]
-    """What held as they were compiled, if not the target's."""
+    """The settings when they were compiled, if not the target's."""
     regions: frozenset[str] | None
     """``None``: all compiled code."""
 
@@ -301,7 +301,7 @@ def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
 
 
 def _compiled_under(row: Row, scene: TraceUnderTarget) -> Iterator[_CompiledUnder]:
-    """How compiled code was compiled: region by region for a row that needs calls, where nothing replaces that."""
+    """Findings about how code was compiled: by region for a row that needs calls, unless the target replaces it."""
     replaced = {MODE, INDUCTOR_FLAG, row.read} & scene.sets.keys()
     regions = [region for region in scene.trace.regions if region.kind is RegionKind.COMPILED and region.options]
     is_by_region = scene.is_recorded and not replaced and regions and row.needs
@@ -333,7 +333,7 @@ def _read_by(row: Row, environment: Environment, scene: TraceUnderTarget) -> Rea
 
 
 def _hides_calls(trace: Trace) -> bool:
-    """Is there code of Inductor's whose ops were not seen?"""
+    """Is there code of Inductor whose ops were not recorded?"""
     regions = [region for region in trace.regions if region.backend in _INDUCTORS and region.executions]
     return not trace.regions or any(region.inside in _WITHOUT_OPS for region in regions)
 
@@ -343,7 +343,7 @@ _WITHOUT_OPS = (RegionInside.KERNELS, RegionInside.UNSEEN)
 
 
 def fill_cost(trace: Trace, scene: TraceUnderTarget) -> FillCost | None:
-    """What filling fresh memory costs the step, and whether anything read it unwritten."""
+    """The cost of filling fresh memory, and whether anything read it before it was written."""
     if not trace.allocations:
         return None
     is_on = scene.conditions.get(MODE) in ("on", "warn") and scene.conditions.get(FILL, True)
@@ -363,7 +363,7 @@ _ROWS = {
     NumberUse.VALUE: "environment-machine-number",
 }
 _KINDS = {NumberUse.PYTHON_OBJECT: "a random.Random", NumberUse.NUMPY_OBJECT: "a generator of NumPy's"}
-#: What a seed was made from, in words.
+#: Sources of seeds, in words.
 MADE_FROM = {
     NumberSource.CLOCK: "a clock",
     NumberSource.PROCESS_ID: "a process id",
@@ -375,13 +375,13 @@ _HASH_SEED = "PYTHONHASHSEED"
 
 
 def seed_number(trace: Trace, seeded_at: str) -> NumberSource | None:
-    """What the seed was made from that the line ``seeded_at`` gave; ``None`` for a number of the program's own."""
+    """The source of the seed that the line ``seeded_at`` set; ``None`` for the program's own number."""
     seeds = (number for number in trace.machine_numbers if seeded_at and number.use is NumberUse.SEED)
     return next((number.source for number in seeds if number.location == seeded_at), None)
 
 
 def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
-    """What the program took from the machine itself, at the line that took it."""
+    """Numbers that the program took from the machine, at the line that took them."""
     for number in rows.scene.trace.machine_numbers:
         if (
             number.is_aside
@@ -391,7 +391,7 @@ def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
             continue
         for row in rows.named(_ROWS.get(number.use, "")):
             facts: dict[str, Value] = {}
-            name, subject = number.what, f"{number.what}: another number in every run"
+            name, subject = number.what, f"{number.what}: a different number in every run"
             if number.use in _KINDS:
                 facts = {"origin": SeedOrigin.MACHINE.value, "by.library": number.by_library}
                 facts["made.often"] = _is_made_often(number)
@@ -403,24 +403,24 @@ def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
             )
 
 
-#: What the compiler writes itself, and would write otherwise under deterministic mode.
+#: Kernels that the compiler generates, and would generate differently under deterministic mode.
 _GENERATED = (KernelLanguage.CPP, KernelLanguage.TRITON)
 _WHY = (
-    "`{kernel}` adds floating-point numbers atomically, in an order that varies; the ops that it was made of were not"
-    " seen."
+    "`{kernel}` adds floating-point numbers atomically, in an order that varies; the ops that were fused into it were"
+    " not recorded."
 )
 _REMEDY = (
-    "Switch deterministic mode on before anything is compiled: Inductor then calls eager kernels that add in one order."
-    " Record from the start of the process, and the lines are named."
+    "Turn deterministic mode on before anything is compiled: Inductor then calls eager kernels that add in a fixed"
+    " order. Record from the start of the process to see the lines."
 )
-_REMEDY_OWN = "Let the kernel add in one order, or write its partial results and add those afterwards."
+_REMEDY_OWN = "Let the kernel add in a fixed order, or write its partial results and add those afterwards."
 _WHY_TRIED = (
-    "Run again in this run with the same inputs and generators, the region gave other results, and nothing in it is"
+    "Replayed in this run with the same inputs and generators, the region gave other results, although nothing in it is"
     " known to vary: the tables are wrong for this device."
 )
 _REMEDY_TRIED = (
-    "Please report it, with the code of its function. Until it is known why, run it eagerly (`tracer run --eager"
-    " --trials 5 --trial-all` tries its calls one by one), or keep it out of what must repeat."
+    "Please report it, with the code of its function. Until the reason is known, run it eagerly (`tracer run --eager"
+    " --trials 5 --trial-all` tries its calls one by one), or avoid it where results must repeat."
 )
 _SOURCE = Evidence(
     kind=EvidenceKind.SOURCE,
@@ -438,7 +438,7 @@ def region_findings(scene: TraceUnderTarget) -> Iterator[Finding]:
 
 
 def _runs(region: Region, scene: TraceUnderTarget) -> bool:
-    """Is it the code that runs? It was compiled for one device, version and state of deterministic mode."""
+    """Does this code run on the target? It was compiled for one device, version and state of deterministic mode."""
     is_on = scene.conditions.get(MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
     return _was_in_mode(region) is is_on and _is_here(region, scene)
 
@@ -448,7 +448,7 @@ def _was_in_mode(region: Region) -> bool:
 
 
 def _is_here(region: Region, scene: TraceUnderTarget) -> bool:
-    """Does ``scene`` speak of the device and the torch that it ran on?"""
+    """Does ``scene`` have the device and the torch that it ran on?"""
     environment, backend = scene.trace.environment, scene.target.backend
     is_its_maker = backend is not (Backend.CUDA if environment.hip is not None else Backend.ROCM)
     here = backend is Backend.RECORDED or (is_its_maker and backend.device in region.device.split(","))
@@ -462,7 +462,7 @@ def _backend_of(device: str, scene: TraceUnderTarget) -> Backend:
 
 
 def _of_region(region: Region, backend: Backend, claim: str, **says: Any) -> Finding:
-    """A finding at the region's place, which is no call's; ``says``: what else it states."""
+    """A finding at the region's place, which has no call; ``says``: its other fields."""
     return Finding(
         rule=f"{region.backend or 'generated'}-{backend}-{claim}",
         op="",
@@ -476,7 +476,7 @@ def _of_region(region: Region, backend: Backend, claim: str, **says: Any) -> Fin
 
 
 def _varied(region: Region, tried: Tried, scene: TraceUnderTarget) -> Finding:
-    """Under another mode than it was compiled in, other code would run, of which nothing is known."""
+    """Under another mode than it was compiled in, other code would run, which is unknown."""
     varies, unknown = Verdict.NONDETERMINISTIC, Verdict.UNKNOWN
     as_is = varies if _runs(region, scene) else unknown
     in_mode = varies if _was_in_mode(region) else unknown

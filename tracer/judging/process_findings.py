@@ -1,4 +1,4 @@
-"""Findings that no op shows: judges a trace by the table of settings, once for each combination that is tried."""
+"""Findings that no op shows: judges a trace by the table of settings, once for each combination of settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tracer.trace.records import CallGroup, FactValue
 
 
 class Observed(NamedTuple):
-    """What the table of settings says of a trace."""
+    """The table of settings' findings and notes on a trace."""
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -38,7 +38,7 @@ class Process:
         *,
         strict: bool,
     ) -> None:
-        """``rows`` ``None``: nothing is said of the process. ``strict``: see ``BoundTable``."""
+        """``rows`` ``None``: no findings about the process. ``strict``: see ``BoundTable``."""
         self._settings = settings
         self._target = target = settings.target
         self._rows = rows
@@ -48,7 +48,7 @@ class Process:
         self._observed: dict[frozenset[tuple[str, FactValue]], Observed] = {}
 
     def observe(self, sets: Mapping[str, FactValue]) -> Observed:
-        """Findings and notes with ``sets`` on top of the target's own settings; worked out once for each."""
+        """Findings and notes with ``sets`` on top of the target's own settings; computed once for each."""
         key = frozenset(sets.items())
         if key not in self._observed:
             self._observed[key] = self._observe(sets)
@@ -74,7 +74,7 @@ class Process:
         return Observed(tuple(findings.values()), tuple(notes))
 
     def banners(self) -> Iterator[str]:
-        """What must be said of the table itself."""
+        """Banners about the table itself."""
         if self._rows is None or self._place == "reviewed":
             return
         reviewed, version = self._rows.reviewed, self._target.torch
@@ -88,20 +88,20 @@ class Process:
 
 
 def extrapolated_banner(table: str, reviewed: str, version: str) -> str:
-    """What must be said of a ``table`` whose verdicts are those of an older release."""
+    """The banner of a ``table`` whose verdicts are those of an older release."""
     newest = reviewed_releases(reviewed)[-1]
     says = f"for torch {version} its verdicts are those of {newest}, extrapolated"
     return f"{table} was reviewed up to torch {newest}; {says}."
 
 
-#: What makes two findings about the process one.
+#: The key by which findings about the process are merged.
 key_of: Callable[[Finding], tuple[object, ...]] = attrgetter(
     "rule", "subject", "op", "phase", "module", "location", "function", "called_from", "backend"
 )
 
 
 def _together(finding: Finding, other: Finding) -> Finding:
-    """Two records of the same thing at the same place: the worse verdict stands."""
+    """Merges two records of the same thing at the same place: the worse verdict counts."""
     worse = min(finding, other, key=lambda either: SEVERITY.index(either.verdict))
     ops = Counter(finding.ops) + Counter(other.ops)
     return msgspec.structs.replace(worse, count=finding.count + other.count, ops=dict(ops))

@@ -1,4 +1,4 @@
-"""Settings as they stood, settings that were made too late, settings and seeds that changed in the recorded region."""
+"""Findings about settings: their values, settings that came too late, settings and seeds that changed in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracer.tables.settings.rows import Row
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment, Event
 
-#: The heading of rows that matter only to compiled code.
+#: The heading of rows that affect only compiled code.
 _COMPILED = "torch.compile"
 
 
@@ -22,13 +22,13 @@ class Read(NamedTuple):
     """A setting's value, as a row reads it."""
 
     value: Value | None
-    """``None``: not made."""
+    """``None`` if not set."""
     word: str
     """``unset``, ``safe`` or ``other``."""
 
 
 def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
-    """Findings about settings that matter to some recorded call, and notes on those that matter between machines."""
+    """Findings about settings that affect a recorded call, and notes on those that make machines differ."""
     compiled = compiled_how(rows.scene.trace)
     for row in rows.about(About.SETTING):
         if row.category == _COMPILED and not compiled:
@@ -55,10 +55,10 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
 
 
 def compiled_how(trace: Trace) -> frozenset[str]:
-    """Did Inductor compile here (``ran``), or would it have, had no dispatch mode been active (``would``)?"""
+    """Did Inductor compile here (``ran``), or would it have without an active dispatch mode (``would``)?"""
     kinds = {spot.kind for spot in trace.blind_spots}
     first_uses = {event.name for event in trace.events if event.kind is EventKind.FIRST_USE}
-    # Code that was compiled before anybody watched may be Inductor's; where all was watched, it is another backend's.
+    # Code compiled before recording may be Inductor's; if recording began with the process, it is another backend's.
     compilers = {region.backend or "inductor" for region in trace.regions if region.kind is RegionKind.COMPILED}
     is_others = bool(compilers) and "inductor" not in compilers
     may_be = BlindSpotKind.COMPILED in kinds and not trace.watched_from_start and not is_others
@@ -68,7 +68,7 @@ def compiled_how(trace: Trace) -> frozenset[str]:
 
 
 def read_setting(row: Row, environment: Environment, *, is_complete: bool = True) -> Read | None:
-    """The value that ``row`` asks for; ``None`` where a process cannot read it or did not. ``is_complete``: were all
+    """The value that ``row`` reads; ``None`` if a process cannot read it or did not. ``is_complete``: were all
     variables recorded that the table names? Older traces hold fewer."""
     value: Value | None = None
     if row.field:
@@ -112,7 +112,7 @@ def _same(value: Value, other: Value | None) -> bool:
 
 
 def _made_at(row: Row, rows: BoundRows) -> Event | None:
-    """The line that made the setting what it was when recording began, where it was seen."""
+    """The line that gave the setting its value when recording began, if recorded."""
     scene = rows.scene
     names = {row.name, row.variable, row.read, row.read.removesuffix("()"), *row.events} - {""}
     names |= {name.removesuffix("()") for name in names}
@@ -123,10 +123,10 @@ def _made_at(row: Row, rows: BoundRows) -> Event | None:
     return max((event for event in before if event.name in names), key=lambda event: event.last, default=None)
 
 
-#: What reads its settings when CUDA starts or soon after, and whose own first use may go unseen.
+#: Readers that read their settings when CUDA starts or soon after, and whose first use may not be recorded.
 _BEHIND_CUDA = (Subsystem.CUBLAS, Subsystem.CUDNN)
 
-#: Readers that code outside torch shares with it.
+#: Readers that code outside torch uses too.
 _SHARED = frozenset({Subsystem.CUBLAS, Subsystem.NCCL, Subsystem.HCCL})
 
 _READERS = {
@@ -143,7 +143,7 @@ _READERS = {
 
 
 class _Late(NamedTuple):
-    """How sure it is that a setting came too late, and for what."""
+    """How certain it is that a setting came too late, and for which reader."""
 
     word: str
     reader: Subsystem
@@ -151,7 +151,7 @@ class _Late(NamedTuple):
 
 
 def late_findings(rows: BoundRows) -> Iterator[Finding]:
-    """Settings that were made after what reads them had read them; of the recorded settings only."""
+    """Recorded settings that changed after their reader had read them."""
     scene = rows.scene
     if not scene.is_recorded:
         return
@@ -192,7 +192,7 @@ def late_findings(rows: BoundRows) -> Iterator[Finding]:
 
 
 def changed_findings(rows: BoundRows) -> Iterator[Finding]:
-    """Settings and seeds that took another value after calls of the region had run."""
+    """Settings and seeds that changed after calls of the recording had run."""
     scene = rows.scene
     if not scene.is_recorded:
         return
@@ -213,13 +213,13 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
             facts: dict[str, Value] = {"change": "between-phases" if event.parts_phases else "within"}
             if event.kind is EventKind.SEED:
                 name, facts = f"generator {event.name}", {"origin": event.value}
-                subject = f"{name}, seeded again"
+                subject = f"{name}, reseeded"
             fields: dict[str, Any] = {"phase": event.phase} if ops else {"phase": event.phase, "count": event.count}
             yield from rows.finding(row, facts, subject=subject, name=name, ops=ops, at=event, **fields)
 
 
 def _is_in_the_middle(event: Event) -> bool:
-    """Did it come after something of the region that hung on it?"""
+    """Did it come after a recorded call that depends on it?"""
     if event.kind is EventKind.SEED:
         return event.after_draws
     return event.while_recording and event.after_calls and event.is_followed
@@ -230,7 +230,7 @@ def _took_effect(event: Event) -> bool:
 
 
 def _readers_of(variable: str, rows: BoundRows, *, needed: bool = True) -> tuple[Subsystem, ...]:
-    """What reads ``variable`` once: where a recorded call depends on it, or, without ``needed``, libraries that no
+    """Readers of ``variable``: those that a recorded call depends on, or, without ``needed``, libraries that no
     recorder sees (others call cuBLAS and NCCL too)."""
     readers: dict[Subsystem, None] = {}
     for row in (row for about in (About.SETTING, About.LATE, About.COMPILED) for row in rows.about(about)):
@@ -240,7 +240,7 @@ def _readers_of(variable: str, rows: BoundRows, *, needed: bool = True) -> tuple
 
 
 def _how_late(event: Event, readers: Iterable[Subsystem], uses: dict[str, Event]) -> _Late | None:
-    """The first reader that had read, or may have, before ``event``; ``None`` where it came in time."""
+    """The first reader that read it, or may have, before ``event``; ``None`` if ``event`` came in time."""
     possible: _Late | None = None
     started = uses.get(Subsystem.CUDA.value)
     for reader in readers:

@@ -16,18 +16,18 @@ from tracer.trace.records import CallGroup, Region, Tried
 
 
 class TrialsHere:
-    """Trials of one trace before one target: they speak of the device and the torch that they were made on alone."""
+    """The trials of one trace, for one target. They are evidence only for their own device and torch."""
 
     def __init__(self, trace: Trace, target: Target) -> None:
         self._target = target
         self._is_rocm = trace.environment.hip is not None
         self._is_this_torch = release_or_text(trace.environment.torch) == target.torch
         self._recorded: Tried | None = None
-        """All trials of the trace, wherever they bear on."""
+        """All trials of the trace, for whatever target."""
         self._varied = 0
         """Groups of calls that varied."""
         self._bear = False
-        """Do some of them bear on the target?"""
+        """Are some of them evidence for the target?"""
         self._regions = [region for region in trace.regions if region.tried is not None]
         for region in self._regions:
             self._join(region.tried)
@@ -59,31 +59,31 @@ class TrialsHere:
         return self._is_here(self._target.backend, region.device.split(","))
 
     def _is_here(self, backend: Backend, devices: Collection[object]) -> bool:
-        """Were trials on ``devices`` made on ``backend``'s, with the target's torch?"""
+        """Did trials on ``devices`` run on ``backend``'s, with the target's torch?"""
         is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
         is_device = backend is Backend.RECORDED or (is_same_maker and backend.device in devices)
         return self._is_this_torch and is_device
 
     def banners(self, judged: Iterable[tuple[CallGroup, RuleOutcome]]) -> Iterator[str]:
-        """What every reader must know first of them; ``judged``: at least the calls on which they decided."""
+        """Banners about them; ``judged``: at least the calls on which they decided."""
         judged = tuple(judged)
         settled = sum(group.count for group, ruling in judged if ruling.observed)
         if refuted := ", ".join(dict.fromkeys(group.op for group, ruling in judged if ruling.refuted is not None)):
             yield f"The table is wrong for this device: {refuted} varied when replayed. Please report it."
         varied = [(region, tried) for region in self._regions if (tried := region.tried) is not None and tried.varied]
         if self._recorded is not None:
-            bears = "" if self._bear else " They speak of another device or torch than this target."
+            bears = "" if self._bear else " They ran on another device or torch than this target's."
             yield f"{summary_of(self._recorded, self._varied, len(varied))}{bears}"
         yield from (_of_region(*region) for region in varied if self._bears_on_region(region[0]))
         if settled:
             yield (
-                f"{_calls(settled)} {'is' if settled == 1 else 'are'} deterministic for the data of this run alone,"
-                " which were looked at: other data may make runs differ."
+                f"{_calls(settled)} {'is' if settled == 1 else 'are'} deterministic only for the data of this run,"
+                " which were checked: other data may make runs differ."
             )
 
 
 def _of_region(region: Region, tried: Tried) -> str:
-    """A compiled region that varied, and who is suspected, in a sentence or two."""
+    """A compiled region that varied, and the suspected kernels, in a sentence or two."""
     where = f" ({region.location})" if region.location else ""
     said = f"Compiled region {region.id}{where} varied in {tried.varied:,} of {tried.trials:,} trials"
     adding = [kernel.name for kernel in region.kernels if kernel.adds_in_any_order]
@@ -92,9 +92,9 @@ def _of_region(region: Region, tried: Tried) -> str:
     if tried.together == 1:
         return f"{said}; one group of its calls alone may vary.{suspected}"
     if tried.together:
-        several = f"{tried.together:,} groups of its calls may vary, and which of them did is not told apart"
+        several = f"{tried.together:,} groups of its calls may vary, and which of them did is not known"
         return f"{said}; {several}.{suspected}"
-    return f"{said}, though nothing in it is known to vary. Please report it."
+    return f"{said}, although nothing in it is known to vary. Please report it."
 
 
 def summary_of(tried: Tried, varied: int, regions: int = 0) -> str:
@@ -111,21 +111,21 @@ _WHY_NOT = {
     Untried.RARER: "of groups that had been tried before",
     Untried.MEMORY: "too large for --trial-memory",
     Untried.COLLECTIVE: "collective",
-    Untried.SIDE_EFFECTS: "with effects that cannot be put back",
-    Untried.FRESH_MEMORY: "that give out memory unwritten",
+    Untried.SIDE_EFFECTS: "with effects that cannot be undone",
+    Untried.FRESH_MEMORY: "that return unwritten memory",
     Untried.NO_RESULT: "without a result to compare",
     Untried.NO_INPUT: "without a tensor to read",
     Untried.NOT_COMPUTED: "on fake tensors",
     Untried.LAYOUT: "of a layout that cannot be copied",
-    Untried.GENERATOR: "of a generator that cannot be put back",
+    Untried.GENERATOR: "of a generator whose state cannot be restored",
     Untried.CAPTURED: "of a CUDA graph",
-    Untried.COMPILED: "in compiled code whose inside is not known, or of the program's own kernels",
+    Untried.COMPILED: "in compiled code whose ops are not known, or of the program's own kernels",
     Untried.FAILED: "that raised when replayed",
 }
 
 
 def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown, int]]:
-    """What trials and data showed of groups that are one finding."""
+    """The results of trials and data facts of the groups of one finding."""
     tried: Tried | None = None
     data: dict[DataShown, int] = {}
     before = 0
@@ -141,28 +141,28 @@ def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown,
 
 
 def shown_by(tried: Tried | None, data: dict[DataShown, int]) -> Iterator[Evidence]:
-    """The evidence that they are."""
+    """The results as evidence."""
     if tried is not None and tried.trials:
         yield Evidence(kind=EvidenceKind.TRIED, ref=words_of(tried))
     if data:
         shares = ", ".join(f"{_SHOWN[shown]} in {count:,}" for shown, count in sorted(data.items()))
-        yield Evidence(kind=EvidenceKind.OBSERVED, ref=f"{_calls(sum(data.values()))} looked at: {shares}")
+        yield Evidence(kind=EvidenceKind.OBSERVED, ref=f"{_calls(sum(data.values()))} checked: {shares}")
 
 
 _SHOWN = {
-    DataShown.DISTINCT: "no place written twice",
-    DataShown.TWICE_ONTO_ZEROS: "no place written more than twice, onto zeros",
-    DataShown.EXACT: "whole numbers whose sums are exact",
+    DataShown.DISTINCT: "no element written twice",
+    DataShown.TWICE_ONTO_ZEROS: "no element written more than twice, onto zeros",
+    DataShown.EXACT: "integers whose sums are exact",
     DataShown.NO_TIES: "no ties and no NaN",
-    DataShown.DUPLICATES: "places written several times",
+    DataShown.DUPLICATES: "elements written several times",
     DataShown.TIES: "ties",
-    DataShown.NAN: "a NaN among what is ordered",
+    DataShown.NAN: "a NaN among the ordered values",
     DataShown.UNREAD: "nothing that could be read",
 }
 
 
 def words_of(tried: Tried) -> str:
-    """``varied in 3 of 5 trials of 1 call``, or that it agreed; what differs on other threads is said apart."""
+    """``varied in 3 of 5 trials of 1 call``, or that it agreed; results on other numbers of threads come last."""
     of = f"{tried.trials:,} trial{'' if tried.trials == 1 else 's'} of {_calls(tried.calls)}"
     if tried.together:
         runs = f"{tried.calls:,} execution{'' if tried.calls == 1 else 's'}"

@@ -15,13 +15,12 @@ import jinja2
 from tracer import __version__
 from tracer.errors import UsageError
 from tracer.findings import Finding
-from tracer.literals import literal
 from tracer.names import About, Backend, Cause
 from tracer.one_call.call_arguments import DEVICES, SIZED, UNFIXED, Sizes, Tensor, Word, program_arguments, tensors_in
 from tracer.one_call.choosing import calls_of, group_with_data
 from tracer.one_call.data import Kind, data_of
 from tracer.one_call.routes import route_of
-from tracer.plain import one_line
+from tracer.plain import literal, one_line
 from tracer.report import Report
 from tracer.report.render.page import template_folder
 from tracer.tables.settings.declared import DECLARED, MODE, held
@@ -66,7 +65,7 @@ def program_of(
     """The program that makes the call of ``finding`` again.
 
     It runs nothing from the trace: torch's names are from closed lists, and everything else is a literal
-    (``tracer.literals``) or part of the program's description. ``values``: a safetensors file beside it with the
+    (``tracer.plain.literal``) or part of the program's description. ``values``: a safetensors file beside it with the
     recorded data; ``imports``: modules that register the op. Raises ``UsageError`` in one line for a finding that is
     about no call, or whose call cannot be replayed.
     """

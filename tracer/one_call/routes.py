@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from tracer.errors import UsageError
 from tracer.findings import Finding
-from tracer.literals import literal
 from tracer.one_call.call_arguments import Tensor, has_unknown
 from tracer.ops.op import Route
 from tracer.ops.rows import row_of
+from tracer.plain import literal
 
 #: Arguments that do not affect the result, or that each process has of its own.
 _LEFT_OUT = frozenset({"pin_memory", "generator", "non_blocking"})

@@ -162,3 +162,6 @@ class Op(NamedTuple):
     called_for: tuple[str, ...] = ()
     """Ops that an external kernel of this name computes."""
     formula: Formula | None = None
+    on_cpu_for: str = ""
+    """What it computes, by a name that holds on every device, where torch has a kernel for a CPU alone; empty for every
+    other op."""

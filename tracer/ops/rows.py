@@ -26,6 +26,13 @@ def _rows(names: str, **columns: Any) -> Iterator[Op]:
 
 
 _TABLE: dict[str, Op] = {}
+#: Ops beside views that move elements, or fill with a number, whatever the dtype; by their names in a compiled graph.
+MOVING = frozenset(
+    {
+        *("where", "full", "full_like", "zeros", "zeros_like", "new_zeros", "new_full", "scalar_tensor", "cat", "flip"),
+        *("index", "gather", "index_select", "slice_scatter", "select_scatter", "constant_pad_nd", "rev"),
+    }
+)
 for _op in (
     *_rows(
         """
@@ -208,10 +215,18 @@ for _op in (
         tied=True,
     ),
     Op("_ctc_loss", scratch=1, route=Route.CTC),
-    *_rows("_cudnn_rnn miopen_rnn mkldnn_rnn_layer", scratch=3, route=Route.RECURRENT),
+    *_rows("_cudnn_rnn miopen_rnn", scratch=3, route=Route.RECURRENT),
+    Op("mkldnn_rnn_layer", scratch=3, route=Route.RECURRENT, on_cpu_for="nn.LSTM"),
+    Op("mkldnn_rnn_layer_backward", on_cpu_for="nn.LSTM"),
     Op("cudnn_batch_norm", scratch=3, writes_statistics=True, route=Route.BATCH_NORM),
     Op("miopen_batch_norm", writes_statistics=True, route=Route.BATCH_NORM),
-    Op("_scaled_dot_product_flash_attention_for_cpu", draws=False, route=Route.ATTENTION),
+    Op(
+        "_scaled_dot_product_flash_attention_for_cpu",
+        draws=False,
+        route=Route.ATTENTION,
+        on_cpu_for="scaled_dot_product_attention",
+    ),
+    Op("_scaled_dot_product_flash_attention_for_cpu_backward", on_cpu_for="scaled_dot_product_attention"),
     Op("_scaled_dot_product_flash_attention", route=Route.ATTENTION, kernel="FLASH_ATTENTION"),
     Op("_scaled_dot_product_efficient_attention", route=Route.ATTENTION, kernel="EFFICIENT_ATTENTION"),
     Op("_scaled_dot_product_cudnn_attention", route=Route.ATTENTION, kernel="CUDNN_ATTENTION"),
@@ -240,9 +255,30 @@ for _op in (
     Op("convolution", reduces=True, called_for=("convolution", "_convolution")),
     Op("bias_addmm", reduces=True, called_for=("addmm",)),
     *_rows("_linear_pointwise _mkl_linear", reduces=True, called_for=("addmm", "mm", "linear")),
-    Op("_convolution_pointwise", reduces=True, called_for=("convolution",)),
+    Op("_convolution_pointwise", reduces=True, called_for=("convolution",), on_cpu_for="convolution"),
+    *_rows("_convolution_pointwise_ mkldnn_convolution", on_cpu_for="convolution"),
+    Op("_convolution_transpose_pointwise", on_cpu_for="conv_transpose"),
+    *_rows(
+        "mkldnn_linear mkldnn_linear_backward mkldnn_linear_backward_input mkldnn_linear_backward_weights",
+        on_cpu_for="linear",
+    ),
+    *_rows("mkldnn_max_pool2d mkldnn_max_pool2d_backward", on_cpu_for="max_pool2d"),
+    *_rows("mkldnn_max_pool3d mkldnn_max_pool3d_backward", on_cpu_for="max_pool3d"),
+    *_rows("mkldnn_adaptive_avg_pool2d mkldnn_adaptive_avg_pool2d_backward", on_cpu_for="adaptive_avg_pool2d"),
+    *_rows("mkldnn_reorder_conv2d_weight mkldnn_reorder_conv3d_weight", on_cpu_for="convolution"),
+    Op("_mkldnn_reshape", on_cpu_for="reshape"),
+    *_rows("_mkldnn_transpose _mkldnn_transpose_", on_cpu_for="transpose"),
+    Op("to_mkldnn", on_cpu_for="Tensor.to_mkldnn"),
+    Op("_convert_weight_to_int4pack_for_cpu", on_cpu_for="_convert_weight_to_int4pack"),
+    Op("_weight_int4pack_mm_for_cpu", on_cpu_for="_weight_int4pack_mm"),
+    Op("_dyn_quant_pack_4bit_weight", on_cpu_for="_dyn_quant_pack_4bit_weight"),
+    Op("_dyn_quant_matmul_4bit", on_cpu_for="_dyn_quant_matmul_4bit"),
+    *_rows("_sparse_mm_reduce_impl _sparse_mm_reduce_impl_backward", on_cpu_for="torch.sparse.mm"),
+    Op("_spdiags", on_cpu_for="torch.sparse.spdiags"),
     Op(
         "_unsafe_masked_index_put_accumulate",
+        writes=Writes.SEVERAL,
+        sums=True,
         indexes_each=True,
         made_of=("embedding_dense_backward", "index_put", "grid_sampler"),
     ),
@@ -284,6 +320,11 @@ def packet_of(overload: str) -> str:
     """``index_add_`` for ``aten.index_add_.default``; a name without dots as it is."""
     parts = overload.split(".", 2)
     return parts[1] if len(parts) > 1 else overload
+
+
+def spoken(op: str, runs_as: str) -> str:
+    """How an answer names the overload ``op``: by what it ``runs_as`` elsewhere, where a CPU alone has ``op``."""
+    return runs_as if runs_as and row_of(packet_of(op)).on_cpu_for else op
 
 
 def rows() -> Iterable[Op]:

@@ -62,7 +62,8 @@ class BlindSpots:
             self._loaders.add(whose)
         location = self._sites.location(frame)
         self._counts[kind, kind.of(code, lost), location] += 1
-        if kind is not BlindSpotKind.DATALOADER:  # the method by which it shares memory is watched
+        # A loader: the method by which it shares memory is watched. A stand-in writes nothing.
+        if kind not in (BlindSpotKind.DATALOADER, BlindSpotKind.FAKE_VALUE):
             self.on_unseen()
 
     def start(self) -> None:

@@ -269,7 +269,7 @@ class RecordingMode(TorchDispatchMode):
         if wrappers:
             extra = ("subclass", wrappers[0].__qualname__)
             counter = self._record(info, raw, asked, frame, None, extra)
-            if seams.dispatch_mode_count() == 0:
+            if seams.dispatch_mode_count() == seams.answers_reads():
                 # The subclass handles the call with this mode active, so its inner calls are seen.
                 self._handed_over = counter
                 self._handed_over_at = (id(frame), frame.f_lasti if frame else 0)
@@ -283,13 +283,16 @@ class RecordingMode(TorchDispatchMode):
             return self._made_of_nothing(info, func, asked, args, kwargs, frame)
         counter = self._record(info, raw, asked, frame, tensor)
         self._note_form(counter, args, kwargs)
+        observers: Iterable[Wanted] = info.observers
         if is_fake:  # nothing is computed: observers of storages see the call, those that read data do not
             for observer in self.observers:
                 if observer.reads_data:
                     observer.not_computed(info, counter)
-            without_data = [observer for observer in info.observers if not observer.reads_data]
-            return self._observed(without_data, func, info, counter, asked, args, kwargs, frame)
-        if info.lacks_autograd and tensor is not None and seams.dispatch_mode_count() == 0:
+            observers = [observer for observer in observers if not observer.reads_data]
+            calls_kernel = kernels.is_made_of_ops(func) and seams.dispatch_mode_count() == seams.answers_reads()
+        else:
+            calls_kernel = seams.dispatch_mode_count() == 0
+        if info.lacks_autograd and tensor is not None and calls_kernel:
             key = kernels.kernel_of(func, tensor)
             if key is not None and (info.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
                 self._storages.opaque(info, args, kwargs)
@@ -298,8 +301,8 @@ class RecordingMode(TorchDispatchMode):
                     with self:
                         return kernels.call_kernel(func, key, args, kwargs)
 
-                return self._observed(info.observers, kernel, info, counter, asked, args, kwargs, frame)
-        return self._observed(info.observers, func, info, counter, asked, args, kwargs, frame)
+                return self._observed(observers, kernel, info, counter, asked, args, kwargs, frame)
+        return self._observed(observers, func, info, counter, asked, args, kwargs, frame)
 
     @staticmethod
     def _observed(

@@ -28,6 +28,7 @@ from tracer.recording.mode import RecordingMode
 from tracer.recording.observers import Observer
 from tracer.recording.options import Keep, Trials
 from tracer.recording.origin.attribution import Attribution
+from tracer.recording.origin.gradients import GradientWatch
 from tracer.recording.origin.modules import ModuleStack, follow_loaders
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.origin.sites import Sites, spell
@@ -140,12 +141,14 @@ class Recorder:
         self.blind_spots = BlindSpots(frames, leave_to_python)
         frames.on_compiled = self.blind_spots.compiled_code_ran
         self.optimizer = OptimizerWatch(self._step_ended)
+        self.gradients = GradientWatch()
         stack = ModuleStack(
             frames,
             model,
             on_other_thread=self.blind_spots.module_on_other_thread,
             on_module=self.blind_spots.module_met,
             on_outermost=self._look_again,
+            on_left=self._left,
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.storages = StorageObservers()
@@ -190,6 +193,10 @@ class Recorder:
         self.executions.observers = tuple(part.regions for part in (self.values, self._trials) if part is not None)
         if self.magnitudes is not None:
             self.executions.observers += (self.magnitudes,)
+        if data_facts:
+            from tracer.recording.trials.region_data import RegionData
+
+            self.executions.observers += (RegionData(lambda: self.regions),)
         self.launched = LaunchedRecord(
             self.attribution,
             lambda: (*(counter for _, counter in self._counted()), *self.executions.runs.values()),
@@ -200,7 +207,6 @@ class Recorder:
         self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._moments.phase)
-        self._has_stand_ins = False
         self._environment: Environment | None = None
         self._undo = ExitStack()
 
@@ -214,7 +220,6 @@ class Recorder:
 
     def start(self) -> None:
         """Begin to record on this thread."""
-        self._has_stand_ins = self._has_stand_ins or seams.answers_reads()
         if self._environment is None:
             self._environment = process.capture_environment(before_calls=True)
         log, modules, registry, values = self.watch.log, self.attribution.modules, self.storages.registry, self.values
@@ -234,6 +239,7 @@ class Recorder:
             begin(RUNS.add, partial(RUNS.discard, self.executions), self.executions)
             begin(self.launched.start, self.launched.stop)
             self.attribution.start()
+            begin(self.gradients.start, self.gradients.stop)
             begin(log.recording_began, log.recording_ended, self._moments)
             begin(self.generators.start, self.generators.stop)
             undo.callback(registry.forget)
@@ -319,9 +325,16 @@ class Recorder:
         )
 
     def _look_again(self) -> None:
+        self.gradients.enters()
         self.blind_spots.look_again()
         self.launched.look_again()
         OUTSIDE.look_again()
+
+    def _left(self, module: torch.nn.Module, output: Any) -> None:
+        """An outermost module returned ``output``, or failed."""
+        self.gradients.leaves(module)
+        if self.values is not None:
+            self.values.model_returned(module, output)
 
     def _compiler_loaded(self) -> None:
         RUNS.look_again()
@@ -412,6 +425,7 @@ class Recorder:
             rank=rank,
             world_size=world_size,
             optimizer_steps=self.optimizer.steps or self.optimizer.compiled_steps,
+            gradients=self.gradients.asked,
             calls=calls,
             fake_calls=self.mode.fake_calls,
             values=self.values is not None,
@@ -433,10 +447,6 @@ class Recorder:
         changed = (changed_by_recording(info, counter) for info, counter in counters)
         yield from merged(spot for spot in changed if spot is not None)
         for info, counter in counters:
-            if self._has_stand_ins and seams.reads_values(info.func):
-                kind = BlindSpotKind.FAKE_VALUE
-                where = spell(counter.origin.site)
-                yield BlindSpot(kind=kind, detail=kind.of(info.name), location=where, count=counter.count)
             if counter.extra is None or counter.inner_seen or counter.extra[1] is True:
                 continue
             is_subclass = counter.extra[0] == "subclass"

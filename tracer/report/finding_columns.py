@@ -24,6 +24,7 @@ from tracer.report.words import (
     is_call,
     ops_behind,
     phase_of,
+    runs_as_of,
     subject_of,
 )
 from tracer.tables.vocabulary import in_words
@@ -224,7 +225,7 @@ COLUMNS: tuple[FindingColumn, ...] = (
     _place("subject", "Speaks of", Look.CODE),
     _place("ops", "Matters for these calls", Look.CODE_LINES, cell=_ops),
     _place("op", "Op", Look.CODE, in_files=True, on_page=lambda row: subject_of(row.finding)),
-    _ruling("runs_as", "Runs as", Look.CODE, cell=lambda row: name_of(row.finding.runs_as)),
+    _ruling("runs_as", "Runs as", Look.CODE, cell=lambda row: runs_as_of(row.finding)),
     _ruling("host", "Runs on the host", cell=lambda row: HOST_CODE[row.finding.host] if row.finding.host else ""),
     _place("phase", in_files=True, cell=attrgetter("finding.phase.value"), on_page=lambda row: phase_of(row.finding)),
     _place("about", cell=lambda row: ABOUT[row.finding.about].label),

@@ -16,10 +16,11 @@ from tracer.names import (
     Phase,
     SeedOrigin,
     Settings,
+    Training,
     UnknownReason,
     Verdict,
 )
-from tracer.plan import name_of, place_of
+from tracer.plan import name_of, op_of, place_of
 
 
 class VerdictWords(NamedTuple):
@@ -86,7 +87,7 @@ class AboutWords(NamedTuple):
 #: Why a finding's calls were judged for the CPU.
 HOST_CODE: Mapping[HostCode, str] = {
     HostCode.LOADER: "a DataLoader fetched it: judged for cpu",
-    HostCode.DEVICE: "recorded on the CPU beside the target's device: judged for cpu",
+    HostCode.DEVICE: "recorded on the CPU besides the target's device: judged for cpu",
     HostCode.IMPORT: "a library made it while it was imported",
     HostCode.NAMED: "by --host, or a comment at the line: judged for cpu",
 }
@@ -137,6 +138,11 @@ GUARANTEE = "Run-to-run only: the same machine, versions and settings; nothing i
 def plural(count: int, singular: str, many: str = "") -> str:
     """``count`` and its noun: ``1 call``, ``1,200 calls``."""
     return f"{count:,} {singular if count == 1 else many or singular + 's'}"
+
+
+def steps_in_words(steps: int, training: Training) -> str:
+    """``2 optimizer steps``; of what is no training, what it is."""
+    return "inference" if training is Training.INFERENCE else plural(steps, "optimizer step")
 
 
 def size(count: int) -> str:
@@ -204,7 +210,7 @@ def sites_of(findings: Iterable[Finding]) -> int:
 
 def subject_of(finding: Finding) -> str:
     """The op or, where there is none, what of the process it is."""
-    return name_of(finding.op) or finding.subject or finding.rule
+    return op_of(finding) or finding.subject or finding.rule
 
 
 def compiled_in(finding: Finding) -> str:
@@ -216,8 +222,14 @@ def compiled_in(finding: Finding) -> str:
 
 
 def runs_as_of(finding: Finding) -> str:
-    """``, which runs as aten._cudnn_rnn``, for an op that is another one on the target; empty for others."""
-    return f", which runs as {name_of(finding.runs_as)}" if finding.runs_as else ""
+    """What an op is on the target that is another one there, where the answer names it as it was recorded."""
+    runs_as = name_of(finding.runs_as)
+    return "" if runs_as == op_of(finding) else runs_as
+
+
+def which_runs_as(finding: Finding) -> str:
+    """``, which runs as aten._cudnn_rnn``; empty where ``runs_as_of`` is."""
+    return f", which runs as {runs_as}" if (runs_as := runs_as_of(finding)) else ""
 
 
 def answer_of(finding: Finding) -> str:
@@ -227,7 +239,7 @@ def answer_of(finding: Finding) -> str:
 
 def statement_of(finding: Finding) -> str:
     """``aten.index_add_ is nondeterministic``."""
-    return f"{subject_of(finding)}{runs_as_of(finding)} {answer_of(finding)}"
+    return f"{subject_of(finding)}{which_runs_as(finding)} {answer_of(finding)}"
 
 
 def phase_of(finding: Finding) -> str:
@@ -269,7 +281,7 @@ def of_the_process(findings: Iterable[Finding]) -> list[str]:
 #: What is said of a child process.
 CHILD_STATES: Mapping[ChildState, str] = {
     ChildState.RECORDED: "recorded",
-    ChildState.UNTRAINED: "without an optimizer step",
+    ChildState.UNTRAINED: "without a backward pass or optimizer step",
     ChildState.WITHOUT_TORCH: "without torch",
     ChildState.CUT_SHORT: "killed or still running, nothing left",
     ChildState.NOT_FOLLOWED: "not followed",

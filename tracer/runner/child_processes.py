@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
+import pickle
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import msgspec
 
 from tracer.recording import patching
-from tracer.recording.options import KEEP_BYTES, Keep, Trials
+from tracer.recording.options import Keep
 from tracer.recording.patching import Call, Watch
-from tracer.recording.process.following import FOLLOWING, Event, children_of
+from tracer.recording.process.child_traces import ChildTask, ChildTraces
+from tracer.recording.process.following import FOLLOWING, Event
 from tracer.runner.imports import when_imported
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
@@ -28,22 +27,9 @@ from tracer.trace.paths import child_path, files_of_children, values_path
 MOST_CHILDREN = 256
 #: A trace is written as its process goes: after each of the first steps, then for one part in so many of its time.
 _FIRST_STEPS, _SHARE = 8, 20
-
-
-class ChildTask(msgspec.Struct, frozen=True, kw_only=True):
-    """How every child is recorded: as its parent is."""
-
-    output: str
-    """The parent's trace."""
-    start: int
-    stop: int | None
-    values: bool
-    eager: bool
-    source_folder: str | None
-    options: dict[str, Any]
-    trials: Trials | None = None
-    keep: tuple[str, ...] = ()
-    keep_bytes: int = KEEP_BYTES
+_POOL = os.path.join("multiprocessing", "pool.py")
+#: What a pool sends to a worker that it ends, and may end by a signal before it has gone.
+_NO_TASK = pickle.dumps(None)
 
 
 class _Current:
@@ -58,41 +44,29 @@ def followed(recording: ScriptRecording) -> Iterator[None]:
     for earlier in files_of_children(recording.output):
         with suppress(OSError):  # it would be taken for this run's
             earlier.unlink()
-    options = dict(recording.options)
-    keep = Keep.of(options.pop("keep", ()))
-    task = ChildTask(
-        output=str(recording.output),
+    traces = ChildTraces(
+        recording.output,
+        recording.options,
+        at_start=recording.at_start,
         start=recording.steps.start,
         stop=recording.steps.stop,
         values=recording.values is not None,
         eager=recording.is_eager,
         source_folder=recording.source_folder,
-        trials=options.pop("trials", None),
-        keep=() if keep is None else tuple(keep.globs),
-        keep_bytes=KEEP_BYTES if keep is None else keep.bytes,
-        options=options,
     )
-    folder = tempfile.mkdtemp(prefix="tracer-")
+    recording.children = traces.listed
     process = os.getpid()
-    recording.children = lambda: children_of(
-        FOLLOWING.events(), lambda role: child_path(recording.output, role).exists()
-    )
-    _Current.recording = recording
-    FOLLOWING.follow(folder, begin, task)
+    traces.begin(recording.left_by_fork)
     try:
         yield
     finally:
         if os.getpid() == process:
-            FOLLOWING.leave()
-            _Current.recording = None
-            shutil.rmtree(folder, ignore_errors=True)
+            traces.end()
+            traces.remove()
 
 
 def begin(role: str, task: msgspec.Raw) -> None:
-    """Record this process, the child ``role``, in place of the parent's recording, if it was forked from that."""
-    if _Current.recording is not None:
-        with suppress(Exception):  # what the parent had entered may be on a thread that is not here
-            _Current.recording.left_by_fork()
+    """Record this process, the child ``role``: what a parent recorded that it was forked from has been left."""
     _Current.recording = None
     process = os.getpid()
     role = FOLLOWING.claimed(role)
@@ -119,9 +93,11 @@ def begin(role: str, task: msgspec.Raw) -> None:
     if order.trials is not None:
         recording.options["trials"] = order.trials
     _Current.recording = recording
+    FOLLOWING.left_by_fork = recording.left_by_fork
     atexit.register(_end_at_exit, recording)
     recording.begin()
     _when_it_ends(lambda ended_by: _end(recording, ended_by))
+    _when_a_pool_waits(recording)
 
     def begun() -> None:
         FOLLOWING.log(Event(role=role, event="records", pid=process))
@@ -143,6 +119,45 @@ def _writing(recording: ScriptRecording) -> Callable[[int], None]:
             cost = last - began
 
     return stepped
+
+
+def _when_a_pool_waits(recording: ScriptRecording) -> None:
+    """Have the trace whole between two tasks of a ``multiprocessing`` pool, which ends its workers by a signal.
+
+    It is before the result of the last task is sent: the pool may end its workers as soon as it has that.
+    """
+    connections = getattr(sys.modules.get("multiprocessing.connection"), "_ConnectionBase", None)
+    is_paused, tasks, last, cost = False, 0, 0.0, 0.0
+
+    def answers(call: Call) -> None:
+        nonlocal is_paused, tasks, last, cost
+        if is_paused or not _is_of_pool(call) or _Current.recording is not recording:
+            return
+        tasks += 1
+        began = time.monotonic()
+        if tasks <= _FIRST_STEPS or began - last >= _SHARE * cost:
+            is_paused = recording.pause()
+            last = time.monotonic()
+            cost = last - began
+
+    def has_task(call: Call) -> None:
+        nonlocal is_paused
+        if is_paused and _is_of_pool(call) and _Current.recording is recording and call.result != _NO_TASK:
+            is_paused = False
+            recording.resume()
+
+    if connections is not None:
+        patching.place([(connections, "send_bytes")], Watch(answers))
+        patching.place([(connections, "recv_bytes")], Watch(after=has_task))
+
+
+def _is_of_pool(call: Call) -> bool:
+    """Does a pool's worker send a result, or receive a task, through a queue?"""
+    worker = call.frame.f_back
+    while worker is not None and worker.f_globals.get("__name__") == patching.__name__:
+        worker = worker.f_back  # the queue's method is watched too
+    code = None if worker is None else worker.f_code
+    return code is not None and code.co_name == "worker" and code.co_filename.endswith(_POOL)
 
 
 def _when_it_ends(end: Callable[[str], None]) -> None:

@@ -25,6 +25,8 @@ from tracer.runner.steps import Steps
 if TYPE_CHECKING:
     from tracer.names import ValueKind
     from tracer.recording.fake.machine import Machine
+    from tracer.recording.fake.one_rank import OneRank
+    from tracer.recording.process.following import Step
     from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
     from tracer.trace import Trace
@@ -54,6 +56,8 @@ class ScriptRecording:
         """Further options of the ``Session``, by name."""
         self.machine: Machine | None = None
         """What a run on fake tensors is run as; ``None`` for a run on real ones."""
+        self.one_rank: OneRank | None = None
+        """The rank of a job that a run on fake tensors stands for; ``None`` for a process of its own."""
         self._fake = ExitStack()
         self.is_eager = False
         """Is compilation to be switched off?"""
@@ -69,16 +73,19 @@ class ScriptRecording:
         self._process = os.getpid()
         self._torch: ModuleType | None = None
         """torch, once it is whole."""
-        self._is_begun = False
+        self.is_begun = False
+        """Was torch loaded, and everything entered that the recording needs?"""
         """Was the window opened? A signal may come before it was, with the recorder half loaded."""
         self._is_finished = False
         self._written: Trace | None = None
         self._said = ""
         self.children: Callable[[], tuple[Child, ...]] = tuple
         """What became of the processes that the script started."""
+        self.at_start: Step | None = None
+        """What is done in child processes that are not forked, before their first line."""
         self.child = ""
         """The role of the process that is recorded; empty for the one that the user started. A child has a trace only
-        once an optimizer stepped."""
+        if it trains: an optimizer stepped, or gradients were computed."""
 
     def begin(self) -> None:
         """Watch what the script sets, and record as soon as torch is there."""
@@ -98,6 +105,7 @@ class ScriptRecording:
             if name not in sys.modules:
                 when_imported(name, OUTSIDE.look_again)
         when_imported("torch", self._open)
+        when_imported("transformers.generation.utils", _watch_generation)
         for name in ("triton", "triton.runtime.interpreter"):
             when_imported(name, _watch_launches)
         if self.is_eager:
@@ -115,9 +123,11 @@ class ScriptRecording:
         from tracer.session import Session
 
         if self.machine is not None:
-            from tracer.recording.fake.running import on_fake_tensors
+            from tracer.recording.fake.running import LIBRARIES, on_fake_tensors
 
-            self._fake.enter_context(on_fake_tensors(self.machine))
+            look = self._fake.enter_context(on_fake_tensors(self.machine, self.one_rank))
+            for library in LIBRARIES:
+                when_imported(library, look)
         session = Session(
             name=self.name,
             values=self.values or False,
@@ -133,7 +143,7 @@ class ScriptRecording:
             session, self.steps, when_complete=self._write_early, exit_when_complete=self.exit_after
         )
         self._window.open()
-        self._is_begun = True
+        self.is_begun = True
 
     @property
     def trace(self) -> Trace | None:
@@ -146,6 +156,24 @@ class ScriptRecording:
             self._window.session.flush_values()
             with suppress(TracerError):
                 self._write(self._window, "its process was killed, or runs on", rescue=False)
+
+    def pause(self) -> bool:
+        """The process has nothing to do, and may be ended: what was recorded is whole until ``resume``.
+
+        False where nothing was paused.
+        """
+        window = self._window
+        if window is None or window.settings is None or not window.pause():
+            return False
+        with suppress(TracerError):
+            self._write(window, self._missed(window), rescue=False)
+        return True
+
+    def resume(self) -> None:
+        """The process goes on after ``pause``."""
+        assert self._window is not None
+        self._window.resume()
+        self.save_so_far()
 
     def left_by_fork(self) -> None:
         """This process was forked from the one that is recorded: leave its recording, and write nothing."""
@@ -222,7 +250,7 @@ class ScriptRecording:
             return ""
         self.is_writing = True
         never = self._window is None and (dying or not may_import or any(map(_is_half_imported, ("torch", "numpy"))))
-        if never or (dying and not self._is_begun):
+        if never or (dying and not self.is_begun):
             self._end_watch()
             self._is_finished, self.is_writing = True, False
             reason = "torch was not imported" if self._torch is None else "recording had not begun"
@@ -234,14 +262,18 @@ class ScriptRecording:
             window.read_settings()
         else:
             window.close()
-        partial = "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
+        partial = self._missed(window, ended_by)
         window.session.end_values(partial)
-        if not self.child or window.finished:
+        if not self.child or window.finished or _computes_gradients(window.session.trace):
             self._write(window, partial)
         self._end_watch()
         self._is_finished, self.is_writing = True, False
         line = "" if self.is_quiet else self._closing_line(window, partial)
         return "" if line == self._said else line
+
+    def _missed(self, window: StepWindow, ended_by: str = "") -> str:
+        """Why not all that was asked for was recorded; empty if it was."""
+        return "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
 
     def _write(self, window: StepWindow, partial: str, *, rescue: bool = True) -> None:
         """Write the trace as it is now, unless the file holds it already."""
@@ -283,10 +315,13 @@ class ScriptRecording:
     def _closing_line(self, window: StepWindow, partial: str) -> str:
         trace = self._written
         assert trace is not None
-        steps = sum(source.optimizer_steps for source in trace.sources)
+        from tracer.names import Training
+
+        steps = _counted(sum(source.optimizer_steps for source in trace.sources), "optimizer step")
+        program = "inference" if trace.training is Training.INFERENCE else steps
         parts = [
             f"tracer: {self.shown}{' (partial)' if partial else ''}: {_counted(trace.call_count, 'call')} "
-            f"in {_counted(len(trace.calls), 'group')}, {_counted(steps, 'optimizer step')}"
+            f"in {_counted(len(trace.calls), 'group')}, {program}"
         ]
         if window.finished == 0 and not self.steps.is_everything:
             parts.append(f"no optimizer step ended, so --steps {self.steps} was never over")
@@ -309,6 +344,12 @@ def collections_held() -> Iterator[None]:
             gc.enable()
 
 
+def _computes_gradients(trace: Trace) -> bool:
+    from tracer.names import Phase
+
+    return any(call.phase is Phase.BACKWARD for call in trace.calls)
+
+
 def _is_half_imported(package: str) -> bool:
     """Did an import of ``package`` begin, and fail?"""
     return package not in sys.modules and any(name.startswith(f"{package}.") for name in sys.modules)
@@ -318,6 +359,12 @@ def _watch_launches() -> None:
     launches = sys.modules.get("tracer.recording.launched.triton_launches")
     if launches is not None:  # else nothing is recorded yet
         launches.WATCHES.look_again()
+
+
+def _watch_generation() -> None:
+    values = sys.modules.get("tracer.recording.values.value_recorder")
+    if values is not None:  # else nobody asked for values
+        values.RECORDINGS.look_again()
 
 
 def _switch_compilation_off() -> None:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracer.errors import UsageError
+from tracer.errors import RankError, UsageError
 from tracer.plain import say
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.outcome import ScriptRecording, collections_held
@@ -21,8 +21,11 @@ from tracer.runner.steps import Steps
 from tracer.runner.tracebacks import trim
 
 if TYPE_CHECKING:
+    import msgspec
+
     from tracer.names import ValueKind
     from tracer.recording.fake.machine import Machine
+    from tracer.recording.fake.one_rank import OneRank
 
 INTERRUPTED = -signal.SIGINT
 """The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""
@@ -39,12 +42,14 @@ def run_script(
     with_source: bool = False,
     eager: bool = False,
     machine: Machine | None = None,
+    one_rank: OneRank | None = None,
     quiet: bool = False,
     values: Path | None = None,
     options: Mapping[str, Any] | None = None,
     left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple,
     rank: Rank | None = None,
     children: bool = False,
+    at_start: tuple[Callable[[str, msgspec.Raw], None], object] | None = None,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
 
@@ -53,9 +58,12 @@ def run_script(
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
     using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
     ``DeterminismTracer`` (``trials``), ``left_behind`` says what the run leaves besides its model, for the digests.
-    ``children`` records the Python processes that the script starts too.
-    ``machine`` is what a run on fake tensors is run as; ``None`` for real ones.
-    Raises ``UsageError`` if there is nothing to run, and ``TraceError`` if the trace cannot be written.
+    ``children`` records the Python processes that the script starts too; ``at_start``, a function of a module and what
+    it is called with after the process's role, is called in those that are not forked before their first line.
+    ``machine`` is what a run on fake tensors is run as; ``None`` for real ones. ``one_rank`` is the rank of a job that
+    it stands for.
+    Raises ``UsageError`` if there is nothing to run, or a script that is another rank, and ``TraceError`` if the trace
+    cannot be written.
     """
     name = target if as_module else os.path.basename(os.path.normpath(target))
     # The script may change the working directory.
@@ -63,10 +71,12 @@ def run_script(
         name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
     )
     recording.is_eager, recording.is_quiet = eager, quiet
-    recording.machine = machine
+    recording.machine, recording.one_rank = machine, one_rank
     recording.values = None if values is None else Path(os.path.abspath(values))
     recording.options = dict(options or {})
     recording.left_behind = left_behind
+    if at_start is not None:
+        recording.at_start = (f"{at_start[0].__module__}:{at_start[0].__qualname__}", at_start[1])
     recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0
     problem: BaseException | None = None
@@ -85,7 +95,7 @@ def run_script(
         except KeyboardInterrupt as interrupt:
             ended_by, problem, code = "interrupted", interrupt, INTERRUPTED
         except BaseException as error:
-            if isinstance(error, UsageError) and not running:
+            if isinstance(error, RankError) or (isinstance(error, UsageError) and not (running and recording.is_begun)):
                 recording.discard()
                 raise
             ended_by, problem, code = type(error).__name__, error, 1

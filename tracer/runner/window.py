@@ -20,6 +20,7 @@ from tracer.session import Session
 from tracer.trace.records import Environment
 
 _OTHER_THREAD = "optimizer steps ended on another thread, which is not recorded"
+_WHILE_PAUSED = "optimizer steps ended while its pool waited for a result"
 _INSIDE_BACKWARD = "optimizer steps ended inside the backward pass, where recording can neither begin nor end"
 
 
@@ -48,6 +49,7 @@ class StepWindow:
         self.settings: Environment | None = None
         """The process's settings as the first recorded optimizer step began, when the script had made them."""
         self._thread: int | None = None
+        self._is_paused = False
         self._own_modes = 0
         self._before: Any = None
         self._after: Any = None
@@ -68,6 +70,19 @@ class StepWindow:
                 hook.remove()
         self.read_settings()
 
+    def pause(self) -> bool:
+        """Leave the recorder while the process has nothing to do; false if it is not entered on this thread."""
+        if self._thread != threading.get_ident():
+            return False
+        self._leave()
+        self._is_paused = True
+        return True
+
+    def resume(self) -> None:
+        """Enter the recorder again after ``pause``."""
+        self._is_paused = False
+        self._enter()
+
     def read_settings(self) -> None:
         """Read the process's settings, unless a recorded step did."""
         if self.settings is None:
@@ -87,6 +102,9 @@ class StepWindow:
 
     def _after_step(self, *_: object) -> None:
         self.finished += 1
+        if self._is_paused:
+            self.blocked = _WHILE_PAUSED
+            return
         if self._thread not in (None, threading.get_ident()):
             self.blocked = _OTHER_THREAD
         stop = self.steps.stop

@@ -1,1 +1,1 @@
-"""Determinism tables: reviewed data files, one a backend, and what reads, checks and proves them."""
+"""Determinism tables: reviewed data files, one per backend, and the code that reads, checks and proves them."""

@@ -1,4 +1,4 @@
-"""What the tables ask of a recorder, facts of ops, settings and environment variables, without reading a table.
+"""What a recorder must record for the tables: facts by op, settings and environment variables. Reads no table.
 
 ``asked.json`` is generated from the tables (``python -m tracer.tables.lint.asking``) and contains the digest of their
 text. If a table has changed since, the tables themselves are read.
@@ -19,20 +19,20 @@ FILE = _FOLDER / "asked.json"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recorder notes because the tables ask for it."""
+    """What a recorder records because the tables need it."""
 
     tables: str
-    """The digest of the tables that the rest was made from."""
+    """Digest of the tables that this was generated from."""
     variables: frozenset[str]
-    """Environment variables that may be noted, and no others."""
+    """Environment variables that may be recorded; no others are."""
     settings: tuple[str, ...]
-    """Dotted names of the process's settings, with ``()`` behind a function."""
+    """Dotted names of the process's settings, with ``()`` after a function."""
     facts: dict[str, frozenset[str]]
-    """Op, as rules spell it, to the facts that are read for it, beside the common ones."""
+    """Op, as rules name it, to the facts that are read for it, besides the common ones."""
 
 
 def digest_of_tables() -> str:
-    """Of the names and the text of all tables."""
+    """Digest of the names and the text of all tables."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(_FOLDER.glob("*.toml")):
         digest.update(path.name.encode())
@@ -61,22 +61,22 @@ def _asked() -> Asked:
 
 
 def required_facts() -> Mapping[str, frozenset[str]]:
-    """As ``tracer.tables.loading.required_facts``."""
+    """See ``tracer.tables.loading.required_facts``."""
     return MappingProxyType(_asked().facts)
 
 
 def named_variables() -> frozenset[str]:
-    """As ``tracer.tables.loading.named_variables``."""
+    """See ``tracer.tables.loading.named_variables``."""
     return _asked().variables
 
 
 def named_settings() -> tuple[str, ...]:
-    """As ``tracer.tables.loading.named_settings``."""
+    """See ``tracer.tables.loading.named_settings``."""
     return _asked().settings
 
 
 def compiled_facts() -> Mapping[str, frozenset[str]]:
-    """As ``tracer.tables.compilers.compiled_facts``, which reads the tables: only compiled code asks for it."""
+    """See ``tracer.tables.compilers.compiled_facts``, which reads the tables: only compiled code needs it."""
     from tracer.tables import compilers
 
     return compilers.compiled_facts()

@@ -1,6 +1,6 @@
-"""Tables of compilers: what becomes of ops in compiled code, and which facts compiled calls are asked for.
+"""Tables of compilers: what ops become in compiled code, and which facts of compiled calls are needed.
 
-Cases may hand a call on to the backend's own table. For a reader, ``answered`` puts the answers of that table in place.
+A case may refer a call to the backend's own table. For display, ``answered`` substitutes that table's answers.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Reviewed, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, in_domain
 
-#: Stands for the recorded op itself among what a case ``calls``.
+#: The recorded op itself, in ``CompiledCase.calls``.
 ITSELF = "itself"
 
 
 class CompiledCase(Case, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Conditions, and what becomes of the call: a kernel of the compiler's with a verdict, or an eager kernel."""
+    """Conditions, and what the call becomes: a generated kernel with a verdict, or an eager kernel."""
 
     verdict: Verdict = Verdict.UNKNOWN
-    """Of the compiler's own kernel; unknown where the case ``calls`` an op, whose table then speaks."""
+    """Verdict on the generated kernel; ``unknown`` if the case ``calls`` an op, which that op's table judges."""
     calls: str = ""
-    """The op whose eager kernel runs: an op's name, or ``itself``."""
+    """The op whose eager kernel runs: its name, or ``itself``."""
     facts: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)
-    """Facts of that call in place of the recorded ones."""
+    """Facts of that call, instead of the recorded ones."""
 
     def op_called(self, op: str) -> str:
-        """What runs in the stead of ``op``; empty for a kernel of the compiler's own."""
+        """The op that runs instead of ``op``; empty for a generated kernel."""
         return op if self.calls == ITSELF else self.calls
 
 
 class CompiledRule(LibraryRule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Ops of which the compiler makes the same, on the backends that it names."""
+    """Ops that the compiler treats alike, on the backends that the rule names."""
 
     case: tuple[CompiledCase, ...]
 
@@ -51,13 +51,13 @@ class CompilerTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=T
     """One compiler's rules. An op without one is inlined without atomic additions, or called as it is."""
 
     compiler: str
-    """As a trace spells the backend of ``torch.compile``: ``inductor``."""
+    """The backend of ``torch.compile``, as traces name it: ``inductor``."""
     backends: tuple[Backend, ...]
-    """Devices whose code was read; of others nothing is known."""
+    """Backends whose generated code was reviewed; others are unknown."""
     rule: tuple[CompiledRule, ...]
 
     def find(self, op: str, backend: Backend) -> CompiledRule | None:
-        """The rule for an overload on ``backend``: one that names it, else one that names its packet."""
+        """The rule for an overload on ``backend``: one that names the overload, else one that names its packet."""
         index = self._index.get(backend, {})
         return index.get(op) or index.get(op.rpartition(".")[0])
 
@@ -70,19 +70,19 @@ class CompilerTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=T
         return {b: {op: rule for rule in self.speaking_of(b) for op in rule.ops} for b in self.backends}
 
 
-#: Compilers that have a table, and where it lies.
+#: Compilers that have a table, and its file.
 COMPILERS: Mapping[str, Path] = {"inductor": Path(__file__).parent / "inductor.toml"}
 
 
 def parse_compiler(text: str, source: str) -> CompilerTable:
-    """Read a compiler's table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    """Parse a compiler's table from TOML. Raises ``TableError`` with ``source`` for invalid text."""
     table = parse(text, source, CompilerTable, _misspelt)
     return replace(table, rule=with_exemptions(table.rule))
 
 
 @cache
 def load_compiler(name: str) -> CompilerTable:
-    """A compiler's table, read and checked once; ``TableError`` where there is none."""
+    """A compiler's table, read and checked once. Raises ``TableError`` if there is none."""
     if name not in COMPILERS:
         raise TableError(f"there is no table for {name}", hint=f"tables exist for {', '.join(COMPILERS)}")
     return parse_compiler(read(COMPILERS[name]), COMPILERS[name].name)
@@ -96,7 +96,7 @@ def load_compilers() -> Mapping[str, CompilerTable]:
 
 @cache
 def compiled_facts() -> Mapping[str, frozenset[str]]:
-    """Op to the facts that a compiled call needs: for the backends' tables, compilers', and what is called instead."""
+    """Op to the facts that compiled calls need: for backends' tables, compilers' tables, and the op called instead."""
     asked = required_facts()
     wanted = {op: set(keys) for op, keys in asked.items()}
     for table in load_compilers().values():
@@ -116,22 +116,22 @@ def _misspelt(table: CompilerTable) -> Iterator[tuple[str, str]]:
     for number, rule in enumerate(table.rule):
         path = f"$.rule[{number}]"
         if len(rule.backends) != 1:
-            yield f"{path}.backends ({rule.id})", "a rule speaks of one backend: kernels are generated for each"
+            yield f"{path}.backends ({rule.id})", "a rule must name exactly one backend: kernels are generated for each"
         for backend in rule.backends:
             yield from misspelt_rule(path, rule, f"{table.compiler}-{backend}")
             if backend not in table.backends:
-                yield f"{path}.backends ({rule.id})", f"the table does not speak of {backend}"
+                yield f"{path}.backends ({rule.id})", f"the table does not cover {backend}"
         for place, case in enumerate(rule.case):
             here = f"{path}.case[{place}] ({rule.id})"
             if case.calls and case.calls != ITSELF and not OP.fullmatch(case.calls):
                 yield here, f"calls {case.calls!r}, which is neither an op nor `{ITSELF}`"
             for key, value in case.facts.items():
                 if key not in RECORDED_FACTS or not in_domain(key, value):
-                    yield here, f"{key} = {value!r} is no fact of a call"
+                    yield here, f"{key} = {value!r} is not a fact of a call"
 
 
 def with_compiled(tables: Mapping[Backend, Table]) -> dict[Backend, Table]:
-    """``tables`` with what compilers make of ops on each backend, as rules that answer by themselves."""
+    """``tables`` with the compilers' rules for each backend, which then need no other table."""
     compilers = load_compilers().values()
     return {
         backend: replace(
@@ -142,7 +142,7 @@ def with_compiled(tables: Mapping[Backend, Table]) -> dict[Backend, Table]:
 
 
 def answered(rule: CompiledRule, table: Table, compiler: CompilerTable) -> AnsweredRule:
-    """``rule`` of ``compiler`` with the answers of ``table`` for what it calls."""
+    """``rule`` of ``compiler`` with the answers of ``table`` for the ops that it calls."""
     fields = {name: getattr(rule, name) for name in AnsweredRule.__struct_fields__ if hasattr(rule, name)}
     cases = tuple(answer for case in rule.case for answer in _answers(case, rule, table, compiler.reviewed))
     return AnsweredRule(**{**fields, "case": cases, "compiler": compiler.compiler, "reviewed": compiler.reviewed})
@@ -167,7 +167,7 @@ def _answers(case: CompiledCase, rule: CompiledRule, table: Table, reviewed: str
 
 
 def _both(case: CompiledCase, other: Case) -> dict[str, Wanted] | None:
-    """The conditions under which a call comes to ``case`` and, as what it calls, to ``other``; ``None`` for none."""
+    """Conditions under which a call matches ``case`` and then, as the op it calls, ``other``; ``None`` if none."""
     met: dict[str, Wanted] = {}
     for key in dict.fromkeys((*case.when, *other.when)):
         theirs = wanted_values(other, key)

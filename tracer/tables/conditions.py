@@ -1,6 +1,6 @@
-"""Which case of a rule applies to a call when some facts may be missing, and facts that follow from others.
+"""Which case of a rule matches a call whose facts may be incomplete, and facts derived from others.
 
-Cases are disjoint and leave no gap (the lint proves it), so exactly one applies. With facts missing, several may: if
+Cases are disjoint and leave no gap (the lint proves it), so exactly one matches. With facts missing, several may: if
 they agree, their verdict stands; if not, it is ``unknown``. So a further fact never flips a decided verdict.
 """
 
@@ -20,7 +20,7 @@ from tracer.tables.vocabulary import DOMAINS, FORWARD_FACTS, SETTINGS, UNNOTED, 
 
 AnyRule = TypeVar("AnyRule", bound=Cased)
 
-#: A case's conditions as it met a call: each question with the answers for which the case holds.
+#: The conditions of a matching case: each key with the values for which the case holds.
 Met = tuple[tuple[str, tuple[Value, ...]], ...]
 _WHOLE: Mapping[str, frozenset[Value]] = {key: frozenset(domain) for key, domain in DOMAINS.items()}
 
@@ -30,24 +30,24 @@ class Outcome(NamedTuple):
 
     verdict: Verdict
     case: Case | None
-    """The case that decides, or the first of several that agree; ``None`` where none decides."""
+    """The case that decides, or the first of several that agree; ``None`` if none decides."""
     reason: UnknownReason | None = None
     missing: tuple[str, ...] = ()
     """The facts and settings that would have decided."""
 
 
 class _Test(NamedTuple):
-    """A case with its settings already answered: what is left to ask of a call."""
+    """A case after the settings were checked: the conditions on facts that are left."""
 
     case: Case
     asks: tuple[tuple[int, frozenset[Value]], ...]
-    """Position among the rule's facts, and the values that it may have."""
+    """Positions of the rule's facts, each with the values that match."""
     open_settings: tuple[str, ...]
-    """Settings that the target does not know and that the case asks for."""
+    """Settings in the case's conditions that the target does not know."""
 
 
 def wanted_values(case: Conditioned, key: str) -> frozenset[Value]:
-    """The domain values of ``key`` for which ``case`` holds; all of them where it does not ask."""
+    """The domain values of ``key`` for which ``case`` holds; all of them if it has no condition on ``key``."""
     if key not in case.when:
         return _WHOLE[key]
     wanted = case.when[key]
@@ -56,7 +56,7 @@ def wanted_values(case: Conditioned, key: str) -> frozenset[Value]:
 
 
 def conditions_of(case: Case | None) -> Met | None:
-    """What ``case`` asks, its versions last; ``None`` for no case."""
+    """The conditions of ``case``, its versions last; ``None`` for no case."""
     if case is None:
         return None
     wanted = {key: wanted_values(case, key) for key in case.when}
@@ -65,10 +65,10 @@ def conditions_of(case: Case | None) -> Met | None:
 
 
 class BoundRule:
-    """A rule for one version of torch and one set of settings; answers are kept by the facts they rest on."""
+    """A rule for one version of torch and one set of settings. Caches answers by the facts that they depend on."""
 
     def __init__(self, rule: Cased, version: str, settings: Mapping[str, Value]) -> None:
-        """``version`` is a release (``2.9.0``); a setting that ``settings`` lacks is unknown."""
+        """``version`` is a release (``2.9.0``); a setting missing from ``settings`` is unknown."""
         self.rule = rule
         live = [case for case in rule.case if speaks_of(case.torch, version) and may_hold(case, settings)]
         asked = dict.fromkeys(key for case in live for key in case.when if key not in SETTINGS)
@@ -95,7 +95,7 @@ class BoundRule:
         return outcome
 
     def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
-        """The cases that nothing known of a call rules out, and the facts and settings that would choose among them."""
+        """The cases that may match, and the missing facts and settings that would choose among them."""
         get = facts.get
         valid_facts, possible = self._possible(tuple([get(key) for key in self.facts]))
         return tuple(test.case for test in possible), self._missing(valid_facts, possible) if len(possible) > 1 else ()
@@ -128,7 +128,7 @@ class BoundRule:
 
 
 class Answer(NamedTuple):
-    """What a rule says of a call, as things stand and in deterministic mode."""
+    """What a rule says of a call, under the target's settings and in deterministic mode."""
 
     rule: Cased
     as_is: Outcome
@@ -136,12 +136,12 @@ class Answer(NamedTuple):
 
     @property
     def both(self) -> tuple[Verdict, Verdict]:
-        """The verdict as things stand, and in deterministic mode."""
+        """The verdict under the target's settings, and in deterministic mode."""
         return self.as_is.verdict, self.in_mode.verdict
 
     @property
     def reason(self) -> UnknownReason | None:
-        """Why a verdict is ``unknown``, when one is."""
+        """Why a verdict is ``unknown``, if one is."""
         return self.as_is.reason or self.in_mode.reason
 
     @property
@@ -151,7 +151,7 @@ class Answer(NamedTuple):
 
     @property
     def decided(self) -> tuple[Met | None, Met | None]:
-        """The conditions of the cases that decided; ``None`` where none did."""
+        """The conditions of the cases that decided; ``None`` if none did."""
         return conditions_of(self.as_is.case), conditions_of(self.in_mode.case)
 
     @property
@@ -172,12 +172,12 @@ class Answer(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What to write instead."""
+        """What to use instead."""
         return next((case.remedy for case in self.cases if case.remedy), self.rule.remedy)
 
 
 class BothWays(Generic[AnyRule]):
-    """A rule for one version of torch and one set of settings, as things stand and in deterministic mode."""
+    """A rule for one version of torch and one set of settings, with and without deterministic mode."""
 
     def __init__(self, rule: AnyRule, version: str, settings: Mapping[str, Value]) -> None:
         self.rule = rule
@@ -187,21 +187,21 @@ class BothWays(Generic[AnyRule]):
         """Facts that can matter, in a fixed order."""
 
     def decide(self, facts: Mapping[str, Value], in_mode: Mapping[str, Value] | None = None) -> Answer:
-        """The answer for a call with ``facts``; ``in_mode``: those in deterministic mode, where they are others."""
+        """The answer for a call with ``facts``; ``in_mode``: its facts in deterministic mode, if they differ."""
         return Answer(self.rule, self.as_is.decide(facts), self.in_mode.decide(facts if in_mode is None else in_mode))
 
 
 def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:
-    """Whether no known setting contradicts the case."""
+    """Is the case compatible with the known settings?"""
     return all(settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings)
 
 
 class Derivation(NamedTuple):
-    """How a derived fact follows from a call's facts and autograd node: ``None`` outside the backward pass, empty where
-    it is not known; then nor is what rests on it."""
+    """Computes a fact from a call's facts and its autograd node. The node is ``None`` outside the backward pass, and
+    empty if it is unknown; a fact that needs it is then unknown too."""
 
     reads: tuple[str, ...]
-    """The recorded facts that it looks at, and no other; the autograd node apart."""
+    """The only recorded facts that it reads, besides the autograd node."""
     derive: Callable[[str | None, Mapping[str, Value]], bool | None]
 
 
@@ -213,21 +213,21 @@ def _of_node(is_one: Callable[[str], bool]) -> Derivation:
 
 
 def _where(name: str) -> Derivation:
-    """A fact that is noted where it holds, and nothing where it does not."""
+    """A fact that is present if it holds, and absent otherwise."""
     return Derivation((name,), lambda node, facts: facts.get(name) is True)
 
 
 _DIRECT = FORWARD_FACTS["forward.direct"]
-#: How each key of ``vocabulary.DERIVED_FACTS`` follows.
+#: How each key of ``vocabulary.DERIVED_FACTS`` is derived.
 DERIVATIONS: Mapping[str, Derivation] = {
     "backward.selects": _of_node(lambda name: name in SELECTING_NODES),
-    # A softmax that attention's math route alone calls: rows that a mask left empty come out as zeros.
+    # A softmax that only attention's math path calls: fully masked rows come out as zeros.
     "backward.attention_softmax": _of_node(lambda name: name == "SafeSoftmaxBackward"),
-    # It lets calls off, so one that is not known to count is held not to.
+    # It exempts calls, so unknown counts as false.
     "backward.counts": Derivation((), lambda node, facts: (node or "").rstrip("0123456789") in COUNTING_NODES),
     "shape.is_scalar": Derivation(("ndim",), lambda node, facts: facts.get("ndim") == 0),
     **{key: _where(forward_fact) for key, forward_fact in FORWARD_FACTS.items()},
-    # A backward op that is called outside the backward pass has no forward: whoever called it went past its function.
+    # A backward op called outside the backward pass has no forward: it was called directly.
     "forward.direct": Derivation((_DIRECT,), lambda node, facts: node is None or facts.get(_DIRECT) is True),
     "phase.backward": Derivation((), lambda node, facts: node is not None),
     "attention.may_fuse": _where("attention.may_fuse"),
@@ -238,7 +238,7 @@ DERIVATIONS: Mapping[str, Derivation] = {
 
 
 def with_derived(facts: Mapping[str, Value], node: str | None, keys: Iterable[str]) -> Mapping[str, Value]:
-    """``facts`` of a call and what follows from them, of ``keys`` those that are derived."""
+    """``facts`` of a call, with those of ``keys`` that are derived from them."""
     derived = {key: DERIVATIONS[key].derive(node, facts) for key in keys if key in DERIVATIONS}
     derived_facts = {key: value for key, value in derived.items() if value is not None}
     return {**facts, **derived_facts} if derived_facts else facts

@@ -1,4 +1,4 @@
-"""Minimal programs that trigger rules, found by the ops that they dispatch: one serves every backend's table."""
+"""Minimal programs that trigger rules, looked up by the ops that they dispatch. All backends share them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tracer.tables.rules import SCHEMA, Rule, Table
 
 EXAMPLES = Path(__file__).with_name("examples.toml")
 
-#: What an example may name that it does not make itself.
+#: Names that an example may use without defining them.
 GIVEN = frozenset({"torch", "device"})
 #: Tables in which every rule needs an example; ops of the others may need packages that no test has.
 _COMPLETE = (Backend.CPU, Backend.CUDA)
-#: How torch calls a backend's device, where that is another word.
+#: torch's name of a backend's device, where it differs.
 _DEVICES: Mapping[Backend, str] = {Backend.ROCM: "cuda"}
 
 
@@ -29,21 +29,21 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A program that dispatches certain ops."""
 
     ops: tuple[str, ...]
-    """Packets or overloads that it dispatches, or that it runs as where a CPU dispatches another."""
+    """Packets or overloads that it dispatches, or that the target runs instead of what a CPU dispatches."""
     code: str
-    """The lines, which find ``torch`` imported and ``device`` set."""
+    """Its lines. ``torch`` is imported and ``device`` is set before them."""
     cuda_only: str = ""
-    """Why it needs a device that is no CPU, as a phrase; empty: it runs everywhere."""
+    """Why it cannot run on a CPU, as a phrase; empty if it can."""
 
 
 class Examples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every example that ships, in the order in which rules look for theirs."""
+    """All examples, in the order in which rules search them."""
 
     schema: int
     example: tuple[Example, ...]
 
     def of(self, rule: Rule) -> Example | None:
-        """The example of a rule: the first that dispatches one of its ops."""
+        """The example of a rule: the first one that dispatches one of its ops."""
         return next((example for example in self.example if any(_speaks_of(rule, op) for op in example.ops)), None)
 
 
@@ -51,18 +51,18 @@ NO_EXAMPLES = Examples(schema=SCHEMA, example=())
 
 
 def parse_examples(text: str, source: str) -> Examples:
-    """Read examples from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    """Parse examples from TOML. Raises ``TableError`` with ``source`` for invalid text."""
     return parse(text, source, Examples, _misspelt)
 
 
 @cache
 def load_examples() -> Examples:
-    """The examples that ship, read and checked once."""
+    """The packaged examples, read and checked once."""
     return parse_examples(read(EXAMPLES), EXAMPLES.name)
 
 
 def program(example: Example, backend: Backend) -> str:
-    """The whole program for a backend, with its imports and its device."""
+    """The complete program for a backend, with its imports and its device."""
     imports = "import torch\nimport torch_npu" if backend is Backend.NPU else "import torch"
     return f'{imports}\n\ndevice = "{_DEVICES.get(backend, backend.value)}"\n\n{example.code.strip()}\n'
 
@@ -76,7 +76,7 @@ def lint_examples(examples: Examples, tables: Mapping[Backend, Table]) -> list[s
     for example in examples.example:
         faults += [f"{example.ops[0]}: {fault}" for fault in _faults_of(example.code)]
         orphans = [op for op in example.ops if not named.intersection((op, op.rpartition(".")[0]))]
-        faults += [f"{op}: no rule speaks of it" for op in orphans]
+        faults += [f"{op}: no rule names it" for op in orphans]
         for rule in tables[Backend.CPU].rule if example.cuda_only and Backend.CPU in tables else ():
             if any(_speaks_of(rule, op) for op in example.ops):
                 faults.append(f"{example.ops[0]}: the CPU cannot run it: {example.cuda_only}")
@@ -90,7 +90,7 @@ def _speaks_of(rule: Rule, op: str) -> bool:
 
 
 def _faults_of(code: str) -> Iterator[str]:
-    """What a program may not be: no Python, longer than a screen's width, or made of more than torch."""
+    """What is wrong with a program: a syntax error, a line too long, a name other than torch's."""
     try:
         tree = ast.parse(code)
     except SyntaxError as problem:
@@ -120,4 +120,4 @@ def _misspelt(examples: Examples) -> Iterator[tuple[str, str]]:
             yield path, "has no code"
         for place, op in enumerate(example.ops):
             if not OP.fullmatch(op):
-                yield f"{path}.ops[{place}]", f"{op!r} is not spelt namespace.name[.overload]"
+                yield f"{path}.ops[{place}]", f"{op!r} is not of the form namespace.name[.overload]"

@@ -1,4 +1,4 @@
-"""What the tables say of an op, a rule or an API for one version of torch, without a trace."""
+"""What the tables say about an op, a rule or an API for one version of torch, without a trace."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from tracer.tables.versions import RELEASES, placed, release, reviewed_releases,
 from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.records import Environment
 
-#: torch's own settings, as they are when nobody touched them; the number of threads is nobody's default.
+#: torch's default settings. The number of threads has no default.
 _DEFAULTS: Mapping[str, Value] = settings_of(Environment(python="", platform="", torch=""), Settings.DEFAULT)
 
 Conditions = dict[str, frozenset[Value]]
 
 
 class Row(NamedTuple):
-    """A set of calls on which the verdicts agree, in each state of deterministic mode."""
+    """A set of calls that have the same verdicts, in each state of deterministic mode."""
 
     when: Conditions
-    """Facts and settings, joined by AND; the values of each by OR. Empty: every call."""
+    """Facts and settings, joined by AND; the values of each by OR. Empty for every call."""
     off: Verdict
     warn: Verdict
     on: Verdict
     notes: tuple[str, ...] = ()
-    """What the cases themselves add to the rule's ``why``."""
+    """What the cases add to the rule's ``why``."""
     route: str = ""
-    """What takes the op's place with the mode on, where something does; see ``Case.route``."""
+    """What replaces the op in deterministic mode, if anything does; see ``Case.route``."""
 
     @property
     def verdicts(self) -> tuple[Verdict, Verdict, Verdict]:
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Neighbouring versions between which nothing of a rule changed."""
+    """Adjacent versions for which a rule says the same."""
 
     first: str
     last: str
@@ -60,25 +60,25 @@ class Span(NamedTuple):
 
     @property
     def in_mode(self) -> tuple[Verdict, ...]:
-        """The same with deterministic mode on and every other setting as torch has it."""
+        """The same with deterministic mode on and all other settings at torch's defaults."""
         return _at_defaults(self.rows, 2)
 
 
 class Explanation(NamedTuple):
-    """What one backend's table says of a name for one version."""
+    """What one backend's table says about a name for one version."""
 
     backend: Backend
     version: str
-    """The release that was asked for, ``2.13.0``."""
+    """The requested release, ``2.13.0``."""
     place: str
-    """Where that lies against what the table was reviewed for; see ``tables.versions.placed``."""
+    """How it compares with the reviewed versions; see ``tables.versions.placed``."""
     table: Table
     rules: tuple[tuple[Rule, Span | None], ...]
-    """Rules with the span that holds the version; ``None`` where the table was not reviewed for it."""
+    """Rules with the span that contains the version; ``None`` if the table was not reviewed for it."""
     becomes: tuple[Translation, ...]
-    """Rows that say what the op runs as here, where a recording made on a CPU shows it; the rules are for both."""
+    """Translations of the op, if recorded on a CPU, to the ops that run here; the rules are for both."""
     is_torchs: bool
-    """Whether the name is torch's own: without a rule, the table's list decides."""
+    """Is it a name of torch's own? Then, without a rule, the kind of the table's list decides."""
 
 
 def explain(
@@ -88,10 +88,11 @@ def explain(
     backends: Collection[Backend] | None = None,
     translations: Translations = NO_TRANSLATIONS,
 ) -> list[Explanation]:
-    """What the tables of ``backends`` (``None``: of all) say of an op, a rule's id or an API for a torch version.
+    """What the tables of ``backends`` (``None`` for all) say about an op, a rule's id or an API for a torch version.
 
-    A table without a rule for a name answers too, as long as another one has one; a rule's id is a question to its own
-    table. Raises ``UsageError`` with the nearest names where no table knows ``text``, ``TargetError`` for no version.
+    A table without a rule for the name answers too if another one has a rule; a rule's id is looked up in its own
+    table only. Raises ``UsageError`` with the nearest names if no table knows ``text``, ``TargetError`` for an invalid
+    version.
     """
     try:
         wanted = release(version)
@@ -112,7 +113,7 @@ def explain(
 
 
 def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
-    """The rule's history: neighbouring versions with the same answers taken together, oldest first."""
+    """The rule's history: adjacent versions with the same answers merged, oldest first."""
     history: list[Span] = []
     before: list[Case] = []
     for version in reviewed_releases(reviewed):
@@ -126,7 +127,7 @@ def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
 
 
 def _rows(live: list[Case]) -> tuple[Row, ...]:
-    """The meets of the cases for each state of the mode are disjoint and leave no gap; rows that agree are joined."""
+    """Intersections of the cases for each state of the mode are disjoint and without a gap; equal rows are merged."""
     asked = [(case, _meet({}, {key: wanted_values(case, key) for key in case.when if key != MODE})) for case in live]
     offs, warns, ons = (
         [(case, when) for case, when in asked if when is not None and str(mode) in wanted_values(case, MODE)]
@@ -171,13 +172,13 @@ def _at_defaults(rows: tuple[Row, ...], column: int) -> tuple[Verdict, ...]:
 
 
 def _meet(first: Conditions, second: Conditions) -> Conditions | None:
-    """What both ask for; ``None`` where no call meets both."""
+    """The intersection of both conditions; ``None`` if it is empty."""
     met = {**first, **{key: first.get(key, values) & values for key, values in second.items()}}
     return met if all(met.values()) else None
 
 
 def _joined(rows: list[Row]) -> list[Row]:
-    """Rows that agree in their verdicts and differ in one condition, as one."""
+    """Rows with equal verdicts that differ in one condition, merged."""
     rows = list(rows)
     while pair := next(_neighbours(rows), None):
         first, second, key = pair

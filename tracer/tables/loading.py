@@ -1,4 +1,4 @@
-"""Reading the tables: TOML to typed models, every word checked, each file once, and what a table takes over.
+"""Reads the tables: TOML to typed models, each file once; adds the rules that a table inherits.
 
 A table may inherit another backend's rules behind its own: ROCm compiles torch's CUDA kernels after a mechanical
 translation (hipify). Inherited rules say so in their first words, and their evidence counts as documented at best. It
@@ -20,7 +20,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from tracer.errors import TableError
-from tracer.names import Backend, EvidenceKind
+from tracer.names import TORCH_NAMESPACES, Backend, EvidenceKind
 from tracer.tables.reading import VARIABLE, misspelt_head, misspelt_rule, misspelt_schema, parse, read
 from tracer.tables.rules import (
     ClassTable,
@@ -40,48 +40,46 @@ from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS
 
 _FOLDER = Path(__file__).parent
 
-#: Where the rules for libraries lie, and what leads their ids.
+#: The file of the rules for libraries, and the prefix of their ids.
 _LIBRARIES = "libraries.toml"
 _LIBRARY_ID = "lib"
-#: What users turn where the line is a library's, editing no package.
+#: Switches that libraries offer, for lines that users cannot edit.
 _SWITCHES = "switches.toml"
-#: Where the classes of ops lie that hold whatever the backend.
+#: The file of classes of ops that hold on every backend.
 _CLASSES = "classes.toml"
-#: Namespaces that belong to torch's own tables.
-_TORCHS = frozenset({"aten", "prims"})
 
-#: Settings whose value lies in an environment variable, whatever a table says.
+#: Settings that environment variables hold, whether or not a table names them.
 _SETTING_VARIABLES = frozenset(setting.key for setting in DECLARED if setting.is_variable)
 
 
 def parse_table(text: str, source: str) -> Table:
-    """Read a table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    """Parse a table from TOML. Raises ``TableError`` with ``source`` for invalid text."""
     table = parse(text, source, Table, _misspelt)
     return replace(table, rule=with_exemptions(table.rule))
 
 
 def parse_libraries(text: str, source: str) -> LibraryTable:
-    """Read the rules for libraries from TOML; ``TableError`` as for ``parse_table``."""
+    """Parse the rules for libraries from TOML. Raises ``TableError`` as ``parse_table`` does."""
     return parse(text, source, LibraryTable, _misspelt_libraries)
 
 
 def parse_classes(text: str, source: str) -> ClassTable:
-    """Read the classes of ops from TOML; ``TableError`` as for ``parse_table``."""
+    """Parse the classes of ops from TOML. Raises ``TableError`` as ``parse_table`` does."""
     return parse(text, source, ClassTable, lambda table: _misspelt_table(table, CLASS_ID))
 
 
 def table_file(backend: Backend) -> Path:
-    """Where the backend's table lies, or would lie."""
+    """Path of the backend's table, whether or not it exists."""
     return _FOLDER / f"{backend}.toml"
 
 
 @cache
 def load_table(backend: Backend) -> Table:
-    """The backend's table, read and checked once, with what it inherits; ``TableError`` if missing or malformed."""
+    """The backend's table with what it inherits, read and checked once. Raises ``TableError`` if missing or invalid."""
     table = _own_rules(backend)
     if table.inherits is not None:
         parent = _own_rules(table.inherits)
-        if parent.inherits is not None:  # a third table would hide where a claim comes from
+        if parent.inherits is not None:  # a chain of tables would hide where a claim comes from
             raise TableError(
                 f"{table_file(backend).name}: {parent.backend} inherits rules itself",
                 hint="name the table that has them",
@@ -157,7 +155,7 @@ def load_tables() -> Mapping[Backend, Table]:
 
 @cache
 def required_facts() -> Mapping[str, frozenset[str]]:
-    """Op, as rules spell it, to the facts that a recorder must read for it, beside the common ones.
+    """Op, as rules name it, to the facts that a recorder must read for it, besides the common ones.
 
     Join those of the overload (``aten.scatter.reduce``) and of its packet: tables may name either.
     """
@@ -176,29 +174,29 @@ def required_facts() -> Mapping[str, frozenset[str]]:
 
 @cache
 def named_variables() -> frozenset[str]:
-    """Environment variables that a recorder may note: those that the tables name, and no others."""
+    """Environment variables that a recorder may record: those that the tables name."""
     named = (load_libraries().variables, *(table.variables for table in load_tables().values()))
     return _SETTING_VARIABLES.union(variables_of(load_rows().row), *named)
 
 
 @cache
 def named_settings() -> tuple[str, ...]:
-    """Dotted names of the settings that the table of settings has read in a process, with ``()`` behind a function."""
+    """Dotted names of the process's settings in the table of settings, with ``()`` after a function."""
     return tuple(dict.fromkeys(row.read for row in load_rows().row if row.read))
 
 
 def _misspelt(table: Table) -> Iterator[tuple[str, str]]:
-    """Every word that the types let through and the vocabulary does not, with its path."""
+    """Every value that the types allow and the vocabulary does not, with its path."""
     if table.backend is Backend.RECORDED:
         yield "$.backend", "a table is for a backend, not for `recorded`"
     if table.dispatched is not None:
-        yield "$.dispatched", "what was seen of builds stands in a file of its own"
+        yield "$.dispatched", "kernels seen in builds belong in a file of their own"
     if table.compiled:
-        yield "$.compiled", "what compilers make of ops stands in tables of theirs"
+        yield "$.compiled", "rules for compilers belong in their own tables"
     if table.libraries:
-        yield "$.libraries", f"rules for libraries stand in {_LIBRARIES}"
+        yield "$.libraries", f"rules for libraries belong in {_LIBRARIES}"
     if table.ask and table.ask.count("{op}") + 1 != len(table.ask.split("{")):
-        yield "$.ask", "only {op} may stand in braces"
+        yield "$.ask", "only {op} is allowed in braces"
     yield from _misspelt_table(table, str(table.backend))
 
 
@@ -209,8 +207,8 @@ def _misspelt_libraries(table: LibraryTable) -> Iterator[tuple[str, str]]:
         if Backend.RECORDED in rule.backends:
             yield f"{path}.backends", "a rule is for backends, not for `recorded`"
         for place, op in enumerate(rule.ops):
-            if op.partition(".")[0] in _TORCHS:
-                yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is torch's own; it belongs into a backend's table"
+            if op.partition(".")[0] in TORCH_NAMESPACES:
+                yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is torch's own op; it belongs in a backend's table"
 
 
 def _misspelt_switches(table: Switches) -> Iterator[tuple[str, str]]:
@@ -224,19 +222,19 @@ def _misspelt_table(table: Table | LibraryTable | ClassTable, leader: str) -> It
     yield from misspelt_head(table)
     for number, variable in enumerate(() if isinstance(table, ClassTable) else table.variables):
         if not VARIABLE.fullmatch(variable):
-            yield f"$.variables[{number}]", f"{variable!r} does not spell an environment variable"
+            yield f"$.variables[{number}]", f"{variable!r} is not the name of an environment variable"
     for number, rule in enumerate(table.rule):
         yield from misspelt_rule(f"$.rule[{number}]", rule, leader)
 
 
-#: What leads the ids of classes; a table's own name stands there once it has taken a class over.
+#: Prefix of the ids of classes; in a table that inherits a class, the table's name replaces it.
 CLASS_ID = "class"
-#: How each inherited reference begins, so that a reader and a count by grade can tell it from a reading.
+#: Prefix of inherited references, by which readers and counts by grade recognize them.
 INHERITED = "inherited from the {} table, not read or run on {}: "
 
 
 def with_inherited(table: Table, parent: Table) -> Table:
-    """``table`` with the rules of ``parent`` behind its own, for the ops that its own do not claim.
+    """``table`` with the rules of ``parent`` after its own, for the ops without a rule of their own.
 
     An own rule for a packet keeps out the parent's rules for its overloads, one for an overload alone does not. Ids
     keep their origin: ``cuda-histc`` becomes ``rocm-cuda-histc``.
@@ -245,7 +243,7 @@ def with_inherited(table: Table, parent: Table) -> Table:
 
 
 def with_classes(table: Table, classes: ClassTable) -> Table:
-    """``table`` with the classes that it names behind its own rules, for the ops that these do not claim;
+    """``table`` with the classes that it names after its own rules, for the ops without a rule of their own;
     ``TableError`` for a class that does not exist. A rule for a packet keeps out the class, one for an overload alone
     does not."""
     classes_by_name = {rule.id.removeprefix(f"{CLASS_ID}-"): rule for rule in classes.rule}
@@ -266,7 +264,7 @@ def _inherited(table: Table, parent: Table) -> Iterator[Rule]:
     for rule in parent.rule:
         ops = tuple(op for op in rule.ops if op not in claimed and _packet(op) not in claimed)
         live = [case for case in rule.case if any(speaks_of(case.torch, release) for release in releases)]
-        said = f"Taken over from {parent.backend}"
+        said = f"Inherited from {parent.backend}"
         if ops:
             yield replace(
                 rule,
@@ -285,12 +283,12 @@ def _weakened(row: RuleEvidence, table: Table, parent: Table) -> RuleEvidence:
 
 
 def _packet(op: str) -> str:
-    """``aten.scatter`` for ``aten.scatter.src``; an op that is a packet already stays as it is."""
+    """``aten.scatter`` for ``aten.scatter.src``; a packet is returned unchanged."""
     return op.rpartition(".")[0] if op.count(".") == 2 else op
 
 
 def with_dispatched(table: Table, dispatched: Dispatched) -> Table:
-    """``table`` with what was seen beside its rules."""
+    """``table`` with its library rules and the kernels seen in builds."""
     rules = []
     for rule in table.rule:
         if ref := dispatched.rules.get(rule.id):

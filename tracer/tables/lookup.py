@@ -1,4 +1,4 @@
-"""From a name as people write it to the rules that name it: an op, a rule's id, or an API.
+"""Finds the rules for a name as people write it: an op, a rule's id, or an API.
 
 A module and its function are one API (``nn.CTCLoss``, ``F.ctc_loss``), and so are a function and its method.
 """
@@ -10,20 +10,20 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from tracer.errors import UsageError
-from tracer.names import Backend
+from tracer.names import TORCH_NAMESPACES, Backend
 from tracer.tables.rules import AnsweredRule, Rule, Table
 from tracer.tables.settings.rows import EnvironmentTable, Row, load_rows
 from tracer.tables.translation import Translation, Translations
 
-#: What people type, and what documents write.
+#: Abbreviations that people type or documents use.
 _SHORT = (("torch.ops.", ""), ("F.", "torch.nn.functional."), ("nn.", "torch.nn."), ("Tensor.", "torch.Tensor."))
 
-#: Namespaces that a table without a rule for an op still speaks of, and the root of the APIs that lead to them.
-_TORCHS = ("aten", "prims", "torch")
+#: Namespaces for which a table answers even without a rule, and the root of the APIs that lead to them.
+_TORCHS = (*TORCH_NAMESPACES, "torch")
 
 
 def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tuple[Rule, ...]]:
-    """The rules that ``text`` names, by backend, libraries' rules last; a backend without one is left out."""
+    """The rules that ``text`` names, by backend, libraries' rules last. Backends without one are omitted."""
     name = text.strip() if is_rule_id(text, tables) else spelled(text)
     names = _has_id if is_rule_id(text, tables) else _names_op if is_op(name, tables) else _names_api
     by_backend = {
@@ -36,7 +36,7 @@ def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tupl
 def find_translations(
     text: str, tables: Mapping[Backend, Table], translations: Translations
 ) -> dict[Backend, tuple[Translation, ...]]:
-    """What an op that a CPU dispatches becomes elsewhere, by target; a target where it stays as it is is left out."""
+    """What an op that a CPU dispatches becomes elsewhere, by target. Targets that run the same op are omitted."""
     name = spelled(text)
     rows = [row for row in translations.translation if any(_same_op(op, name) for op in row.ops)]
     by_target = {backend: tuple(row for row in rows if backend in row.to) for backend in tables}
@@ -44,28 +44,28 @@ def find_translations(
 
 
 def is_op(name: str, tables: Mapping[Backend, Table]) -> bool:
-    """Whether a spelled name is an op's, by its namespace."""
+    """Is a normalized name an op's, by its namespace?"""
     named = {op.partition(".")[0] for table in tables.values() for rule in rules_of(table) for op in rule.ops}
-    return "." in name and name.partition(".")[0] in ({"aten", "prims"} | named) - {"torch"}
+    return "." in name and name.partition(".")[0] in ({*TORCH_NAMESPACES} | named) - {"torch"}
 
 
 def is_torchs(name: str) -> bool:
-    """Whether a spelled name is torch's own, so that a table without a rule for it speaks of it all the same."""
+    """Is a normalized name torch's own, so that a table answers even without a rule?"""
     return name.partition(".")[0] in _TORCHS
 
 
 def rules_of(table: Table) -> tuple[Rule, ...]:
-    """The rules that hold on a table's backend: its own, those for libraries, those for what compilers make of ops."""
+    """The rules that hold on a table's backend: its own, the libraries', the compilers'."""
     return (*table.rule, *table.libraries, *table.compiled)
 
 
 def refusal(text: str, tables: Mapping[Backend, Table]) -> UsageError:
-    """What to raise where no table knows ``text``: one line, with the names nearest to it."""
+    """The error to raise if no table knows ``text``, with the nearest names."""
     return UsageError(f"no table knows {text!r}", hint=_hint(text, tables))
 
 
 def is_rule_id(text: str, tables: Mapping[Backend, Table]) -> bool:
-    """Whether ``text`` is a rule's id."""
+    """Is ``text`` a rule's id?"""
     return any(_has_id(rule, text.strip()) for table in tables.values() for rule in rules_of(table))
 
 
@@ -80,7 +80,7 @@ def spelled(text: str) -> str:
 
 
 def _stands(rule: Rule, table: Table, name: str) -> bool:
-    """Whether no better rule speaks in ``rule``'s place: for an overload, only one does."""
+    """Is ``rule`` the one that applies? An overload has only one."""
     if name.count(".") != 2 or name.startswith(("torch", "lib")):
         return True
     if isinstance(rule, AnsweredRule):
@@ -93,7 +93,7 @@ def _has_id(rule: Rule, name: str) -> bool:
 
 
 def _names_op(rule: Rule, name: str) -> bool:
-    """Whether a rule speaks of an op; a packet stands for its overloads, and an overload for its packet's rule."""
+    """Does a rule cover an op? A packet stands for its overloads; an overload is covered by its packet's rule."""
     namespace = f"{name.partition('.')[0]}.*"
     return any(op == namespace or _same_op(op, name) for op in rule.ops)
 
@@ -103,7 +103,7 @@ def _same_op(op: str, other: str) -> bool:
 
 
 def _names_api(rule: Rule, name: str) -> bool:
-    """Whether a rule lists an API, or names an op that is called as it is; without a dot it may be any package's."""
+    """Does a rule list an API, or an op of that name? A name without a dot may belong to any package."""
     key = _loose(name.rpartition(".")[2])
     if any(_loose(api.rpartition(".")[2]) == key and _same_root(api, name) for api in map(spelled, rule.apis)):
         return True
@@ -112,7 +112,7 @@ def _names_api(rule: Rule, name: str) -> bool:
 
 
 def _same_root(name: str, other: str) -> bool:
-    """Whether two names begin in one package; a bare ``nll_loss`` may begin in any."""
+    """Do two names begin with the same package? A bare ``nll_loss`` may belong to any."""
     return name.partition(".")[0] == other.partition(".")[0] or "." not in name or "." not in other
 
 
@@ -121,7 +121,7 @@ def _loose(name: str) -> str:
 
 
 def _hint(text: str, tables: Mapping[Backend, Table]) -> str:
-    """The names nearest to ``text``, or where all of them are listed."""
+    """The names nearest to ``text``, or the command that lists all names."""
     rules = [rule for table in tables.values() for rule in rules_of(table)]
     names = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
     names.update(name for row in load_rows().row for name in names_of(row))
@@ -130,13 +130,13 @@ def _hint(text: str, tables: Mapping[Backend, Table]) -> str:
 
 
 def names_of(row: Row) -> Iterator[str]:
-    """What people call a row: its id, and its setting without what follows a bracket or a space."""
+    """Names of a row: its id, and its setting up to a bracket or a space."""
     named = (row.id, *row.name.split(", "), *row.aliases, row.variable, row.read)
     yield from dict.fromkeys(spelled(name) for name in named if name)
 
 
 def find_rows(text: str, table: EnvironmentTable) -> tuple[Row, ...]:
-    """The rows that ``text`` names: by id, else by setting, whole or from a dot on (``cudnn.benchmark``)."""
+    """The rows that ``text`` names: by id, else by setting, in full or from a dot on (``cudnn.benchmark``)."""
     wanted = spelled(text).lower()
 
     def ends_alike(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the tables cover, counted: rules and ops a backend, by the strength of their evidence."""
+"""Counts of what the tables cover: rules and ops per backend, by the strength of their evidence."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class TableSummary(NamedTuple):
 
     backend: Backend
     reviewed: tuple[str, str]
-    """The oldest and the newest release of torch that it was reviewed for."""
+    """The oldest and the newest reviewed release of torch."""
     rules: int
     ops: int
-    """Ops that rules name; a packet counts once, however many overloads it has."""
+    """Number of ops that rules name; a packet counts once."""
     by_grade: Mapping[EvidenceKind, int]
-    """Rules by their strongest evidence; every grade is there."""
+    """Rules by their strongest evidence; all grades are present."""
     deny_list: bool
     inherited: int
-    """Rules that were taken over from another backend's table; their evidence counts as documented at best."""
+    """Number of rules inherited from another backend's table; their evidence is at best ``documented``."""
 
 
 def summarise(table: Table) -> TableSummary:
-    """``table`` in figures."""
+    """Counts of ``table``."""
     releases = reviewed_releases(table.reviewed)
     grades = Counter(strongest(rule.evidence) for rule in table.rule)
     return TableSummary(
@@ -43,5 +43,5 @@ def summarise(table: Table) -> TableSummary:
 
 
 def is_inherited(rule: Rule) -> bool:
-    """Whether a rule was taken over from another backend's table."""
+    """Was a rule inherited from another backend's table?"""
     return bool(rule.evidence) and all(row.inherited_from is not None for row in rule.evidence)

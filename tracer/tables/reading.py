@@ -1,4 +1,4 @@
-"""Reading a table's file: TOML to a typed model, every word checked, one line for what is wrong."""
+"""Reads a table's file: TOML to a typed model, every value checked, errors in one line."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from tracer.tables.versions import specifiers
 from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, NOTED_FACTS, allowed
 
 try:
-    import tomli as toml  # compiled where a wheel exists: four times as fast as the standard library's
-except ImportError:  # Python 3.11 and newer have the same parser without the speed
+    import tomli as toml  # four times as fast as the standard library's where its compiled wheel exists
+except ImportError:  # the same parser, slower
     import tomllib as toml  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 Model = TypeVar("Model", bound=msgspec.Struct)
-#: What a model's types let through and the vocabulary does not: path and fault.
+#: Finds values that a model's types allow and the vocabulary does not: path and fault.
 Misspelt = Callable[[Any], Iterator[tuple[str, str]]]
 
 
 def content(text: str) -> dict[str, Any]:
-    """The plain values of a TOML text; ``ValueError`` for what is none."""
+    """The plain values of a TOML text. Raises ``ValueError`` for other text."""
     return toml.loads(text)
 
 
 def parse(text: str, source: str, model: type[Model], misspelt: Misspelt) -> Model:
-    """Read ``model`` from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    """Parse ``model`` from TOML. Raises ``TableError`` in one line with ``source`` for invalid text."""
     try:
         table = msgspec.convert(content(text), model, strict=True)
     except (ValueError, RecursionError) as problem:
@@ -59,34 +59,35 @@ ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 
 def misspelt_schema(schema: int) -> Iterator[tuple[str, str]]:
-    """A file of another schema than this release reads."""
+    """A file whose schema this release does not read."""
     if schema != SCHEMA:
-        yield "$.schema", f"schema {schema} is not {SCHEMA}, the one that this release reads"
+        yield "$.schema", f"schema {schema} is not {SCHEMA}, which this release reads"
 
 
 def misspelt_head(table: Reviewed) -> Iterator[tuple[str, str]]:
-    """What is wrong with what a table says of itself."""
+    """Faults in a table's head."""
     yield from misspelt_schema(table.schema)
     yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
 
 
 def misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str]]:
-    """Every word of ``rule`` that the types let through and the vocabulary does not; ``leader`` must lead its id."""
+    """Every value of ``rule`` that the types allow and the vocabulary does not; its id must begin with ``leader``."""
     if not (ID.fullmatch(rule.id) and rule.id.startswith(f"{leader}-")):
-        yield f"{path}.id", f"{rule.id!r} is not kebab-case led by `{leader}-`"
+        yield f"{path}.id", f"{rule.id!r} is not kebab-case with the prefix `{leader}-`"
     for place, op in enumerate(rule.ops):
         if not OP.fullmatch(op) and not (type(rule) is LibraryRule and NAMESPACE.fullmatch(op)):
-            yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
+            yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not of the form namespace.name[.overload]"
     for place, exemption in enumerate(rule.exempt):
         if exemption.fact not in NOTED_FACTS and exemption.fact not in DERIVED_FACTS:
             facts = ", ".join((*NOTED_FACTS, *DERIVED_FACTS))
-            yield f"{path}.exempt[{place}].fact ({rule.id})", f"{exemption.fact!r} is none of {facts}"
+            fault = f"{exemption.fact!r} cannot exempt calls (choose from {facts})"
+            yield f"{path}.exempt[{place}].fact ({rule.id})", fault
     for place, case in enumerate(rule.case):
         yield from misspelt_conditions(f"{path}.case[{place}] ({rule.id})", case.when, case.torch)
 
 
 def misspelt_conditions(path: str, when: Mapping[str, Wanted], torch: str) -> Iterator[tuple[str, str]]:
-    """Every word of a condition that the vocabulary does not have, with ``path``."""
+    """Every key or value of a condition that the vocabulary does not have, with ``path``."""
     if torch:
         yield from bad_range(path, torch, ("<", ">="))
     for key, wanted in when.items():
@@ -94,14 +95,14 @@ def misspelt_conditions(path: str, when: Mapping[str, Wanted], torch: str) -> It
             yield path, f"unknown condition {key!r}"
             continue
         if wanted == []:
-            yield path, f"{key} lists no value"
+            yield path, f"{key} has no values"
         for value in wanted if isinstance(wanted, list) else [wanted]:
             if not allowed(key, value):
                 yield path, f"{key} has no value {value!r}"
 
 
 def bad_range(path: str, text: str, operators: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """A range is written on minor releases. A case's has no ``<=``: 2.6.1 would fall out of ``<=2.6``."""
+    """A range names minor releases. A case's has no ``<=``, because ``<=2.6`` excludes 2.6.1."""
     try:
         parts = list(specifiers(text))
     except ValueError as problem:

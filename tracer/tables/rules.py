@@ -15,42 +15,42 @@ from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, R
 #: The schema that this release reads.
 SCHEMA = 1
 
-#: What stands behind a key in ``when``: one value, or several of which any may hold.
+#: A value in ``when``, or several of which any may hold.
 Wanted = Value | list[Value]
 
 
 class RuleEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a rule is believed."""
+    """The source of a rule's claim."""
 
     kind: EvidenceKind
     ref: str
     """A documentation page, source file or measurement with its version, or a pull request or issue with its number."""
     inherited_from: Backend | None = None
-    """The backend whose table it was taken over from. Not a field of a file: loading sets it."""
+    """The backend whose table it was inherited from. Not a field of the file: loading sets it."""
 
 
 class Conditioned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What holds under conditions: a rule's case, a translation's candidate."""
+    """Conditions: of a rule's case, or of a translation's candidate."""
 
     when: dict[str, Wanted] = {}
     """Keys of the vocabulary, joined by AND; the values of a list by OR. Empty: always."""
     torch: str = ""
-    """Versions that it speaks of (``">=2.6,<2.9"``); empty: every reviewed one."""
+    """Versions of torch for which it holds (``">=2.6,<2.9"``); empty for every reviewed one."""
 
 
 class Case(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Conditions, and the verdict where all of them hold."""
+    """Conditions, and the verdict if all of them hold."""
 
     verdict: Verdict
     why: str = ""
-    """In place of the rule's, where this case differs."""
+    """Overrides the rule's."""
     remedy: str = ""
     needs: tuple[Prerequisite, ...] = ()
-    """What must hold as well for this case's own ``remedy`` to work."""
+    """What else must hold for this case's own ``remedy`` to work."""
     cause: Cause | None = None
     route: str = ""
-    """What runs instead once deterministic mode is on, from the case's first version: a function of torch
-    (``torch.nn.functional.interpolate``) whose forward then never leads here, or an op that this one hands its work
+    """What runs instead in deterministic mode, from the case's first version: a function of torch
+    (``torch.nn.functional.interpolate``) whose forward then never calls this op, or an op that this one hands its work
     to."""
 
 
@@ -58,59 +58,59 @@ class Exemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What exempts calls from a rule, whatever its cases say; see ``with_exemptions``."""
 
     fact: str
-    """One that is either true or false, and where it is not known counts as false."""
+    """A boolean fact. Unknown counts as false."""
     why: str
-    """Why no two runs can differ where it is true."""
+    """Why runs cannot differ if it is true."""
 
 
 class Cased(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What answers by cases, and says why and what to do for the cases that do not: a rule, a row of settings."""
+    """Cases, with a ``why`` and a ``remedy`` for those without their own: a rule, or a row of settings."""
 
     id: str
-    """Permanent, kebab-case, led by the backend or by ``environment``: ``cuda-index-add``."""
+    """Permanent, kebab-case, prefixed with the backend or with ``environment``: ``cuda-index-add``."""
     cause: Cause
     why: str
     """The mechanism, in one to three sentences."""
     remedy: str
-    """What to write instead."""
+    """What to use instead."""
     case: tuple[Case, ...]
-    """Disjoint, and without a gap."""
+    """Disjoint and without a gap."""
     evidence: tuple[RuleEvidence, ...]
 
 
 class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Ops that share one mechanism, and what it makes of them."""
+    """Ops that vary by the same mechanism, and their verdicts."""
 
     ops: tuple[str, ...]
     """``aten.index_add.default``, or ``aten.index_add`` for every overload."""
     exempt: tuple[Exemption, ...] = ()
-    """In a file alone: loading makes cases of them."""
+    """Empty after loading, which turns them into cases."""
     apis: tuple[str, ...] = ()
     """Names that users and documents use."""
     needs: tuple[Prerequisite, ...] = ()
-    """What must hold as well for ``remedy`` to work."""
+    """What else must hold for ``remedy`` to work."""
     shell: tuple[str, ...] = ()
-    """Variables, ``NAME=VALUE``, that with deterministic mode are all of ``remedy``: one change for all calls."""
+    """Variables, ``NAME=VALUE``, that with deterministic mode are the whole ``remedy``: one change for all calls."""
     workspace: str = ""
-    """The value of ``CUBLAS_WORKSPACE_CONFIG`` that it asks for, where the usual one will not do."""
+    """The value of ``CUBLAS_WORKSPACE_CONFIG`` that it needs, if not the usual one."""
     rewriting: Rewriting | None = None
-    """How a line of the user's own can be rewritten that calls it: ``remedy`` says the same in words."""
+    """How to rewrite a line of the user's that calls it; ``remedy`` says the same in words."""
     runs_as: str = ""
-    """What the op becomes on this backend where a recording on another one shows a different op."""
+    """What the op becomes on this backend, if a recording on another backend contains a different op."""
     kernels: dict[str, str] = {}
-    """Op -> the vendor's kernels that it runs (``aclnnSort``; several: any of them). Evidence from a vendor's list of
-    kernels speaks of these; a rule that rests on it alone names them for each of its ops."""
+    """Op to the vendor's kernels that it runs (``aclnnSort``; if several, any of them). Evidence from a vendor's list
+    of kernels is about these; a rule that rests on it alone names them for each of its ops."""
 
 
 class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A rule for ops of a library, whatever the backend; ``ops`` may name a whole namespace (``profiler.*``)."""
 
     backends: tuple[Backend, ...] = ()
-    """Backends that it speaks of; empty: every one."""
+    """Backends on which it holds; empty for every one."""
 
 
 class AnsweredRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A compiler's rule with a backend's own answers in place of what it calls; see ``tables.compilers``."""
+    """A compiler's rule in which a backend's own answers replace the ops that it calls; see ``tables.compilers``."""
 
     compiler: str
     reviewed: str
@@ -118,7 +118,7 @@ class AnsweredRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 
 class Reviewed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What every table says of itself."""
+    """The head of every table."""
 
     schema: int
     reviewed: str
@@ -126,7 +126,7 @@ class Reviewed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LibraryTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The rules for ops outside torch's own namespaces: a table that is not of one backend."""
+    """The rules for ops outside torch's own namespaces, for all backends."""
 
     rule: tuple[LibraryRule, ...]
     variables: tuple[str, ...] = ()
@@ -138,13 +138,13 @@ class LibraryTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ClassTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Classes of ops whose definition leaves nothing to vary, whatever the device; see ``tables.loading``."""
+    """Classes of ops that by definition cannot vary on any device; see ``tables.loading``."""
 
     rule: tuple[Rule, ...]
 
 
 class Vouched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ops that launch nothing by which runs could differ, in every build between two that was recorded."""
+    """Ops that launch no kernel that could vary, in every recorded build between two releases."""
 
     first: str
     last: str
@@ -154,14 +154,14 @@ class Vouched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ops that were recorded and that nothing vouches for."""
+    """Ops that were recorded and are not known to be safe."""
 
     why: str
     ops: frozenset[str]
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Kernels that only count with integers, and why their results do not depend on the order."""
+    """Kernels that add integers only, and why their results do not depend on the order."""
 
     kernels: tuple[str, ...]
     why: str
@@ -170,16 +170,16 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What builds of torch were seen to launch on a backend; see ``tables.loading``."""
+    """Kernels that builds of torch launched for a backend; see ``tables.loading``."""
 
     schema: int
     backend: Backend
     builds: tuple[str, ...]
     """Releases that were recorded, oldest first."""
     device: str
-    """What the builds were made to believe in: ``sm_90``."""
+    """The device that the builds were run for: ``sm_90``."""
     rules: dict[str, str]
-    """Rule -> what was seen of it."""
+    """Rule to the evidence on it."""
     vouched: tuple[Vouched, ...] = ()
     rest: tuple[Rest, ...] = ()
     counted: tuple[Counted, ...] = ()
@@ -203,28 +203,28 @@ class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     deny_list: bool = True
     """An ``aten`` op without a rule is deterministic (deny list) or unknown (allow list)."""
     unlisted: str = ""
-    """Why an op without a rule is unknown here, as a sentence; for an allow list that is no vendor's."""
+    """Why an op without a rule is unknown here, as a sentence; for an allow list that is not a vendor's."""
     classes: tuple[str, ...] = ()
-    """Classes of ops that hold here too, for the ops that no rule of this one claims; see ``tables.loading``."""
+    """Classes of ops that it inherits, for ops without a rule of its own; see ``tables.loading``."""
     ask: str = ""
-    """What to do about an op without a rule, as a sentence; ``{op}`` in it stands for the op's name."""
+    """What to do about an op without a rule, as a sentence; ``{op}`` stands for the op's name."""
     inherits: Backend | None = None
-    """A table whose rules hold here too, weaker, for ops that no own rule claims; see ``tables.loading``."""
+    """A table whose rules it inherits, with weaker evidence, for ops without its own rule; see ``tables.loading``."""
     variables: tuple[str, ...] = ()
-    """Environment variables that the rules name; a recorder notes these and no others."""
+    """Environment variables that the rules name; a recorder records no others."""
     libraries: tuple[LibraryRule, ...] = ()
     """Library rules that hold on this backend. Not a field of a file: loading sets it."""
     dispatched: Dispatched | None = None
-    """What builds of torch were seen to launch here. Not a field of a file: loading sets it."""
+    """Kernels that builds of torch launched. Not a field of the file: loading sets it."""
     compiled: tuple[AnsweredRule, ...] = ()
-    """What compilers make of ops here, for display only. Not a field of the file: ``compiler_answers`` sets it."""
+    """Compilers' rules for this backend, for display only. Not a field of the file: ``compiler_answers`` sets it."""
 
     def reviewed_for(self, rule: Rule) -> str:
-        """The versions of torch that ``rule``, one of those that hold here, was written for."""
+        """The versions of torch that ``rule``, one of those that hold here, was reviewed for."""
         return rule.reviewed if isinstance(rule, AnsweredRule) else self.reviewed
 
     def find(self, op: str) -> Rule | None:
-        """The rule for an overload or its packet: the table's own, then a library's, last one for its namespace."""
+        """The rule for an overload or its packet: the table's own, else a library's, else one for its namespace."""
         packet, namespace = op.rpartition(".")[0], f"{op.partition('.')[0]}.*"
         own, shared = self._own, self._shared
         return own.get(op) or own.get(packet) or shared.get(op) or shared.get(packet) or shared.get(namespace)
@@ -242,7 +242,7 @@ RuleType = TypeVar("RuleType", bound=Rule)
 
 
 def with_exemptions(rules: tuple[RuleType, ...]) -> tuple[RuleType, ...]:
-    """``rules`` with their exemptions as cases: each case that accuses becomes two, with the fact and without it."""
+    """``rules`` with their exemptions as cases: each case that may vary becomes two, with the fact and without it."""
     return tuple(replace(rule, case=tuple(_exempted(rule)), exempt=()) for rule in rules)
 
 
@@ -263,26 +263,26 @@ def _split(case: Case, exemption: Exemption) -> Iterator[Case]:
     yield type(case)(verdict=safe, when=when, torch=case.torch, why=exemption.why, cause=case.cause)
 
 
-#: What a table's evidence can be, strongest first: the order in which grades are shown.
+#: Grades of evidence, strongest first, in the order in which they are shown.
 GRADES: tuple[EvidenceKind, ...] = tuple(kind for kind in reversed(EvidenceKind) if kind not in OF_A_RUN)
 
 
 def strongest(evidence: Iterable[RuleEvidence], *, without: tuple[EvidenceKind, ...] = ()) -> EvidenceKind:
-    """The best grade among ``evidence``; the weakest where there is none, which the lint refuses."""
+    """The best grade among ``evidence``; the weakest if there is none, which the lint rejects."""
     kinds = {row.kind for row in evidence}.difference(without)
     return next((grade for grade in GRADES if grade in kinds), GRADES[-1])
 
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a library lets its users choose, and the rules whose findings in its code that settles."""
+    """An option of a library, and the rules whose findings in the library's code it settles."""
 
     library: str
-    """Top-level name of the package, as a place begins: ``transformers``."""
+    """Top-level name of the package, with which locations begin: ``transformers``."""
     rules: tuple[str, ...]
     what: str
     """What to do, as a sentence."""
     ref: str
-    """Where the library says so: its version, file and name."""
+    """The source in the library: version, file and name."""
 
 
 class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -290,15 +290,15 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     schema: int
     in_hand: tuple[str, ...]
-    """Rules whose own remedy is made from outside of the line."""
+    """Rules whose own remedy needs no edit of the line."""
     switch: tuple[Switch, ...]
 
     def find(self, library: str, rule: str) -> Switch | None:
-        """The switch of ``library`` for findings of ``rule``; a rule that a table took over goes by its origin, too."""
+        """The switch of ``library`` for findings of ``rule``; an inherited rule is looked up by its origin too."""
         names = {rule, rule.partition("-")[2]}
         own = (switch for switch in self.switch if switch.library == library)
         return next((switch for switch in own if names.intersection(switch.rules)), None)
 
     def is_in_hand(self, rule: str) -> bool:
-        """Is the remedy of ``rule`` made from outside of the line?"""
+        """Does the remedy of ``rule`` need no edit of the line?"""
         return rule in self.in_hand or rule.partition("-")[2] in self.in_hand

@@ -1,6 +1,6 @@
-"""What a step recorded on a CPU runs on another device: the table's model, read from ``translations.toml``.
+"""What a step recorded on a CPU runs on another device: the model of ``translations.toml``.
 
-nn.LSTM or scaled_dot_product_attention is broken up differently on each device. A translation names ops that the CPU
+nn.LSTM and scaled_dot_product_attention decompose differently on each device. A translation names ops that the CPU
 shows and what a target may run instead; dtype, hardware and sizes decide among several candidates.
 """
 
@@ -20,28 +20,28 @@ from tracer.tables.reading import ID, OP, misspelt_conditions, misspelt_head, pa
 from tracer.tables.rules import SCHEMA, Conditioned, Reviewed, RuleEvidence, Table
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, in_domain
 
-#: Where the table lies.
+#: The table's file.
 TRANSLATIONS = Path(__file__).parent / "translations.toml"
-#: What leads every id, so that none can be mistaken for a rule's.
+#: Prefix of every id, which distinguishes it from a rule's.
 _LEAD = "to-"
-#: Stands for the recorded op, where a target may run that too.
+#: Stands for the recorded op, if the target may run it too.
 STAYS = "recorded"
-#: Devices whose recordings are translated. On any other the ops stand as they were recorded.
+#: Devices whose recordings are translated. Ops recorded on others are judged as recorded.
 RECORDED_ON = "cpu"
 
 
 class Candidate(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An op that the target may run, and where it can be chosen."""
+    """An op that the target may run, and under which conditions."""
 
     op: str = ""
-    """An overload, ``aten._cudnn_rnn.default``; ``recorded``: the recorded op itself; empty: the target runs none that
-    is known, as ``why`` says."""
+    """An overload, ``aten._cudnn_rnn.default``; ``recorded`` for the recorded op itself; empty if it is not known which
+    op runs, as ``why`` says."""
     facts: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)
-    """What holds of this op although the recorded call cannot tell it."""
+    """Facts of this op that the recorded call does not have."""
     why: str = ""
-    """Why no op is known, where ``op`` is empty."""
+    """Why no op is known, if ``op`` is empty."""
     perhaps: bool = False
-    """The program may choose another call there, by the device: where only such candidates are refused, that is
+    """The program may choose another call there, by the device. If only such candidates raise, the verdict is
     ``conditional``."""
 
 
@@ -49,63 +49,63 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Ops that a CPU recording shows and a target runs as others."""
 
     id: str
-    """Permanent, kebab-case, led by ``to-``: ``to-cuda-attention-backward``."""
+    """Permanent, kebab-case, prefixed with ``to-``: ``to-cuda-attention-backward``."""
     to: tuple[Backend, ...]
-    """Targets that it speaks of."""
+    """Targets for which it holds."""
     ops: tuple[str, ...]
-    """Recorded ops, spelt as a rule spells them."""
+    """Recorded ops, named as in a rule."""
     why: str
-    """What decides between the candidates, as sentences for the reader of a finding."""
+    """What decides between the candidates, in sentences for the reader of a finding."""
     becomes: tuple[Candidate, ...]
-    """Every op that the target may run: where the conditions of several hold, any of those may be the one."""
+    """Every op that the target may run. If the conditions of several hold, it may be any of them."""
     evidence: tuple[RuleEvidence, ...]
     forward: str = ""
-    """For backward ops: the forward op, by packet, whose facts at the same place hold of them too."""
+    """For backward ops: the packet of the forward op whose facts at the same place are used too."""
     recorded_by: str = ""
-    """Versions of torch whose recordings show the ops; empty: every one."""
+    """Versions of torch whose recordings contain the ops; empty for every one."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A difference that cannot be told from single ops: said, never applied."""
+    """A difference that single ops do not show: reported, never applied."""
 
     id: str
     to: tuple[Backend, ...]
     says: str
     seen: tuple[str, ...] = ()
-    """Ops whose presence in a recording puts ``says`` at the top of the report; none: for readers of the table,
-    because the verdicts are the same either way."""
+    """Ops whose presence in a recording puts ``says`` at the top of the report; empty if it is for readers of the table
+    only, because verdicts do not depend on it."""
     evidence: tuple[RuleEvidence, ...]
 
 
 class Translations(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Everything that is known of how a CPU recording differs from a run on another device."""
+    """All known differences between a CPU recording and a run on another device."""
 
     translation: tuple[Translation, ...] = ()
     note: tuple[Note, ...] = ()
 
 
-#: What stands where no table is given: every op runs as it was recorded.
+#: No translations: every op runs as it was recorded.
 NO_TRANSLATIONS = Translations(schema=SCHEMA, reviewed=">=1.11")
 
 
 def parse_translations(text: str, source: str) -> Translations:
-    """Read the table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    """Parse the table from TOML. Raises ``TableError`` with ``source`` for invalid text."""
     return parse(text, source, Translations, _misspelt)
 
 
 @cache
 def load_translations() -> Translations:
-    """The table that ships, read and checked once."""
+    """The packaged table, read and checked once."""
     return parse_translations(read(TRANSLATIONS), TRANSLATIONS.name)
 
 
 def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Mapping[str, frozenset[str]]:
-    """Recorded op to the facts that a recorder must note so that every op that it may become can be judged."""
+    """Recorded op to the facts that must be recorded so that every op that it may become can be judged."""
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for row in table.translation:
         keys = {key for candidate in row.becomes for key in candidate.when}
         for candidate in row.becomes:
-            if candidate.op in ("", STAYS):  # a recorder notes for an op what its own rules ask
+            if candidate.op in ("", STAYS):  # facts of its own rules are recorded anyway
                 continue
             rules = (tables[backend].find(candidate.op) for backend in row.to if backend in tables)
             asked = {key for rule in rules if rule is not None for case in rule.case for key in case.when}
@@ -118,31 +118,31 @@ def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Ma
 
 
 def _misspelt(table: Translations) -> Iterator[tuple[str, str]]:
-    """Every word that the types let through and the vocabulary does not, with its path."""
+    """Every value that the types allow and the vocabulary does not, with its path."""
     yield from misspelt_head(table)
     for number, row in enumerate(table.translation):
         path = f"$.translation[{number}] ({row.id})"
         yield from _misspelt_row(path, row.id, row.to, row.ops)
         yield from misspelt_conditions(path, {}, row.recorded_by)
         if row.forward and not (OP.fullmatch(row.forward) and row.forward.count(".") == 1):
-            yield path, f"{row.forward!r} is not spelt namespace.name"
+            yield path, f"{row.forward!r} is not of the form namespace.name"
         for place, candidate in enumerate(row.becomes):
             here = f"{path}.becomes[{place}]"
             yield from misspelt_conditions(here, candidate.when, candidate.torch)
             if candidate.op not in ("", STAYS) and not (OP.fullmatch(candidate.op) and candidate.op.count(".") == 2):
-                yield here, f"{candidate.op!r} is not spelt namespace.name.overload"
+                yield here, f"{candidate.op!r} is not of the form namespace.name.overload"
             for key, value in candidate.facts.items():
                 if (key not in RECORDED_FACTS and key != "dtype") or not in_domain(key, value):
-                    yield here, f"{key} = {value!r} is no recorded fact"
+                    yield here, f"{key} = {value!r} is not a recorded fact"
     for number, note in enumerate(table.note):
         yield from _misspelt_row(f"$.note[{number}] ({note.id})", note.id, note.to, note.seen)
 
 
 def _misspelt_row(path: str, id: str, to: tuple[Backend, ...], ops: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if not (ID.fullmatch(id) and id.startswith(_LEAD)):
-        yield path, f"{id!r} is not kebab-case led by `{_LEAD}`"
+        yield path, f"{id!r} is not kebab-case with the prefix `{_LEAD}`"
     if Backend.RECORDED in to or Backend(RECORDED_ON) in to:
-        yield path, f"a recording made on {RECORDED_ON} is translated to other backends only"
+        yield path, f"a recording on {RECORDED_ON} can only be translated to another backend"
     for op in ops:
         if not OP.fullmatch(op):
-            yield path, f"{op!r} is not spelt namespace.name[.overload]"
+            yield path, f"{op!r} is not of the form namespace.name[.overload]"

@@ -1,6 +1,6 @@
-"""torch versions: which exist, how they are read, and whether a table covers one.
+"""torch versions: which exist, how to parse them, and whether a table covers one.
 
-Rules bind to minor releases: local parts (``+cpu``), pre-releases and development suffixes are cut off.
+Rules hold for minor releases: local parts (``+cpu``), pre-releases and development suffixes are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RELEASES: tuple[str, ...] = (*(f"1.{minor}" for minor in range(11, 14)), *(f"2.{
 
 
 def release(text: str) -> str:
-    """``2.13.0`` for ``2.13.0+cpu``, ``2.13.0a0+git1``, ``2.13``; ``ValueError`` for what is none."""
+    """``2.13.0`` for ``2.13.0+cpu``, ``2.13.0a0+git1``, ``2.13``. Raises ``ValueError`` for other text."""
     try:
         version = Version(text)
     except InvalidVersion as problem:
@@ -27,7 +27,7 @@ def release(text: str) -> str:
 
 
 def release_or_text(text: str) -> str:
-    """The release that ``text`` names; ``text`` itself where it is none, and so no target's."""
+    """The release that ``text`` names; ``text`` itself if it names none, which then equals no target's."""
     try:
         return release(text)
     except ValueError:
@@ -36,7 +36,7 @@ def release_or_text(text: str) -> str:
 
 @cache
 def specifiers(text: str) -> SpecifierSet:
-    """A version range, read once; ``ValueError`` for what is none."""
+    """A version range, parsed once. Raises ``ValueError`` for other text."""
     try:
         return SpecifierSet(text)
     except InvalidSpecifier as problem:
@@ -45,7 +45,7 @@ def specifiers(text: str) -> SpecifierSet:
 
 @cache
 def speaks_of(text: str, version: str) -> bool:
-    """Whether the range ``text`` holds ``version``; an empty range holds every version."""
+    """Does the range ``text`` contain ``version``? An empty range contains every version."""
     return not text or specifiers(text).contains(Version(version), prereleases=True)
 
 
@@ -56,12 +56,12 @@ def reviewed_releases(reviewed: str) -> tuple[str, ...]:
 
 
 def judged_as(reviewed: str, version: str, *, extrapolated: bool) -> str:
-    """The release whose verdicts hold for ``version``: the newest reviewed one where that is older."""
+    """The release whose verdicts are used for ``version``: the newest reviewed one if that is older."""
     return release(reviewed_releases(reviewed)[-1]) if extrapolated else version
 
 
 def reviewed_in_words(reviewed: str) -> str:
-    """A range as people say it: ``1.11 to 2.15``; where releases are missing in between, ``2.4, 2.9 to 2.13``."""
+    """A range in words: ``1.11 to 2.15``; with releases missing in between, ``2.4, 2.9 to 2.13``."""
     spans = [list(minors) for covered, minors in groupby(RELEASES, lambda minor: speaks_of(reviewed, minor)) if covered]
     return ", ".join(" to ".join(dict.fromkeys((span[0], span[-1]))) for span in spans) or reviewed
 

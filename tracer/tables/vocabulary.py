@@ -1,7 +1,7 @@
-"""What a rule's condition may ask, and every value that each question can have: facts and settings together.
+"""The keys that a rule's condition may use, facts and settings, each with all its values.
 
 Facts (``tracer.facts``) are recorded with a call or derived from it; settings of the target are known when a trace is
-judged. A fact that a trace lacks makes the verdict ``unknown`` unless another key decides.
+judged. A missing fact makes the verdict ``unknown`` unless another key decides.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ def _domains(*kinds: Kind) -> _Domains:
     return {key: fact.domain for key, fact in of_kind(*kinds).items()}
 
 
-#: Facts that are recorded where they hold, and speak for a call.
+#: Facts that are recorded if they hold, and exempt a call.
 NOTED_FACTS: _Domains = _domains(Kind.NOTED)
-#: A fact of a backward call that its forward tells, to what is recorded there: ``aten.sample`` bears it for
-#: ``aten.sample_backward`` at the same place.
+#: A fact of a backward call to the fact that its forward call has: ``aten.sample_backward`` takes it from
+#: ``aten.sample`` at the same place.
 FORWARD_FACTS: Mapping[str, str] = {key: fact.of_forward for key, fact in FACTS.items() if fact.of_forward}
 BACKWARD_OF = "_backward"
-"""What a backward op's name adds to its forward's."""
-#: Facts that the judge derives; none of them is ever missing for want of asking.
+"""Suffix that a backward op's name adds to its forward's."""
+#: Facts that the judge derives, which are never missing for lack of recording.
 DERIVED_FACTS: _Domains = _domains(Kind.DERIVED)
 #: Settings of the target, each declared with its domain in ``tables.settings.declared``.
 SETTINGS: _Domains = {condition.key: condition.domain for condition in conditions()}
 
-#: What rows of the table of settings ask of what the process did; settings they may ask too.
+#: Facts of the process, for rows of the table of settings, which may use settings too.
 PROCESS_FACTS: _Domains = _domains(Kind.PROCESS)
 #: Every key that a condition may use, with its domain.
 DOMAINS: _Domains = {**{key: fact.domain for key, fact in FACTS.items()}, **SETTINGS}
 #: Facts that are recorded on request.
 RECORDED_FACTS: _Domains = _domains(Kind.ASKED, Kind.NOTED, Kind.MARKED)
-#: What stands for a fact that a recorder notes only where it holds.
+#: Defaults of facts that are recorded only if they hold.
 UNNOTED: Mapping[str, Value] = dict.fromkeys(of_kind(Kind.NOTED, Kind.MARKED), False)
 
 
 def in_domain(key: str, value: Value) -> bool:
-    """Whether ``key`` can have ``value``. Types count: ``1`` is no ``true``."""
+    """Can ``key`` have ``value``? Types count: ``1`` is not ``true``."""
     return any(member == value and type(member) is type(value) for member in DOMAINS[key])
 
 
 def allowed(key: str, value: Value) -> bool:
-    """Whether a condition may ask ``key`` for ``value``: one that it can have, or a dtype class."""
+    """May a condition on ``key`` name ``value``: one that it can have, or a dtype class?"""
     return in_domain(key, value) or (key == "dtype" and value in DTYPE_CLASSES)
 
 
@@ -60,7 +60,7 @@ def expand(key: str, value: Value) -> tuple[Value, ...]:
 
 
 def in_words(key: str, values: frozenset[Value]) -> str:
-    """One condition as people read it: ``dtype: floating or complex``, ``device: not cuda``."""
+    """One condition in words: ``dtype: floating or complex``, ``device: not cuda``."""
     domain = frozenset(DOMAINS[key])
     if not any(isinstance(value, bool) for value in values) and 2 * len(values) > len(domain) + 1:
         return f"{key}: not {' or '.join(_values_in_words(key, domain - values))}"

@@ -23,7 +23,13 @@ def load_family(
     A process that was recorded, or made no call, is no blind spot of its parent's any more. Raises ``TraceError`` in
     one line.
     """
-    first = load(path)
+    return family_of(load(path), path, load)
+
+
+def family_of(
+    first: Trace, path: str | os.PathLike[str], load: Callable[[str | os.PathLike[str]], Trace] = load_trace
+) -> tuple[Trace, ...]:
+    """``load_family`` for a ``first`` trace that is at hand; those of its children lie beside ``path``."""
     beside = {child.role: child_path(path, child.role) for child in first.children if child.count == 1}
     traces = {"": first} | {role: load(file) for role, file in beside.items() if file.is_file()}
     family = [_without_followed(trace, role, first.children, traces.keys()) for role, trace in traces.items()]

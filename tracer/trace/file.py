@@ -14,12 +14,16 @@ import msgspec
 
 from tracer.errors import TraceError, reason_of
 from tracer.files import open_plain, read_within, write_or_rescue, write_whole
-from tracer.names import BlindSpotKind, Phase, SeedOrigin, Training
+from tracer.names import BlindSpotKind, Gradients, Phase, SeedOrigin, Training
 from tracer.plain import json_text
 from tracer.trace import records
 
 #: A trace of 10^5 groups takes about 40 MB; anything larger than this is not one.
 MAX_BYTES = 512 * 1024 * 1024
+
+
+_ASKS_NONE = (Gradients.NONE, Gradients.EVALUATING)
+_GOES_BACK = (Phase.BACKWARD, Phase.RECOMPUTE)
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,13 +86,25 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def training(self) -> Training:
-        """Did an optimizer step while recording? Without one nothing is known of a training."""
+        """Did an optimizer step while recording? Without one nothing is known of a training, unless none was meant."""
         has_step = any(source.optimizer_steps for source in self.sources)
         if has_step or any(call.phase is Phase.OPTIMIZER for call in self.calls):
             return Training.RECORDED
         if not self.sources:
             return Training.UNKNOWN
-        return Training.ELSEWHERE if self.not_followed else Training.NONE
+        if self.not_followed:
+            return Training.ELSEWHERE
+        return Training.INFERENCE if self._is_inference else Training.NONE
+
+    @property
+    def _is_inference(self) -> bool:
+        """Did modules run to the end of the recording, with nothing that asked for a gradient?
+
+        What ended early, or went back through a graph, may have been about to train.
+        """
+        phases = {call.phase for call in self.calls}
+        asks_none = all(source.gradients in _ASKS_NONE for source in self.sources)
+        return asks_none and not self.partial and Phase.FORWARD in phases and phases.isdisjoint(_GOES_BACK)
 
     @property
     def not_followed(self) -> int:
@@ -158,7 +174,9 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
             raise TraceError(f"{path} says it is of schema {schema}, which never existed", hint=again)
         trace = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise TraceError(f"{path} is not a trace: {problem}", hint=again) from problem
+        is_machine = b'"doctor"' in data[:64]
+        hint = "it is a file of `tracer doctor --save`: name two of them to `tracer diff`" if is_machine else again
+        raise TraceError(f"{path} is not a trace: {problem}", hint=hint) from problem
     for index, group in enumerate(trace.calls):
         if fault := fault_of(group):
             raise TraceError(f"{path} is not a trace: $.calls[{index}]{fault}", hint=again)

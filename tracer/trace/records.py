@@ -135,6 +135,9 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 #: line that seeded it.
 GENERATOR, ORIGIN, SEEDED_AT = "rng.generator", "rng.origin", "rng.seeded_at"
 
+#: Fact of a collective: how many ranks are in its process group.
+GROUP_SIZE = "group_size"
+
 
 def kind_drawn_from(facts: Mapping[str, FactValue]) -> names.GeneratorKind | None:
     """The kind of generator that a call with these ``facts`` drew from, if any."""
@@ -171,7 +174,8 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """Why the call is known to run on the host, whatever the training's device; ``None`` if it is not."""
     facts: dict[str, FactValue] = {}
     """Facts that conditions read: ``device``, ``dtype``, ``layout``, ``ndim`` of the tensor that the call works on,
-    ``arg.*``, ``given.*``, ``shape.*`` for ops whose rules ask, ``subclass`` for a tensor subclass."""
+    ``arg.*``, ``given.*``, ``shape.*`` for ops whose rules ask, ``subclass`` for a tensor subclass, ``group_size`` for
+    a collective: the ranks in its process group."""
     given: dict[str, Argument] = {}
     """The arguments of the first call, by their names in the op's schema; empty if they were not recorded."""
     inputs: str = ""
@@ -642,6 +646,8 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """``Child.role`` of the process that was recorded; empty for the one that the user started."""
     optimizer_steps: int = 0
     """Optimizer steps that ended while recording."""
+    gradients: names.Gradients = names.Gradients.UNKNOWN
+    """Did anything ask for a gradient? Where nothing did, a recording without an optimizer step is an inference."""
     calls: int = 0
     """Dispatched calls recorded."""
     fake_calls: int = 0

@@ -126,7 +126,11 @@ NAMED: tuple[tuple[str, Inputs, dict[str, Any]], ...] = (
     # images and video
     ("SwiftFormerForImageClassification", images, {}),
     ("ViTForImageClassification", images, {}),
-    ("ConvNextV2ForImageClassification", images, {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}),
+    (
+        "ConvNextV2ForImageClassification",
+        images,
+        {"image_size": 64, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]},
+    ),
     (
         "ResNetForImageClassification",
         images,

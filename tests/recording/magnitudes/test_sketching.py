@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
-from tracer.recording.magnitudes.sketching import _on_device, sketched
+from tracer.recording.magnitudes.sketching import Sketch, _on_device, sketched
 from tracer.trace.values.places import KEPT_WHOLE, STRETCHES, SUMS, sums_of
 
 SIZES = (1, 5, 64, 1000, KEPT_WHOLE, KEPT_WHOLE + 1, 5000, 100_003, 1 << 18)
@@ -99,3 +101,14 @@ def test_strides_do_not_matter() -> None:
 
 def test_a_sketch_has_at_most_so_many_sums() -> None:
     assert max(map(sums_of, range(1, 40_000))) == SUMS * STRETCHES
+
+
+@pytest.mark.parametrize("size", [100, 5000])
+@pytest.mark.parametrize("bits", [0x7FA00000, 0x7F800000], ids=["a signalling NaN", "infinity"])
+def test_what_is_not_finite_is_counted_without_a_warning(size: int, bits: int) -> None:
+    tensor = torch.full((size,), bits, dtype=torch.int32).view(torch.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sketch = sketched(tensor)
+    assert isinstance(sketch, Sketch)
+    assert sketch.extent.not_finite == size

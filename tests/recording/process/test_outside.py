@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import ctypes
 import datetime
@@ -9,6 +10,7 @@ import getpass
 import importlib
 import inspect
 import io
+import multiprocessing
 import os
 import platform
 import queue
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy
 import pytest
 import torch
 
@@ -35,6 +38,8 @@ from tracer.recording.process.outside import spelt
 from tracer.trace.records import OutsideInput
 
 TEXT = "one two three"
+WRITTEN = numpy.ones(2)
+LOOP = asyncio.new_event_loop()
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +91,27 @@ def set_timer() -> None:
         signal.signal(signal.SIGALRM, former)
 
 
+def read_pipe() -> None:
+    reads, writes = os.pipe()
+    os.write(writes, b"1")
+    os.read(reads, 8)
+
+
+def receive() -> None:
+    receives, sends = multiprocessing.Pipe()
+    sends.send(1)
+    receives.recv()
+
+
+def run_beside() -> None:
+    go_on = threading.Event()
+    beside = threading.Thread(target=lambda: go_on.wait())
+    beside.start()
+    torch.ones(2)
+    go_on.set()
+    beside.join()
+
+
 TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.FILE, "a.txt", lambda: open("a.txt").read()),  # noqa: SIM115
     (OutsideKind.FILE, "a.txt", lambda: open(file="a.txt").read()),  # noqa: SIM115
@@ -115,8 +141,15 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.FILE_TIME, "a.txt", lambda: os.stat("a.txt").st_mtime),
     (OutsideKind.PORT, "socket.socket.getsockname", asks_port),
     (OutsideKind.TIMER, "signal.setitimer", set_timer),
+    (OutsideKind.FILE_TIME, "os.fstat", lambda: os.fstat(0).st_ctime_ns),
     (OutsideKind.FILE_TIME, "a.txt", lambda: os.path.getmtime("a.txt")),
     (OutsideKind.TEMPORARY_NAME, "tempfile.mkdtemp", lambda: tempfile.mkdtemp()),
+    (OutsideKind.THREAD, "<lambda>", run_beside),
+    (OutsideKind.QUEUE, "os.read", read_pipe),
+    (OutsideKind.QUEUE, "multiprocessing.connection._ConnectionBase.recv", receive),
+    (OutsideKind.CLOCK, "asyncio.base_events.BaseEventLoop.time", lambda: LOOP.time()),
+    (OutsideKind.UNWRITTEN_ARRAY, "numpy.empty", lambda: numpy.empty(4)),
+    (OutsideKind.UNWRITTEN_ARRAY, "numpy.empty_like", lambda: numpy.empty_like(WRITTEN)),
     (OutsideKind.CLOCK, "time.time", lambda: time.time()),
     (OutsideKind.CLOCK, "time.strftime", lambda: time.strftime("%H")),
     (OutsideKind.CLOCK, "datetime.datetime.now", lambda: datetime.datetime.now()),
@@ -136,7 +169,14 @@ def test_each_kind_is_noted_with_its_name_and_line(kind: OutsideKind, name: str,
 def lines_of(program: Callable[[], Any]) -> int:
     """The line of what is called in ``program``."""
     code = program.__code__  # type: ignore[attr-defined]
-    return int(code.co_firstlineno) + {connect: 4, asks_port: 3, set_timer: 5}.get(program, 0)
+    return int(code.co_firstlineno) + {
+        connect: 4,
+        asks_port: 3,
+        set_timer: 5,
+        run_beside: 3,
+        read_pipe: 3,
+        receive: 3,
+    }.get(program, 0)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +332,12 @@ def test_a_path_is_spelt_without_what_names_a_user(path: str, spelling: str) -> 
     assert spelt(path, "/work/project") == spelling
 
 
+def test_a_path_below_a_working_directory_that_is_temporary_is_spelt_from_there() -> None:
+    here = os.path.join(tempfile.gettempdir(), "tmpa1b2c3d4", "project")
+    assert spelt(os.path.join(here, "data", "a.txt"), here) == "data/a.txt"
+    assert spelt(os.path.join(os.path.dirname(here), "a.txt"), here) == "<temporary>/tmp*/a.txt"
+
+
 def test_what_an_import_opens_by_itself_is_told_apart(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = here / "site-packages" / "reads_at_import.py"
     package.parent.mkdir()
@@ -399,6 +445,29 @@ def test_dynamo_compiles_what_reads_from_outside_as_it_would_without(
         assert outcome() == plain
 
 
+def test_a_thread_that_ends_before_the_next_call_is_no_input() -> None:
+    def program() -> None:
+        alone = threading.Thread(target=lambda: None)
+        alone.start()
+        alone.join()
+        torch.ones(2)
+
+    assert taken_in(program) == ()
+
+
+def test_a_thread_that_runs_on_is_noted_with_the_calls_beside_it() -> None:
+    go_on = threading.Event()
+
+    def program() -> None:
+        threading.Thread(target=lambda: go_on.wait()).start()
+        torch.ones(2)
+        torch.ones(2)
+
+    (beside,) = taken_in(program)
+    go_on.set()
+    assert (beside.kind, beside.size) == (OutsideKind.THREAD, 2)
+
+
 def test_a_queue_that_several_threads_fill_is_told_by_the_order_of_their_items() -> None:
     def taken(*orders: str) -> tuple[OutsideInput, ...]:
         def program() -> None:
@@ -416,6 +485,25 @@ def test_a_queue_that_several_threads_fill_is_told_by_the_order_of_their_items()
     assert (first.kind, first.name, first.count) == (OutsideKind.QUEUE, "queue.Queue.get", 3)
     assert first.digest == same.digest != other.digest
     assert taken("one", "one") == ()
+
+
+@pytest.mark.parametrize("method", ["Queue", "SimpleQueue"])
+def test_a_queue_of_processes_is_told_by_what_came_and_by_its_order(method: str) -> None:
+    def taken(*items: object) -> OutsideInput:
+        shared = getattr(multiprocessing.get_context("fork"), method)()
+        for item in items:
+            shared.put(item)
+        (source,) = taken_in(lambda: [shared.get() for _ in items])
+        return source
+
+    first, same, ordered, other = (
+        taken(*[(name, torch.full((2,), name), numpy.ones(2)) for name in names])
+        for names in ([1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 4])
+    )
+    assert (first.kind, first.name, first.count) == (OutsideKind.QUEUE, f"multiprocessing.queues.{method}.get", 3)
+    assert (first.digest, first.order) == (same.digest, same.order)
+    assert (first.digest == ordered.digest, first.order == ordered.order) == (True, False)
+    assert first.digest != other.digest
 
 
 def test_a_statement_in_which_the_database_draws_is_told_and_no_other() -> None:

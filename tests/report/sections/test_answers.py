@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 from tests.plan.test_plan import ANYTHING
 from tests.support.build import call, finding, judgement, outside, process_finding, report, target, trace
 from tracer.findings import Finding
-from tracer.names import SEVERITY, About, BlindSpotKind, Detail, Phase, Training, Verdict
+from tracer.names import SEVERITY, About, BlindSpotKind, Detail, Gradients, Phase, Training, Verdict
 from tracer.report import Report
 from tracer.report.render.terminal import to_text
-from tracer.report.sections.answers import answers, evidence_counts, headline
+from tracer.report.sections.answers import answers, evidence_counts, head_of, headline
 from tracer.session import judge
-from tracer.trace.records import Allocation, BlindSpot
+from tracer.trace.records import Allocation, BlindSpot, TraceSource
 
 NOT_JUDGED = "; not judged: the order of sets; `tracer repeat` judges those"
 
@@ -210,6 +211,8 @@ def test_no_step_is_ever_called_deterministic(findings: list[Finding]) -> None:
             " training",
         ),
         ("recorded", [], f"No risk found in the 100 calls{NOT_JUDGED}"),
+        ("inference", [], f"No risk found in the 100 calls{NOT_JUDGED}"),
+        ("inference", [finding()], "Two runs of this inference can differ"),
         ("unknown", [], f"No risk found in the 100 calls{NOT_JUDGED}"),
     ],
 )
@@ -218,6 +221,29 @@ def test_a_recording_without_an_optimizer_step_says_so_first(training: str, foun
     assert headline(made)[1] == head
     says_so = training in ("none", "elsewhere")
     assert answers(made)[0].sentence.startswith("No optimizer step was recorded") is says_so
+
+
+@pytest.mark.parametrize(
+    ("gradients", "said"),
+    [
+        (Gradients.NONE, "Inference without gradients. Judged for "),
+        (Gradients.EVALUATING, "Inference in evaluation mode, with gradients left on. Judged for "),
+    ],
+)
+def test_an_inference_is_called_one_in_every_sentence(gradients: Gradients, said: str) -> None:
+    recorded = trace(call(), sources=(TraceSource(gradients=gradients, calls=1),))
+    assert recorded.training is Training.INFERENCE
+    made = judge(recorded, backend="cuda")
+    head = head_of(made)
+    assert head.judged.startswith(said)
+    assert "inference" in head.traced
+    words = [head.headline, *(f"{card.question} {card.sentence}" for card in answers(made))]
+    assert "inference" in head.headline
+    assert not [line for line in words if "optimizer" in line or re.search(r"\bstep\b", line)]
+    assert '"training":"inference"' in made.to_json().replace(" ", "")
+    for form in (made.to_html(), to_text(made, width=200, color=False, limit=None)):
+        assert said.partition(".")[0].casefold() in form.casefold()
+        assert "nothing is known of a training" not in form
 
 
 def test_processes_that_were_not_followed_are_said_where_nothing_was_recorded() -> None:

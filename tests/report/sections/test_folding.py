@@ -14,7 +14,7 @@ from tracer.findings import Acceptance, Finding
 from tracer.names import AcceptedBy, Verdict
 from tracer.report.render.page import findings_json
 from tracer.report.sections.folding import Row, patterns, rows_of, together, within
-from tracer.report.words import runs_as_of
+from tracer.report.words import which_runs_as
 
 
 def rows(*findings: Finding) -> tuple[Row, ...]:
@@ -134,8 +134,8 @@ def test_an_op_that_is_another_on_the_target_says_so_where_people_read() -> None
     from tracer.report.files.junit import render as junit
     from tracer.report.render.markdown import render as markdown
 
-    made = report(finding(op="aten.mkldnn_rnn_layer.default", runs_as="aten._cudnn_rnn.default"))
-    assert runs_as_of(made.findings[0]) == ", which runs as aten._cudnn_rnn"
+    made = report(finding(op="aten.addmm.default", runs_as="aten._cudnn_rnn.default"))
+    assert which_runs_as(made.findings[0]) == ", which runs as aten._cudnn_rnn"
     shown = [made.to_text(width=100, color=False), markdown(made), junit(made), made._repr_html_()]
     shown += [made.to_html(), made.to_json()]
     assert [text for text in shown if "_cudnn_rnn" not in text.replace("\\", "").replace("<wbr>", "")] == []

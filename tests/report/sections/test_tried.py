@@ -54,7 +54,7 @@ def test_what_data_settle_is_a_section_of_its_own_and_no_finding(report: Report)
     assert "Settled by the data of this run: 1 call (aten.index_add_): deterministic for these data" in brief
     text = to_text(report, width=100, color=False, limit=None, detail=Detail.WHOLE)
     assert "Settled by the data of this run (1)" in text
-    assert "no place written twice" in text
+    assert "no element written twice" in text
     assert 'id="settled"' in report.to_html()
     assert [finding.location for finding in report.findings if finding.op].count("train.py:4") == 0
 

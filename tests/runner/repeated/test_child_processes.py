@@ -94,6 +94,42 @@ actors = [Trainer.remote() for _ in range(2)]
 ray.get([actor.train.remote(rank) for rank, actor in enumerate(actors)])
 ray.shutdown()
 """
+SHARED = """
+import torch
+import torch.multiprocessing as mp
+
+def train(model, generator):
+    torch.set_num_threads(1)
+    for _ in range(STEPS):
+        model.zero_grad()
+        model(torch.randn(4, 5, generator=generator)).pow(2).mean().backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.02 * parameter.grad
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    model = torch.nn.Linear(5, 1).share_memory()
+    context = mp.get_context("fork")
+    workers = [context.Process(target=train, args=(model, torch.Generator().manual_seed(k))) for k in range(2)]
+    for worker in workers:
+        worker.start()
+        TURNS
+    for worker in workers:
+        worker.join()
+"""
+ONLY_FORWARD = """
+import torch
+import torch.multiprocessing as mp
+
+def evaluate(weight):
+    weight.exp().sum().item()
+
+if __name__ == "__main__":
+    worker = mp.get_context("fork").Process(target=evaluate, args=(torch.ones(4),))
+    worker.start()
+    worker.join()
+"""
 IN_TRAINING, IN_RANK, IN_LOADER = "training.py:12", "rank.py:13", "start.py:12"
 
 
@@ -127,6 +163,25 @@ def test_clean_twins_agree_over_all_processes(tmp_path: Path) -> None:
     assert result["calls_compared"] > 40
 
 
+def test_processes_that_train_shared_weights_at_once_are_named_by_the_line_that_starts_them(tmp_path: Path) -> None:
+    code, result = repeated(tmp_path, SHARED.replace("STEPS", "200").replace("TURNS", "pass"), fault=False)
+    assert (code, result["not_followed"]) == (1, 0)
+    assert "processes that were started at start.py:20" in result["first"]["why"]
+    places = [(root["cause"], root["location"], root["op"], root["name"]) for root in result["roots"]]
+    assert len(set(places)) == len(places)
+
+
+def test_processes_that_take_turns_at_shared_weights_agree_without_an_optimizer(tmp_path: Path) -> None:
+    code, result = repeated(tmp_path, SHARED.replace("STEPS", "3").replace("TURNS", "worker.join()"), fault=False)
+    assert (code, result["agrees"], result["not_followed"]) == (0, True, 0)
+
+
+def test_a_process_that_only_runs_forward_is_compared_and_not_said_to_be_lost(tmp_path: Path) -> None:
+    code, result = repeated(tmp_path, ONLY_FORWARD, fault=False)
+    assert (code, result["agrees"], result["not_followed"]) == (0, True, 0)
+    assert result["calls_compared"] > 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [RANKS, LOADER], ids=["rank", "loader"])
 def test_clean_twins_of_jobs_agree(tmp_path: Path, start: str) -> None:
@@ -141,3 +196,46 @@ def test_the_fault_of_an_actor_of_ray_is_named(tmp_path: Path, fault: bool) -> N
     _, result = repeated(tmp_path, ACTORS, fault=fault, RAY_AUTH_MODE="disabled")
     assert result["agrees"] is not fault
     assert {root["location"] for root in result["roots"]} == ({IN_TRAINING} if fault else set())
+
+
+HELD_IN_CHILD = """
+import os, random, time
+NUMBER = {number}
+import torch
+
+weight = torch.ones(4, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+(weight * NUMBER).sum().backward()
+optimizer.step()
+"""
+IN_PROGRAM = """
+import subprocess, sys
+
+sys.exit(subprocess.run([sys.executable, "child.py"]).returncode)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "circumstance"),
+    [
+        pytest.param("int.from_bytes(os.urandom(2), 'little')", "entropy", id="urandom", marks=pytest.mark.slow),
+        pytest.param("random.random()", "entropy", id="unseeded", marks=pytest.mark.slow),
+        pytest.param("time.time() % 1", "clock", id="clock", marks=pytest.mark.slow),
+        pytest.param("hash('name') % 1000", "hash-seed", id="hash", marks=pytest.mark.slow),
+        pytest.param("id(object()) % 10007", "hash-seed,addresses", id="addresses", marks=pytest.mark.slow),
+        pytest.param("len(os.listdir())", "folder", id="folder", marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_held_is_held_in_a_child_that_was_not_forked(tmp_path: Path, number: str, circumstance: str) -> None:
+    child = HELD_IN_CHILD.format(number=number)
+    if circumstance == "folder":
+        child += "open(f'left-{time.time_ns()}', 'w').close()\n"
+    (tmp_path / "child.py").write_text(child)
+    (tmp_path / "start.py").write_text(IN_PROGRAM)
+    options = ("--children", "--hold", circumstance, "-o", "../results", "--format", "json")
+    done = tracer_process("repeat", *options, "start.py", cwd=tmp_path)
+    result = json.loads((tmp_path.parent / "results" / "repeat.json").read_text())
+    assert done.code == 1, done.err
+    assert {root["process"] for root in result["roots"]} == {"child 1"}
+    causes = [",".join(held["circumstances"]) for held in result["held"] if held["is_cause"]]
+    assert causes == [circumstance], done.err

@@ -152,6 +152,7 @@ def test_what_a_root_was_made_from_is_suspected_before_what_its_cause_suggests()
     assert suspects([made_from(NumberSource.CLOCK)], ALL) == ([C.CLOCK, C.HASH_SEED], 1)
     assert suspects([made_from(NumberSource.HASH)], ALL) == ([C.HASH_SEED], 1)
     assert suspects([root(cause=RootCause.KERNEL)], ALL)[1] == 0
+    assert suspects([root(cause=RootCause.ARGUMENT)], ALL) == ([C.HASH_SEED], 0)
 
 
 def test_what_is_left_of_two_when_no_run_is_left_is_the_cause_by_elimination() -> None:

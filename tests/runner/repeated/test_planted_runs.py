@@ -14,6 +14,7 @@ from tracer.divergence.causes import RootCause
 
 #: One program of each cause and one arm; of their twins those that say most: equal bits, draws and memory.
 FAULTS_IN_EVERY_RUN = {
+    "custom_op",
     "dropout",
     "empty_is_read",
     "first_state",

@@ -60,6 +60,60 @@ def test_a_seed_that_came_from_a_file_is_told_by_both_numbers(tmp_path: Path) ->
     assert "reads seed.txt (train.py:4), which the previous run wrote" in told["first"]["why"]
 
 
+BESIDE = """\
+import threading, time
+import torch
+
+model, average, halt = torch.nn.Linear(4, 4), torch.zeros(4, 4), threading.Event()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def follow():
+    while not halt.is_set():
+        SHARED
+
+beside = threading.Thread(target=follow)
+beside.start()
+for _ in range(40):
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).square().sum().backward()
+    optimizer.step()
+halt.set()
+beside.join()
+torch.save(average, "average.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        pytest.param("average.add_(model.weight.detach())", id="a-file"),
+        pytest.param("optimizer.param_groups[0]['lr'] *= 0.999", id="a-number", marks=pytest.mark.slow),
+    ],
+)
+def test_a_thread_that_works_beside_the_step_is_named_by_its_function(tmp_path: Path, does: str) -> None:
+    text = "torch = __import__('torch'); torch.manual_seed(0)\n" + BESIDE.replace("SHARED", does)
+    (tmp_path / "train.py").write_text(text)
+    done = process("repeat", "--no-hold", "--format", "text,json", "train.py", cwd=tmp_path, module=True)
+    assert done.code == 1
+    said = " ".join(done.out.split())
+    assert "lets a thread run follow at train.py:8 (train.py:13), beside the recorded calls" in said
+
+
+def test_an_array_of_numpy_that_nobody_wrote_is_named_and_zero_where_memory_is_held(tmp_path: Path) -> None:
+    lines = (
+        "import numpy, torch",
+        "table = {number: str(number) * 5 for number in range(3000)}",
+        "del table",
+        "total = numpy.empty(48, dtype=numpy.int64)",
+        "y = torch.from_numpy(total % 1013).float() * 2",
+    )
+    (tmp_path / "train.py").write_text("\n".join(lines))
+    done = process("repeat", "--hold", "memory", "--format", "text,json", "train.py", cwd=tmp_path, module=True)
+    told = json.loads((tmp_path / "repeat" / "repeat.json").read_text())
+    assert "takes an array as memory holds it by numpy.empty (train.py:4)" in told["first"]["why"], done.out
+    assert told["held"][-1]["is_cause"]
+
+
 @pytest.mark.slow
 def test_what_is_the_same_in_both_runs_differs_in_none(tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("data")

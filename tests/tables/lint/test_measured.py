@@ -59,10 +59,13 @@ def test_the_cpu_was_measured_with_several_threads() -> None:
 @pytest.mark.parametrize(
     ("measurement", "says"),
     [
-        (measured(PLAIN, distinct=3), "3 distinct results in 20 runs, and by the table every call repeats"),
-        (measured(PLAIN, "on", refused=True, distinct=0), "torch refused it, and by the table no call raises"),
-        (measured(PUTS, "on"), "by the table a call raises, and it ran"),
-        (measured(ADDS, "on", distinct=2), "2 distinct results in 20 runs, and by the table every call repeats"),
+        (measured(PLAIN, distinct=3), "3 distinct results in 20 runs, but all calls are deterministic by the table"),
+        (measured(PLAIN, "on", refused=True, distinct=0), "torch raised, but no call raises by the table"),
+        (measured(PUTS, "on"), "a call raises by the table, but torch did not raise"),
+        (
+            measured(ADDS, "on", distinct=2),
+            "2 distinct results in 20 runs, but all calls are deterministic by the table",
+        ),
     ],
 )
 def test_a_run_that_the_table_cannot_be_true_of_is_a_fault(measurement: Measurement, says: str) -> None:
@@ -87,7 +90,7 @@ def test_a_risk_need_not_show_and_an_unknown_op_contradicts_nothing(measurement:
 def test_an_explanation_silences_its_own_contradiction_and_must_have_one() -> None:
     why = Explained(what="it", mode=DeterministicMode.OFF, why="The driver of that day was broken.")
     assert faults(measured(PLAIN, distinct=3, explained=(why,))) == []
-    assert faults(measured(PLAIN, explained=(why,))) == ["it, mode off: explained, but nothing contradicts it"]
+    assert faults(measured(PLAIN, explained=(why,))) == ["it, mode off: explained, but it contradicts no verdict"]
 
 
 def test_a_measurement_round_trips_through_its_file(tmp_path: Path) -> None:
@@ -114,7 +117,7 @@ def test_a_misspelt_measurement_is_refused_in_one_line(tmp_path: Path, old: str,
     ("ref", "says"),
     [
         ("measured/cpu-torch-9.9.json: it", "cites a file that does not exist"),
-        ("measured/cpu-torch-2.13.json: that", "cites a run that the file does not hold"),
+        ("measured/cpu-torch-2.13.json: that", "cites a run that the file does not contain"),
         ("measured/cpu-torch-2.13.json: it", ""),
         ("17 distinct results in 60 calls, by hand", ""),
     ],

@@ -67,38 +67,38 @@ def test_a_sound_row_has_no_fault() -> None:
         (
             'value = "safe" }',
             'value = "safe", late = "certain" }',
-            "asks late, which is nothing of a row about setting",
+            "asks late, which a row about setting does not have",
         ),
         (
             'value = "safe" }',
             'value = "safe" }, torch = ">=2.16"',
-            "case 1 is dead: `>=2.16` holds no reviewed release",
+            "case 1 is dead: `>=2.16` contains no reviewed release",
         ),
         (
             'differs = "runs"',
             'differs = "machines"',
             "case 0 is conditional, but the row differs between machines only",
         ),
-        ('variable = "SAMPLE"', 'field = "no_such_field"', "'no_such_field' is no field of Environment"),
-        ('variable = "SAMPLE"', 'field = "cudnn_benchmark"', "'1' is not of cudnn_benchmark's type"),
-        ('safe = ["1"]', "safe = [1]", "1 is not of SAMPLE's type"),
-        ('variable = "SAMPLE"\nsafe = ["1"]', "", "asks for a value that nothing gives"),
-        ('variable = "SAMPLE"', "", "names values of what it does not read"),
+        ('variable = "SAMPLE"', 'field = "no_such_field"', "'no_such_field' is not a field of Environment"),
+        ('variable = "SAMPLE"', 'field = "cudnn_benchmark"', "'1' does not have the type of cudnn_benchmark"),
+        ('safe = ["1"]', "safe = [1]", "1 does not have the type of SAMPLE"),
+        ('variable = "SAMPLE"\nsafe = ["1"]', "", "has a condition on its value, but reads none"),
+        ('variable = "SAMPLE"', "", "has values, but reads no setting"),
         ('why = "It does harm."', 'why = "it does harm"', "not a plain sentence: 'it does harm'"),
         ('ref = "The page, 2.13"', 'ref = "The page"', "evidence 'The page' names no version of the page"),
         ('sets = { SAMPLE = "1" }', "sets = { SAMPLE = 1 }", "sets 'SAMPLE': a variable's value is text"),
         ("{ SAMPLE =", '{ "seed.torch" = false, SAMPLE =', "sets 'seed.torch': a seed is set to `true`"),
         ("{ SAMPLE =", "{ sample = true, SAMPLE =", "neither a field, a variable, a dotted name nor a seed"),
         ("{ SAMPLE =", '{ num_threads = "no", SAMPLE =', "sets 'num_threads': not of the field's type"),
-        ('where = "in the shell"', "", "has code, and says not where it must stand"),
+        ('where = "in the shell"', "", "has code, but does not say where it belongs"),
         ('code = "export SAMPLE=1"', 'code = "sample ="', "its code does not compile: invalid syntax"),
-        ('"export SAMPLE=1"', '"export SAMPLE=1\\nimport torch"', "mixes shell lines with others"),
-        ('code = "export SAMPLE=1"', "", "sets what no code sets"),
+        ('"export SAMPLE=1"', '"export SAMPLE=1\\nimport torch"', "mixes shell lines with Python"),
+        ('code = "export SAMPLE=1"', "", "has `sets`, but no code"),
         ('about = "setting"', 'about = "loader"', "a row about loader reads no setting"),
         ('about = "setting"', 'about = "setting"\nevents = ["x"]', "a row about setting watches no event"),
-        ('about = "setting"', 'about = "changed"', "says not which kind of event it watches"),
-        ('needs = ["products"]', "", "group products: no row needs it"),
-        ('ops = ["aten.mm"]', "", "group products: holds every call"),
+        ('about = "setting"', 'about = "changed"', "does not say which kind of event it watches"),
+        ('needs = ["products"]', "", "group products: no row uses it"),
+        ('ops = ["aten.mm"]', "", "group products: contains every call"),
         ('ops = ["aten.mm"]', 'ops = ["aten.mm", "aten.mm.out"]', "aten.mm.out is listed beside its packet"),
         ('name = "products"\nops', 'name = "unseen"\nops', "group unseen: the name is reserved"),
     ],
@@ -117,25 +117,28 @@ def test_what_cannot_be_read_and_needs_nothing_would_be_found_in_every_step() ->
         ('variable = "SAMPLE"\nsafe = ["1"]\nneeds = ["products"]\n', ""),
         (ROW[ROW.index("case =") : ROW.index("evidence")], cases + "\n"),
     )
-    assert "environment-sample: would be found in every step: what cannot be read needs calls, or `unseen`" in told
+    assert (
+        "environment-sample: would be a finding in every step: a row that reads nothing needs calls, or `unseen`"
+        in told
+    )
 
 
 def test_two_rows_may_read_a_variable_for_other_calls_and_not_for_the_same() -> None:
     again = ROW.replace("environment-sample", "environment-again")
     assert faults(text=HEAD + ROW + again) == ["SAMPLE: read by environment-sample and environment-again"]
     assert faults(text=HEAD + ROW + again.replace('["products"]', '["unseen"]')) == []
-    assert "environment-sample: the id is borne by 2 rows" in faults(text=HEAD + ROW + ROW)
+    assert "environment-sample: 2 rows have this id" in faults(text=HEAD + ROW + ROW)
 
 
 @pytest.mark.parametrize(
     ("whole", "broken", "says"),
     [
-        ('["products"]', '["nothing"]', "needs 'nothing', which is no group"),
-        ('"hardware and versions"', '"elsewhere"', "there is no category 'elsewhere'"),
+        ('["products"]', '["nothing"]', "needs 'nothing', which is not a group"),
+        ('"hardware and versions"', '"elsewhere"', "unknown category 'elsewhere'"),
         ('variable = "SAMPLE"', 'variable = "SAMPLE"\nread = "a.b"', "names more than one of field, variable and read"),
-        ('variable = "SAMPLE"', 'variable = "sample"', "'sample' does not spell an environment variable"),
-        ('value = "safe" }', 'device = "cpu" }', "'device' is not of the process"),
-        ("environment-sample", "sample", "'sample' is not kebab-case led by `environment-`"),
+        ('variable = "SAMPLE"', 'variable = "sample"', "'sample' is not the name of an environment variable"),
+        ('value = "safe" }', 'device = "cpu" }', "'device' is not a fact of the process"),
+        ("environment-sample", "sample", "'sample' is not kebab-case with the prefix `environment-`"),
         ('about = "setting"', 'about = "generator"\ngenerator = ["cuda"]', "Invalid enum value 'cuda'"),
     ],
 )

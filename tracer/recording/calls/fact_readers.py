@@ -17,6 +17,7 @@ from tracer.facts.argument_readers import Reader
 from tracer.facts.every_fact import FACTS
 from tracer.facts.fact import ASK, Services
 from tracer.ops.rows import packet_of
+from tracer.recording.calls.collectives import GROUP_SIZE, group_size_reader
 from tracer.recording.calls.draws import DRAW, draw_reader
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.storage.indices import Indices
@@ -85,6 +86,7 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
         ("dtype", _dtype_asked_for if packet in _SCANS else None),
         *((key, FACTS[key].reader(func, services)) for key in sorted(keys) if key in FACTS),
         (DRAW, draw_reader(func)),
+        (GROUP_SIZE, group_size_reader(func)),
     )
     return {key: reader for key, reader in readers if reader is not None}
 

@@ -1,1 +1,1 @@
-"""What ``torch.compile`` made."""
+"""Code that ``torch.compile`` compiled: its regions, their ops and their kernels."""

@@ -1,7 +1,7 @@
-"""What Inductor chose by timing: templates as it compiled, configurations of kernels at their first run.
+"""What Inductor chose by timing: templates at compile time, configurations of kernels at their first run.
 
-``CompileLog`` notes which calls were timed; the winning configuration is read from the loaded code afterwards. Checked
-on torch 2.13; Triton's part, which needs a device, against objects made by hand.
+``CompileLog`` records which calls were timed; the chosen configuration is read from the loaded code afterwards. Checked
+on torch 2.13; Triton's part, which needs a device, with hand-written objects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tracer.recording.torch_private import compile_seams
 
 
 def was_timed(candidates: Any) -> bool:
-    """Did Inductor time the ``candidates`` for one call?"""
+    """Did Inductor time ``candidates`` for one call?"""
     return isinstance(candidates, (list, tuple)) and len(candidates) > 1 and not compile_seams.chooses_without_timing()
 
 
@@ -31,10 +31,10 @@ def configurations(key: str) -> dict[str, str]:
 
 
 def _of_configurations(kernel: Any) -> str | None:
-    """Of ``CachingAutotuner``."""
+    """The choice of a ``CachingAutotuner``."""
     launchers = getattr(kernel, "launchers", None)
     if not isinstance(launchers, list) or len(launchers) != 1:
-        return None  # another object, or it did not run yet
+        return None  # another object, or one that has not run yet
     configuration = launchers[0].config
     cache_info = getattr(kernel, "autotune_cache_info", None) or {}
     is_chosen = (
@@ -46,7 +46,7 @@ def _of_configurations(kernel: Any) -> str | None:
 
 
 def _of_several_kernels(kernel: Any) -> str | None:
-    """Of ``MultiKernelCall``, which times whole kernels against each other."""
+    """The choice of a ``MultiKernelCall``, which times whole kernels."""
     picked, kernels = getattr(kernel, "picked_kernel", None), getattr(kernel, "_kernels", None)
     if not isinstance(picked, int) or not isinstance(kernels, (list, tuple)):
         return None
@@ -54,7 +54,7 @@ def _of_several_kernels(kernel: Any) -> str | None:
 
 
 def spelled(configuration: Any) -> str:
-    """A configuration of Triton's: ``XBLOCK=128, num_warps=4``."""
+    """A Triton configuration: ``XBLOCK=128, num_warps=4``."""
     words: Mapping[str, Any] = getattr(configuration, "kwargs", {})
     further = {name: getattr(configuration, name, None) for name in ("num_warps", "num_stages")}
     return ", ".join(f"{name}={value}" for name, value in (*words.items(), *further.items()) if value is not None)

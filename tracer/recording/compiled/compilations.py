@@ -1,8 +1,8 @@
-"""The graphs and the code that torch's compiler makes, recorded as it makes them.
+"""Records graphs and code while torch compiles them.
 
-Read, and never changed, are: the graph that a backend receives, each graph's compilation, the code that is set up
-afterwards (also code from a cache), and torch's structured trace, which has the graphs of cached code. Cache keys and
-generated code stay what they are.
+It reads the graph that a backend receives, each graph's compilation, the code that is loaded afterwards (code from a
+cache too), and torch's structured trace, which has the graphs of cached code. Cache keys and generated code do not
+change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GRAPHS = {
     "aot_forward_graph": Direction.FORWARD,
     "aot_backward_graph": Direction.BACKWARD,
 }
-#: Most programs that are kept for their lines; the oldest go first.
+#: Most programs that are kept for their lines; the oldest are dropped first.
 _MOST_PROGRAMS = 4096
 
 
@@ -51,7 +51,7 @@ def compiler_settings() -> dict[str, FactValue]:
 
 
 class Program:
-    """One graph as dynamo handed it to a backend, as strings. No tensor or graph is kept."""
+    """One graph as dynamo passed it to a backend, as strings. Keeps no tensor and no graph."""
 
     def __init__(self, compile_id: str, backend: str, module: Any) -> None:
         self.compile_id = compile_id
@@ -75,7 +75,7 @@ class Program:
         """Texts from torch's structured trace, until the code that was compiled from them is loaded."""
         self.forwards: list[CompiledCode] = []
         self.reached_inductor = False
-        """Did Inductor compile it, whatever backend it was handed to?"""
+        """Did Inductor compile it, whatever its backend?"""
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -83,7 +83,7 @@ class Program:
         return [detail.step for detail in self._details.values()]
 
     def stack_of(self, name: str) -> str | None:
-        """The stack of the call that bears this name in the graph; ``None`` for an unknown name."""
+        """The stack of the call with this name in the graph; ``None`` for an unknown name."""
         detail = self._details.get(name)
         return detail.stack if detail is not None else None
 
@@ -107,7 +107,7 @@ class CompiledCode:
     details: dict[str, Detail] = field(default_factory=dict)
     """By the call's name in the graph; empty if only the graph's text is known."""
     paths: dict[int, str] = field(default_factory=dict)
-    """By ``id`` of a graph while it is compiled: what leads the names of its calls."""
+    """By ``id`` of a graph while it is compiled: the prefix of its calls' names."""
     kernels: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """By kernel: the graph's calls that were fused into it."""
     timed: set[str] = field(default_factory=set)
@@ -119,55 +119,55 @@ class CompiledCode:
     uses_cuda_graphs: bool = False
     devices: tuple[str, ...] = ()
     dispatches: bool = True
-    """Whether its code may dispatch ops; the region counts them already."""
+    """May its code dispatch ops? They are counted with the region already."""
 
     package: str = ""
-    """Name of the file that it was loaded from, if it is a package of AOTInductor's."""
+    """Name of the file that it was loaded from, for an AOTInductor package."""
 
     def __post_init__(self) -> None:
         self.by_compiled_autograd = self.compile_id.startswith("!")
         compiled = self.program.code if self.program is not None else None
         self.has_lines = compiled is None or not is_torchs_own(compiled.co_filename)
-        """Whether its calls have lines of the program; torch's own functions have only their caller's."""
+        """Do its calls have lines of the program? Calls of torch's own functions have only their caller's."""
 
 
 class CompileLog:
-    """What was compiled while it listened. ``InductorWatch`` replaces the functions and calls it."""
+    """Everything that was compiled between ``start`` and ``stop``. ``InductorWatch`` patches torch and calls it."""
 
     def __init__(self) -> None:
         self.codes: list[CompiledCode] = []
         self.programs: list[Program] = []
         self.by_object: dict[int, tuple[weakref.ref[Any], CompiledCode]] = {}
-        """By ``id`` of what Inductor returned; an entry goes when its object does."""
+        """By ``id`` of what Inductor returned; an entry is removed with its object."""
         self._programs: dict[str, Program] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
-        """By thread: the graphs that are being compiled, innermost last, each with the ``id`` of its module."""
+        """By thread: the graphs being compiled, innermost last, each with the ``id`` of its module."""
         self._tracing: dict[int, tuple[str, TracedCalls]] = {}
-        """By thread: the compilation that AOTAutograd traces, or traced last."""
+        """By thread: the compilation that AOTAutograd is tracing, or traced last."""
         self._packaged: dict[str, CompiledCode] = {}
-        """Code that was compiled for packages, by the names of its files."""
+        """Code that was compiled for packages, by file name."""
         self._guards: dict[str, tuple[str, str]] = {}
         self._handler = _Handler(self)
 
     def start(self) -> None:
-        """Listen to torch's trace."""
+        """Begin to read torch's structured trace."""
         compile_seams.TRACE_LOG.addHandler(self._handler)
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop reading it."""
         compile_seams.TRACE_LOG.removeHandler(self._handler)
         self._tracing.clear()
         self.look_at_choices()
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
-        """The record of the code that is being called."""
+        """The record of ``compiled``, which is being called; ``None`` if unknown."""
         entry = self.by_object.get(id(compiled))
         return entry[1] if entry is not None and entry[0]() is compiled else None
 
-    # --- called by the watches ---
+    # --- called by InductorWatch ---
 
     def graph_handed_over(self, call: Call, backend: str, config: Mapping[str, Any]) -> None:
-        """Dynamo calls a backend."""
+        """Dynamo is about to call a backend."""
         program = Program(compile_seams.compile_id(), backend, call.args[1])
         program.code, program.fullgraph = compile_seams.compiled_function(call.frame)
         dynamic = getattr(call.first, "dynamic", None)
@@ -192,11 +192,11 @@ class CompileLog:
         entry[1].traced(call.result, call.frame)
 
     def compile_begins(self, call: Call) -> None:
-        """Inductor compiles one graph, or finds its code in the cache."""
+        """Inductor is about to compile one graph, or to load its code from the cache."""
         graph = call.first
         direction = _direction(call.kwargs)
         if direction is Direction.FORWARD and compile_seams.takes_gradients(graph):
-            direction = Direction.BACKWARD  # a backend of the user's compiles both halves alike
+            direction = Direction.BACKWARD  # a custom backend compiles forward and backward alike
         code = self._new_code(direction, RegionOrigin.COMPILED)
         self._current.setdefault(get_ident(), []).append((id(graph), code))
         code.text = compile_seams.graph_as_text(graph)
@@ -221,29 +221,29 @@ class CompileLog:
         return running[-1][1] if running else None
 
     def kernel_written(self, call: Call) -> None:
-        """A kernel was made of some of the graph's calls."""
+        """A kernel was generated for some of the graph's calls."""
         code = self._compiling
         if code is not None and isinstance(call.result, str) and len(call.args) > 2:
             origin = call.args[2]
             nodes = origin if isinstance(origin, (list, tuple)) else [origin]
             names = {(code.paths.get(id(origin.graph), ""), str(origin.name)) for origin in _origins(nodes)}
-            innermost = max((path for path, _ in names), key=len, default="")  # what runs it is named as well
+            innermost = max((path for path, _ in names), key=len, default="")  # its caller is named too
             code.kernels[call.result].update(path + name for path, name in names if path == innermost)
 
     def chosen(self, call: Call) -> None:
-        """One of several candidates was chosen to compute a call of the graph."""
+        """One of several candidates was chosen for a call of the graph."""
         code = self._compiling
         if code is not None and len(call.args) > 2 and was_timed(call.args[2]):
             code.timed.add(compile_seams.node_being_lowered())
 
     def look_at_choices(self) -> None:
-        """Read what autotuning has chosen by now; it chooses when code first runs."""
+        """Read the choices of autotuning so far. It chooses when code first runs."""
         for code in self.codes:
             if "triton" in code.source:
                 code.choices.update(configurations(code.key))
 
     def code_is_ready(self, call: Call) -> None:
-        """Code is set up in this process, compiled just now or from a cache."""
+        """Code is loaded in this process, just compiled or from a cache."""
         compiled = call.first
         compile_id = compile_seams.compile_id()
         if any(code.compile_id == compile_id for _, code in self._current.get(get_ident(), [])):
@@ -277,7 +277,7 @@ class CompileLog:
             older, _, guard = first.partition(": ")
             self._guards[compile_seams.compile_id()] = (older.strip(), guard.partition("\n")[0].strip())
 
-    # --- the rest ---
+    # --- internals ---
 
     def _new_code(self, direction: Direction, origin: RegionOrigin) -> CompiledCode:
         compile_id = compile_seams.compile_id()
@@ -289,7 +289,7 @@ class CompileLog:
         if cls is None or not isinstance(compiled, cls):
             files = compile_seams.packaged_files(compiled)
             self._packaged.update(dict.fromkeys((os.path.basename(file).partition(".")[0] for file in files), code))
-            return  # else an empty graph: Python code runs it op by op
+            return  # else an empty graph, which Python code runs op by op
         if code.program is not None:
             code.program.reached_inductor = True
         code.source = str(getattr(compiled, "source_code", ""))
@@ -311,7 +311,7 @@ class CompileLog:
         self.by_object[number] = (weakref.ref(compiled, lambda _: self.by_object.pop(number, None)), code)
 
     def package_loaded(self, call: Call) -> None:
-        """A package of AOTInductor's was opened."""
+        """An AOTInductor package was loaded."""
         from tracer.recording.compiled.packages import Package, read_package  # with the first package
 
         path, model = call.args[1:3]
@@ -327,7 +327,7 @@ class CompileLog:
         self._keep(call.first, code)
 
     def met_unknown(self, compiled: Any) -> CompiledCode:
-        """Code that was compiled before anybody listened, and runs now."""
+        """Code that was compiled before ``start``, and runs now."""
         if compile_seams.package_loader is not None and isinstance(compiled, compile_seams.package_loader):
             code = CompiledCode(None, Direction.INFERENCE, "package", RegionOrigin.EARLIER, package="a package")
             self._keep(compiled, code)
@@ -338,14 +338,14 @@ class CompileLog:
 
 
 def _direction(options: Mapping[str, Any]) -> Direction:
-    """Which pass a graph is of, by the options that Inductor compiles it with."""
+    """The pass that a graph belongs to, by the options that Inductor compiles it with."""
     if options.get("is_backward"):
         return Direction.BACKWARD
     return Direction.INFERENCE if options.get("is_inference") else Direction.FORWARD
 
 
 def _origins(nodes: Iterable[Any]) -> Iterator[Any]:
-    """The graph's calls behind Inductor's scheduler nodes; a fused node holds several nodes."""
+    """The graph's calls behind Inductor's scheduler nodes. A fused node contains several nodes."""
     for node in nodes:
         inner: Sequence[Any] = getattr(node, "get_nodes", tuple)()
         if any(other is not node for other in inner):
@@ -355,7 +355,7 @@ def _origins(nodes: Iterable[Any]) -> Iterator[Any]:
 
 
 class _Handler(logging.Handler):
-    """Reads the entries of torch's structured trace that concern graphs."""
+    """Reads the entries about graphs in torch's structured trace."""
 
     def __init__(self, log: CompileLog) -> None:
         super().__init__()

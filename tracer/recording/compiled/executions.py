@@ -1,4 +1,4 @@
-"""How often each compiled region runs, and from where.
+"""Counts the executions of each compiled region, by caller.
 
 While a region with a known graph runs, the recorder's mode leaves the stack: its ops would be counted twice.
 """
@@ -29,35 +29,35 @@ from tracer.recording.torch_private.seams import OWN_MODE, without_recording
 _current_node = seams.current_node
 _modes = seams.dispatch_mode_count
 _FORWARD, _INFERENCE = Direction.FORWARD, Direction.INFERENCE
-#: Most forwards that are remembered until their backward; an evaluation without ``no_grad`` has no backward.
+#: Most forwards that are kept until their backward; an evaluation without ``no_grad`` has no backward.
 _MOST_WAITING = 10_000
 
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """Executions of one region that agree in their caller."""
+    """Executions of one region with the same caller."""
 
     code: CompiledCode
     scope: Any
     _: KW_ONLY
     in_engine: bool
-    """Whether the backward engine called it."""
+    """Did the backward engine call it?"""
     in_optimizer: bool
     site: Site = NOWHERE
-    """The innermost line outside torch that led to the first execution; of a backward, to its forward."""
+    """The innermost line outside torch that led to the first execution; for a backward, to its forward."""
     called_from: Site = NOWHERE
     """The user's own line that led there."""
     count: int = 0
     order: int = field(default_factory=lambda: next(ORDER))
     unwritten: dict[tuple[int, FreshMemory], int] = field(default_factory=dict)
-    """Counts of unwritten inputs, by the input's position and by the allocation."""
+    """Counts of unwritten inputs, by the input's position and its allocation."""
 
 
 class RegionObserver(Protocol):
-    """Looks at what a region reads and writes."""
+    """Observes what a region reads and writes."""
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> Any:
-        """A region is about to run; the result is passed to the other two methods."""
+        """A region is about to run. The result is passed to the other two methods."""
 
     def after(self, begun: Any, result: Any) -> None:
         """The region returned ``result``."""
@@ -67,7 +67,7 @@ class RegionObserver(Protocol):
 
 
 class Executions:
-    """The executions of one recording. ``log`` gives the log of compilations, once there is one."""
+    """The executions of one recording. ``log`` returns the log of compilations, once there is one."""
 
     def __init__(
         self, attribution: Attribution, storages: StorageObservers, log: Callable[[], CompileLog | None]
@@ -89,13 +89,13 @@ class Executions:
         """The execution that ``ran`` began last; ``None`` if it is not counted."""
 
     def ran(self, compiled: Any, inputs: Any) -> bool:
-        """``compiled`` is about to run; will it dispatch ops that are counted as its own?"""
+        """``compiled`` is about to run. Returns whether it may dispatch ops that the region's count includes."""
         self.running = None
         unwritten = self._handed_over(inputs) if self._unwritten or self._indices else ()
         modules = self._modules
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
-            return False  # a thread that is not recorded
+            return False  # this thread is not recorded
         registered = self._by_object.get(id(compiled))
         code = registered[1] if registered is not None else self._code_of(compiled)
         if code is None:
@@ -139,7 +139,7 @@ class Executions:
         return log.code_of(compiled) or log.met_unknown(compiled)
 
     def _caller(self, frame: FrameType | None) -> tuple[str, int, int] | None:
-        """The instruction outside torch that called code of torch's own, which has no other line."""
+        """The instruction outside torch that called torch's own code, which has no line of the program."""
         kind_of = self._attribution.sites.kind_of
         while frame is not None:
             code = frame.f_code
@@ -154,7 +154,7 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
     pop, push = seams.pop_plainly, seams.push_plainly
 
     def make(self: Any, inputs: Any) -> Any:
-        """Make the call without the recorder's mode. Where that is the only mode, two calls of torch suffice."""
+        """Make the call without the recorder's mode. If it is the only mode, two calls of torch suffice."""
         if pop is None or push is None:
             return original(self, inputs)
         if _modes() == 1:
@@ -200,7 +200,7 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _counted_package(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``original``, which runs a package, observed: nothing that it does is dispatched."""
+    """``original``, which runs a package, observed. It dispatches nothing."""
 
     @functools.wraps(original)
     def run(self: Any, inputs: Any, *further: Any, **named: Any) -> Any:
@@ -213,7 +213,7 @@ def _counted_package(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Runs:
-    """The executions that count in this process. While there are any, the method that runs regions is replaced."""
+    """The recordings that count executions in this process. While there are any, ``CompiledFxGraph`` is patched."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Executions, ...] = ()
@@ -221,12 +221,12 @@ class _Runs:
         patching.in_children(self._step_aside)
 
     def add(self, listener: Executions) -> None:
-        """Count for ``listener`` from now on."""
+        """Begin to count for ``listener``."""
         self.listeners = (*self.listeners, listener)
         self.look_again()
 
     def discard(self, listener: Executions) -> None:
-        """Stop counting; the last one puts the method back, unless somebody else replaced it since."""
+        """Stop counting for ``listener``. The last one restores the method, unless other code replaced it since."""
         self.listeners = tuple(other for other in self.listeners if other is not listener)
         for (_, name), (cls, original, placed) in () if self.listeners else list(self._replaced.items()):
             if vars(cls).get(name) is placed:
@@ -234,7 +234,7 @@ class _Runs:
                 del self._replaced[id(cls), name]
 
     def look_again(self) -> None:
-        """Replace the methods whose classes were loaded since."""
+        """Patch the methods of classes that were loaded since."""
         loader = compile_seams.package_loader
         methods = [(compile_seams.compiled_graph_class(), "__call__", _counted)]
         methods += [(loader, name, _counted_package) for name in ("run", "boxed_run")]

@@ -31,7 +31,7 @@ class HiddenHooks:
     def __init__(self) -> None:
         self.hides = True
         self._modes = 0
-        """How many dispatch modes were active when dynamo last began to compile."""
+        """Number of dispatch modes that were active when dynamo last began to compile."""
 
     def guarded(self, guards: str) -> None:
         """Dynamo made these guards."""
@@ -39,7 +39,7 @@ class HiddenHooks:
             self.hides = False
 
     def compiling(self, compile_frame: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make the call by which dynamo reads a function of the program."""
+        """Make the call by which dynamo reads a function of the program, with the hooks hidden."""
         self._modes = seams.dispatch_mode_count()
         with _hidden() if self.hides else nullcontext():
             return compile_frame(*args, **kwargs)
@@ -52,7 +52,7 @@ class HiddenHooks:
 
 
 class _StandsIn(TorchDispatchMode):
-    """Stands in for the recorder's mode, and does nothing."""
+    """Replaces the recorder's mode, and does nothing."""
 
     @classmethod
     def is_infra_mode(cls) -> bool:

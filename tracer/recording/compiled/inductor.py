@@ -1,4 +1,4 @@
-"""Watches Inductor compile: it reads deterministic mode and its settings then, and not when the code runs."""
+"""Observes Inductor's compilations. Inductor reads deterministic mode and its settings then, not when the code runs."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from tracer.trace.records import FactValue
 
 
 class InductorWatch:
-    """Notes in ``events`` each graph that Inductor compiles, with the deterministic mode that it was compiled under.
+    """Records in ``events`` each graph that Inductor compiles, with its deterministic mode.
 
-    Code that falls back to eager compiles nothing, and leaves no event.
+    Code that falls back to eager is not compiled, and leaves no event.
     """
 
     def __init__(self, events: EventLog, on_compiler: Callable[[], None] = lambda: None) -> None:
-        """``on_compiler`` is called when the compiler was loaded."""
+        """``on_compiler`` is called when the compiler has been imported."""
         self._events = events
         self.on_compiler = on_compiler
         self._starts = 0
         self.log = CompileLog()
         """The graphs and the code that were compiled."""
         self.settings: dict[str, FactValue] = {}
-        """Inductor's settings when it first compiled, with the options of ``torch.compile`` on top."""
+        """Inductor's settings at its first compilation, overridden by the options of ``torch.compile``."""
 
     def start(self) -> None:
-        """Begin to watch; as many ``stop`` as ``start`` end it."""
+        """Begin to observe. Each ``start`` needs a ``stop``."""
         self._starts += 1
         if self._starts == 1:
             self.log.start()
             _INDUCTOR.add(self)
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop observing."""
         self._starts -= 1
         if self._starts == 0:
             _INDUCTOR.discard(self)
             self.log.stop()
 
     def compiles(self, frame: FrameType, options: Mapping[str, Any]) -> None:
-        """Inductor was handed a graph; ``options`` are those of this graph alone."""
+        """Inductor received a graph; ``options`` are those of this graph only."""
         mode = f"deterministic_mode={deterministic_mode()}"
         self._events.note(EventKind.FIRST_USE, Subsystem.INDUCTOR, frame=frame, value=mode)
         if not self.settings or options:
@@ -70,7 +70,7 @@ def _on_wrapper(watch: InductorWatch, call: Call) -> None:
 
 
 def _on_torch_compile(watch: InductorWatch, call: Call) -> None:
-    """``torch.compile`` is called, so dynamo is loaded next: it is watched before it reads anything."""
+    """``torch.compile`` is called. Dynamo is imported next: observe it before it reads anything."""
     compile_seams.load("torch._dynamo")
     _INDUCTOR.look_again()
 
@@ -88,18 +88,18 @@ def _on_other_backend(watch: InductorWatch, call: Call) -> None:
 
 
 def _on_compile(watch: InductorWatch, call: Call) -> None:
-    """``compile_fx`` calls itself for each of its settings, and ``torch.compile`` reaches it through its wrapper."""
+    """``compile_fx`` calls itself for each of its settings, and ``torch.compile`` calls it through its wrapper."""
     caller = call.frame
     if caller.f_code is not _WRAPPER_CODE and caller.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
         watch.compiles(caller, {})
 
 
-#: Code of what ``torch.compile`` hands graphs to; it is there before Inductor is loaded.
+#: Code of the wrapper that ``torch.compile`` passes graphs to; it exists before Inductor is imported.
 _WRAPPER_CODE = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "__code__", None)
 
 
 def _unseen(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls that Inductor makes to time something are not the program's."""
+    """Calls that Inductor makes for timing are not the program's."""
     with without_recording():
         return function(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""The inside of one region: its graph, the program line of each call, the kernels, the facts."""
+"""The content of one region: its graph, the line of each call, the kernels, the facts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tracer.trace.records import FactValue
 
 
 class Inside(NamedTuple):
-    """What is known of one region's code."""
+    """The content of one region's code."""
 
     graph: Graph | None
     nodes: tuple[Node, ...]
@@ -31,18 +31,18 @@ class Inside(NamedTuple):
     matching: Matching
     facts: tuple[dict[str, FactValue], ...]
     numbers: dict[str, Distinct]
-    """The values that are known to hold distinct numbers, by name."""
+    """The values with distinct numbers, by name."""
 
 
 class Insides:
-    """Reads each code once; a recording is asked for its trace more than once."""
+    """Reads each code once: a trace may be built more than once."""
 
     def __init__(self, facts: GraphFacts) -> None:
         self._facts = facts
         self._by_code: dict[CompiledCode, Inside] = {}
 
     def of(self, code: CompiledCode) -> Inside:
-        """The inside of ``code``; empty if its texts cannot be read."""
+        """The content of ``code``; empty if it cannot be parsed."""
         if code in self._by_code:
             return self._by_code[code]
         graph: Graph | None = None
@@ -65,7 +65,7 @@ class Insides:
         return inside
 
     def forward_of(self, code: CompiledCode) -> dict[str, tuple[str, Step | None]]:
-        """Ops and steps of the forward's calls, by the names that its backward reads their results under."""
+        """Ops and steps of the forward's calls, by their results' names in the backward."""
         for inside in map(self.of, _forwards_of(code)):
             if inside.graph is not None:
                 calls = {node.name: (node.op, step) for node, step in zip(inside.nodes, inside.steps, strict=True)}
@@ -80,7 +80,7 @@ def _forwards_of(code: CompiledCode) -> list[CompiledCode]:
 
 
 def _steps(code: CompiledCode, nodes: tuple[Node, ...]) -> Iterator[Step | None]:
-    """The place of each call in the program; ``None`` where its neighbours may tell."""
+    """The place of each call in the program; ``None`` if its neighbours may have it."""
     if not code.details and not code.by_compiled_autograd and code.program is not None:
         lines = ProgramLines(code.program.steps)
         is_backward = code.direction is Direction.BACKWARD

@@ -1,4 +1,4 @@
-"""Regions and their call groups, from what was compiled and what ran."""
+"""Builds the regions of a trace and their call groups, from compilations and executions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from itertools import count as counting
 
 from msgspec.structs import replace
 
-from tracer.names import DeterministicMode, Direction, KernelLanguage, Phase, RegionGap, RegionInside, RegionOrigin
+from tracer.names import (
+    DataShown,
+    DeterministicMode,
+    Direction,
+    KernelLanguage,
+    Phase,
+    RegionGap,
+    RegionInside,
+    RegionOrigin,
+)
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
@@ -26,17 +35,17 @@ from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
 from tracer.trace.records import CallGroup, Kernel, Region, UnwrittenRead
 
-#: Kernels that Inductor picks for a product or a convolution by timing.
+#: Kernels that Inductor chooses by timing, for matrix products and convolutions.
 _CHOSEN = (KernelLanguage.TEMPLATE, KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
 _DYNAMO = os.path.join("torch", "_dynamo", "")
 _OPTIMIZERS = os.path.join("torch", "optim", "")
 
 Times = Callable[[Run], int]
-"""How often a run happened; replays of CUDA graphs count too."""
+"""Number of executions of a run, including replays of CUDA graphs."""
 
 
 class RegionList:
-    """Describes the regions of one recording. Each code is read once, though a trace may be asked for many times."""
+    """Describes the regions of one recording. Reads each code once, even if the trace is built many times."""
 
     def __init__(
         self,
@@ -53,9 +62,11 @@ class RegionList:
         self._ids: dict[int, str] = {}
         self._keeps_lines = keeps_lines
         """Are lines of generated code kept with the kernels?"""
+        self.data_of: Callable[[Run, int], Mapping[DataShown, int]] = lambda run, number: {}
+        """What data showed of a run's call at that position."""
 
     def regions(self, log: CompileLog, runs: Iterable[Run], times: Times) -> tuple[Region, ...]:
-        """Every region that ran, and those that were compiled and did not."""
+        """Every region that ran, and those that were compiled but did not run."""
         ran = sorted(runs, key=lambda run: run.order)
         log.look_at_choices()
         codes = list(dict.fromkeys([*(run.code for run in ran), *(code for code in log.codes if code.text)]))
@@ -65,7 +76,7 @@ class RegionList:
         return tuple(regions)
 
     def _of_backend(self, program: Program) -> Region:
-        """A graph of another backend than Inductor: its ops are dispatched one by one, or nobody sees inside."""
+        """A graph of another backend than Inductor: its ops are dispatched one by one, or not seen."""
         site = self._function_site(program)
         is_dispatched = program.backend in compile_seams.DISPATCHING
         return Region(
@@ -93,17 +104,23 @@ class RegionList:
         region = self._region(run.code, [run], [run.code], lambda run: 1)
         return region, [group for _, group in self.groups([run], lambda run: 1)], self._insides.of(run.code).graph
 
+    def inside_of(self, run: Run) -> Inside:
+        """What is known of the code that runs."""
+        return self._insides.of(run.code)
+
     def groups(self, runs: Iterable[Run], times: Times) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
         for run, inside, _, executions in self._readable(runs, times):
             forward = self._insides.forward_of(run.code)
             for number, node in enumerate(inside.nodes):
                 group = self._group(run, inside, number, is_repeated=node.name in forward)
+                if data := self.data_of(run, number):
+                    group = replace(group, data=dict(data))
                 count = executions * node.times
                 yield run.order, group if count == 1 else replace(group, count=count)
 
     def unwritten_reads(self, runs: Iterable[Run], times: Times) -> Iterator[UnwrittenRead]:
-        """Where regions computed with memory that nothing had filled; deterministic mode fills it."""
+        """Reads of unwritten memory in regions. Deterministic mode fills such memory."""
         for run, inside, graph, executions in self._readable(runs, times):
             for (place, memory), reads in run.unwritten.items():
                 for reader in reads_of_input(graph, graph.inputs[place]):
@@ -130,9 +147,9 @@ class RegionList:
         node, step, facts_read = inside.nodes[number], inside.steps[number], inside.facts[number]
         location, called_from, in_optimizer = self._place(run, step)
         arguments: dict[str, Argument] = {}
-        with suppress(Exception):  # a text of an unforeseen form costs its arguments, and no trace
+        with suppress(Exception):  # unsupported text loses its arguments, not the trace
             arguments = arguments_of(node, str(facts_read.get("device", "")))
-        if "device" not in facts_read and len(run.code.devices) == 1:  # a Triton kernel's text names no tensor
+        if "device" not in facts_read and len(run.code.devices) == 1:  # the text of a Triton kernel has no tensors
             facts_read = {"device": facts.device_word(run.code.devices[0]), **facts_read}
         return CallGroup(
             op=node.op,
@@ -166,7 +183,7 @@ class RegionList:
         return Phase.FORWARD if run.code.direction is Direction.FORWARD or run.scope.is_module else Phase.OTHER
 
     def _place(self, run: Run, step: Step | None) -> tuple[Site, Site, bool]:
-        """Location, the user's own line that led there, and whether an optimizer of torch's made the call."""
+        """Location, the user's own line that led there, and whether an optimizer of torch made the call."""
         frames = step.frames if step is not None else ()
         in_optimizer = any(_OPTIMIZERS in frame.path for frame in frames)
         outside = [site for frame in frames if (site := self._site(frame)).kind in (LIBRARY, USER)]
@@ -184,7 +201,7 @@ class RegionList:
     def _module(self, run: Run, step: Step | None) -> str:
         """The module's path: below the module that ran the region, or below the class whose method was compiled."""
         if run.code.by_compiled_autograd:
-            return ""  # it runs in a module that torch made of the whole backward
+            return ""  # it runs in a module that torch created for the whole backward
         module = step.module if step is not None else None
         root, path = (module.root, module.path) if module is not None else ("", "")
         root = "" if root == self._model_class else root
@@ -287,24 +304,24 @@ def _unwritten(read: CallGroup, count: int, op: str, location: str, called_from:
 
 
 def _extent_of(code: CompiledCode, inside: Inside) -> tuple[RegionInside, RegionGap | None]:
-    """What of a region is known, and why no more is."""
+    """How much of a region is known, and why not more."""
     has_kernels = bool(inside.matching.texts)
     if inside.graph is None:
         why = RegionGap.EARLIER if code.origin is RegionOrigin.EARLIER else RegionGap.FORMAT
         return (RegionInside.KERNELS if has_kernels else RegionInside.UNSEEN), why
-    # A graph of views and numbers alone has no kernel; other code without kernels could not be read.
+    # A graph of only views and numbers has no kernel; other code without kernels could not be parsed.
     if has_kernels or not code.source or not may_call_kernels(code.source):
         return RegionInside.OPS_AND_KERNELS, None
     return RegionInside.OPS, RegionGap.FORMAT
 
 
 def _all_keep_apart(kernels: Iterable[KernelText]) -> bool:
-    """Where ops were matched to kernels by name alone, one kernel cannot speak for another that lets threads meet."""
+    """Are threads disjoint in all kernels? Asked if ops were matched by name only: any kernel may be theirs."""
     return all(kernel.keeps_apart or not may_let_threads_meet(kernel.source) for kernel in kernels)
 
 
 def _mode_of(code: CompiledCode) -> str:
-    """The ``mode`` of ``torch.compile``, recovered from the settings that it stands for."""
+    """The ``mode`` of ``torch.compile``, inferred from the settings that it implies."""
     options = code.program.options if code.program is not None else {}
     autotunes = options.get("max_autotune") is True
     if options.get("triton.cudagraphs") is True:

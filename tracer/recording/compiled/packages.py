@@ -1,6 +1,6 @@
-"""Packages that AOTInductor made: a model's code as C++, loaded and run without dispatching an op.
+"""AOTInductor packages: a model's code as C++, which runs without dispatching an op.
 
-A package holds its sources. Which ops went into them is known of one that was compiled while recording.
+A package contains its sources. Its ops are known if it was compiled during the recording.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _MOST_BYTES = 50_000_000
 
 
 class Package(NamedTuple):
-    """What a package says of one of its models."""
+    """One model in a package."""
 
     names: frozenset[str]
-    """Of its files, without suffixes: each is a hash of what it holds."""
+    """Names of its files, without suffixes: each is a hash of the content."""
     source: str
     """Its kernels, and the code that runs them."""
 
 
 def read_package(path: str, model: str) -> Package:
-    """What the package at ``path`` says of ``model``; raises ``OSError`` or ``ValueError`` for another file."""
+    """The package of ``model`` at ``path``. Raises ``OSError`` or ``ValueError`` for other files."""
     try:
         with zipfile.ZipFile(path) as archive:
             files = [
@@ -48,7 +48,7 @@ def read_package(path: str, model: str) -> Package:
             )
             return Package(names, "\n".join(texts))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
-        raise ValueError(f"{path} is no package") from problem
+        raise ValueError(f"{path} is not a package") from problem
 
 
 def read_package_kernels(source: str) -> tuple[KernelText, ...]:

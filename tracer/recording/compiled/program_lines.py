@@ -1,81 +1,43 @@
-"""The lines of the program behind a compiled graph, with module paths, from the graph that dynamo made.
+"""The lines of the program behind a compiled graph, with module paths, from dynamo's graph.
 
-Dynamo reads the program anew in every process. AOTAutograd's graph may come from a cache, with line numbers from the
-day on which it was compiled. The two are matched by the text of the lines.
+Dynamo reads the program in every process. AOTAutograd's graph may come from a cache, with the line numbers of the time
+at which it was compiled. The two are matched by the text of the lines.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from math import gcd
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tracer.recording.compiled.graphs.graph_text import Node, Place
-from tracer.recording.origin.stacks import Frame
-
-_STEP = re.compile(r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]")
-#: Parts of a path that ``named_modules()`` does not have.
-_NOT_SPELLED = ("_modules", "__dict__", "_orig_mod")
-#: The module that compiled autograd makes of a whole backward pass.
-_OF_COMPILED_AUTOGRAD = "CompiledAutograd"
-
-
-class Module(NamedTuple):
-    """The module that a call was made in."""
-
-    root: str
-    """Class of the module that the path begins at; empty if it is the one whose method was compiled."""
-    path: str
-    """Path from there; empty for that module itself."""
+from tracer.recording.origin.stacks import Frame, Module
 
 
 class Step(NamedTuple):
-    """One call of the graph that dynamo made."""
+    """One call of dynamo's graph."""
 
     frames: tuple[Frame, ...]
     """Outermost first."""
     module: Module | None
     is_backward: bool = False
-    """Does it compute a gradient, in a graph that is not a backward's?"""
+    """Does it compute a gradient, in a graph other than a backward?"""
     is_of_gradient_call: bool = False
-    """Is this where the gradient was asked for, because the line of its forward is not known?"""
+    """Is this the line that asked for the gradient, because the line of its forward is not known?"""
     node: str = ""
     """Name of its autograd node, if known."""
     is_in_backward: bool = False
-    """Does code of the program's own, which runs in the backward pass, make it?"""
+    """Does the program's own code make it in the backward pass?"""
 
 
 #: A call that compiled autograd made, with no stack.
 OF_GRADIENT_CALL = Step((), None, is_backward=True, is_of_gradient_call=True)
 
 
-def read_module(stack: Any) -> Module | None:
-    """The innermost of torch's ``nn_module_stack``."""
-    entries = [entry for entry in (stack or {}).values() if isinstance(entry, tuple) and len(entry) == 2]
-    if not entries:
-        return None
-    head, *steps = _dotted(str(entries[-1][0]))
-    outermost, cls = entries[0]
-    if str(getattr(cls, "__name__", cls)).startswith(_OF_COMPILED_AUTOGRAD):
-        return None
-    is_below_self = _dotted(str(outermost)) != (head,) or head == "L['self']"
-    return Module("" if is_below_self else getattr(cls, "__name__", str(cls).rpartition(".")[2]), ".".join(steps))
-
-
-def _dotted(name: str) -> tuple[str, ...]:
-    """``L['self']._modules['layers'][0]`` as ``("L['self']", "layers", "0")``."""
-    head = re.match(r"^[LG]\['[^']+'\]|^\w+", name)
-    if head is None:
-        return (name,)
-    steps = [match["key"] or match["name"] or match["index"].strip("'") for match in _STEP.finditer(name, head.end())]
-    return (head[0], *(step for step in steps if step not in _NOT_SPELLED))
-
-
 class _Rounds:
-    """How often the line of each call runs, as far as counts of its ops tell: every op as often, or a multiple."""
+    """How often the line of each call runs, by the counts of its ops: each op runs as often, or a multiple of it."""
 
     def __init__(self, places: Sequence[Place | None], ops: Sequence[str], backwards: bool) -> None:
         pairs = list(zip(places, ops, strict=True))
@@ -92,7 +54,7 @@ class _Rounds:
             met[pair] += 1
 
     def part_of(self, steps: list[Step], index: int) -> list[Step]:
-        """Those of a line's ``steps`` that belong to the round of the call at ``index``; all if that is not known."""
+        """The ``steps`` of a line that belong to the round of the call at ``index``; all if the round is not known."""
         this_round, rounds = self._round_of[index]
         if rounds < 2 or len(steps) % rounds:
             return steps
@@ -101,7 +63,7 @@ class _Rounds:
 
 
 class ProgramLines:
-    """The steps of one program, by which the calls of a graph are given their lines."""
+    """The steps of one program, from which the calls of a graph get their lines."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
@@ -112,11 +74,11 @@ class ProgramLines:
                 self._by_line[frame.path, frame.function, frame.code].append(number)
 
     def match(self, places: Iterable[Place | None], *, backwards: bool, ops: Sequence[str] = ()) -> list[Step | None]:
-        """For each of ``places``, in the graph's order, the step that it was made of; ``None`` without a match.
+        """For each of ``places``, in the graph's order, the step that it comes from; ``None`` without a match.
 
         If a line runs in several modules, or stands twice in a function, the order decides: calls follow the order of
-        the program, in a backward graph the reverse order. ``ops``: those of the calls, by which the rounds of a loop
-        within one line are told apart.
+        the program, in a backward graph the reverse order. ``ops``: those of the calls, which distinguish the rounds of
+        a loop within one line.
         """
         places = list(places)
         ranks = _ranks(place for place in places if place is not None)
@@ -152,7 +114,7 @@ class ProgramLines:
         candidates = self._by_line.get((place.path, place.function, place.code), ())
         lines = sorted({self._steps[number].frames[-1].line for number in candidates})
         if len(lines) > 1:
-            # The same text at several lines of one function: the first one then is the first one now.
+            # The same text at several lines of one function: matched in order.
             exact = place.line in lines and rank[1] != len(lines)
             line = place.line if exact else lines[min(rank[0], len(lines) - 1)]
             candidates = [number for number in candidates if self._steps[number].frames[-1].line == line]
@@ -166,7 +128,7 @@ class ProgramLines:
 def with_neighbours(
     nodes: Sequence[Node], steps: Sequence[Step | None], forward: Mapping[str, tuple[str, Step | None]]
 ) -> list[Step | None]:
-    """``steps``, completed for calls that torch's rewriting of a graph inserted, which have no line.
+    """``steps``, completed for calls that graph passes inserted, which have no line.
 
     A backward op belongs to the forward op whose results it takes (``forward``: ops and steps by name); any other op
     to the call that takes its result, or else to the call whose result it takes.
@@ -189,7 +151,7 @@ def with_neighbours(
 
 
 def _ranks(places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
-    """The rank of each place among the lines of one function that have its text, and how many there are."""
+    """The rank of each place among the lines of its function with the same text, and the number of these."""
     distinct = set(places)
     lines: dict[tuple[str, str, str], set[int]] = defaultdict(set)
     for place in distinct:

@@ -1,4 +1,4 @@
-"""The program line behind each call that AOTAutograd traces, for gradients that compiled code itself computes.
+"""The program's line behind each call that AOTAutograd traces, for gradients computed inside compiled code.
 
 AOTAutograd links the calls of a backward graph to their forward. It does not link those of `torch.func.grad`, `vjp`
 and `jacrev`: they all stand at the line that asks for the gradient. Autograd's numbers link them as they link eager
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracer.recording.origin.stacks import MADE_FOR, read_stack, stacks_by_line
+from tracer.recording.origin.stacks import MADE_FOR, read_module, read_stack, stacks_by_line
 from tracer.recording.torch_private import compile_seams, seams
 
 if TYPE_CHECKING:
@@ -33,18 +33,18 @@ class Detail(NamedTuple):
     stack: str | None
     modules: dict[str, tuple[str, str]]
     is_backward: bool = False
-    """Does it compute a gradient, in a graph that is not a backward's?"""
+    """Does it compute a gradient, in a graph other than a backward?"""
     is_of_gradient_call: bool = False
-    """Is the stack that of the line which asked for the gradient?"""
+    """Is it the stack of the line that asked for the gradient?"""
     node: str = ""
-    """Name of the autograd node that is evaluated, if only the name is known."""
+    """Name of the autograd node being evaluated, if only the name is known."""
     is_in_backward: bool = False
-    """Does code of the program's own, which runs in the backward pass, make it?"""
+    """Does the program's own code make it in the backward pass?"""
 
     @property
     def step(self) -> Step:
         """The same, parsed."""
-        from tracer.recording.compiled.program_lines import Step, read_module  # when a trace is built
+        from tracer.recording.compiled.program_lines import Step  # when a trace is built
 
         return Step(read_stack(self.stack), read_module(self.modules), *self[2:])
 
@@ -59,13 +59,13 @@ def detail_of(meta: dict[str, Any]) -> Detail:
 
 
 def module_names(stack: Any) -> dict[str, tuple[str, str]]:
-    """A module stack with names in place of classes, which would be kept alive."""
+    """A module stack with names instead of classes, which it would keep alive."""
     entries = ((key, entry) for key, entry in (stack or {}).items() if isinstance(entry, tuple) and len(entry) == 2)
     return {str(key): (str(name), getattr(cls, "__name__", str(cls))) for key, (name, cls) in entries}
 
 
 def asks_for_gradient(target: Any) -> bool:
-    """Is it the function that dynamo puts into a graph where the program asks for gradients?"""
+    """Is it the function that dynamo inserts where the program asks for gradients?"""
     return getattr(target, "__name__", "") == "_autograd_grad"
 
 
@@ -74,7 +74,7 @@ def _asks(stack: Any) -> bool:
 
 
 class TracedCalls:
-    """The calls of one program while AOTAutograd traces it. ``stack_of`` gives the stack of a call by its name."""
+    """The calls of one program while AOTAutograd traces it. ``stack_of`` returns the stack of a call by its name."""
 
     def __init__(self, stack_of: Callable[[str], str | None]) -> None:
         self._stack_of = stack_of
@@ -82,7 +82,7 @@ class TracedCalls:
         self._last = seams.next_sequence_number()
 
     def traced(self, node: Any, frame: FrameType | None) -> None:
-        """``frame`` put a call into the graph."""
+        """``frame`` added a call to the graph."""
         meta = node.meta
         current = seams.current_node()
         if current is not None:
@@ -98,7 +98,7 @@ class TracedCalls:
                 meta[MADE_FOR] = of_backward
             detail = Detail(meta.get(_STACK), module_names(meta.get(_MODULES)))
             if _asks(meta.get("source_fn_stack")):
-                meta[MADE_FOR] = detail  # the gradient's initial value: no node makes it, so this line is its own
+                meta[MADE_FOR] = detail  # the gradient's initial value: no node computes it, so this is its line
         number = seams.next_sequence_number()
         if detail is not None:
             self._by_number.update(dict.fromkeys(range(max(self._last, number - _MOST_NODES), number), detail))
@@ -106,19 +106,20 @@ class TracedCalls:
 
     @staticmethod
     def _own_stack(meta: dict[str, Any], frame: FrameType | None) -> str | None:
-        """The stack of a call that a hook's or a custom function's own code makes; ``None`` for another call.
+        """The stack of a call made by a hook or by a custom function's backward; ``None`` for other calls.
 
-        Dynamo keeps both as graphs, with stacks: of a function's backward each call bears its own, a hook's graph runs
+        Dynamo keeps both as graphs, with stacks: each call of a function's backward has its own, a hook's graph runs
         as a program.
         """
         if meta.get("source_fn_stack"):
             return None if _asks(meta["source_fn_stack"]) else meta.get(_STACK)
         while frame is not None and not compile_seams.is_generated_program(frame.f_code):
             frame = frame.f_back
-        return stacks_by_line(frame).get(frame.f_lineno) if frame is not None else None
+        kept = stacks_by_line(frame).get(frame.f_lineno) if frame is not None else None
+        return None if kept is None else kept.stack
 
     def _of_compiled_autograd(self, frame: FrameType | None) -> Detail | None:
-        """The detail of a call that the program written by compiled autograd makes; ``None`` for another call."""
+        """The detail of a call made by the program of compiled autograd; ``None`` for other calls."""
         while frame is not None and not compile_seams.is_generated_program(frame.f_code):
             frame = frame.f_back
         if frame is None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from types import SimpleNamespace
+from operator import attrgetter
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
 
+from tracer.names import BlindSpotKind
+from tracer.recording.blind_spots import WATCHES
+from tracer.recording.fake import loaders, weights
 from tracer.recording.fake.machine import Machine
-from tracer.recording.patching import Watch, place
+from tracer.recording.fake.one_rank import OneRank
+from tracer.recording.patching import Call, Holder, Watch, place
 from tracer.recording.torch_private.fake_tensors import fake_tensors
 
 #: Bytes of memory that each GPU claims: nothing is allocated there, and nothing is to be offloaded for want of it.
@@ -58,8 +67,6 @@ def _answers(machine: Machine) -> dict[str, Any]:
         "set_rng_state": None,
         "current_stream": _Stream(),
         "default_stream": _Stream(),
-        "Stream": _Stream(),
-        "Event": _Stream(),
         "stream": nullcontext(),
     }
 
@@ -68,6 +75,9 @@ class _Stream:
     """A stream or an event on which nothing waits."""
 
     device = torch.device("cuda", 0)
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """Whatever is asked for: a priority, timing."""
 
     def record(self, *_: object) -> _Stream:
         """Nothing is recorded."""
@@ -116,11 +126,84 @@ def _autocast_on_cpu(call: Callable[..., Any], args: tuple[Any, ...], kwargs: di
     return call(self, device, *others, **kwargs)
 
 
+def _note(name: str, frame: FrameType) -> None:
+    """A stand-in answered ``name``: whoever records lists it."""
+    for listener in WATCHES.listeners:
+        listener.note(BlindSpotKind.FAKE_VALUE, name, frame)
+
+
+def _note_weights(name: str, frame: FrameType) -> None:
+    """A file of weights was passed over: whoever records lists it."""
+    for listener in WATCHES.listeners:
+        listener.note(BlindSpotKind.FAKE_VALUE, f"weights in {name}", frame, lost="only their shapes were read")
+
+
+#: Switches off that transformers loads weights on several threads, where set: torch's fake tensors are made for one.
+_ON_THREADS = "HF_DEACTIVATE_ASYNC_LOAD"
+
+
+def _loading(call: Call) -> None:
+    """``torch.load``, which reads no contents where fake tensors are made."""
+    path = call.args[0] if call.args else call.kwargs.get("f")
+    _note_weights(os.path.basename(path) if isinstance(path, (str, os.PathLike)) else "a file", call.frame)
+
+
+def _unwritten(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """What writes weights writes nothing: whoever records lists it."""
+    for listener in WATCHES.listeners:
+        listener.note(BlindSpotKind.FAKE_VALUE, call.__qualname__, sys._getframe(1), lost="nothing was written")
+
+
+def _saved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``torch.save``, unless there are fake tensors in what is to be written."""
+    written = args[0] if args else kwargs.get("obj")
+    has_fake = any(isinstance(leaf, (FakeTensor, torch.nn.Module)) for leaf in tree_leaves(written))
+    return _unwritten(call, args, kwargs) if has_fake else call(*args, **kwargs)
+
+
+#: What answers for functions of libraries, by module and name.
+_OF_LIBRARIES = {
+    ("transformers.utils.import_utils", "is_fake_tensor"): _returning(False),  # it takes another path for them
+    ("transformers.modeling_utils", "PreTrainedModel.save_pretrained"): Watch(around=_unwritten),
+    ("safetensors.torch", "save_file"): Watch(around=_unwritten),
+}
+LIBRARIES = ("safetensors", *(module for module, _ in _OF_LIBRARIES))
+"""Modules to look for again once they are imported."""
+
+
 @contextmanager
-def on_fake_tensors(machine: Machine) -> Iterator[None]:
-    """Run the block on fake tensors, as on ``machine``."""
+def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterator[Callable[[], None]]:
+    """Run the block on fake tensors, as on ``machine``, and as one rank of a job where one is passed.
+
+    Yields a function to call once one of ``LIBRARIES`` was imported.
+    """
     with ExitStack() as undo:
-        undo.enter_context(fake_tensors())  # first: it loads Dynamo, which lists torch's functions as it loads
+        is_over, mended = False, set[str]()
+        if _ON_THREADS not in os.environ:
+            os.environ[_ON_THREADS] = "1"
+            undo.callback(os.environ.pop, _ON_THREADS, None)
+
+        def put(watch: Watch, *holders: Holder) -> None:
+            lift = place(holders, watch)
+            if lift is not None:
+                undo.callback(lift)
+
+        def look() -> None:
+            for module in LIBRARIES if not is_over else ():
+                if module in sys.modules and module not in mended:
+                    mended.add(module)
+                    if module == "safetensors":
+                        put(Watch(around=weights.opening(mode, _note_weights)), *weights.holders())
+                    for (owner, path), watch in _OF_LIBRARIES.items():
+                        holder, _, name = path.rpartition(".")
+                        if owner == module:
+                            put(watch, (attrgetter(holder)(sys.modules[owner]) if holder else sys.modules[owner], name))
+
+        mode = undo.enter_context(fake_tensors(_note))  # first: it loads Dynamo, which lists torch's functions
+        put(Watch(around=_saved), (torch, "save"))
+        put(Watch(before=_loading), (torch, "load"))
+        for holder, answer in loaders.answers():
+            put(Watch(around=answer), holder)
         watches: dict[tuple[Any, str], Watch] = {}
         if machine.capability is None:
             watches[torch.cuda, "is_available"] = _returning(False)
@@ -129,8 +212,19 @@ def on_fake_tensors(machine: Machine) -> Iterator[None]:
             for name in ("to", "cuda"):
                 watches[torch.Tensor, name] = Watch(around=_moved)
             watches[torch.amp.autocast, "__init__"] = Watch(around=_autocast_on_cpu)
+            for name in ("Stream", "Event"):  # classes: programs name them in annotations, and ask for instances
+                undo.callback(setattr, torch.cuda, name, getattr(torch.cuda, name))
+                setattr(torch.cuda, name, _Stream)
         for holder, watch in watches.items():
-            lift = place([holder], watch)
-            if lift is not None:
-                undo.callback(lift)
-        yield
+            put(watch, holder)
+        if one_rank is not None:
+            from tracer.recording.torch_private.fake_groups import fake_groups
+
+            undo.enter_context(one_rank.in_environment())
+            backend = "gloo" if machine.capability is None else "nccl"
+            undo.enter_context(fake_groups(one_rank.rank, one_rank.world_size, backend=backend, mode=mode))
+        look()
+        try:
+            yield look
+        finally:
+            is_over = True

@@ -77,7 +77,8 @@ def sketched(tensor: torch.Tensor, offset: int = 0, size: int | None = None) -> 
         flat = flat.float()
     if not flat.is_floating_point() and flat.dtype is not torch.bool:
         flat = flat.to(torch.float64)
-    return _on_host(flat, flat.numpy(), offset, size)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite and NaN are counted, and no news to the program
+        return _on_host(flat, flat.numpy(), offset, size)
 
 
 _NOT_IN_NUMPY = {

@@ -79,6 +79,8 @@ class Attribution:
     def forward_origin(self, phase: Phase, scope: Scope, site: Site | None, frame: FrameType | None) -> Origin:
         """The origin of a call at ``site``; ``frame`` is where the search for the user's own frame begins."""
         site = site or NOWHERE
+        if (inside := site.inside) is not None:
+            site, scope = site._replace(inside=None), self.modules.within(scope, inside)
         if site.kind == USER:
             called_from = NOWHERE
         else:
@@ -133,10 +135,12 @@ class Attribution:
 
     def _of_own_code(self, frame: FrameType, evaluated: Origin) -> Origin:
         """The origin of a call at ``frame`` while the node of ``evaluated`` is: its own line, reached from that one."""
-        site = self.sites.at(frame)
+        site, scope = self.sites.at(frame), evaluated.scope
+        if (inside := site.inside) is not None:
+            site, scope = site._replace(inside=None), self.modules.within(scope, inside)
         forward = evaluated.site if evaluated.site.kind == USER else evaluated.called_from
         called_from = NOWHERE if self.sites.is_graph(frame.f_code.co_filename) and site.kind == USER else forward
-        return self.origin(Phase.BACKWARD, evaluated.scope, site, called_from)
+        return self.origin(Phase.BACKWARD, scope, site, called_from)
 
     def _evaluated(self, node: Any, frame: FrameType | None, links: ForwardLinks) -> Origin:
         """The origin of what the engine computes for ``node``."""

@@ -22,6 +22,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from tracer.names import HostCode, Phase
 from tracer.recording import patching
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, placed
+from tracer.recording.origin.stacks import Module as ModuleOfLine
 from tracer.recording.torch_private import seams
 
 _getframe = sys._getframe
@@ -137,7 +138,7 @@ class ModuleStack:
     """Follows ``forward`` calls on the thread that recording was entered on, and inside its backward passes.
 
     ``on_other_thread(module)`` is called for modules that run elsewhere, ``on_module(module)`` for every module when it
-    is first met, ``on_outermost()`` at each call of an outermost module.
+    is first met, ``on_outermost()`` at each call of an outermost module, ``on_left(module, output)`` when that is over.
     """
 
     def __init__(
@@ -148,6 +149,7 @@ class ModuleStack:
         on_other_thread: _Note,
         on_module: _Note,
         on_outermost: _Note,
+        on_left: _Note,
     ) -> None:
         self.scope: Scope = OUTSIDE
         self.entry: Entry | None = None
@@ -163,19 +165,46 @@ class ModuleStack:
         """Models that no other module led to, by the name that leads their paths."""
         self._forget_at = 64
         self._scopes: dict[tuple[str, Site, int], Scope] = {}
+        self._within: dict[tuple[Scope, str], Scope] = {}
+        """Scopes of modules whose calls a compiled graph makes, by the scope that the graph runs in and their path."""
+        self._around: dict[Scope, Scope] = {}
+        """Each of these, to the scope that the graph runs in."""
+        self._of_graphs: set[Scope] = set()
+        """Scopes of graphs that no module runs."""
         self._on_other_thread = on_other_thread
         self._on_module = on_module
         self._on_outermost = on_outermost
+        self._on_left = on_left
         self._handles: list[Any] = []
         self.model_class = "" if model is None else type(getattr(model, "_orig_mod", model)).__name__
         """The class of the model whose modules' paths begin at it; empty without one."""
         if model is not None:
             self._learn(model, "")
 
+    def within(self, scope: Scope, module: ModuleOfLine) -> Scope:
+        """The scope of a module whose calls a compiled graph makes, run from ``scope`` or from another such module."""
+        outer = self._around.get(scope, scope)
+        is_led = outer.is_module and outer not in self._of_graphs
+        root = "" if module.root == self.model_class else module.root
+        path = ".".join(filter(None, (outer.path if is_led else root, module.path)))
+        inner = self._within.get((outer, path))
+        if inner is None:
+            inner = Scope(path, outer.called_from, is_module=True, kind=outer.kind, host=outer.host)
+            if not module.path and outer.is_module:
+                inner = outer
+            self._within[outer, path] = inner
+            self._around[inner] = outer
+        return inner
+
     def parameter(self, variable: Any) -> tuple[str, str]:
         """Full name and module's path of a parameter; empty for other tensors."""
         entry = self._parameters.get(id(variable))
         return (entry.full_name, entry.path) if entry is not None and entry.is_of(variable) else ("", "")
+
+    def path(self, module: torch.nn.Module) -> str:
+        """The path of a module that was met; its class where it is the model that paths begin at."""
+        entry = self._entries.get(id(module))
+        return (entry.path if entry is not None and entry.ref() is module else "") or type(module).__name__
 
     @property
     def count(self) -> int:
@@ -228,7 +257,9 @@ class ModuleStack:
             entry = self.entry
             if entry is not None and entry.module is module and not entry.inside_engine and get_ident() == self.thread:
                 self.entry = entry.outer
-                self.scope = entry.scope
+                self.scope = scope = entry.scope
+                if not scope.is_module:
+                    self._on_left(module, output)
             else:
                 self._leave(module)
 
@@ -255,7 +286,10 @@ class ModuleStack:
         entry = Entry(module, self.entry, parent)
         if not parent.is_module:
             self._on_outermost()
-            if inside_engine and not seams.is_generated_module(module):
+            is_graph = seams.is_generated_module(module)
+            if is_graph:
+                self._of_graphs.add(scope)
+            if inside_engine and not is_graph:
                 entry.inside_engine = True
                 self.recompute_depth += 1
         elif not crosses:

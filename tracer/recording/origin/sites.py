@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from tracer.recording.origin.stacks import Frame, FunctionNames, read_stack, stacks_by_line
+from tracer.recording.origin.stacks import Frame, FunctionNames, Module, read_stack, stacks_by_line
 
 #: ``torch/nn/modules/module.py``: passed over too, and the place where one module calls another.
 MODULE_CALL = -1
@@ -70,6 +70,8 @@ class Site(NamedTuple):
     """``LIBRARY`` or ``USER``."""
     working_directory: str = ""
     """That of the recording: a trace spells ``path`` relative to it."""
+    inside: Module | None = None
+    """The module of the line, where it stands behind one of a graph that runs as a program."""
 
 
 NOWHERE = Site("", 0, "", SKIPPED)
@@ -146,10 +148,10 @@ class Sites:
         if frame is None or not filename.startswith(_GRAPH):
             return SKIPPED
         sites = {}
-        for line, stack in stacks_by_line(frame).items():
-            outside = [site for entry in read_stack(stack) if (site := self.of_stack(entry)).kind > 0]
+        for line, kept in stacks_by_line(frame).items():
+            outside = [site for entry in read_stack(kept.stack) if (site := self.of_stack(entry)).kind > 0]
             if outside:
-                sites[line] = outside[-1]
+                sites[line] = outside[-1]._replace(inside=kept.module)
         if not sites:
             return SKIPPED
         self._graphs[filename] = sites

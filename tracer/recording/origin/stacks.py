@@ -8,13 +8,20 @@ import sys
 import warnings
 from collections.abc import Iterator
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
 #: In a call's ``meta``: what the recorder knows of its place; see ``recording.compiled.traced``.
 MADE_FOR = "determinism_tracer_made_for"
 #: A line of the program that torch.fx makes of a graph: ``add: "f32[2]" = x + 1;  x = None``.
 _ASSIGNMENT = re.compile(r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = ")
+
+
+_STEP = re.compile(r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]")
+#: Parts of a path that ``named_modules()`` does not have.
+_NOT_SPELLED = ("_modules", "__dict__", "_orig_mod")
+#: The module that compiled autograd creates for a whole backward pass.
+_OF_COMPILED_AUTOGRAD = "CompiledAutograd"
 
 
 class Frame(NamedTuple):
@@ -24,6 +31,37 @@ class Frame(NamedTuple):
     line: int
     function: str
     code: str
+
+
+class Module(NamedTuple):
+    """The module that a call was made in."""
+
+    root: str
+    """Class of the module that the path begins at; empty if it is the one whose method was compiled."""
+    path: str
+    """Path from there; empty for that module itself."""
+
+
+def read_module(stack: Any) -> Module | None:
+    """The innermost of torch's ``nn_module_stack``."""
+    entries = [entry for entry in (stack or {}).values() if isinstance(entry, tuple) and len(entry) == 2]
+    if not entries:
+        return None
+    head, *steps = _dotted(str(entries[-1][0]))
+    outermost, cls = entries[0]
+    if str(getattr(cls, "__name__", cls)).startswith(_OF_COMPILED_AUTOGRAD):
+        return None
+    is_below_self = _dotted(str(outermost)) != (head,) or head == "L['self']"
+    return Module("" if is_below_self else getattr(cls, "__name__", str(cls).rpartition(".")[2]), ".".join(steps))
+
+
+def _dotted(name: str) -> tuple[str, ...]:
+    """``L['self']._modules['layers'][0]`` as ``("L['self']", "layers", "0")``."""
+    head = re.match(r"^[LG]\['[^']+'\]|^\w+", name)
+    if head is None:
+        return (name,)
+    steps = [match["key"] or match["name"] or match["index"].strip("'") for match in _STEP.finditer(name, head.end())]
+    return (head[0], *(step for step in steps if step not in _NOT_SPELLED))
 
 
 def read_stack(text: str | None) -> tuple[Frame, ...]:
@@ -38,24 +76,37 @@ def read_stack(text: str | None) -> tuple[Frame, ...]:
     return tuple(frames)
 
 
-def stacks_by_line(frame: FrameType) -> dict[int, str]:
-    """Of ``frame``, which runs a graph as a program: the stack kept with the call at each line.
+class Kept(NamedTuple):
+    """What torch keeps with a call of a graph that runs as a program."""
 
-    A line without one has the stack of the line before it; empty if no call has one.
+    stack: str
+    module: Module | None
+
+
+def stacks_by_line(frame: FrameType) -> dict[int, Kept]:
+    """Of ``frame``, which runs a graph as a program: the stack and the module kept with the call at each line.
+
+    A line without a stack has those of the line before it; empty if no call has one.
     """
     graph = getattr(frame.f_locals.get("self"), "graph", None)
-    nodes = getattr(graph, "nodes", ())
-    stacks = {str(node.name): getattr(node.meta.get(MADE_FOR), "stack", None) or node.stack_trace for node in nodes}
-    by_line: dict[int, str] = {}
-    last: str | None = None
-    for number, line in (
-        enumerate(linecache.getlines(frame.f_code.co_filename), start=1) if any(stacks.values()) else ()
-    ):
+    stacks: dict[str, Kept] = {}
+    for node in getattr(graph, "nodes", ()):
+        stack = getattr(node.meta.get(MADE_FOR), "stack", None) or node.stack_trace
+        if stack:
+            stacks[str(node.name)] = Kept(stack, _module_of(node.meta))
+    by_line: dict[int, Kept] = {}
+    last: Kept | None = None
+    for number, line in enumerate(linecache.getlines(frame.f_code.co_filename), start=1) if stacks else ():
         match = _ASSIGNMENT.match(line)
         last = (match is not None and stacks.get(match["name"])) or last
         if last is not None:
             by_line[number] = last
     return by_line
+
+
+def _module_of(meta: dict[str, Any]) -> Module | None:
+    by_recorder = getattr(meta.get(MADE_FOR), "modules", None)
+    return read_module(by_recorder or meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack"))
 
 
 #: Longer files are not read again.

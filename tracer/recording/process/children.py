@@ -49,7 +49,8 @@ class ChildLog:
             CHILDREN.add(self)
             loaded = sys.modules.get("multiprocessing")
             for process in loaded.active_children() if loaded is not None else ():
-                if process not in self._processes and not is_loader_worker(process):
+                is_own = getattr(process, "_parent_pid", None) == os.getpid()  # a forked one still lists its siblings
+                if is_own and process not in self._processes and not is_loader_worker(process):
                     self._processes.add(process)
                     self._note("a process was alive as recording began", None)
 

@@ -37,10 +37,12 @@ from tracer.trace.records import Child, Draw, Generator
 
 _VARIABLE = "TRACER_CHILDREN"
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
-_LOG, _ORDER = "log", "order.json"
+_LOG, _ORDER, _START = "log", "order.json", "start.json"
 #: Where the environment stands among the arguments of ``Popen._execute_child`` and ``os.posix_spawn``.
 _ENVIRONMENT_AT = {"_execute_child": 7, "posix_spawn": 2, "posix_spawnp": 2}
 _POOLS = ("multiprocessing.pool", "concurrent.futures.process")
+Step = tuple[str, object]
+"""A function, ``module:function``, and what it is called with after a role."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,6 +64,15 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     draws: tuple[Draw, ...] = ()
 
 
+class Started(msgspec.Struct):
+    """How many processes one process has started while they were followed, from which their roles come."""
+
+    number: int = 0
+    server: str = ""
+    """The role of the fork server, which is started with the first process that it forks."""
+    served: int = 0
+
+
 class Order(msgspec.Struct, frozen=True):
     """What a child does when it has torch: ``begin``, a function by its dotted name, is called with its role and
     ``task``, which is that function's to read."""
@@ -79,29 +90,44 @@ class Following(ChildLog):
         """This process's own; empty for the first of a job."""
         self._folder = ""
         """Of the log; empty while nothing is followed."""
-        self._started = 0
-        self._server = ""
-        """The role of the fork server, which is started with the first process that it forks."""
-        self._served = 0
+        self._started = Started()
+        self.left_by_fork: Callable[[], None] = lambda: None
+        """Called in a forked child before it records itself: it leaves what its parent records."""
         self._next = threading.local()
         """The role of the process that this thread starts next."""
         self._lifts: list[Callable[[], None]] = []
         self._hooked = False
 
-    def follow(self, folder: str, begin: Callable[[str, msgspec.Raw], None], task: object) -> None:
-        """Follow what this process starts from now on, in ``folder``, which must be empty. ``begin`` is a function of a
-        module."""
-        order = {"begin": f"{begin.__module__}:{begin.__qualname__}", "task": task}
-        with open(os.path.join(folder, _ORDER), "wb") as stream:
-            stream.write(msgspec.json.encode(order))
-        with open(os.path.join(folder, _LOG), "wb"):
+    @property
+    def is_following(self) -> bool:
+        """Is what this process starts followed?"""
+        return bool(self._folder)
+
+    def follow(self, folder: str, begin: Step, started: Started, at_start: Step | None = None) -> None:
+        """Follow what this process starts from now on, in ``folder``, or go on there: ``started`` counts.
+
+        A child process calls ``begin`` as it loads torch; ``at_start`` is called as Python starts there, unless it was
+        forked.
+        """
+        for name, step in ((_ORDER, begin), (_START, at_start)):
+            if step is not None:
+                with open(os.path.join(folder, name), "wb") as stream:
+                    stream.write(msgspec.json.encode({"begin": step[0], "task": step[1]}))
+        with open(os.path.join(folder, _LOG), "ab"):
             pass
-        self._enter(folder, "", 0)
+        self._enter(folder, "", started)
 
     def take_over(self, folder: str, role: str, started: int) -> None:
         """Go on for a process that has begun elsewhere, as ``role``, has forked ``started`` ones, and loads torch."""
-        self._enter(folder, role, started)
+        self._enter(folder, role, Started(started))
         self._begin()
+
+    def child_starts(self, folder: str, role: str) -> None:
+        """Python starts, in the child ``role``: do what is to be done before its first line."""
+        self._folder = folder
+        own = self.claimed(role, "start")
+        self._folder = ""
+        _call(folder, _START, own)
 
     def leave(self) -> None:
         """Follow no more."""
@@ -126,29 +152,28 @@ class Following(ChildLog):
             finally:
                 os.close(handle)
 
-    def claimed(self, role: str) -> str:
+    def claimed(self, role: str, what: str = "child") -> str:
         """``role`` for this process alone, numbered where others have inherited it: those that C code starts, a shell's
-        second."""
+        second. There is one claim for each ``what``."""
         for number in itertools.count(LOWEST_SHARED):
             own = role if number == LOWEST_SHARED else f"{role}.{number}"
             with suppress(FileExistsError):
-                os.close(os.open(os.path.join(self._folder, f"child-{own}"), os.O_CREAT | os.O_EXCL))
+                os.close(os.open(os.path.join(self._folder, f"{what}-{own}"), os.O_CREAT | os.O_EXCL))
                 return own
         raise AssertionError
 
-    def events(self) -> list[Event]:
-        """The log so far."""
+    def events(self, folder: str = "") -> list[Event]:
+        """The log so far, of ``folder`` or the one that is followed in."""
         try:
-            with open(os.path.join(self._folder, _LOG), "rb") as stream:
+            with open(os.path.join(folder or self._folder, _LOG), "rb") as stream:
                 return msgspec.json.Decoder(Event).decode_lines(stream.read())
         except (OSError, msgspec.MsgspecError):
             return []
 
     # --- of this process's own ---
 
-    def _enter(self, folder: str, role: str, started: int) -> None:
-        self._folder, self.role, self._started = folder, role, started
-        self._server, self._served, self._listens = "", 0, True
+    def _enter(self, folder: str, role: str, started: Started) -> None:
+        self._folder, self.role, self._started, self._listens = folder, role, started, True
         CHILDREN.add(self)
         for owner, names in ((subprocess.Popen, ("_execute_child",)), (os, ("posix_spawn", "posix_spawnp"))):
             for name in names:
@@ -160,9 +185,7 @@ class Following(ChildLog):
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._forked)
 
     def _begin(self) -> None:
-        with open(os.path.join(self._folder, _ORDER), "rb") as stream:
-            order = msgspec.json.decode(stream.read(), type=Order)
-        pkgutil.resolve_name(order.begin)(self.role, order.task)
+        _call(self._folder, _ORDER, self.role)
 
     # --- processes that start ---
 
@@ -191,15 +214,14 @@ class Following(ChildLog):
     def _start(
         self, started_by: StartedBy, frame: FrameType | None, *, served: bool = False, is_counted: bool = True
     ) -> None:
-        if not served:
-            self._started += 1
-            role = inherited = self._child(self._started)
-        else:
-            if not self._server:
-                self._started += 1
-                self._server = self._child(self._started)
-            self._served += 1
-            role, inherited = f"{self._server}.{self._served}", self._server
+        started = self._started
+        if not served or not started.server:
+            started.number += 1
+        role = inherited = self._child(started.number)
+        if served:
+            started.server = inherited = started.server or role
+            started.served += 1
+            role = f"{inherited}.{started.served}"
         self._next.role = inherited
         if is_counted:
             place = placed(self._sites.innermost(frame), self._sites.users_own(frame))
@@ -236,10 +258,19 @@ class Following(ChildLog):
             self._folder = ""
             return
         self._lifts.clear()  # they were lifted
-        self._enter(folder, role, 0)
+        with suppress(Exception):  # what the parent had entered may be on a thread that is not here
+            self.left_by_fork()
+        self._enter(folder, role, Started())
         self.log(Event(role=role, event="begins", pid=os.getpid()))
         with suppress(Exception):  # no business of the program's
             self._begin()
+
+
+def _call(folder: str, name: str, role: str) -> None:
+    """Do what the file ``name`` says, as the child ``role``."""
+    with open(os.path.join(folder, name), "rb") as stream:
+        order = msgspec.json.decode(stream.read(), type=Order)
+    pkgutil.resolve_name(order.begin)(role, order.task)
 
 
 def _with_variables(place: int, variables: Callable[[Mapping[Any, Any]], dict[str, str]]) -> Callable[..., Any]:

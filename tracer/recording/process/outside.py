@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import itertools
 import os
 import re
 import signal
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from types import FrameType
@@ -63,6 +64,8 @@ _DRAWS_IN_SQL = re.compile(r"\b(?:random(?:blob)?\s*\(|current_time(?:stamp)?\b|
 _LARGE_DIRECTORY = 1 << 20
 
 _PATHLIB = "pathlib"
+#: Watched modules that are loaded later than their packages.
+_LATER = ("multiprocessing.queues", "multiprocessing.connection")
 _RANDOM_DEVICES = frozenset({"/dev/urandom", "/dev/random"})
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
 #: Torch's modules that open what the program names; what its others open (the compiler's caches) is their own affair.
@@ -184,6 +187,8 @@ class OutsideLog:
         self._queues: weakref.WeakKeyDictionary[Any, _QueueOrder] = weakref.WeakKeyDictionary()
         self._timers: dict[int, _Input] = {}
         """By the signal that they send."""
+        self._threads: weakref.WeakKeyDictionary[threading.Thread, tuple[_Input, int]] = weakref.WeakKeyDictionary()
+        """Those that run, and how many calls were recorded before."""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -194,7 +199,10 @@ class OutsideLog:
         OUTSIDE.discard(self)
 
     def listed(self) -> tuple[OutsideInput, ...]:
-        """Every input, in the order of first times."""
+        """Every input, in the order of first times; threads beside which calls were recorded alone."""
+        beside: Counter[_Input] = Counter()
+        for source, began in list(self._threads.values()):
+            beside[source] += self._events.calls_recorded() - began
         return tuple(
             OutsideInput(
                 kind=kind,
@@ -203,13 +211,14 @@ class OutsideLog:
                 digest=source.digest,
                 order=source.order,
                 is_partial=source.is_partial,
-                size=source.size,
+                size=source.size + beside[source],
                 modified=source.modified,
                 by_import=source.by_import,
                 calls=source.calls,
                 count=source.count,
             )
             for (kind, name, site, own), source in self._inputs.items()
+            if kind is not OutsideKind.THREAD or source.size + beside[source]
         )
 
     # --- who asks ---
@@ -442,10 +451,13 @@ class OutsideLog:
             frame = frame.f_back
         frame = self.asker(frame)
         path = _path_of(call.first)
-        if frame is None or not path:
+        is_open = name == "os.fstat"
+        if frame is None or not (path or is_open):
             return
-        time_of = call.result.st_mtime_ns if isinstance(call.result, os.stat_result) else call.result
-        self._add_value(self.note(OutsideKind.FILE_TIME, "", frame, path=path), time_of)
+        times: Any = call.result
+        if isinstance(times, os.stat_result):
+            times = times.st_mtime_ns, times.st_ctime_ns, times.st_ino
+        self._add_value(self.note(OutsideKind.FILE_TIME, name if is_open else "", frame, path=path), times)
 
     def database_opened(self, name: str, call: Call) -> None:
         """Listen to the statements of a database's connection: some draw."""
@@ -463,6 +475,9 @@ class OutsideLog:
 
     def queue_changes(self, name: str, call: Call) -> None:
         """A thread put something into a queue, or took something; it holds the queue's lock."""
+        if not name.startswith("queue."):
+            self._takes_from_processes(name, call)
+            return
         order = self._queues.setdefault(call.first, _QueueOrder())
         if name.endswith("_put"):
             producer = threading.current_thread().name
@@ -481,12 +496,53 @@ class OutsideLog:
                 source.add(producer.encode())
             order.taken.clear()
 
+    def _takes_from_processes(self, name: str, call: Call) -> None:
+        """Processes put something into a queue, and this one took it: the order is that in which they did."""
+        frame = self.asker(call.frame)
+        if name == "os.read" and (frame is None or not _is_pipe(call.first)):
+            return
+        source = self.note(OutsideKind.QUEUE, name, frame)
+        if source is None or source.values >= _TAKEN:
+            return
+        source.limit, source.is_rest = _TAKEN, True
+        item = _bytes_of(call.result)
+        source.add(item)
+        source.add_order(item)
+
     def sets_timer(self, name: str, call: Call) -> None:
         """The program has the system send it a signal later."""
         timer = self.note(OutsideKind.TIMER, name, self.asker(call.frame))
         if timer is not None:
             which = call.first if name.endswith("setitimer") else 0
             self._timers[(signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)[which]] = timer
+
+    def thread_runs(self, name: str, call: Call) -> None:
+        """A thread of the program's own begins, or ends: how many calls are recorded meanwhile?"""
+        thread: threading.Thread = call.first
+        if not name.endswith("start"):
+            running, began = self._threads.pop(thread)
+            running.size += self._events.calls_recorded() - began
+            return
+        runs: Any = getattr(thread, "function", None) or getattr(thread, "_target", None) or type(thread).run
+        runs = inspect.unwrap(getattr(runs, "func", runs))  # behind a ``functools.partial``
+        code, frame = runs.__code__, self.reader(call.frame)
+        if self._sites.kind_of(code.co_filename) != USER:
+            return
+        line = f"{spelt(code.co_filename, self._sites.working_directory)}:{code.co_firstlineno}"
+        source = self.note(OutsideKind.THREAD, f"{runs.__name__} at {line}", frame)
+        if source is not None:
+            self._threads[thread] = source, self._events.calls_recorded()
+
+    def takes_unwritten(self, name: str, call: Call) -> None:
+        """NumPy hands out an array as it is in memory."""
+        array: Any = call.result
+        frame = self.asker(call.frame)
+        if frame is None or array.dtype.hasobject or not array.size:
+            return
+        source = self.note(OutsideKind.UNWRITTEN_ARRAY, name, frame)
+        if source is not None and source.wants_more:
+            source.size += array.nbytes
+            source.add(array.ravel(order="K")[: _PART // array.itemsize or 1].tobytes())
 
     def interrupted(self, number: int) -> None:
         """A function of the program runs since a signal came."""
@@ -519,6 +575,29 @@ def _mode_of(name: str, call: Call) -> str | None:
     if any(letter in mode for letter in "wxa"):
         return "w"
     return "rw" if "+" in mode else "r"
+
+
+def _is_pipe(descriptor: Any) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _bytes_of(item: Any, depth: int = 4) -> bytes:
+    """Bytes that are the same for what one queue gives in two runs: numbers, texts, arrays and what holds them. Of
+    anything else its class alone."""
+    if isinstance(item, (str, bytes, int, float, complex, type(None))):
+        return repr(item).encode(errors="surrogateescape")
+    if isinstance(item, (list, tuple, dict)) and depth:
+        parts = item.items() if isinstance(item, dict) else item
+        return b"\0".join(_bytes_of(part, depth - 1) for part in itertools.islice(parts, _TAKEN))
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and isinstance(item, numpy.ndarray) and not item.dtype.hasobject:
+        return bytes(item.ravel()[: _PART // (item.itemsize or 1)].tobytes())
+    if torch is not None and type(item) is torch.Tensor and item.device.type == "cpu" and item.is_contiguous():
+        import ctypes
+
+        return ctypes.string_at(item.data_ptr(), min(item.nbytes, _PART))
+    return type(item).__qualname__.encode()
 
 
 def _words_of(command: Any) -> list[str]:
@@ -564,20 +643,25 @@ def _name_of(key: bytes) -> str:
 
 def spelt(path: str, working_directory: str) -> str:
     """``path`` relative to the working directory, or as much of it as names no user."""
-    path = _DRAWN_NAME.sub("tmp*", os.path.normpath(path))
+    path = os.path.normpath(path)
+    here = working_directory.rstrip(os.sep) + os.sep  # which may lie in a temporary folder
+    if here != os.sep and path.startswith(here) and not below_site_packages(path):
+        return _DRAWN_NAME.sub("tmp*", path[len(here) :]).replace(os.sep, "/")
+    if path == working_directory:
+        return "."
+    path = _DRAWN_NAME.sub("tmp*", path)
     if installed := below_site_packages(path):
         return installed.replace(os.sep, "/")
     home = os.path.expanduser("~")
     for folder, shown in (
-        (working_directory, ""),
         (tempfile.gettempdir(), "<temporary>"),
-        (os.path.dirname(working_directory), os.pardir),
+        (_DRAWN_NAME.sub("tmp*", os.path.dirname(working_directory)), os.pardir),
         (home, "~"),
     ):
         if folder.rstrip(os.sep) and path.startswith(folder.rstrip(os.sep) + os.sep):
             return os.path.join(shown, path[len(folder.rstrip(os.sep)) + 1 :]).replace(os.sep, "/")
         if path == folder:
-            return shown or "."
+            return shown
     if path.startswith(("/proc/", "/sys/", "/dev/", "/etc/", "/usr/")):
         return path
     return f".../{os.path.basename(path)}"
@@ -586,8 +670,8 @@ def spelt(path: str, working_directory: str) -> str:
 # --- the functions ---
 
 _Reads = Callable[[OutsideLog, str, Call], None]
-#: What ends the name of a function that is read by what it gives.
-_ANSWERS = ".communicate"
+#: What ends the name of a function of those that is read when it is done: by what it gave, or that it ended.
+_ANSWERS = (".communicate", "._bootstrap_inner")  # Python 3.10 to 3.14
 #: Kinds that are read in a way of their own; what the functions of all others answer is digested.
 _AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.FILE: OutsideLog.opened,
@@ -596,19 +680,21 @@ _AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.FILE_TIME: OutsideLog.asks_file_time,
     OutsideKind.QUEUE: OutsideLog.queue_changes,
     OutsideKind.TIMER: OutsideLog.sets_timer,
+    OutsideKind.UNWRITTEN_ARRAY: OutsideLog.takes_unwritten,
 }
 #: Source files whose calls are not watched: ``realpath`` and ``exists`` ask of each part of a path whether it is there,
 #: 12,000 times while torch is imported.
 _NOT_FROM: Mapping[OutsideKind, frozenset[str]] = {
     OutsideKind.FILE_TIME: frozenset(asks.__code__.co_filename for asks in (os.path.realpath, os.path.exists)),
 }
-#: Those that are read before the call, because it may not come back, or raise.
+#: Those that are read before the call, because it may not come back, raise, or set something off.
 _BEFORE: Mapping[OutsideKind, _Reads] = {
     OutsideKind.DATABASE: OutsideLog.opens_database,
     OutsideKind.PROGRAM: OutsideLog.runs_program,
     OutsideKind.LIBRARY: OutsideLog.loads,
     OutsideKind.CONNECTION: OutsideLog.connects,
     OutsideKind.VARIABLE: OutsideLog.reads_variable,
+    OutsideKind.THREAD: OutsideLog.thread_runs,
 }
 
 
@@ -707,7 +793,7 @@ def _loaded(path: str) -> Any:
 def modules_watched() -> tuple[str, ...]:
     """The modules whose functions are watched."""
     names = (name for kind in OutsideKind for names in kind.functions for name in names.split())
-    return tuple(dict.fromkeys(name.split(".")[0] for name in names))
+    return tuple(dict.fromkeys((*(name.split(".")[0] for name in names), *_LATER)))
 
 
 class _Outside(Watchers[OutsideLog]):

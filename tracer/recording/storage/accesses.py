@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
+from tracer.names import TORCH_NAMESPACES
 from tracer.ops.op import Op, Touch
 from tracer.ops.rows import row_of
 from tracer.recording.torch_private import seams
@@ -57,7 +58,7 @@ class Access:
         schema = getattr(func, "_schema", None)
         namespace, _, rest = str(func).partition(".")
         op = row_of(rest.partition(".")[0])
-        self.is_foreign = schema is None or namespace not in ("aten", "prims")
+        self.is_foreign = schema is None or namespace not in TORCH_NAMESPACES
         """Is it an op of which only the name is known?"""
         touches = None if self.is_foreign else op.touches
         self.allocates = touches is Touch.ALLOCATES and not has_out(schema)

@@ -5,94 +5,310 @@ Checked on torch 2.13.0.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from enum import Enum, auto
+from types import FrameType
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode
 from torch.utils import _foreach_utils
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
+from tracer.errors import UsageError
 from tracer.recording.patching import Watch, place
 from tracer.recording.torch_private import seams
+from tracer.recording.torch_private.unsized_results import UNSIZED, positions
 
 _ATEN = torch.ops.aten
+_PACK = _ATEN._pack_padded_sequence.default
+_GROUPED_MM = seams.find(_ATEN, "_grouped_mm", "default")
 _CPU = torch.device("cpu")
-_MASKS = (torch.bool, torch.uint8)
+IS_AVAILABLE = (
+    all(hasattr(FakeTensorConverter, name) for name in ("from_real_tensor", "_get_memo", "invalidate_constant_aliases"))
+    and hasattr(FakeTensorMode, "may_turn_const")
+    and hasattr(_foreach_utils, "_foreach_supported_types")
+)
+"""Has this torch what is relied on here?"""
+#: Elements of the largest tensors whose values are computed: of whole numbers (tokens, masks, positions, lengths), and
+#: of others (rates, weights of a sampler). A parameter that is known slows down each call that it takes part in.
+_REAL_INTEGERS, _REAL_NUMBERS = 1 << 16, 1 << 10
 #: Where a gradient scaler asks whether a gradient overflowed.
 _OVERFLOW_CHECK = "_maybe_opt_step"
+#: Where C++ writes lengths into a tensor that it makes.
+_PADS = "pad_packed_sequence"
 
 
 class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type it
-    """Fake tensors whose every element reads as 1, wherever the program asks for a value.
+    """Fake tensors whose every element reads as 1, wherever the program asks for a value that is not known.
 
-    A comparison reads as what it gives for 1 (``isnan``: false), a mask selects every position, and no gradient
-    overflowed. Every device becomes the CPU: autograd aborts a CPU build of torch on fake tensors that claim another.
+    A small tensor that was computed from literals, draws and real tensors alone has real values: they are computed
+    beside it. A comparison of others reads as what it gives for 1 (``isnan``: false), a mask selects every position,
+    and no gradient overflowed. Every device becomes the CPU: autograd aborts a CPU build of torch on fake tensors that
+    claim another.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_stand_in: Callable[[str, FrameType], None]) -> None:
         super().__init__(allow_non_fake_inputs=True)
+        self.answers: dict[str, Callable[[Any, Sequence[Any], Callable[[], Any]], Any]] = {}
+        """What answers for a namespace of ops: it is handed the overload, the arguments, and what gives torch's own
+        answer."""
+        self.has_real_integers = False
+        """Are tensors of integers made real, because C++ reads them? Only while torch calls its own code."""
+        self._on_stand_in = on_stand_in
+        """Called with the name of what asked for a value that is not known, and the frame that did."""
+        self._roles: dict[Any, _Role] = {}
+        self._depth = 0
+        """How many calls wait for one another. Memory that an inner one leaves unwritten stands for a result."""
 
     @property
     def avoid_device_init(self) -> bool:
         """No device is started, whatever ``torch.cuda`` answers."""
         return True
 
+    def may_turn_const(self, t: torch.Tensor) -> bool:
+        """Is ``t`` small enough to keep its values? torch asks, of real results."""
+        limit = _REAL_NUMBERS if t.is_floating_point() or t.is_complex() else _REAL_INTEGERS
+        return (
+            type(t) is torch.Tensor
+            and t.numel() <= limit
+            and t.layout is torch.strided
+            and t.device.type == "cpu"
+            and not t.is_quantized
+        )
+
+    def values_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """A real tensor with the values of ``tensor``; ``None`` if they are not known."""
+        return tensor.constant if isinstance(tensor, FakeTensor) else tensor
+
+    def stand_in(self, name: str, depth: int = 1) -> None:
+        """Count that ``name`` was answered by a stand-in, for the caller ``depth`` frames outwards."""
+        self._on_stand_in(name, sys._getframe(depth + 1))
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if any(map(seams.answers_for_itself, types)):  # a subclass hands its fake tensors on itself
+            return NotImplemented
+        role = self._roles.get(func)
+        if role is None:
+            role = self._roles[func] = _role_of(func)
         named = dict(kwargs or {})
+        if self.has_real_integers and _is_of_integers(args, named):
+            return func(*args, **named)
         device = named.get("device")
         if device is not None and device.type not in ("cpu", "meta"):
             named["device"] = _CPU
         if named.get("pin_memory"):
             named["pin_memory"] = False
-        if func._schema.is_mutable:
-            args = tree_map_only(torch.Tensor, self._faked, tuple(args))
-            named = tree_map_only(torch.Tensor, self._faked, named)
         if func is _ATEN._pin_memory.default:
             func, args, named = _ATEN.clone.default, args[:1], {}
-        elif func is _ATEN.nonzero.default and isinstance(args[0], FakeTensor):
-            with self:
-                return torch.empty(args[0].numel(), args[0].dim(), dtype=torch.long)
-        elif func is _ATEN.masked_select.default:
-            with self:
-                return args[0].expand(torch.broadcast_shapes(args[0].shape, args[1].shape)).reshape(-1).clone()
-        elif torch.Tag.data_dependent_output in getattr(func, "tags", ()) and isinstance(args[0], FakeTensor):
-            return self._read(args)
-        elif func in (_ATEN.index.Tensor, _ATEN.index_put_.default, _ATEN.index_put.default):
-            args = (args[0], [part for index in args[1] for part in self._positions(index)], *args[2:])
-        result: Any = super().__torch_dispatch__(func, types, tuple(args), named)
-        is_answer = isinstance(result, FakeTensor) and (result.dtype is torch.bool or result.numel() == 1)
-        if is_answer and (result.dtype is torch.bool or any(_reads_zero(arg) for arg in args)):
-            result._reads_zero = _is_zero_for_ones(func, args, named)
+        if func._schema.is_mutable:
+            args, named = tree_map_only(torch.Tensor, self._faked, (tuple(args), named))
+            if role is _Role.RESHAPES and isinstance(args[0], FakeTensor):
+                args[0].constant = None  # torch lets it keep its shape
+            if role is _Role.DRAWS and self._are_known(args, named):
+                self._for_real(func, args, named)
+                return args[0]
+        elif role is not _Role.LIFTS and any(type(arg) is torch.Tensor for arg in tree_leaves((args, named))):
+            args, named = tree_map_only(torch.Tensor, self._with_values, (tuple(args), named))
+        if role is _Role.MAKES:
+            return self._from_nothing(func, types, args, named)
+        if role in _FROM_VALUES and func is not _PACK and self._are_known(args, named):
+            return tree_map_only(torch.Tensor, self._kept, self._for_real(func, args, named))
+        if role is _Role.READS:
+            return self._read(func, args)
+        if role is _Role.UNSIZED:
+            return self._unsized(func, UNSIZED[func], *args, **named)
+        if role is _Role.INDEXES and not self._are_known(args, named):
+            args = (args[0], self._unsized(func, _all_positions, args[1]), *args[2:])
+        answer = self.answers.get(func.namespace)
+        if answer is not None:
+            self._forget(args, named)  # other ranks take part
+            return answer(func, args, lambda: self._dispatch(func, types, tuple(args), named))
+        if func is _GROUPED_MM and args[0].dtype is not torch.bfloat16:
+            result = self._grouped_product(types, args, named)
+        else:
+            result = self._dispatch(func, types, tuple(args), named)
+        if func is _ATEN._log_softmax_backward_data.default and not result.is_contiguous():
+            with self:  # torch's rule for fake tensors keeps the strides of the gradient; kernels do not
+                result = torch.empty(result.shape, dtype=result.dtype)
+        if role is _Role.UNWRITTEN and isinstance(result, FakeTensor):
+            result.constant = None
+        if isinstance(result, FakeTensor) and result.constant is None:
+            is_truth = result.dtype is torch.bool
+            if is_truth or (result.numel() == 1 and any(_reads_zero(arg) for arg in args)):
+                result._reads_zero = _is_zero_for_ones(func, args, named)
         return result
+
+    def _dispatch(self, func: Any, types: Sequence[type], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """torch's own answer, for which it may call other ops."""
+        self._depth += 1
+        try:
+            return super().__torch_dispatch__(func, types, args, named)
+        finally:
+            self._depth -= 1
 
     def _faked(self, tensor: torch.Tensor) -> torch.Tensor:
         """torch would write to a real tensor if no other argument were fake: a fake one takes its place."""
         return tensor if isinstance(tensor, FakeTensor) else self.from_tensor(tensor)  # type: ignore[no-any-return]
 
-    def _read(self, args: Sequence[Any]) -> Any:
-        """What is read: a constant that torch kept, else the stand-in. Two tensors that are compared agree."""
+    def _with_values(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A small real tensor as a fake one with its values, if none took its place before."""
+        if type(tensor) is not torch.Tensor or not self.may_turn_const(tensor) or tensor.requires_grad:
+            return tensor
+        if self.fake_tensor_converter._get_memo(tensor) is not None:
+            return tensor
+        with seams.without_modes():
+            return self._kept(tensor.clone())
+
+    def _kept(self, real: torch.Tensor) -> torch.Tensor:
+        """A fake tensor for ``real``, which keeps its values if they are few."""
+        known = self.may_turn_const(real)
+        return self.fake_tensor_converter.from_real_tensor(self, real, make_constant=known)  # type: ignore[no-any-return]
+
+    def _forget(self, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """The values of tensors, and of all that share their memory, are not known any more."""
+        for tensor in tree_leaves((args, named)):
+            if isinstance(tensor, FakeTensor) and tensor.constant is not None:
+                self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
+
+    def _are_known(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        tensors = [arg for arg in tree_leaves((args, named)) if isinstance(arg, torch.Tensor)]
+        return all(isinstance(tensor, FakeTensor) and tensor.constant is not None for tensor in tensors)
+
+    def _grouped_product(self, types: Sequence[type], args: Sequence[Any], named: dict[str, Any]) -> Any:
+        """torch's rule for fake tensors wants the type that the CUDA kernel wants; the CPU's takes others too."""
+        dtype = args[0].dtype
+        with self:
+            first, second = (torch.empty_strided(t.shape, t.stride(), dtype=torch.bfloat16) for t in args[:2])
+        named = {key: value for key, value in named.items() if key != "out_dtype"}
+        product = self._dispatch(_GROUPED_MM, types, (first, second, *args[2:]), named)
+        with self:
+            return torch.empty_strided(product.shape, product.stride(), dtype=dtype)
+
+    def _for_real(self, func: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
+        """``func`` of known values."""
+        args, named = tree_map_only(FakeTensor, self.values_of, (tuple(args), named))
+        with seams.without_modes():
+            return func(*args, **named)
+
+    def _from_nothing(self, func: Any, types: Sequence[type], args: Sequence[Any], named: dict[str, Any]) -> Any:
+        result = self._dispatch(func, types, tuple(args), named)
+        if not isinstance(result, FakeTensor) or result.fake_device != _CPU or result.layout is not torch.strided:
+            return result
+        has_fractions = result.is_floating_point() or result.is_complex()
+        if func._schema.name.startswith("aten::empty") and (has_fractions or self._depth):
+            return result  # perhaps a parameter
+        if not has_fractions and _is_called_by(_PADS):
+            with seams.without_modes():
+                return func(*args, **named)
+        if result.numel() > (_REAL_NUMBERS if has_fractions else _REAL_INTEGERS):
+            return result
+        with seams.without_modes():
+            return self._kept(func(*args, **named))
+
+    def _unsized(self, func: Any, rule: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """What ``rule`` answers for ``func``."""
+        is_stand_in = False
+
+        def values(tensor: torch.Tensor) -> torch.Tensor | None:
+            nonlocal is_stand_in
+            real = self.values_of(tensor)
+            is_stand_in = is_stand_in or real is None
+            return real
+
+        with seams.without_modes():
+            result = rule(values, *args, **named)
+        if is_stand_in:
+            self.stand_in(str(func), 2)
+        self._depth += 1
+        try:
+            with self:
+                return tree_map_only(torch.Tensor, _fake_of_meta, result)
+        finally:
+            self._depth -= 1
+
+    def _read(self, func: Any, args: Sequence[Any]) -> Any:
+        """What is read: the stand-in. Two tensors that are compared agree."""
+        if not _is_called_by(_OVERFLOW_CHECK):
+            self.stand_in(str(func), 2)
+        elif args[0].dim() == 0:
+            return 0.0
         if len(args) > 1 and isinstance(args[1], torch.Tensor):
             return True
-        tensor = args[0]
-        if tensor.constant is not None:
-            with seams.without_modes():
-                return tensor.constant.item()
-        number = int(not (_reads_zero(tensor) or _asks_for_overflow()))
-        if tensor.dtype is torch.bool:
-            return bool(number)
-        return complex(number) if tensor.is_complex() else float(number) if tensor.is_floating_point() else number
+        return stand_in_for(args[0])
 
-    def _positions(self, index: Any) -> Sequence[Any]:
-        """An index, or in place of a mask the positions that it selects: all."""
-        if not isinstance(index, torch.Tensor) or index.dtype not in _MASKS:
-            return (index,)
-        with self:
-            return torch.empty(index.dim(), index.numel(), dtype=torch.long).unbind(0)
+
+class _Role(Enum):
+    """What an overload needs of ``ValuesAsOne``."""
+
+    PLAIN = auto()
+    LIFTS = auto()
+    """A tensor that was made of numbers: torch keeps those."""
+    RESHAPES = auto()
+    """The tensor that it is called on."""
+    MAKES = auto()
+    """A tensor, of no other."""
+    UNWRITTEN = auto()
+    """Memory like another tensor's."""
+    DRAWS = auto()
+    READS = auto()
+    """Its result is no tensor."""
+    UNSIZED = auto()
+    INDEXES = auto()
+
+
+_FROM_VALUES = (_Role.DRAWS, _Role.READS, _Role.UNSIZED)
+
+
+def _role_of(func: Any) -> _Role:
+    schema, tags = getattr(func, "_schema", None), getattr(func, "tags", ())
+    if schema is None:
+        return _Role.PLAIN
+    if func in (_ATEN.index_put_.default, _ATEN.index_put.default, _ATEN.index.Tensor):
+        return _Role.INDEXES
+    if func in UNSIZED:
+        return _Role.UNSIZED
+    if func in (_ATEN.lift_fresh.default, _ATEN.lift_fresh_copy.default):
+        return _Role.LIFTS
+    if torch.Tag.inplace_view in tags:
+        return _Role.RESHAPES
+    if torch.Tag.data_dependent_output in tags:
+        return _Role.READS
+    if not any("Tensor" in str(argument.type) for argument in schema.arguments):
+        return _Role.MAKES if [str(result.type) for result in schema.returns] == ["Tensor"] else _Role.PLAIN
+    if schema.name.startswith(("aten::empty_like", "aten::new_empty")):
+        return _Role.UNWRITTEN
+    draws_into = not schema.is_mutable or str(func).partition(".")[2].partition(".")[0].endswith("_")
+    return _Role.DRAWS if draws_into and torch.Tag.nondeterministic_seeded in tags else _Role.PLAIN
+
+
+def _all_positions(values: Any, indices: Sequence[Any]) -> list[Any]:
+    return [part for index in indices for part in positions(values, index)]
+
+
+def _fake_of_meta(tensor: torch.Tensor) -> torch.Tensor:
+    is_shape = not isinstance(tensor, FakeTensor) and tensor.device.type == "meta"
+    return torch.empty(tensor.shape, dtype=tensor.dtype) if is_shape else tensor
+
+
+def stand_in_for(tensor: torch.Tensor) -> complex | float | int | bool:
+    """What an element of a fake tensor reads as whose values are not known."""
+    number = int(not _reads_zero(tensor))
+    if tensor.dtype is torch.bool:
+        return bool(number)
+    return complex(number) if tensor.is_complex() else float(number) if tensor.is_floating_point() else number
+
+
+def _is_of_integers(args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Does a call make, or work on, real tensors of integers alone?"""
+    tensors = [value for value in tree_leaves((args, named)) if isinstance(value, torch.Tensor)]
+    dtypes: set[Any] = {tensor.dtype for tensor in tensors} or {named.get("dtype")}
+    return dtypes <= {torch.int, torch.long} and not any(isinstance(tensor, FakeTensor) for tensor in tensors)
 
 
 def _reads_zero(value: Any) -> bool:
@@ -117,15 +333,16 @@ def _is_zero_for_ones(func: Any, args: Sequence[Any], named: Mapping[str, Any]) 
         return False
 
 
-def _asks_for_overflow() -> bool:
-    frame = sys._getframe(2)
+def _is_called_by(name: str) -> bool:
+    """Does one of the nearest callers bear this name?"""
+    frame: FrameType | None = sys._getframe(2)
     for _ in range(12):
-        if frame.f_code.co_name == _OVERFLOW_CHECK:
-            return True
-        if frame.f_back is None:
+        if frame is None or frame.f_code.co_name == name:
             break
         frame = frame.f_back
-    return False
+    else:
+        return False
+    return frame is not None
 
 
 def _swap(swap: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -142,16 +359,75 @@ def _swap(swap: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     return None
 
 
+def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
+    """What asks a tensor for its values past the dispatcher, with what answers for fake ones."""
+
+    def tolist(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor = args[0]
+        if tensor.constant is not None:
+            return tensor.constant.tolist()
+        mode.stand_in("tolist")
+        value: Any = stand_in_for(tensor)
+        for size in reversed(tensor.shape):
+            value = [copy.copy(value) for _ in range(size)] if isinstance(value, list) else [value] * size
+        return value
+
+    def numpy(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor = args[0]
+        if not isinstance(tensor, FakeTensor):
+            return call(*args, **kwargs)
+        if tensor.constant is not None:
+            return tensor.constant.numpy()
+        mode.stand_in("numpy")
+        with seams.without_modes():
+            one = torch.tensor(stand_in_for(tensor), dtype=tensor.dtype)
+            is_small = tensor.numel() <= _REAL_INTEGERS
+            return (one.repeat(tensor.shape) if is_small else one.expand(tensor.shape)).numpy()
+
+    def spelled(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor, *specification = args
+        is_number = isinstance(tensor, FakeTensor) and tensor.dim() == 0
+        return format(tensor.item(), *specification) if is_number else call(*args, **kwargs)
+
+    def copied(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor, memo = args
+        if not isinstance(tensor, FakeTensor) or id(tensor) in memo:
+            return call(*args, **kwargs)
+        with seams.without_recording(), torch.no_grad():
+            copied = tensor.clone()
+            copied = torch.nn.Parameter(copied) if isinstance(tensor, torch.nn.Parameter) else copied
+            copied.requires_grad_(tensor.requires_grad)
+        copied.grad = None if tensor.grad is None else copy.deepcopy(tensor.grad, memo)
+        memo[id(tensor)] = copied
+        return copied
+
+    return {
+        (torch.Tensor, "__deepcopy__"): copied,
+        (torch.utils, "swap_tensors"): _swap,
+        (FakeTensor, "tolist"): tolist,
+        (torch.Tensor, "numpy"): numpy,
+        (torch.Tensor, "__format__"): spelled,
+    }
+
+
 @contextmanager
-def fake_tensors() -> Iterator[None]:
-    """Whatever tensor is made in the block is fake, and modules, optimizers and clipping take fake parameters."""
-    lift = place([(torch.utils, "swap_tensors")], Watch(around=_swap))
+def fake_tensors(on_stand_in: Callable[[str, FrameType], None]) -> Iterator[ValuesAsOne]:
+    """Whatever tensor is made in the block is fake, and modules, optimizers and clipping take fake parameters.
+
+    ``on_stand_in`` is called with the name of what asked for a value that is not known, and the frame that did.
+
+    Raises ``UsageError`` if this torch's fake tensors are others.
+    """
+    if not IS_AVAILABLE:
+        message = f"the fake tensors of torch {torch.__version__} cannot run a step"
+        raise UsageError(message, hint="record it on real ones, or install torch 2.13")
+    mode = ValuesAsOne(on_stand_in)
     types: list[Any] = _foreach_utils._foreach_supported_types
-    types.append(FakeTensor)
-    try:
-        with ValuesAsOne():
-            yield
-    finally:
-        types.remove(FakeTensor)
-        if lift is not None:
-            lift()
+    with ExitStack() as undo:
+        for holder, answer in _answers(mode).items():
+            lift = place([holder], Watch(around=answer))
+            if lift is not None:
+                undo.callback(lift)
+        types.append(FakeTensor)
+        undo.callback(types.remove, FakeTensor)
+        yield undo.enter_context(mode)

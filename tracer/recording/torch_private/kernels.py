@@ -70,6 +70,11 @@ def kernel_of(func: Any, tensor: torch.Tensor) -> Any | None:
     return getattr(torch._C.DispatchKey, next(names, ""), None)
 
 
+def is_made_of_ops(func: Any) -> bool:
+    """Is the kernel a Python function of torch's that calls other ops, and touches no memory itself?"""
+    return str(func.namespace) == "fsdp"
+
+
 def call_kernel(func: Any, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run one kernel of ``func`` with autograd watching what it is made of and versions counted, as without a mode."""
     keys, guard = torch._C.DispatchKey, torch._C._SetExcludeDispatchKeyGuard

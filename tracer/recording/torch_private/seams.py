@@ -148,12 +148,6 @@ def answers_reads() -> bool:
     return mode is not None and any(type(active) is mode for active in _dispatch_modes())
 
 
-def reads_values(func: Any) -> bool:
-    """Does what an op returns, or its shape, hang on the values of its arguments, so that fake tensors cannot say?"""
-    tags = getattr(func, "tags", ())
-    return torch.Tag.data_dependent_output in tags or func is torch.ops.aten.nonzero.default
-
-
 #: C++ asks a fake tensor for its device by this op, which is no call of the program.
 ASKS_DEVICE = find(torch.ops, "prim", "device", "default")
 #: Where torch calls ops on fake tensors to work out shapes, or to compile.

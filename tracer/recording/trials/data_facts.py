@@ -232,12 +232,21 @@ class DataFacts(Observer):
 
 
 def _tests_of(func: Any) -> tuple[Test | None, Look | None]:
+    op = _row_of_torchs_own(func)
+    return (None, None) if op is None else (test_of_writes(func), ties_of(func, op))
+
+
+def _row_of_torchs_own(func: Any) -> Op | None:
     namespace, _, rest = str(func).partition(".")
-    if namespace != "aten" or getattr(func, "_schema", None) is None:
-        return None, None
-    op = row_of(rest.partition(".")[0])
-    find = destinations_of(func, op)
-    return None if find is None else _writes(func, op, find), ties_of(func, op)
+    is_own = namespace == "aten" and getattr(func, "_schema", None) is not None
+    return row_of(rest.partition(".")[0]) if is_own else None
+
+
+def test_of_writes(func: Any) -> Test | None:
+    """What tells of a call of ``func``, an overload, what its arguments settle; ``None``: it writes by no index."""
+    op = _row_of_torchs_own(func)
+    find = None if op is None else destinations_of(func, op)
+    return None if op is None or find is None else _writes(func, op, find)
 
 
 def _writes(func: Any, op: Op, find: Find) -> Test:

@@ -314,6 +314,12 @@ class Moments:
                 digests.append(text_digest(repr(leaf)))
         writer.moment(ValueKind.BATCH, name, fold(digests), position)
 
+    def returned(self, name: str, value: Any) -> None:
+        """The program got ``value``: each tensor in it is one output; what is no tensor is left out."""
+        for path, leaf in leaves(value, ""):
+            if isinstance(leaf, _Tensor):
+                self._calls.moment(ValueKind.RETURNED, f"{name}{path and ' '}{path}", leaf)
+
     def loss(self, tensor: Any) -> None:
         """``backward`` is called on ``tensor``. What lies on a device is read at the step's end."""
         if type(tensor) is not _Tensor or tensor.numel() != 1 or tensor.is_meta or not tensor.is_floating_point():

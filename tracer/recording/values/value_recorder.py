@@ -42,6 +42,7 @@ class ValuesRecording:
         self.path = path
         self._header = header
         self._optimizer = attribution.optimizer
+        self._modules = attribution.modules
         self._sites = attribution.sites
         self._writer: ValuesWriter | None = None
         self.first_step = 0
@@ -66,7 +67,7 @@ class ValuesRecording:
         else:
             self._writer.reopen()
             self.calls.writer = self._writer
-        _RECORDINGS.add(self)
+        RECORDINGS.add(self)
         self._optimizer.before_step.append(self._before_step)
 
     @property
@@ -76,7 +77,7 @@ class ValuesRecording:
 
     def stop(self, partial: str = "") -> None:
         """Digest the states, and close the file; ``partial``: why the recording is not whole."""
-        _RECORDINGS.discard(self)
+        RECORDINGS.discard(self)
         with suppress(ValueError):
             self._optimizer.before_step.remove(self._before_step)
         self.moments.step_ends()
@@ -147,6 +148,17 @@ class ValuesRecording:
             with suppress(Exception):  # a tensor of somebody's own may refuse to be read
                 self.moments.loss(call.first)
 
+    def model_returned(self, module: torch.nn.Module, output: Any) -> None:
+        """An outermost module returned ``output``; a training's are compared by what follows from them."""
+        if self.calls.writer is not None and not (module.training and torch.is_grad_enabled()):
+            with suppress(Exception):  # a container of somebody's own may refuse to be read
+                self.moments.returned(f"output of {self._modules.path(module)}", output)
+
+    def generated(self, call: Call) -> None:
+        """A model of transformers generated tokens."""
+        if self.calls.writer is not None:
+            self.moments.returned(f"tokens of {type(call.first).__name__}", call.result)
+
     def scheduler_steps(self, call: Call) -> None:
         """A scheduler moved on."""
         self._stepping[call.first] = ValueKind.SCHEDULER
@@ -158,12 +170,12 @@ class ValuesRecording:
 
 def _receiving(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls that only take over what a worker sent are not the program's: when they are made is a matter of time."""
-    for recording in _RECORDINGS.listeners:
+    for recording in RECORDINGS.listeners:
         recording.calls.is_paused = True
     try:
         return inner(*args, **kwargs)
     finally:
-        for recording in _RECORDINGS.listeners:
+        for recording in RECORDINGS.listeners:
             recording.calls.is_paused = False
 
 
@@ -184,8 +196,11 @@ def _functions() -> list[Target]:
         ),
         Target(scalers, before=ValuesRecording.scaler_steps),
         Target([(sys.modules.get("torch.autograd"), "backward")], before=ValuesRecording.differentiates),
+        Target(holders(GENERATING, "GenerationMixin", "generate"), after=ValuesRecording.generated),
     ]
 
 
+#: Where transformers generates.
+GENERATING = "transformers.generation.utils"
 #: The replacements of this process.
-_RECORDINGS: Watchers[ValuesRecording] = Watchers(_functions)
+RECORDINGS: Watchers[ValuesRecording] = Watchers(_functions)

@@ -65,6 +65,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "steps": list(comparison.steps),
         "yardstick": msgspec.to_builtins(comparison.yardstick),
         "partial": comparison.partial,
+        "processes": comparison.processes,
     }
 
 

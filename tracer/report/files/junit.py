@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from tracer.findings import Acceptance, Finding
 from tracer.gate.baseline import file_of
-from tracer.names import Verdict
+from tracer.names import AT_RISK, Verdict
 from tracer.plain import one_line, visible
 from tracer.plan import place_of
 from tracer.report.words import counted, phase_of, statement_of
@@ -16,8 +16,6 @@ from tracer.report.words import counted, phase_of, statement_of
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
-#: Verdicts that fail a case; the others are let through, and what is not known is skipped.
-FAILS = (Verdict.RAISES, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 #: Findings of a case that are told, and the characters of each.
 _LINES, _LONGEST = 100, 2_000
 #: What XML 1.0 cannot hold in any spelling.
@@ -54,7 +52,7 @@ def _case(report: ReportView, rule: str, path: str, places: list[int]) -> Elemen
     left = [place for place in places if place not in spoken_for]
     fails = report.failing
     failing = [
-        place for place in left if (place in fails if fails is not None else report.findings[place].verdict in FAILS)
+        place for place in left if (place in fails if fails is not None else report.findings[place].verdict in AT_RISK)
     ]
     worst = report.findings[(failing or left or places)[0]]
     why = {"message": _text(worst.why or worst.rule), "type": worst.verdict.value}

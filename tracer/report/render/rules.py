@@ -82,12 +82,12 @@ def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[Re
     if width < _OVERVIEW_FROM:
         for summary in summaries:
             grades = ", ".join(f"{count} {grade}" for grade, count in summary.by_grade.items() if count)
-            taken = f"; {summary.inherited} taken over" if summary.inherited else ""
+            taken = f"; {summary.inherited} inherited" if summary.inherited else ""
             yield Prose(str(summary.backend), style="bold")
             yield indented(f"torch {' to '.join(summary.reviewed)}")
             yield indented(f"{summary.rules} rules, {summary.ops} ops: {grades}{taken}")
         yield Text()
-        yield Prose("Rules are counted by their best evidence; taken over: from another backend's table.", style="dim")
+        yield Prose("Rules are counted by their best evidence; inherited: from another backend's table.", style="dim")
     else:
         grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
         grid.add_column("Backend", no_wrap=True)
@@ -101,7 +101,7 @@ def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[Re
         yield Prose(
             "Reviewed: versions of torch. Meas., Build, Source, Doc., List: rules by the best evidence of each"
             " (measured, seen in builds of torch, read in a source, documented, a vendor's list of kernels). Inh.: of"
-            " these, taken over from another backend's table.",
+            " these, inherited from another backend's table.",
             style="dim",
         )
     for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):

@@ -9,10 +9,22 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tracer.findings import Finding, Judgement, Target
-from tracer.names import SEVERITY, About, BlindSpotKind, Cause, EvidenceKind, RegionInside, Training, Verdict
+from tracer.findings import Finding, Judgement
+from tracer.names import (
+    AT_RISK,
+    SEVERITY,
+    VARYING,
+    About,
+    BlindSpotKind,
+    Cause,
+    EvidenceKind,
+    Gradients,
+    RegionInside,
+    Training,
+    Verdict,
+)
 from tracer.plain import one_line
-from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
+from tracer.plan import Step, is_mode_on, place_of, step_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections.calls import ModeEffect, mode_effect, tally_of
@@ -28,6 +40,7 @@ from tracer.report.words import (
     plural,
     sites_of,
     some,
+    subject_of,
     target_words,
 )
 from tracer.tables.versions import reviewed_in_words
@@ -40,7 +53,6 @@ if TYPE_CHECKING:
 _DATA = (Cause.ATOMIC_ACCUMULATION, Cause.TIE_ORDER, Cause.WRITE_RACE, None)
 
 _NO_RISK = "No risk found"
-_AT_RISK = (Verdict.RAISES, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
 #: Where no optimizer stepped: the headline if nothing else is at risk.
 WITHOUT_TRAINING = {
@@ -59,6 +71,7 @@ _NOT_SEEN = (RegionInside.UNSEEN, RegionInside.KERNELS)
 
 NOTHING_COMPUTED = "Nothing was computed: the step was recorded on meta tensors"
 
+_FAKE = "ops, shapes, modules, lines and settings are real; values, memory and kernels picked by data are not"
 #: Of this many percent of the calls on fake tensors, a recording is called one on fake tensors.
 _NEARLY_ALL = 90
 
@@ -70,7 +83,6 @@ _NOTHING = "Nothing was recorded, so nothing can be said."
 #: Kinds of evidence by how much they weigh.
 _STRENGTH = {kind: weight for weight, kind in enumerate(EvidenceKind)}
 
-_RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
 #: What is closed where it stands, by an edit, though that makes settings too.
 _IN_ITS_PLACE = (About.LATE, About.CHANGED, About.LOADER)
@@ -81,6 +93,7 @@ def head_of(report: ReportView) -> said.Head:
     judgement = report.judgement
     verdict, line = headline(report)
     backend, settings = target_words(judgement)
+    inference = f"{_inference(judgement)}. ".capitalize() if _inference(judgement) else ""
     effect = mode_effect(report.findings)
     effects = (
         ("fixed", Verdict.DETERMINISTIC, effect.fixed),
@@ -96,7 +109,7 @@ def head_of(report: ReportView) -> said.Head:
         headline=line,
         kicker="Determinism report",
         traced=_traced(report),
-        judged=f"Judged for {backend}, torch {report.target.torch}, settings {settings}.",
+        judged=f"{inference}Judged for {backend}, torch {report.target.torch}, settings {settings}.",
         target=(("Backend", backend), ("torch", report.target.torch), ("Settings", settings), *reviewed),
         tally=tally_of(report),
         in_mode=tuple(_figure(findings, label, verdict) for label, verdict, findings in effects),
@@ -111,6 +124,19 @@ def head_of(report: ReportView) -> said.Head:
     return head_of_runs(head, report.repeated)
 
 
+def _inference(judgement: Judgement) -> str:
+    """What a recording of an inference is called, in a few words; empty for any other."""
+    if judgement.training is not Training.INFERENCE:
+        return ""
+    left_on = any(source.gradients is Gradients.EVALUATING for source in judgement.trace.sources)
+    return "inference in evaluation mode, with gradients left on" if left_on else "inference without gradients"
+
+
+def _program(report: ReportView) -> str:
+    """What runs are runs of."""
+    return "inference" if report.judgement.training is Training.INFERENCE else "step"
+
+
 def _traced(report: ReportView) -> str:
     """What was recorded, in one line: recordings, ranks, optimizer steps, calls."""
     sources = report.judgement.trace.sources
@@ -121,7 +147,7 @@ def _traced(report: ReportView) -> str:
         some(names, 3),
         plural(len(sources), "recording") if len(sources) > 1 else "",
         plural(ranks, "rank") if ranks else "",
-        plural(steps, "optimizer step"),
+        _inference(report.judgement) or plural(steps, "optimizer step"),
         plural(report.tally.total, "call"),
     )
     return " · ".join(filter(None, parts))
@@ -139,7 +165,7 @@ def headline(report: ReportView) -> tuple[Verdict, str]:
     if not fake:
         return verdict, line
     share = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
-    return verdict, f"{line}; recorded on fake tensors{share}"
+    return verdict, f"{line}; recorded on fake tensors{share}: {_FAKE}"
 
 
 def _headline(report: ReportView) -> tuple[Verdict, str]:
@@ -149,10 +175,10 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
         elsewhere = ", and processes were started that were not followed"
         return Verdict.UNKNOWN, f"Nothing was recorded{elsewhere * (judgement.training is Training.ELSEWHERE)}"
     verdict = min(verdicts, key=SEVERITY.index)
-    if verdict in _AT_RISK:
+    if verdict in AT_RISK:
         risk = {
-            Verdict.RAISES: "The step would stop with an error",
-            Verdict.NONDETERMINISTIC: "Two runs of this step can differ",
+            Verdict.RAISES: f"The {_program(report)} would stop with an error",
+            Verdict.NONDETERMINISTIC: f"Two runs of this {_program(report)} can differ",
             Verdict.CONDITIONAL: f"Two runs can differ {condition(report)}",
         }
         return verdict, f"{risk[verdict]}{'; no optimizer step was recorded' if untrained else ''}"
@@ -205,7 +231,8 @@ def condition(report: ReportView) -> str:
     """What conditional findings hang on, in a few words."""
     conditional = [finding for finding in report.findings if finding.verdict is Verdict.CONDITIONAL]
     if all(finding.about is About.GENERATOR for finding in conditional):
-        return "if numbers of the machine's reach the training"
+        is_inference = report.judgement.training is Training.INFERENCE
+        return f"if numbers of the machine's reach the {'inference' if is_inference else 'training'}"
     return "for some data" if all(finding.cause in _DATA for finding in conditional) else "under some conditions"
 
 
@@ -252,13 +279,13 @@ def unnamed_sentence(judgement: Judgement) -> str:
 def _can_runs_differ(report: ReportView) -> said.Card:
     figures = [
         said.Figure(report.tally[verdict], verdict.value, verdict, sites_of(_with_verdict(report, verdict)))
-        for verdict in (Verdict.RAISES, *_RISK, Verdict.UNKNOWN)
+        for verdict in (Verdict.RAISES, *VARYING, Verdict.UNKNOWN)
         if verdict is not Verdict.RAISES or report.tally[verdict]
     ]
-    if process := _with_verdict(report, Verdict.RAISES, *_RISK, calls=False):
+    if process := _with_verdict(report, Verdict.RAISES, *VARYING, calls=False):
         worst = min((finding.verdict for finding in process), key=SEVERITY.index)
         figures.append(said.Figure(len(process), "of the process", worst))
-    question = "Can two runs of my step differ, and because of which lines of mine?"
+    question = f"Can two runs of my {_program(report)} differ, and because of which lines of mine?"
     if report.diverged and report.repeated is not None:
         from tracer.report.sections.runs import repeated_headline
 
@@ -279,22 +306,22 @@ def _can_differ_sentence(report: ReportView) -> str:
 def _of_what_was_recorded(report: ReportView) -> str:
     tally = report.tally
     verdicts = met(report)
-    risky = _with_verdict(report, *_RISK)
+    risky = _with_verdict(report, *VARYING)
     refused = _with_verdict(report, Verdict.RAISES)
     at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
     total = plural(tally.total, "recorded call")
-    process = joined(of_the_process(_with_verdict(report, *_RISK, calls=False)))
+    process = joined(of_the_process(_with_verdict(report, *VARYING, calls=False)))
     also = f" {process} can also make runs differ." if process else ""
     if not verdicts:
         return _NOTHING
     if refused:
         return (
-            f"The step stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
+            f"The {_program(report)} stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
             f"at {plural(sites_of(refused), 'place')} would raise, first at {_where(refused[0])}.{also}"
         )
     if Verdict.RAISES in verdicts:
         stops = joined(of_the_process(_with_verdict(report, Verdict.RAISES, calls=False)))
-        return f"The step stops before that question: {stops} would raise an error.{also}"
+        return f"The {_program(report)} stops before that question: {stops} would raise an error.{also}"
     sure = "Yes" if Verdict.NONDETERMINISTIC in verdicts else f"Only {condition(report)}"
     if at_risk:
         places = plural(sites_of(risky), "place")
@@ -328,7 +355,7 @@ def _what_does_the_mode_do(report: ReportView) -> said.Card:
         _figure(effect.raises, "raise", Verdict.RAISES),
         _figure(effect.no_effect, "stay at risk or unknown", Verdict.UNKNOWN),
     )
-    return said.Card(question, _mode_sentence(report.target, effect) if met(report) else _NOTHING, figures)
+    return said.Card(question, _mode_sentence(report, effect) if met(report) else _NOTHING, figures)
 
 
 def _figure(findings: Iterable[Finding], label: str, verdict: Verdict) -> said.Figure:
@@ -336,9 +363,9 @@ def _figure(findings: Iterable[Finding], label: str, verdict: Verdict) -> said.F
     return said.Figure(calls_behind(findings), label, verdict, sites_of(findings))
 
 
-def _mode_sentence(target: Target, effect: ModeEffect) -> str:
+def _mode_sentence(report: ReportView, effect: ModeEffect) -> str:
     fixed, raising, stays = effect
-    if is_mode_on(target):
+    if is_mode_on(report.target):
         if not raising and not stays:
             return "It is on for this target already; no call that was recorded raises."
         beside = joined(of_the_process([*raising, *stays]))
@@ -355,9 +382,9 @@ def _mode_sentence(target: Target, effect: ModeEffect) -> str:
         sites = sites_of(raising)
         where = _where(next(filter(is_call, raising)))
         at = f"at {where}, until that is" if sites == 1 else f"at {sites:,} places, first {where}, until they are"
-        parts.append(f"it stops the step with an error {at} changed as planned")
+        parts.append(f"it stops the {_program(report)} with an error {at} changed as planned")
     elif raising:
-        parts.append(f"it stops the step with an error because of {joined(of_the_process(raising))}")
+        parts.append(f"it stops the {_program(report)} with an error because of {joined(of_the_process(raising))}")
     if stays:
         parts.append(f"it does nothing known for {_calls_and_things(stays)}")
     text = "; ".join(parts)
@@ -429,7 +456,7 @@ def _most(risky: list[Finding]) -> str:
     places: Counter[tuple[str, str]] = Counter()
     for finding in risky:
         led_here = f", called from {_brief(finding.called_from)}" if finding.location and finding.called_from else ""
-        places[(f"{_where(finding)}{led_here}", one_line(name_of(finding.op), 2 * _LONG))] += finding.count
+        places[(f"{_where(finding)}{led_here}", one_line(subject_of(finding), 2 * _LONG))] += finding.count
     (place, op), calls = places.most_common(1)[0]
     return f"; {f'the most ({calls:,})' if len(places) > 1 else 'all'} through {op} at {place}"
 

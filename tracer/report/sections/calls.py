@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import Finding, Judgement
-from tracer.names import SEVERITY, Phase, Verdict
+from tracer.names import SEVERITY, VARYING, Phase, Verdict
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words
 from tracer.report.words import VERDICTS, by_severity, calls_behind, is_call, plural
@@ -216,8 +216,6 @@ def tally_of(report: ReportView) -> said.Tally:
 #: Findings of another target that the page holds, worst first.
 MOST_ROWS_ELSEWHERE = 3_000
 
-_RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
-
 
 class ModeEffect(NamedTuple):
     """Findings by what turning deterministic mode on would do."""
@@ -312,7 +310,7 @@ def mode_effect(findings: Iterable[Finding]) -> ModeEffect:
             effect.raises.append(finding)
         elif in_mode is Verdict.DETERMINISTIC and as_is not in (Verdict.DETERMINISTIC, Verdict.SEEDED):
             effect.fixed.append(finding)
-        elif in_mode in _RISK and as_is is not Verdict.DETERMINISTIC:
+        elif in_mode in (*VARYING, Verdict.UNKNOWN) and as_is is not Verdict.DETERMINISTIC:
             effect.no_effect.append(finding)
     return effect
 

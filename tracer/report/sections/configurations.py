@@ -14,6 +14,7 @@ from tracer.divergence.magnitudes import (
     CallDifference,
     CompareVerdict,
     Comparison,
+    OnlyOne,
     PlaceDifference,
 )
 from tracer.names import PlaceKind, Verdict
@@ -37,7 +38,7 @@ SEVERITY = {
 }
 _WHAT = {
     PlaceKind.INITIAL: "before the first call",
-    PlaceKind.INPUT: "what it is called with",
+    PlaceKind.INPUT: "its input",
     PlaceKind.OUTPUT: "output",
     PlaceKind.REGION: "of a compiled region",
     PlaceKind.LOSS: "the loss",
@@ -50,6 +51,8 @@ _LACKS = {
     Lack.NOT_IN_SECOND: "In the first configuration alone",
     Lack.NOT_IN_FIRST: "In the second configuration alone",
     Lack.PART_MISSING: "Of which other ranks hold the rest (give the recordings of all ranks)",
+    Lack.NO_YARDSTICK: "Different, and without a yardstick (no shaken run has them in that size, or they overflow)",
+    Lack.OTHER_ORDER: "Of the same numbers in another order, while what the module around returns agrees",
     Lack.NOT_READ: "Of a kind that is not read (sparse, quantized, nested, without data)",
 }
 
@@ -101,6 +104,8 @@ def headline(comparison: Comparison) -> str:
             f"They differ by at most {_part(largest)} of its norm, at {_where(largest)}; without a yardstick nobody can"
             " say whether that is rounding"
         )
+    if verdict is CompareVerdict.NOT_JUDGED:
+        return "Nobody can say whether they differ by rounding: no place that differs has a yardstick"
     if verdict is CompareVerdict.UNDECIDED and largest is not None:
         return (
             f"Undecided: {_where(largest)} differs by {_times(largest)} what rounding does there, which is neither"
@@ -110,6 +115,12 @@ def headline(comparison: Comparison) -> str:
         return "They differ"
     if comparison.is_given:
         part = _part(first)
+        reshaped = next(
+            (one for one in comparison.only if one.kind is PlaceKind.INITIAL and one.lack is Lack.OTHER_SHAPE), None
+        )
+        if first.kind is PlaceKind.INITIAL and reshaped is not None:
+            one, *_, other = _shapes(reshaped)
+            return f"They are different models: `{reshaped.place}` is {one} in the first and {other} in the second"
         if first.kind is PlaceKind.INITIAL:
             others = sum(one.kind is PlaceKind.INITIAL for one in comparison.significant) - 1
             more = f" and {others:,} more differ" if others else " differs"
@@ -132,10 +143,13 @@ def _where(place: PlaceDifference) -> str:
     what = "" if place.kind is PlaceKind.OUTPUT else f" ({_WHAT.get(place.kind, place.kind.value)})"
     line = f", {place.location}" if place.location else ""
     name = "the loss" if place.kind is PlaceKind.LOSS else f"`{place.place}`{what}"
-    return f"{name} in step {place.step}, {place.phase}{line}"
+    process = f", {place.process}" if place.process else ""
+    return f"{name} in step {place.step}, {place.phase}{line}{process}"
 
 
 def _size(place: PlaceDifference) -> str:
+    if place.kind is PlaceKind.GRADIENT and "" in place.dtypes:
+        return f"only the {'first' if place.dtypes[0] else 'second'} configuration has a gradient there"
     stretch = f", most at `{place.stretch}`" if place.stretch else ""
     if not math.isfinite(place.relative):
         return "one has elements that are not finite, and the other has not"
@@ -156,17 +170,19 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
     """What is said of a comparison, its first sentence included."""
     yield said.Paragraph(f"{headline(comparison)}.", said.Tone.STRONG)
     if comparison.partial:
-        yield said.Paragraph(f"A recording is not whole: {comparison.partial}. The rest was not compared.")
+        yield said.Paragraph(f"A recording is not whole: {comparison.partial}. The rest was not judged.")
     if comparison.call is not None:
         yield said.Paragraph(_call_in_words(comparison.call))
     yield said.Picture("configurations", curves(comparison))
     listed = comparison.significant
+    has_processes = any(place.process for place in listed)
     if listed:
         yield said.Heading("What was given differs" if comparison.is_given else "Where it begins")
         yield said.Table(
             columns(
                 "Place",
-                "What",
+                "Kind",
+                *(["Process"] if has_processes else []),
                 "Step",
                 "Line",
                 "Ratio",
@@ -174,7 +190,7 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
                 "Most at",
                 figures=("Ratio", "Relative"),
             ),
-            tuple(map(_row, listed[: reader.rows])),
+            tuple(_row(place, has_processes=has_processes) for place in listed[: reader.rows]),
             noun="place",
             left_out=max(0, len(listed) - reader.rows),
         )
@@ -187,13 +203,18 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
     yield said.quiet(_yardstick(comparison))
 
 
-def _row(place: PlaceDifference) -> tuple[Words, ...]:
+def _row(place: PlaceDifference, *, has_processes: bool) -> tuple[Words, ...]:
     return (
         said.Code(place.place),
         _WHAT.get(place.kind, place.kind.value),
+        *([place.process or "main process"] if has_processes else []),
         str(place.step),
         said.Code(place.location) if place.location else "",
-        "not finite" if place.ratio is None else f"{place.ratio:,.1f}",
+        f"{place.ratio:,.1f}"
+        if place.ratio is not None
+        else "lost"
+        if place.kind is PlaceKind.GRADIENT and "" in place.dtypes
+        else "not finite",
         _part(place),
         said.Code(place.stretch) if place.stretch else "",
     )
@@ -233,10 +254,7 @@ def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block
         several = [one for one in comparison.only if one.lack is lack]
         if several:
             names = list(dict.fromkeys(one.place for one in several))
-            shapes = several[0].shapes
-            of_first = (
-                f" ({' and '.join('x'.join(map(str, shape)) or 'one number' for shape in shapes)})" if shapes else ""
-            )
+            of_first = f" ({' and '.join(_shapes(several[0]))})" if several[0].shapes else ""
             more = f", and {len(names) - 1:,} more" if len(names) > 1 else ""
             items.append(f"{words}: `{names[0]}`{of_first}{more}")
     yield said.Bullets(
@@ -244,10 +262,17 @@ def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block
     )
 
 
+def _shapes(place: OnlyOne) -> list[str]:
+    return ["x".join(map(str, shape)) or "one number" for shape in place.shapes]
+
+
 def _yardstick(comparison: Comparison) -> str:
     runs = comparison.yardstick.runs
+    places = plural(comparison.places, "place")
+    if comparison.processes > 1:
+        places += f" of {comparison.processes:,} processes"
     if comparison.verdict is CompareVerdict.EQUAL:
-        return f"{plural(comparison.places, 'place')} compared."
+        return f"{places} compared."
     if not runs:
         return "No yardstick: give shaken recordings, or use `tracer compare`."
     seeds = ", ".join(map(str, sorted(set(comparison.yardstick.seeds))))
@@ -257,7 +282,7 @@ def _yardstick(comparison: Comparison) -> str:
         else ""
     )
     return (
-        f"{plural(comparison.places, 'place')} compared, {comparison.differing:,} differ. The yardstick is"
+        f"{places} compared, {comparison.differing:,} differ. The yardstick is"
         f" {plural(runs, 'run')} (seeds {seeds}){second} in which each result was"
         " changed by up to half a unit in the last place; compiled code ran eagerly there."
     )
@@ -271,7 +296,11 @@ def curves(comparison: Comparison) -> Curves:
     points = comparison.curve
     per_column = max(1, -(-len(points) // _MOST_COLUMNS))
     groups = [points[begin : begin + per_column] for begin in range(0, len(points), per_column)]
-    anchors = {one.order: f"place-{number}" for number, one in enumerate(comparison.significant, 1)}
+    anchors = {
+        one.order: f"place-{number}"
+        for number, one in enumerate(comparison.significant, 1)
+        if one.process == comparison.shown_process
+    }
     values = [value for _, _, *pair in points for value in pair if value and math.isfinite(value)]
     low = math.floor(math.log10(min(values))) if values else -8
     high = max(low + 1, math.ceil(math.log10(max(values)))) if values else 0
@@ -320,7 +349,8 @@ def curves(comparison: Comparison) -> Curves:
             (f"1e{power}", round(100 * (high - power) / (high - low), 2))
             for power in range(low, high + 1, max(1, (high - low) // 5))
         ),
-        label="The difference of the two configurations and the yardstick at each place, in order of execution",
+        label="The difference of the two configurations and the yardstick at each place, in order of execution"
+        + (f", {comparison.shown_process}" if comparison.shown_process else ""),
     )
 
 

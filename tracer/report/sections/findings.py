@@ -22,7 +22,7 @@ from tracer.names import (
     Word,
 )
 from tracer.plain import visible
-from tracer.plan import name_of, place_of
+from tracer.plan import place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
@@ -38,6 +38,7 @@ from tracer.report.words import (
     ops_behind,
     phase_of,
     plural,
+    runs_as_of,
     some,
     subject_of,
 )
@@ -163,7 +164,7 @@ def _cells(row: Row, advice: str) -> tuple[Words, ...]:
         return badges, f"{row.calls:,}", subjects, advice
     plain: tuple[Words, ...] = (
         said.Code(row.places),
-        ("runs as ", said.Code(name_of(finding.runs_as))) if finding.runs_as else "",
+        ("runs as ", said.Code(runs_as_of(finding))) if runs_as_of(finding) else "",
         row.compiled,
     )
     faint: tuple[Words, ...] = (
@@ -218,14 +219,14 @@ def settled(report: ReportView, reader: Reader) -> Section | None:
     shown, left_out = first(observed, reader.rows)
     rows = tuple(
         said.Row(
-            (said.Badge(finding.verdict), " ", said.Code(name_of(finding.op)), f" {finding.phase}"),
+            (said.Badge(finding.verdict), " ", said.Code(subject_of(finding)), f" {finding.phase}"),
             aside=plural(finding.count, "call"),
             blocks=(said.Paragraph(said.Code(place_of(finding))), said.quiet(of_this_run(finding))),
         )
         for finding in shown
     )
     blocks = (said.lead(SETTLED_LEAD), said.Rows(rows, left_out=left_out))
-    ops = some(list(dict.fromkeys(name_of(finding.op) for finding in observed)), 4)
+    ops = some(list(dict.fromkeys(subject_of(finding) for finding in observed)), 4)
     gist = f"{plural(calls_behind(observed), 'call')} ({ops}): deterministic for these data, with others perhaps not"
     label = "Settled by data"
     return Section(anchor="settled", title=SETTLED, label=label, blocks=blocks, count=len(observed), gist=gist)
@@ -318,7 +319,7 @@ def to_report(judgement: Judgement, refuted: Sequence[Finding]) -> str:
         facts = ", ".join(f"{name}={value}" for name, value in sorted(finding.facts.items()))
         lines += [
             "",
-            f"{name_of(finding.op)} ({finding.phase}): {finding.backend} table says {finding.refuted}"
+            f"{subject_of(finding)} ({finding.phase}): {finding.backend} table says {finding.refuted}"
             f" (rule {finding.rule})",
             f"  tried: {of_this_run(finding)}",
             f"  facts: {facts}",

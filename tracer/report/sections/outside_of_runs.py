@@ -40,7 +40,7 @@ def between_runs(inputs: Sequence[Outside], reader: Reader) -> Iterator[said.Blo
 def _counts(inputs: Iterable[Outside]) -> Iterator[str]:
     kinds = Counter(outside.kind for outside in inputs)
     for kind in OutsideKind:
-        if kinds[kind]:
+        if kinds[kind] and all(kind.counted):
             yield plural(kinds[kind], *kind.counted)
 
 

@@ -368,5 +368,5 @@ def _counted(inputs: Iterable[OutsideInput]) -> Iterator[str]:
         else:
             further[taken.kind] += taken.count
     for kind in OutsideKind:
-        if count := len(names.get(kind, ())) + further[kind]:
+        if all(kind.counted) and (count := len(names.get(kind, ())) + further[kind]):
             yield plural(count, *kind.counted)

@@ -8,7 +8,7 @@ from tracer.divergence.causes import Shows
 from tracer.divergence.model import Changed, Loading, NotRestored, Outside, Place, Reason, Root, Seed, Taken
 from tracer.divergence.next_steps import SOURCES
 from tracer.divergence.outside import NOT_TAKEN_IN
-from tracer.names import Verdict
+from tracer.names import OutsideKind, Verdict
 from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
 from tracer.trace.values.digests import places_of, without_places
@@ -41,10 +41,8 @@ def why_of(root: Root) -> str:
         why += _of_loading(reason.loading, is_given=reason.shows is Shows.BATCH)
     taken = " and ".join(map(_taken, reason.taken))
     taken = f"; the program uses a number that differs in every process: {taken}" if taken else ""
-    inputs = [_input(outside) for outside in reason.outside[:_MOST_INPUTS]]
-    more = f", and {len(reason.outside) - _MOST_INPUTS:,} more" if len(reason.outside) > _MOST_INPUTS else ""
-    outside = f"; before it the program {joined(inputs)}{more}" if inputs else ""
-    return why + _of_threads(reason.threads) + taken + outside
+    outside = f"; before it the program {inputs_of(reason.outside)}" if reason.outside else ""
+    return why + _of_threads(reason.threads) + _of_processes(reason.processes) + taken + outside
 
 
 def lack_of(lack: NotRestored) -> str:
@@ -242,6 +240,18 @@ def _of_threads(threads: Sequence[str]) -> str:
     return f"; {which} that the program started at {started} may have written it, and is not recorded"
 
 
+def _of_processes(processes: Sequence[str]) -> str:
+    """Processes beside the one that reads: with memory in common, each writes what the others read."""
+    started = " and ".join(processes[:2])
+    return f"; processes that were started at {started} compute beside it, and may share this memory" if started else ""
+
+
+def inputs_of(inputs: Sequence[Outside]) -> str:
+    """``reads last.pt (train.py:18), which the previous run wrote, and reads a clock``: the first few of ``inputs``."""
+    more = f", and {len(inputs) - _MOST_INPUTS:,} more" if len(inputs) > _MOST_INPUTS else ""
+    return f"{joined([_input(outside) for outside in inputs[:_MOST_INPUTS]])}{more}"
+
+
 def _input(outside: Outside) -> str:
     """``reads last.pt (train.py:18), which the previous run wrote``."""
     place = outside.called_from or outside.location
@@ -255,6 +265,8 @@ def input_named(outside: Outside) -> str:
 
 def how_it_differs(outside: Outside) -> str:
     """How an input differs, as the end of a sentence."""
+    if outside.kind is OutsideKind.THREAD:
+        return "beside the recorded calls, in no order that repeats"
     if outside.by_first_run:
         return "which the previous run wrote"
     if NOT_TAKEN_IN in (outside.first, outside.second):

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tracer.names import BlindSpotKind, ChildState, StartedBy
+from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.words import CHILD_STATES, SEED_ORIGINS, consecutive, joined, plural, some
+from tracer.report.words import CHILD_STATES, SEED_ORIGINS, consecutive, joined, plural, some, steps_in_words
 from tracer.tables.settings.declared import DECLARED
-from tracer.trace.records import BlindSpot, Environment, TraceSource
+from tracer.trace.records import GROUP_SIZE, BlindSpot, Environment, TraceSource
 
 if TYPE_CHECKING:
     from tracer.findings import Process, Target
@@ -65,7 +65,7 @@ def environment(report: ReportView, reader: Reader) -> Section:
     title = "Versions and settings of the recorded process"
     beside: tuple[said.Block, ...] = (said.Pairs(recorded, title, "environment"),)
     if judgement.trace.sources:
-        beside += (said.Pairs(tuple(_sources(judgement.trace.sources)), "Recordings"),)
+        beside += (said.Pairs(tuple(_sources(judgement.trace.sources, judgement.training)), "Recordings"),)
     lead = "As recorded: when recording began or, for a script, when its first recorded optimizer step began."
     again = said.Sample(command(report, judgement.target), "the command that judges again")
     blocks = (said.lead(lead), said.Beside(beside), said.Heading("This judgement again"), again)
@@ -94,7 +94,7 @@ def _as_typed(traces: Sequence[str]) -> str:
     return shlex.join(traces)
 
 
-def _sources(sources: Sequence[TraceSource]) -> Iterator[tuple[str, Words]]:
+def _sources(sources: Sequence[TraceSource], training: Training) -> Iterator[tuple[str, Words]]:
     """A row a recording; ranks that recorded as much are one row."""
     ranks: dict[TraceSource, list[int]] = {}
     for source in sources:
@@ -102,7 +102,7 @@ def _sources(sources: Sequence[TraceSource]) -> Iterator[tuple[str, Words]]:
     for source, numbers in ranks.items():
         of = "" if source.world_size is None else f" of {source.world_size}"
         rank = f", {ranks_named(numbers)}{of}" if numbers else ""
-        steps = f"{plural(source.optimizer_steps, 'optimizer step')}, {plural(source.calls, 'call')}"
+        steps = f"{steps_in_words(source.optimizer_steps, training)}, {plural(source.calls, 'call')}"
         partial: Words = (" ", said.Strong(f"partial: {source.partial}")) if source.partial else ""
         yield f"{source.name or 'unnamed'}{rank}", (steps, partial)
 
@@ -186,6 +186,34 @@ def _process_cells(process: Process) -> tuple[Words, ...]:
     times = f" ({child.count:,} times)" if child.count > 1 else ""
     recorded = ", ".join(filter(None, (state, rank, counts, draws, child.ended_by)))
     return process.name, f"{child.started_by}{place}{times}", recorded, findings if process.findings else ""
+
+
+# --- collectives ------------------------------------------------------------------------------------------
+
+
+def collectives(report: ReportView, reader: Reader) -> Section | None:
+    """Each collective with the size of its process group, where it was called and how often."""
+    counts: Counter[tuple[str, int, str, str, str]] = Counter()
+    for group in report.judgement.trace.calls:
+        size = group.facts.get(GROUP_SIZE)
+        if isinstance(size, int):
+            counts[name_of(group.op), size, group.phase.value, group.module, group.location] += group.count
+    if not counts:
+        return None
+    shown, left_out = first(counts.most_common(), min(ROWS, reader.rows))
+    columns = said.columns("Collective", "Ranks in its group", "Phase", "Module", "Line", "Calls")
+    rows = tuple(
+        (op, f"{size:,}", phase, module, line, f"{count:,}") for (op, size, phase, module, line), count in shown
+    )
+    sizes = Counter[int]()
+    for (_, size, *_), count in counts.items():
+        sizes[size] += count
+    gist = "; ".join(f"{plural(count, 'call')} over {plural(size, 'rank')}" for size, count in sorted(sizes.items()))
+    blocks = (
+        said.lead("What ranks exchange, and how many of them take part."),
+        said.Table(columns, rows, noun="collective", left_out=left_out),
+    )
+    return Section(anchor="collectives", title="Collectives", blocks=blocks, gist=gist)
 
 
 # --- ranks ------------------------------------------------------------------------------------------------

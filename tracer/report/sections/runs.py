@@ -10,6 +10,7 @@ import msgspec
 from tracer.divergence.end_states import OF_TRAINING
 from tracer.divergence.model import Changed, Divergence, EndState, Fork, NotRestored, Place, Replicas, Root
 from tracer.divergence.next_steps import next_steps
+from tracer.divergence.outside import at_the_end
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
 from tracer.findings import Change
 from tracer.names import Phase, Verdict
@@ -20,8 +21,8 @@ from tracer.report.sections.calls_strip import picture_of
 from tracer.report.sections.losses import nan_at_end, nan_clause, of_losses
 from tracer.report.sections.outside_of_runs import between_runs
 from tracer.report.sections.plan import step_of_plan
-from tracer.report.sections.reasons import lack_of, why_of
-from tracer.report.words import plural
+from tracer.report.sections.reasons import inputs_of, lack_of, why_of
+from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
 
 _NOT_RESTORED = {
@@ -40,6 +41,7 @@ _LEFT = {
     ValueKind.OPTIMIZER_STATE: "end with different optimizer states",
     ValueKind.FILE: "write different files",
     ValueKind.OUTPUT: "print different lines",
+    ValueKind.RETURNED: "return different outputs",
 }
 NO_PROOF = "Agreement proves nothing: another run may differ."
 _HOLDS = (
@@ -185,6 +187,11 @@ def _compared(
         yield said.Bullets(tuple(map(_end, shown_ends)))
         if left_out:
             yield said.quiet(f"{left_out:,} more.")
+    elif roots and divergence.is_inference:
+        if divergence.ends:
+            yield said.Paragraph(f"In the end {left_otherwise(divergence.ends)}.")
+        elif outputs := _outputs(divergence):
+            yield said.Paragraph(f"Their outputs nevertheless agree ({outputs}).")
     elif roots and divergence.ends_compared and not any(end.kind in OF_TRAINING for end in divergence.ends):
         yield said.Paragraph("Both runs nevertheless end with the same parameters, buffers and optimizer states.")
     if roots:
@@ -213,6 +220,7 @@ def _root(root: Root, source: Mapping[str, str]) -> said.Row:
     place = root.location or root.called_from or root.module or "a place that was not recorded"
     called = f" (called from {root.called_from})" if root.location and root.called_from else ""
     of = " of the second run" if root.only_second else ""
+    process = f" of {root.process}" if root.process else ""
     sentences = [f"{_capital(why)}." if (why := why_of(root)) else "", f"{consequence(root)}."]
     if root.arms and root.arms != (UNVARIED,):
         sentences.append(f"Seen in: {', '.join(root.arms)}. {sensitive(root)}")
@@ -222,7 +230,7 @@ def _root(root: Root, source: Mapping[str, str]) -> said.Row:
     return said.Row(
         (said.Code(f"{place}{called}"), " ", said.Code(short_call_of(root))),
         aside=(
-            f"step {root.step}{of}, {root.phase}, call {root.call:,}",
+            f"step {root.step}{of}{process}, {root.phase}, call {root.call:,}",
             said.Soft(("in ", said.Code(root.module)) if root.module else ""),
         ),
         blocks=(
@@ -313,7 +321,8 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
     if divergence.replicas is not None:
         return _of_replicas(divergence.replicas)
     if root is not None:
-        return f"{_capital(second)} diverges from {first} in {place_of(root)}, {root.cause.words}."
+        place = place_of(root, has_steps=not divergence.is_inference)
+        return f"{_capital(second)} diverges from {first} in {place}, {root.cause.words}."
     if not divergence.calls_compared:
         return f"{_capital(second)} and {first} have no call in common to compare."
     calls = plural(divergence.calls_compared, "compared call")
@@ -321,8 +330,25 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
     digested = f", as far as they were digested ({undigested:,} were not)" if undigested else ""
     lacking = divergence.resumed is not None and divergence.resumed.not_restored
     but = ", but not everything was restored" if lacking else ""
-    left = f", but {left_otherwise(divergence.ends)}" if divergence.ends else ""
+    left = f", but {left_otherwise(divergence.ends)}" if divergence.ends else _and_in_outputs(divergence)
     return f"{_capital(second)} agrees with {first} in all {calls}{digested}{but}{left}."
+
+
+def _and_in_outputs(divergence: Divergence) -> str:
+    """`` and in their outputs (9 returned, 1 printed line)``, of inferences whose outputs were compared and agree."""
+    outputs = _outputs(divergence)
+    return f" and in their outputs ({outputs})" if divergence.is_inference and outputs and not divergence.ends else ""
+
+
+def _outputs(divergence: Divergence) -> str:
+    """``9 returned, 1 printed line and 2 files``; empty if no output was compared."""
+    outputs = divergence.outputs
+    counts = (
+        f"{outputs.returned:,} returned" if outputs.returned else "",
+        plural(outputs.printed, "printed line") if outputs.printed else "",
+        plural(outputs.files, "file") if outputs.files else "",
+    )
+    return joined([count for count in counts if count])
 
 
 def _end(end: EndState) -> str:
@@ -344,14 +370,15 @@ def left_otherwise(ends: Sequence[EndState]) -> str:
     return f"they {' and '.join(clauses)}"
 
 
-def place_of(root: Root) -> str:
-    """``step 3, forward, at train.py:41 (aten.index_put_.default)``."""
+def place_of(root: Root, *, has_steps: bool = True) -> str:
+    """``step 3, forward, at train.py:41 (aten.index_put_.default)``; an inference has no steps."""
     phase = f", {root.phase}" if root.phase is not Phase.OTHER else ""
     where = f", at {root.location}" if root.location else ""
     of = " of the second run" if root.only_second else ""
     call = short_call_of(root) if root.region else root.op
     process = f" of {root.process}" if root.process else ""
-    return f"step {root.step}{of}{process}{phase}{where} ({call})"
+    step = f"step {root.step}" if has_steps else f"call {root.call:,}"
+    return f"{step}{of}{process}{phase}{where} ({call})"
 
 
 def short_call_of(root: Root) -> str:
@@ -419,12 +446,16 @@ def repeated_headline(repeated: Repeated) -> str:
         calls = f"the calls that were compared ({unvaried.calls_compared:,})"
     if repeated.failed:
         calls = f"the calls that both made before they failed ({unvaried.calls_compared:,})"
-    agree = f"{unvaried.runs + 1} runs agree in {calls}"
+    of_inference = " of this inference" if repeated.divergence.is_inference else ""
+    whole = "" if repeated.ended_by or repeated.failed else _and_in_outputs(repeated.divergence)
+    agree = f"{unvaried.runs + 1} runs{of_inference} agree in {calls}{whole}"
     if not unvaried.calls_compared:
         failed = ": the script failed before it made one" if repeated.failed else ""
         agree = f"{unvaried.runs + 1} runs made no call that could be compared{failed}"
     if repeated.ends and not unvaried.agrees:
-        different = "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *reservations(repeated)))
+        inputs = at_the_end(repeated.outside) if repeated.cause is None else ()
+        source = (f"the program {inputs_of(inputs)}",) if inputs else ()
+        different = "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *source, *reservations(repeated)))
         held = held_sentence(repeated)
         return f"{different}. {held}" if held else different
     for arm, outcome in repeated.arms.items():

@@ -9,12 +9,13 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from tracer.divergence.jobs import Job
 from tracer.divergence.magnitudes import Comparison
 from tracer.errors import UsageError
 from tracer.runner.configurations.yardstick import Side, answered
 from tracer.runner.repeated.within.state import SavedState, objects_of
 from tracer.session import Session
-from tracer.trace.values import Magnitudes, read_magnitudes
+from tracer.trace.values import read_magnitudes
 
 
 def compare(
@@ -84,7 +85,7 @@ class _Calls:
         self._model = model
         self._count = 0
 
-    def record(self, side: Side, *, shake: int | None = None, calls_of: str = "") -> Magnitudes:
+    def record(self, side: Side, *, shake: int | None = None, calls_of: str = "") -> Job:
         """Call a step once from the state that everything had at first: a ``Recording``."""
         if self._count:
             self._state.restore()
@@ -101,7 +102,7 @@ class _Calls:
             raise
         finally:
             session.leave(problem)
-        return read_magnitudes(path)
+        return Job({"": read_magnitudes(path)})
 
 
 @contextmanager

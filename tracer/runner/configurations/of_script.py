@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,15 +11,16 @@ from pathlib import Path
 
 import msgspec
 
+from tracer.divergence.jobs import Job, read_job
 from tracer.divergence.magnitudes import Comparison
 from tracer.errors import EndedEarly, TraceError, UsageError
+from tracer.names import Training
 from tracer.plain import say
 from tracer.runner.configurations.yardstick import Side, answered
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
 from tracer.runner.repeated.task import Order, Task
-from tracer.trace.paths import values_path
-from tracer.trace.values import Magnitudes, read_magnitudes
+from tracer.trace.paths import files_of_children, values_path
 
 #: Seconds that another interpreter has to say what it has.
 _PATIENCE = 120
@@ -43,6 +45,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     second: Configuration
     folder: Path
     yardstick_runs: int = 3
+    children: bool | None = None
+    """Compare child processes too; ``None``: if the first run started some, and trained nothing itself."""
 
 
 def compare_script(asked: Asked) -> Comparison:
@@ -54,6 +58,8 @@ def compare_script(asked: Asked) -> Comparison:
     for name, side in (("a", asked.first), ("b", asked.second)):
         if side.python != sys.executable:
             _check_python(name, side.python)
+    for left in (asked.folder / "compare.json", asked.folder / "compare.html", *asked.folder.glob("*-shaken-*")):
+        left.unlink(missing_ok=True)  # would be taken for this one's, if it is killed
     with tempfile.TemporaryDirectory(prefix="tracer-") as scratch:
         return answered(_Runs(asked, Path(scratch)).record, asked.yardstick_runs)
 
@@ -65,20 +71,27 @@ class _Runs:
         self._asked = asked
         self._scratch = scratch
         self._runs = 0
+        self._children = asked.children
 
-    def record(self, side: Side, *, shake: int | None = None, calls_of: str = "") -> Magnitudes:
+    def record(self, side: Side, *, shake: int | None = None, calls_of: str = "") -> Job:
         """Make one run: a ``Recording``."""
         name = side if shake is None else f"{side}-shaken"
         name += "-calls" if calls_of else "" if shake is None else f"-{shake}"
         configuration = self._asked.first if side == "a" else self._asked.second
-        return read_magnitudes(self._run(name, configuration, shake=shake, calls_of=calls_of))
+        job = read_job(self._run(name, configuration, shake=shake, calls_of=calls_of))
+        if self._children is None:
+            self._children = job.training is Training.ELSEWHERE
+            if self._children and not launching.ENDING.by:
+                say("tracer: a trained nothing itself, and started processes: once more, recording them too")
+                return self.record(side, shake=shake, calls_of=calls_of)
+        return job
 
     def _run(self, name: str, side: Configuration, *, shake: int | None, calls_of: str) -> Path:
-        """Make one run; the file of its magnitudes."""
+        """Make one run; its trace."""
         if launching.ENDING.by:
             raise EndedEarly(f"{launching.ENDING.by} before all runs were made", hint="run it again")
         output = self._asked.folder / f"{name}.json"
-        for left in (output, values_path(output)):
+        for left in (output, values_path(output), *files_of_children(output)):
             left.unlink(missing_ok=True)
         task = msgspec.structs.replace(self._asked.task, args=(*side.args, *self._asked.task.args))
         order = Order(
@@ -87,6 +100,7 @@ class _Runs:
             magnitudes=True,
             shake=shake,
             calls_of=calls_of,
+            children=bool(self._children),
             scratch=str(self._scratch),
         )
         say(
@@ -100,14 +114,24 @@ class _Runs:
         if code == COULD_NOT_BEGIN:
             raise UsageError(f"{name} could not begin", hint="the line above says why")
         if code:
-            say(f"tracer: {name} ended with exit code {code}")
+            say(f"tracer: {name} {_how_it_ended(code)}")
         self._runs += 1
-        path = values_path(output)
-        if not path.exists():
+        is_recorded = values_path(output).exists()
+        if not is_recorded or (code and not any(len(own.places) for own in read_job(output).processes.values())):
+            if not code:
+                window = f"{task.start}:{'' if task.stop is None else task.stop}"
+                raise TraceError(f"{name} ended before --steps {window} began", hint="choose steps that it makes")
             raise TraceError(
-                f"{name} ended with exit code {code} before anything was recorded", hint="its own words are above"
+                f"{name} {_how_it_ended(code)} before anything was recorded", hint="its own words are above"
             )
-        return path
+        return output
+
+
+def _how_it_ended(code: int) -> str:
+    if code > 0:
+        return f"ended with exit code {code}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"was ended by {names.get(-code, f'signal {-code}')}"
 
 
 _WORDS = {"a": "a", "b": "b", "a-calls": "a, call by call", "b-calls": "b, call by call"}

@@ -21,9 +21,7 @@ from tracer.recording.options import Trials
 from tracer.runner.interrupts import end_by
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import guard
-from tracer.runner.repeated.circumstances.declared import Inside
-from tracer.runner.repeated.circumstances.planned import make_before_the_script
-from tracer.runner.repeated.circumstances.replacing import Replacements
+from tracer.runner.repeated.changes import change_circumstances, change_in_child
 from tracer.runner.repeated.left_behind import LeftBehind
 from tracer.runner.repeated.task import Order
 from tracer.runner.running import run_script
@@ -44,14 +42,7 @@ def main() -> int:
         os.environ.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), order.temporary))
     if len(sys.argv) > 2:
         guard.guard(int(sys.argv[2]), order.scratch)
-    inside = Inside(Replacements(order.uses), order.began, order.planned)
-    make_before_the_script(inside.replaced, order.settings)
-    for change in (
-        *(circumstance.held for circumstance in order.held),
-        order.varied.varied if order.varied is not None else None,
-    ):
-        if change is not None and change.inside is not None:
-            change.inside(inside)
+    change_circumstances(order)
     left = None if order.magnitudes else LeftBehind(without=os.path.dirname(order.output))
     kept = values_path(order.output)
     options: dict[str, Any] = {}
@@ -74,6 +65,7 @@ def main() -> int:
             left_behind=tuple if left is None else left.states,
             quiet=True,
             children=order.children,
+            at_start=(change_in_child, order),
         )
     except TracerError as problem:
         say(f"tracer: error: {problem}")

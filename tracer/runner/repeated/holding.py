@@ -12,9 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from tracer.divergence import Recording, compare_recordings
+from tracer.divergence import Divergence, compare_recordings
 from tracer.divergence.causes import RootCause
+from tracer.divergence.families import children_of, compare_families
 from tracer.divergence.model import Root
+from tracer.divergence.process_pairs import siblings
+from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import Held
 from tracer.divergence.same_calls import makes_calls_of
 from tracer.runner.repeated.circumstances.declared import Circumstance, in_order
@@ -36,8 +39,8 @@ class Tried(NamedTuple):
     """A run with some circumstances held; none in the runs that diverge."""
 
     held: Holds
-    recording: Recording | None
-    """``None`` if nothing was recorded."""
+    recording: Family | None
+    """By process; ``None`` if nothing was recorded."""
     problem: str = ""
     """Why it proves nothing, even if it agrees."""
     unused: Holds = frozenset()
@@ -58,7 +61,7 @@ class Laboratory(Protocol):
     def run(self, held: Holds) -> Tried | None:
         """Make a run with ``held`` held; ``None`` if a signal asked this process to end."""
 
-    def compare(self, first: Recording, second: Recording) -> Shown:
+    def compare(self, first: Family, second: Family) -> Shown:
         """Do the two agree wherever the runs with nothing held diverge?"""
 
 
@@ -370,21 +373,33 @@ def _report_fact(entry: _Entry) -> Held:
 class Comparing:
     """Compares runs by what differs between the runs with nothing held."""
 
-    def __init__(self, unheld: Sequence[Recording]) -> None:
+    def __init__(self, unheld: Sequence[Family]) -> None:
         self.unheld = unheld
-        self.divergence = compare_recordings(unheld[0], unheld[1], may_resume=False)
+        self.divergence = _divergence(unheld[0], unheld[1])
         self._left_otherwise = {(end.kind, end.name) for end in self.divergence.ends}
 
-    def compare(self, first: Recording, second: Recording) -> Shown:
+    def compare(self, first: Family, second: Family) -> Shown:
         """If only what the runs leave behind differs, two runs agree if they leave it in the same state."""
-        divergence = compare_recordings(first, second, may_resume=False)
+        divergence = _divergence(first, second)
         left = {(end.kind, end.name) for end in divergence.ends} & self._left_otherwise
         return Shown(divergence.agrees and not (self.divergence.agrees and left), divergence.first)
 
-    def other_calls(self, recording: Recording) -> str:
-        """Says that a run makes other calls than those with nothing held; empty if it does not."""
-        makes_theirs = makes_calls_of(recording.values, [unheld.values for unheld in self.unheld])
+    def other_calls(self, family: Family) -> str:
+        """Says that a run makes other calls than those with nothing held; empty if it does not.
+
+        Processes that come in any order are not held against theirs.
+        """
+        for key, roles in siblings(family, children_of(family)).items():
+            for role in () if key[-1] else roles:
+                theirs = [unheld[role].values for unheld in self.unheld if role in unheld]
+                if theirs and not makes_calls_of(family[role].values, theirs):
+                    return f"child {role} makes other calls then"
+        makes_theirs = makes_calls_of(family[""].values, [unheld[""].values for unheld in self.unheld])
         return "" if makes_theirs else "the script makes other calls then"
+
+
+def _divergence(first: Family, second: Family) -> Divergence:
+    return compare_families(first, second, lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False))
 
 
 def suspects(

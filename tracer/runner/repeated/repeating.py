@@ -16,9 +16,10 @@ import msgspec
 
 from tracer.divergence import Divergence, Recording, compare_recordings, read_recording
 from tracer.divergence.causes import Shows
-from tracer.divergence.families import Family, compare_families, read_family
+from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.model import Root
 from tracer.divergence.outside import joined_outside
+from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings, Training
@@ -34,7 +35,8 @@ from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import with_neighbours
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
-from tracer.trace import load_trace, merge_traces
+from tracer.trace import merge_traces
+from tracer.trace.families import load_family
 from tracer.trace.paths import files_of_children
 from tracer.trace.records import FactValue
 
@@ -172,7 +174,7 @@ class _Series:
         """
         unvaried = self.compared.get(UNVARIED, [])
         roots = [root for divergence in unvaried for root in divergence.roots if _is_not_replayed(root)]
-        if not roots or self.ended_by or current_rank() is not None or any(root.process for root in roots):
+        if not roots or self.ended_by or current_rank() is not None:
             return
         calls = ", ".join(dict.fromkeys(root.region or root.op for root in roots))
         say(f"tracer: one further run, in which calls are replayed on the spot ({calls})")
@@ -180,6 +182,7 @@ class _Series:
         order = Order(
             task=self.asked.task,
             output=str(output),
+            children=self.children,
             settings=self.sets,
             began=self.began,
             scratch=str(self.scratch),
@@ -188,17 +191,22 @@ class _Series:
         self._launch(order, [], None)
         self.ended_by = launching.ENDING.by
         with suppress(TraceError):
-            replayed = load_trace(output)
-            base = self.recordings["run 1"]
+            replayed = {trace.sources[0].child: trace for trace in load_family(output)}
+            base = self.families["run 1"]
+            replayed_of = {id(recording): replayed.get(role) for role, recording in base.items()}
             for place, earlier in enumerate(unvaried):
                 name = self.names[id(earlier)]
-                again = compare_recordings(
+                again = compare_families(
                     base,
-                    self.recordings[name],
-                    may_resume=False,
-                    findings=self._findings,
-                    replayed=replayed,
-                    began=self.began // 10**6,
+                    self.families[name],
+                    lambda ours, theirs: compare_recordings(
+                        ours,
+                        theirs,
+                        may_resume=False,
+                        findings=self._findings,
+                        replayed=replayed_of[id(ours)],
+                        began=self.began // 10**6,
+                    ),
                 )
                 unvaried[place] = again
                 self.names[id(again)] = name
@@ -213,23 +221,20 @@ class _Series:
         if current_rank() is not None:
             self.not_held = "several ranks would have to make the same further runs"
             return
-        if any(root.process for root in diverging.roots):
-            self.not_held = "the runs diverge in a child process, where nothing is held"
-            return
         candidates = self._candidates(snapshot)
         if not candidates:
             self.not_held = "nothing that could be held here can explain it"
             return
         other = self.names[id(diverging)]
         suspected, sure = suspects(diverging.roots, candidates, self.recordings["run 1"].trace)
-        comparing = Comparing([self.recordings["run 1"], self.recordings[other]])
+        comparing = Comparing([self.families["run 1"], self.families[other]])
         say(
             f"tracer: {other} diverges from run 1; in at most {MOST_RUNS} further runs circumstances are held, to find"
             f" the one that explains it: {', '.join(candidates)}"
         )
         search = Search(
             laboratory=_HeldRuns(self, comparing, snapshot),
-            unheld=[Tried(frozenset(), recording) for recording in comparing.unheld],
+            unheld=[Tried(frozenset(), family) for family in comparing.unheld],
             candidates=candidates,
             suspected=suspected,
             sure=sure,
@@ -395,7 +400,7 @@ class _Series:
             source=with_neighbours((root.called_from or root.location for root in roots), os.getcwd()),
             ended_by=self.ended_by,
             unrecorded=not_followed(
-                recordings[run.name] for run in self.runs if run.name in recordings and not run.held
+                self.families[run.name] for run in self.runs if run.name in recordings and not run.held
             ),
             outside=joined_outside(divergence.outside for divergence in unvaried),
         )
@@ -441,6 +446,7 @@ class _HeldRuns:
             task=series.asked.task if folder is None else _within(series.asked.task, folder),
             output=str(output),
             held=circumstances,
+            children=series.children,
             settings=series.sets,
             planned=series._planned() if Circumstance.SETTINGS in held else {},
             began=series.began,
@@ -456,18 +462,18 @@ class _HeldRuns:
             return None
         run = Run(name=f"held {self._count}", file=output.name, held=circumstances, code=code, stopped=stopped)
         series._add_run(run)
-        recording = series._recording(run)
+        family = None if series._recording(run) is None else series.families[run.name]
         used = uses.read_text(encoding="utf-8").split() if uses.exists() else []
-        return Tried(held, recording, self._problem(run, recording), unused_of(held, used))
+        return Tried(held, family, self._problem(run, family), unused_of(held, used))
 
-    def _problem(self, run: Run, recording: Recording | None) -> str:
+    def _problem(self, run: Run, family: Family | None) -> str:
         """Why the run proves nothing; empty if it does."""
         if run.stopped:
             return f"a run was ended that took more than {self._limit:.0f} seconds"
         codes = {run.code for run in self._series.runs if not run.held and run.arm == UNVARIED}
         if run.code and run.code not in codes:
             return f"the script ends with exit code {run.code} then"
-        return "nothing was recorded" if recording is None else self._comparing.other_calls(recording)
+        return "nothing was recorded" if family is None else self._comparing.other_calls(family)
 
     def _folder(self, held: Holds) -> Path | None:
         if self._snapshot is None or not self._in_copies:

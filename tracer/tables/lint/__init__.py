@@ -1,1 +1,1 @@
-"""What proves a table."""
+"""Proofs about the tables, and the commands that generate what is derived from them."""

@@ -1,4 +1,4 @@
-"""``python -m tracer.tables.lint.asking`` regenerates ``asked.json``: what the tables ask of a recorder."""
+"""``python -m tracer.tables.lint.asking`` regenerates ``asked.json``: what a recorder must record for the tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tracer.tables.asked import FILE, asked_by_tables
 
 
 def asked_text() -> str:
-    """What the file holds, in one order."""
+    """The file's content, sorted."""
     asked = asked_by_tables()
     facts = {op: sorted(keys) for op, keys in sorted(asked.facts.items())}
     held = {"tables": asked.tables, "variables": sorted(asked.variables), "settings": asked.settings, "facts": facts}

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from tracer.errors import TableError
-from tracer.names import Backend, DeterministicMode, EvidenceKind, Phase, Settings, Verdict
+from tracer.names import SAFE, Backend, DeterministicMode, EvidenceKind, Phase, Settings, Verdict
 from tracer.tables.rules import Table
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import MODE
@@ -32,12 +32,10 @@ FOLDER = Path(__file__).parent.parent / "measured"
 
 _CITED = re.compile(r"measured/(?P<file>[\w.+-]+\.json)(?:: (?P<what>.+))?")
 _CPU = "cpu"
-#: Verdicts under which two runs of one input, seeded alike, must agree.
-_SAME = frozenset({Verdict.DETERMINISTIC, Verdict.SEEDED})
 
 
 class MeasuredCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An op that a run dispatched, as a trace has it; recorded with deterministic mode off."""
+    """A call that a run dispatched, as in a trace; recorded with deterministic mode off."""
 
     op: str
     phase: Phase = Phase.FORWARD
@@ -49,20 +47,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """One input run several times under one state of deterministic mode."""
 
     what: str
-    """The input, in words: ``index_put accumulate``; of the operator database its entry and sample."""
+    """The input, in words: ``index_put accumulate``; for the operator database, entry and sample."""
     mode: DeterministicMode
     runs: int
     distinct: int
-    """Different results, compared bit by bit over outputs, gradients and inputs; 0 where torch refused."""
+    """Number of distinct results, by the bits of outputs, gradients and inputs; 0 if torch raised."""
     refused: bool = False
-    """torch raised under deterministic mode, in whatever words, what runs without it."""
+    """Did torch raise under deterministic mode, though the call runs without it?"""
     warned: bool = False
-    """torch warned because of deterministic mode."""
+    """Did torch warn because of deterministic mode?"""
     calls: tuple[MeasuredCall, ...] = ()
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a run and a table that seem to contradict each other are both right."""
+    """Why a run and a table are both right although they seem to contradict each other."""
 
     what: str
     mode: DeterministicMode
@@ -70,22 +68,22 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What one device showed; only runs that refused, warned, differed, or were expected to are kept one by one."""
+    """Measurements on one device. Lists only runs that raised, warned, differed, or were expected to."""
 
     schema: int
     backend: Backend
     torch: str
-    """Without its local part: ``2.13.0``."""
+    """torch's version without its local part: ``2.13.0``."""
     device: str = ""
-    """The accelerator's name; empty for a CPU, whose model is left out."""
+    """Name of the accelerator; empty for a CPU."""
     threads: int | None = None
     """Intra-op threads."""
     settings: dict[str, FactValue] = {}
-    """Every setting that conditions may read, but deterministic mode."""
+    """All settings that conditions may read, except deterministic mode."""
     samples: int = 0
-    """Inputs tried, in each mode."""
+    """Number of inputs tried, in each mode."""
     alike: int = 0
-    """Runs not kept: every result the same bits, nothing refused or warned of, and no table expecting either."""
+    """Number of runs not listed: equal results, no error, no warning, and no table that predicts either."""
     run: tuple[Run, ...] = ()
     explained: tuple[Explained, ...] = ()
 
@@ -95,7 +93,7 @@ def measurement_of(trace: Trace) -> Measurement:
 
     Calls that varied are kept one by one; those that agreed are counted. Raises ``TableError`` where nothing was tried.
     """
-    eager = [group for group in trace.calls if group.region is None]  # no table speaks of a whole region
+    eager = [group for group in trace.calls if group.region is None]  # tables have no rules for whole regions
     tried = [group for group in eager if group.tried is not None and group.tried.trials]
     if not tried:
         raise TableError("no call of this trace was tried", hint="record it with `tracer run --trials 30`")
@@ -148,7 +146,7 @@ def measurement_files() -> tuple[Path, ...]:
 
 
 def load_measurement(path: Path) -> Measurement:
-    """Read one file; ``TableError`` in one line for what it may not hold."""
+    """Read one file. Raises ``TableError`` if it is invalid."""
     try:
         measurement = msgspec.json.decode(path.read_bytes(), type=Measurement)
     except (OSError, msgspec.DecodeError) as problem:
@@ -159,14 +157,14 @@ def load_measurement(path: Path) -> Measurement:
 
 
 def dump_measurement(measurement: Measurement) -> bytes:
-    """The file's bytes: a line a field, and in lists of records a line a record, so that a change can be reviewed."""
+    """The file's bytes: one line per field, and one per record of a list, so that changes can be reviewed."""
     fields = msgspec.json.decode(msgspec.json.encode(measurement), type=dict[str, msgspec.Raw])
     lines = (b' "%s": %s' % (name.encode(), _lines(value)) for name, value in fields.items())
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 
 def _lines(value: msgspec.Raw) -> bytes:
-    """JSON in one line; a list of records in a line each."""
+    """JSON in one line; a list of records with one line per record."""
     text = bytes(value)
     if not text.startswith(b"[{"):
         return msgspec.json.format(text, indent=0)
@@ -175,7 +173,7 @@ def _lines(value: msgspec.Raw) -> bytes:
 
 
 def verdicts_of(run: Run, measurement: Measurement, tables: Mapping[Backend, Table]) -> tuple[Verdict, ...]:
-    """What the tables say of each call of ``run``, under the settings that it was measured with."""
+    """The tables' verdicts on each call of ``run``, under the settings that it was measured with."""
     settings = {**measurement.settings, MODE: str(run.mode)}
     bench = TargetTables(tables, measurement.backend, measurement.torch, settings)
     return tuple(
@@ -185,7 +183,7 @@ def verdicts_of(run: Run, measurement: Measurement, tables: Mapping[Backend, Tab
 
 
 def contradictions(measurement: Measurement, tables: Mapping[Backend, Table]) -> Iterator[str]:
-    """Runs that a table's verdicts cannot be true of, and explanations that explain none of them."""
+    """Runs that contradict a table's verdicts, and explanations that explain none of them."""
     explained = {(difference.what, difference.mode) for difference in measurement.explained}
     contradicted = set()
     for run in measurement.run:
@@ -194,22 +192,22 @@ def contradictions(measurement: Measurement, tables: Mapping[Backend, Table]) ->
             if (run.what, run.mode) not in explained:
                 yield f"{run.what}, mode {run.mode}: {fault}"
     for what, mode in sorted(explained - contradicted):
-        yield f"{what}, mode {mode}: explained, but nothing contradicts it"
+        yield f"{what}, mode {mode}: explained, but it contradicts no verdict"
 
 
 def _contradiction(run: Run, verdicts: set[Verdict]) -> str:
     if run.refused:
         explains = verdicts & {Verdict.RAISES, Verdict.UNKNOWN}
-        return "" if explains else "torch refused it, and by the table no call raises"
+        return "" if explains else "torch raised, but no call raises by the table"
     if Verdict.RAISES in verdicts:
-        return "by the table a call raises, and it ran"
-    if run.distinct > 1 and verdicts <= _SAME:
-        return f"{run.distinct} distinct results in {run.runs} runs, and by the table every call repeats"
+        return "a call raises by the table, but torch did not raise"
+    if run.distinct > 1 and verdicts <= SAFE:
+        return f"{run.distinct} distinct results in {run.runs} runs, but all calls are deterministic by the table"
     return ""
 
 
 def faults_of_measurements(tables: Mapping[Backend, Table], paths: Iterable[Path] | None = None) -> list[str]:
-    """Everything that is wrong between the measurements that ship and the tables, one line each, led by the file."""
+    """Every contradiction between the packaged measurements and the tables, one line each, led by the file."""
     faults: list[str] = []
     measurements: dict[str, Measurement] = {}
     for path in measurement_files() if paths is None else paths:
@@ -227,7 +225,7 @@ def faults_of_measurements(tables: Mapping[Backend, Table], paths: Iterable[Path
 
 
 def _unfounded(ref: str, measurements: Mapping[str, Measurement]) -> str:
-    """What is wrong with a reference to a measurement; empty for one that cites none."""
+    """What is wrong with a reference to a measurement; empty if it cites none."""
     cited = _CITED.search(ref)
     if cited is None:
         return ""
@@ -235,4 +233,4 @@ def _unfounded(ref: str, measurements: Mapping[str, Measurement]) -> str:
     if measurement is None:
         return "cites a file that does not exist"
     is_held = not cited["what"] or any(run.what == cited["what"] for run in measurement.run)
-    return "" if is_held else "cites a run that the file does not hold"
+    return "" if is_held else "cites a run that the file does not contain"

@@ -1,4 +1,4 @@
-"""Every table that ships, linted in one go: what ``tracer tables lint`` prints."""
+"""Lints all packaged tables: what ``tracer tables lint`` prints."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from typing import Union
 
 from tracer.errors import TableError
+from tracer.names import TORCH_NAMESPACES
 from tracer.tables.compilers import COMPILERS, CompilerTable, load_compiler, load_compilers
 from tracer.tables.examples import EXAMPLES, lint_examples, load_examples
 from tracer.tables.lint.measured import faults_of_measurements
@@ -22,12 +23,9 @@ from tracer.tables.versions import speaks_of
 Resolves = Callable[[str], bool]
 _Loaded = Union[Table, LibraryTable, ClassTable, CompilerTable, EnvironmentTable]  # noqa: UP007 (Python 3.10 runs it)
 
-#: Namespaces that every build of torch has; ops of others come and go with builds and libraries.
-_TORCHS = ("aten", "prims")
-
 
 def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[str]:
-    """Everything that is wrong with the tables that ship, one line each, led by the file. ``resolves`` says whether the
+    """Every fault of the packaged tables, one line each, led by the file. ``resolves`` says whether the
     torch of version ``torch`` has an op; without it no op is looked up."""
     tables: list[tuple[str, Callable[[], _Loaded], Callable[..., list[str]]]] = [
         ("libraries.toml", load_libraries, lint_libraries),
@@ -41,7 +39,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
         translations, examples = load_translations(), load_examples()
     except TableError as problem:
         return list(dict.fromkeys([*faults, str(problem)]))
-    if not faults:  # candidates are held against tables, which must load for it
+    if not faults:  # candidates are checked against tables, which must load first
         wrong = lint_translations(translations, load_tables(), resolves, torch)
         faults += [f"{TRANSLATIONS.name}: {fault}" for fault in wrong]
         faults += faults_of_measurements(load_tables())
@@ -50,7 +48,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
 
 
 def counted() -> str:
-    """How much was proven, in one line."""
+    """A summary of what was proven, in one line."""
     tables: list[Table | LibraryTable | CompilerTable] = [*load_tables().values(), load_libraries()]
     tables += load_compilers().values()
     rules: list[Rule] = [rule for table in tables for rule in table.rule]
@@ -65,9 +63,9 @@ def counted() -> str:
 
 
 def unresolved(rules: Iterable[Rule], resolves: Resolves, torch: str) -> Iterator[str]:
-    """Ops of torch's own that a rule names for version ``torch`` and that version does not have."""
+    """torch's own ops that a rule names for version ``torch``, but that this version does not have."""
     live = (rule for rule in rules if any(speaks_of(case.torch, torch) for case in rule.case))
-    named = ((rule.id, op) for rule in live for op in rule.ops if op.partition(".")[0] in _TORCHS)
+    named = ((rule.id, op) for rule in live for op in rule.ops if op.partition(".")[0] in TORCH_NAMESPACES)
     return (f"{id}: torch {torch} has no {op}" for id, op in named if not resolves(op))
 
 

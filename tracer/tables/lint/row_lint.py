@@ -1,4 +1,4 @@
-"""Proving the table of settings: as a backend's table is proven, and that each row says only what its kind can."""
+"""Proves the table of settings as a backend's table is proven, and that each row has only fields of its kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS
 from tracer.trace.records import Environment
 
-#: What the cases of a row may ask, beside settings.
+#: Facts that the cases of a row may use, besides settings.
 KEYS: Mapping[About, frozenset[str]] = {
     About.SETTING: frozenset({"value"}),
     About.LATE: frozenset({"late"}),
@@ -32,13 +32,13 @@ _SHELL = "export "
 
 
 def lint_rows(table: EnvironmentTable) -> list[str]:
-    """Everything that is wrong with a table of settings that loads, one line each; an empty list for a sound one."""
+    """Every fault of a table of settings that loads, one line each; empty if there is none."""
     releases = reviewed_releases(table.reviewed)
-    faults = [] if releases else [f"rows: `{table.reviewed}` holds no release of torch"]
+    faults = [] if releases else [f"rows: `{table.reviewed}` contains no release of torch"]
     for row in table.row:
         own = tuple(release for release in releases if speaks_of(row.torch, release))
         faults += [f"{row.id}: {fault}" for fault in _faults(row, own)]
-    faults += [f"{id}: the id is borne by {n} rows" for id, n in repeated(row.id for row in table.row)]
+    faults += [f"{id}: {n} rows have this id" for id, n in repeated(row.id for row in table.row)]
     faults += _read_twice(table.row)
     return faults + list(_bad_groups(table))
 
@@ -46,12 +46,12 @@ def lint_rows(table: EnvironmentTable) -> list[str]:
 def _faults(row: Row, releases: tuple[str, ...]) -> Iterator[str]:
     yield from (*incomplete(row), *empty_fields(row, "name"))
     if not releases:
-        yield f"`{row.torch}` holds no reviewed release"
+        yield f"`{row.torch}` contains no reviewed release"
     yield from unproven(row, releases)
     for number, case in enumerate(row.case):
         for key in case.when:
             if key not in KEYS[row.about] and key not in SETTINGS:
-                yield f"case {number} asks {key}, which is nothing of a row about {row.about}"
+                yield f"case {number} asks {key}, which a row about {row.about} does not have"
         if row.differs is Differs.MACHINES and case.verdict is not Verdict.DETERMINISTIC:
             yield f"case {number} is {case.verdict}, but the row differs between machines only"
     yield from _bad_reading(row)
@@ -60,51 +60,51 @@ def _faults(row: Row, releases: tuple[str, ...]) -> Iterator[str]:
 
 
 def _bad_reading(row: Row) -> Iterator[str]:
-    """A value that nothing gives, or that can never be the one that is written."""
+    """Conditions on a value that nothing provides, and values of another type than the setting's."""
     is_read = bool(row.field or row.variable or row.read)
     if is_read and row.about not in (About.SETTING, About.COMPILED):
         yield f"a row about {row.about} reads no setting"
     if not is_read:
         if any("value" in case.when for case in row.case):
-            yield "asks for a value that nothing gives"
+            yield "has a condition on its value, but reads none"
         if row.default is not None or row.safe:
-            yield "names values of what it does not read"
+            yield "has values, but reads no setting"
     if row.read_by and row.about not in (About.SETTING, About.COMPILED, About.LATE):
-        yield f"a row about {row.about} is read by nobody"
+        yield f"a row about {row.about} cannot have read_by"
     is_risky = any(case.verdict is not Verdict.DETERMINISTIC for case in row.case)
     if row.about is About.SETTING and not is_read and not row.needs and is_risky:
-        yield "would be found in every step: what cannot be read needs calls, or `unseen`"
+        yield "would be a finding in every step: a row that reads nothing needs calls, or `unseen`"
     wanted = field_type(row.field) if row.field else str if row.variable else None
     if row.field and wanted is None:
-        yield f"{row.field!r} is no field of Environment"
+        yield f"{row.field!r} is not a field of Environment"
     if wanted is not None:
         source = row.field or row.variable
         wrong = [value for value in (*row.safe, row.default) if value is not None and type(value) is not wanted]
-        yield from (f"{value!r} is not of {source}'s type" for value in wrong)
+        yield from (f"{value!r} does not have the type of {source}" for value in wrong)
 
 
 def _bad_happening(row: Row) -> Iterator[str]:
-    """Watched events and generators, of the rows that are about them alone."""
+    """Faults in the events and generators that a row watches."""
     watches = row.about in (About.LATE, About.CHANGED)
     if watches and row.watches not in (EventKind.VARIABLE, EventKind.SETTING, EventKind.SEED):
-        yield "says not which kind of event it watches"
+        yield "does not say which kind of event it watches"
     if not watches and (row.watches or row.events):
         yield f"a row about {row.about} watches no event"
     if bool(row.generator) is not (row.about is About.GENERATOR):
-        yield "names generators just where it is about them, or should"
+        yield "must name generators if it is about them, and only then"
 
 
 def _bad_remedy(row: Row) -> Iterator[str]:
-    """Code that cannot be pasted, and settings that no target knows."""
+    """Code that cannot be pasted, and settings that no target has."""
     if row.code and not row.where:
-        yield "has code, and says not where it must stand"
+        yield "has code, but does not say where it belongs"
     if row.where and not row.code and row.about is not About.LATE:
-        yield "says where, and has no code"
+        yield "says where its code belongs, but has no code"
     if row.sets and not row.code:
-        yield "sets what no code sets"
+        yield "has `sets`, but no code"
     if row.code.startswith(_SHELL):
         if any(not line.startswith(_SHELL) for line in row.code.splitlines()):
-            yield "mixes shell lines with others"
+            yield "mixes shell lines with Python"
     elif row.code:
         try:
             compile(row.code, row.id, "exec")
@@ -116,7 +116,7 @@ def _bad_remedy(row: Row) -> Iterator[str]:
 
 
 def _bad_setting(name: str, value: Value) -> str:
-    """Why ``judge(..., settings=...)`` would not take it; empty where it would."""
+    """Why ``judge(..., settings=...)`` would refuse it; empty if it would not."""
     if name in SEEDS:
         return "" if value is True else "a seed is set to `true`"
     if name in Environment.__struct_fields__:
@@ -128,7 +128,7 @@ def _bad_setting(name: str, value: Value) -> str:
 
 
 def field_type(name: str) -> type | None:
-    """The plain type of a field of ``Environment``, text for words and for tuples of words; ``None`` for no field."""
+    """The plain type of a field of ``Environment``, ``str`` for words and tuples of words; ``None`` for other names."""
     hint = typing.get_type_hints(Environment).get(name)
     if hint is None:
         return None
@@ -137,7 +137,7 @@ def field_type(name: str) -> type | None:
 
 
 def _read_twice(rows: tuple[Row, ...]) -> Iterator[str]:
-    """A variable or name that two rows read for the same calls: which of them would speak?"""
+    """Variables or names that two rows read for the same calls."""
     claims: defaultdict[tuple[str, frozenset[str]], list[str]] = defaultdict(list)
     for row in rows:
         for name in filter(None, (row.variable, row.read)):
@@ -151,9 +151,9 @@ def _bad_groups(table: EnvironmentTable) -> Iterator[str]:
         if group.name in RESERVED:
             yield f"group {group.name}: the name is reserved"
         if group.name not in needed:
-            yield f"group {group.name}: no row needs it"
+            yield f"group {group.name}: no row uses it"
         if not group.ops and not group.when:
-            yield f"group {group.name}: holds every call"
+            yield f"group {group.name}: contains every call"
         yield from (f"group {group.name}: {op} is listed {n} times" for op, n in repeated(group.ops))
         beside = [op for op in group.ops if op.count(".") == 2 and op.rpartition(".")[0] in group.ops]
         yield from (f"group {group.name}: {op} is listed beside its packet" for op in beside)

@@ -1,4 +1,4 @@
-"""Proving a table: no overlap, no gap, no dead case, nothing claimed twice, everything with its source.
+"""Proves a table: no overlap, no gap, no dead case, no op in two rules, a source for every claim.
 
 Domains are finite, so this is enumeration. Values that no case of the rule distinguishes are enumerated as one.
 """
@@ -21,20 +21,20 @@ from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS
 
 Name = TypeVar("Name", bound=Hashable)
-#: A product above this means that a rule asks too much at once and should be two.
+#: A rule with more combinations has too many conditions and should be split.
 LIMIT = 100_000
 
 _FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|metal|yaml|csv|md)\b")
-#: What a class of ops may say: what varies on one device need not vary on another.
+#: Verdicts that a class of ops may have: what varies on one device need not vary on another.
 _SAFE = (Verdict.DETERMINISTIC, Verdict.UNKNOWN)
 _THREAD = re.compile(r"\b(PR|issue) ([\w.-]+/[\w.-]+)?#\d+\b")
 _ROUTE = re.compile(r"(torch(\.[A-Za-z_]\w*)+|aten(\.\w+){1,2})(\([\w=, ]*\))?")
-#: A release, or a commit: what a project without releases is pinned by.
+#: A release, or, for a project without releases, a commit.
 _VERSION = re.compile(r"\b\d+\.\d+|\bat [0-9a-f]{7,40}\b")
 
 
 def lint_table(table: Table) -> list[str]:
-    """Everything that is wrong with a table that loads, one line each; an empty list for a sound one."""
+    """Every fault of a table that loads, one line each; empty if there is none."""
     return [
         *faults_of_rules(str(table.backend), table.reviewed, table.rule),
         *claimed_twice(table.rule),
@@ -48,21 +48,21 @@ def lint_libraries(table: LibraryTable) -> list[str]:
     for rule in table.rule:
         faults += [f"{rule.id}: {backend} is listed {n} times" for backend, n in repeated(rule.backends)]
         asked = sorted({key for case in rule.case for key in case.when if key in RECORDED_FACTS})
-        if asked and any(op.endswith(".*") for op in rule.ops):  # recorded by an op's name, so never for these
+        if asked and any(op.endswith(".*") for op in rule.ops):  # recorded by the op's name, so never for these
             faults.append(f"{rule.id}: asks {' and '.join(asked)} of a whole namespace")
     claimed = (claimed_twice(table.speaking_of(b)) for b in Backend if b is not Backend.RECORDED)
     return [*faults, *dict.fromkeys(fault for faults_there in claimed for fault in faults_there)]
 
 
 def lint_classes(table: ClassTable) -> list[str]:
-    """As ``lint_table``, for the classes of ops: of some calls nothing may be known, of none that they vary."""
+    """As ``lint_table``, for classes of ops, whose calls are deterministic or unknown."""
     faults = [*faults_of_rules("classes", table.reviewed, table.rule), *claimed_twice(table.rule)]
     verdicts = ((rule.id, case.verdict) for rule in table.rule for case in rule.case)
     return [*faults, *(f"{id}: a class of ops cannot be {v} on every device" for id, v in verdicts if v not in _SAFE)]
 
 
 def lint_compiler(table: CompilerTable) -> list[str]:
-    """As ``lint_table``, for a compiler's: and what its cases hand on must be there to be looked up."""
+    """As ``lint_table``, for a compiler's table: the ops that its cases call must be judged by another table."""
     faults = faults_of_rules(table.compiler, table.reviewed, table.rule)
     for backend in table.backends:
         faults += claimed_twice(table.speaking_of(backend))
@@ -70,15 +70,15 @@ def lint_compiler(table: CompilerTable) -> list[str]:
 
 
 def faults_of_rules(name: str, reviewed: str, rules: tuple[Rule, ...]) -> list[str]:
-    """What is wrong with each of ``rules``, and ids that several bear; ``name`` leads what is wrong with the file."""
+    """Faults of ``rules``, and duplicate ids; ``name`` leads faults of the file."""
     releases = reviewed_releases(reviewed)
-    faults = [] if releases else [f"{name}: `{reviewed}` holds no release of torch"]
+    faults = [] if releases else [f"{name}: `{reviewed}` contains no release of torch"]
     faults += [f"{rule.id}: {fault}" for rule in rules for fault in _faults(rule, releases)]
-    return faults + [f"{id}: the id is borne by {n} rules" for id, n in repeated(r.id for r in rules)]
+    return faults + [f"{id}: {n} rules have this id" for id, n in repeated(r.id for r in rules)]
 
 
 def claimed_twice(rules: tuple[Rule, ...]) -> Iterator[str]:
-    """Ops that several of ``rules`` name."""
+    """Ops that more than one of ``rules`` names."""
     claims: dict[str, list[str]] = {}
     for rule in rules:
         for op in dict.fromkeys(rule.ops):
@@ -96,18 +96,18 @@ def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
 
 
 def unproven(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
-    """Cases that say nothing, and what overlaps or is left out in any of ``releases``."""
+    """Cases without effect, and overlaps and gaps in any of ``releases``."""
     for number, case in enumerate(rule.case):
         for key in case.when:
             if len(wanted_values(case, key)) == len(DOMAINS[key]):
-                yield f"case {number} asks {key} for every value that it can have; leave the key out"
+                yield f"case {number} lists every value of {key}; leave the key out"
         if not any(speaks_of(case.torch, release) for release in releases):
-            yield f"case {number} is dead: `{case.torch}` holds no reviewed release"
+            yield f"case {number} is dead: `{case.torch}` contains no reviewed release"
     yield from _overlaps_and_gaps(rule.case, releases)
 
 
 def incomplete(rule: Cased) -> Iterator[str]:
-    """Missing parts, and sentences that are none."""
+    """Missing fields, and text that is not a sentence."""
     yield from empty_fields(rule, "case", "evidence", "why", "remedy")
     texts = [rule.why, rule.remedy, *(t for case in rule.case for t in (case.why, case.remedy) if t)]
     for text in texts:
@@ -117,7 +117,7 @@ def incomplete(rule: Cased) -> Iterator[str]:
 
 
 def empty_fields(row: object, *names: str) -> Iterator[str]:
-    """Those of the fields ``names`` that hold nothing, or blanks alone."""
+    """Those of the fields ``names`` that are empty or blank."""
     for name in names:
         value = getattr(row, name)
         if not (value.strip() if isinstance(value, str) else value):
@@ -125,12 +125,12 @@ def empty_fields(row: object, *names: str) -> Iterator[str]:
 
 
 def is_sentence(text: str) -> bool:
-    """Whether ``text`` is one line that ends as a sentence does."""
+    """Is ``text`` one line that ends like a sentence?"""
     return bool(text) and text == " ".join(text.split()) and text[-1] in ".`)"
 
 
 def bad_references(evidence: tuple[RuleEvidence, ...]) -> Iterator[str]:
-    """What is wrong with each reference that no reader can follow."""
+    """Faults of references that no reader could follow."""
     return (f"evidence {row.ref!r} {fault}" for row in evidence if (fault := _bad_reference(row)))
 
 
@@ -141,7 +141,7 @@ def _bad_reference(evidence: RuleEvidence) -> str:
     if ref.startswith(("/", "~", "..")):
         return "is a path on somebody's machine"
     if evidence.kind in OF_A_RUN:
-        return "is what one run shows, which no table can"
+        return "is evidence from a single run, which a table cannot cite"
     if evidence.kind is EvidenceKind.DISPATCHED and not _VERSION.search(ref):
         return "names no version of the builds"
     pages = (EvidenceKind.DOCUMENTED, EvidenceKind.VENDOR_KERNEL_LIST)
@@ -161,40 +161,40 @@ def _bad_ops(rule: Rule) -> Iterator[str]:
 
 
 def _bad_calls(rule: CompiledRule) -> Iterator[str]:
-    """Cases of a compiler's rule that say what the table of the op that they call says, or too little."""
+    """Cases of a compiler's rule that repeat what the called op's table says, or say too little."""
     for number, case in enumerate(rule.case):
         if case.calls and case.verdict is not Verdict.UNKNOWN:
-            yield f"case {number} has a verdict and calls {case.calls}, whose table speaks"
+            yield f"case {number} has a verdict and calls {case.calls}, which has a table of its own"
         if not case.calls and case.verdict is Verdict.UNKNOWN and not case.why:
-            yield f"case {number} says neither what is called nor why nothing is known"
+            yield f"case {number} says neither what is called nor why the verdict is unknown"
         if case.facts and case.calls in ("", ITSELF):
-            yield f"case {number} has facts for no other op"
+            yield f"case {number} has facts, but calls no other op"
         if case.route:
-            yield f"case {number} has a route: what runs instead is what it calls"
+            yield f"case {number} has a route; use `calls` for what runs instead"
 
 
 def _bad_kernels(rule: Rule) -> Iterator[str]:
-    """Kernels of ops that the rule does not name, and ops whose kernel the rule's one source does not name."""
-    yield from (f"{op} has a kernel and is none of its ops" for op in rule.kernels if op not in rule.ops)
+    """Kernels of ops that the rule does not name; ops without a kernel if the rule rests on a list of kernels."""
+    yield from (f"{op} has a kernel, but the rule does not name the op" for op in rule.kernels if op not in rule.ops)
     if {row.kind for row in rule.evidence} == {EvidenceKind.VENDOR_KERNEL_LIST}:
-        yield from (f"{op} rests on a list of kernels and names none" for op in rule.ops if op not in rule.kernels)
+        yield from (f"{op} rests on a list of kernels, but has no kernel" for op in rule.ops if op not in rule.kernels)
 
 
 def _bad_routes(rule: Rule) -> Iterator[str]:
-    """Routes that are spelt wrongly, that no mode takes, or whose reader is not warned of a direct call."""
+    """Routes that are invalid, that no mode takes, or that do not mention a direct call."""
     for number, case in enumerate(rule.case):
         if not case.route:
             continue
         if not _ROUTE.fullmatch(case.route):
             yield f"case {number}: route {case.route!r} is neither a function of torch nor an op"
         if "off" in wanted_values(case, "deterministic_mode"):
-            yield f"case {number}: its route is for deterministic mode, and it holds without"
+            yield f"case {number}: a route is for deterministic mode, but the case holds without it"
         if case.route.startswith("torch.") and "direct call" not in (case.why or rule.why):
             yield f"case {number}: why does not say what a direct call of the op does"
 
 
 def _overlaps_and_gaps(cases: tuple[Case, ...], releases: tuple[str, ...]) -> Iterator[str]:
-    """One line for each pair of cases that meet and for the first hole of each set of live cases."""
+    """One line for each pair of overlapping cases, and for the first gap of each set of live cases."""
     for live, release in live_sets(cases, releases):
         combinations = Combinations(cases, live)
         if combinations.size > LIMIT:
@@ -212,7 +212,7 @@ def _overlaps_and_gaps(cases: tuple[Case, ...], releases: tuple[str, ...]) -> It
 
 
 def live_sets(cases: Sequence[Conditioned], releases: tuple[str, ...]) -> Iterable[tuple[tuple[int, ...], str]]:
-    """Each set of cases that speak of one release, by their places, and the first release of which they do."""
+    """Each set of cases that apply to one release, by position, and the first such release."""
     first: dict[tuple[int, ...], str] = {}
     for release in releases:
         first.setdefault(tuple(i for i, case in enumerate(cases) if speaks_of(case.torch, release)), release)
@@ -220,7 +220,7 @@ def live_sets(cases: Sequence[Conditioned], releases: tuple[str, ...]) -> Iterab
 
 
 class Combinations:
-    """Every combination of answers that the ``live`` of ``cases`` tell apart: those that hold for it, and its words."""
+    """Every combination that the ``live`` ones of ``cases`` distinguish: the cases that match it, and its text."""
 
     def __init__(self, cases: Sequence[Conditioned], live: tuple[int, ...]) -> None:
         self._keys = list(dict.fromkeys(key for i in live for key in cases[i].when))
@@ -236,7 +236,7 @@ class Combinations:
 
 
 def _told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
-    """One value of ``key`` for each way in which the cases answer it."""
+    """One value of ``key`` for each set of values that the cases do not distinguish."""
     first: dict[tuple[bool, ...], Value] = {}
     for value in DOMAINS[key]:
         first.setdefault(tuple(value in wanted for wanted in sets), value)
@@ -249,14 +249,14 @@ def repeated(names: Iterable[Name]) -> Iterator[tuple[Name, int]]:
 
 
 def lint_dispatched(table: Table) -> Iterator[str]:
-    """What the file says of rules that are not there, of ops that a rule names, or twice."""
+    """Entries for rules that do not exist, for ops that a rule names, or duplicates."""
     dispatched = table.dispatched
     if dispatched is None:
         return
     ids = {rule.id for rule in table.rule}
-    yield from (f"dispatched: there is no rule {id}" for id in dispatched.rules if id not in ids)
+    yield from (f"dispatched: rule {id} does not exist" for id in dispatched.rules if id not in ids)
     vouched = [(op, entry.first) for entry in dispatched.vouched for op in entry.ops]
     for op, _ in vouched:
         if (rule := table.find(op)) is not None:
-            yield f"dispatched: {op} is vouched for, and {rule.id} names it"
-    yield from (f"dispatched: {op} is vouched for twice from {first} on" for (op, first), _ in repeated(vouched))
+            yield f"dispatched: {op} is listed as safe, but {rule.id} names it"
+    yield from (f"dispatched: {op} is listed as safe twice from {first} on" for (op, first), _ in repeated(vouched))

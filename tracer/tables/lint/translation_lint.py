@@ -1,4 +1,4 @@
-"""Proving the translations: nothing claimed twice, no call without a candidate, every op known, every row sourced."""
+"""Proves the translations: no op in two rows, no call without a candidate, known ops, a source for every row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
-from tracer.names import Backend
+from tracer.names import TORCH_NAMESPACES, Backend
 from tracer.tables.conditions import wanted_values
 from tracer.tables.lint.rule_lint import (
     LIMIT,
@@ -22,22 +22,19 @@ from tracer.tables.translation import STAYS, Candidate, Translation, Translation
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS
 
-#: Namespaces that every build of torch has.
-_TORCHS = ("aten", "prims")
-
 Resolves = Callable[[str], bool]
 
 
 def lint_translations(
     table: Translations, tables: Mapping[Backend, Table], resolves: Resolves | None = None, torch: str = ""
 ) -> list[str]:
-    """Everything that is wrong with translations that load, one line each. ``tables`` judge the candidates.
+    """Every fault of translations that load, one line each. ``tables`` judge the candidates.
     ``resolves`` says whether the torch of version ``torch`` has an overload or a packet; without it no op is looked
     up."""
     releases = reviewed_releases(table.reviewed)
-    faults = [] if releases else [f"translations: `{table.reviewed}` holds no release of torch"]
+    faults = [] if releases else [f"translations: `{table.reviewed}` contains no release of torch"]
     ids = repeated([*(row.id for row in table.translation), *(note.id for note in table.note)])
-    faults += [f"{id}: the id is borne by {times} rows" for id, times in ids]
+    faults += [f"{id}: {times} rows have this id" for id, times in ids]
     for row in table.translation:
         faults += [f"{row.id}: {fault}" for fault in _faults(row, releases, tables)]
         if resolves is not None:
@@ -60,10 +57,10 @@ def _faults(row: Translation, releases: tuple[str, ...], tables: Mapping[Backend
 
 
 def _unresolved(row: Translation, resolves: Resolves, torch: str) -> Iterator[str]:
-    """Ops of torch's own that the row names for version ``torch`` and that version does not have."""
+    """torch's own ops that the row names for version ``torch``, but that this version does not have."""
     recorded = row.ops if speaks_of(row.recorded_by, torch) else ()
     named = (*recorded, *(c.op for c in row.becomes if c.op not in ("", STAYS) and speaks_of(c.torch, torch)))
-    return (op for op in dict.fromkeys(named) if _is_torchs(op) and not resolves(op))
+    return (op for op in dict.fromkeys(named) if op.partition(".")[0] in TORCH_NAMESPACES and not resolves(op))
 
 
 def _unspoken(texts: tuple[str, ...], evidence: tuple[RuleEvidence, ...]) -> Iterator[str]:
@@ -80,10 +77,10 @@ def _faults_of_candidate(
         yield f"candidate {number} has an op; its rule says why"
     for key in candidate.when:
         if len(wanted_values(candidate, key)) == len(DOMAINS[key]):
-            yield f"candidate {number} asks {key} for every value that it can have; leave the key out"
+            yield f"candidate {number} lists every value of {key}; leave the key out"
     live = [release for release in releases if speaks_of(candidate.torch, release)]
     if not live:
-        yield f"candidate {number} is dead: `{candidate.torch}` holds no reviewed release"
+        yield f"candidate {number} is dead: `{candidate.torch}` contains no reviewed release"
     for earlier, other in enumerate(row.becomes[:number]):
         shared = [release for release in live if speaks_of(other.torch, release)]
         is_same = (other.op, other.facts) == (candidate.op, candidate.facts)
@@ -92,21 +89,21 @@ def _faults_of_candidate(
 
 
 def _within(inner: Candidate, outer: Candidate) -> bool:
-    """Whether ``outer`` holds wherever ``inner`` does."""
+    """Does ``outer`` hold whenever ``inner`` does?"""
     return all(wanted_values(inner, key) <= wanted_values(outer, key) for key in outer.when)
 
 
 def _unjudged(row: Translation, tables: Mapping[Backend, Table]) -> Iterator[str]:
-    """A candidate must have a rule, or be one of those that the table vouches for by not naming them."""
+    """Candidates that have no rule, unless the table is a deny list."""
     ops = dict.fromkeys(candidate.op for candidate in row.becomes if candidate.op not in ("", STAYS))
     for table in (tables[backend] for backend in row.to if backend in tables):
         for op in ops:
-            if table.find(op) is None and not (table.deny_list and _is_torchs(op)):
+            if table.find(op) is None and not (table.deny_list and op.partition(".")[0] in TORCH_NAMESPACES):
                 yield f"the {table.backend} table has no rule for {op}"
 
 
 def _gaps(row: Translation, releases: tuple[str, ...]) -> Iterator[str]:
-    """The first hole of each set of live candidates: a call that would become nothing at all."""
+    """The first gap of each set of live candidates: a call without a candidate."""
     for live, release in live_sets(row.becomes, releases):
         combinations = Combinations(row.becomes, live)
         if combinations.size > LIMIT:
@@ -117,7 +114,7 @@ def _gaps(row: Translation, releases: tuple[str, ...]) -> Iterator[str]:
 
 
 def _claimed_twice(table: Translations) -> Iterator[str]:
-    """An op is translated by one row for each target, so a packet and its overload cannot stand in two."""
+    """Ops that two rows translate for one target, a packet and its overload included."""
     for backend in dict.fromkeys(b for row in table.translation for b in row.to):
         claims: defaultdict[str, list[str]] = defaultdict(list)
         for row in (row for row in table.translation if backend in row.to):
@@ -127,7 +124,3 @@ def _claimed_twice(table: Translations) -> Iterator[str]:
             both = [*ids, *(claims.get(op.rpartition(".")[0], []) if op.count(".") == 2 else [])]
             if len(both) > 1:
                 yield f"{op}: claimed by {' and '.join(both)} for {backend}"
-
-
-def _is_torchs(op: str) -> bool:
-    return op.partition(".")[0] in _TORCHS

@@ -1,4 +1,4 @@
-"""A table bound to one target: for each op and its facts, what happens as things stand and in deterministic mode."""
+"""A table bound to one target: the ruling on an op with its facts, with and without deterministic mode."""
 
 from __future__ import annotations
 
@@ -6,76 +6,73 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tracer.facts.fact import Value
-from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Shown, UnknownReason, Verdict
+from tracer.names import TORCH_NAMESPACES, Backend, Cause, EvidenceKind, Prerequisite, Shown, UnknownReason, Verdict
 from tracer.tables.conditions import BothWays, Met, with_derived
 from tracer.tables.rules import Rule, RuleEvidence, Table
 from tracer.tables.versions import judged_as, placed, release
 
-#: Namespaces whose ops a deny list vouches for by not naming them.
-_VOUCHED_FOR = ("aten", "prims")
-
 
 class RuleOutcome(NamedTuple):
-    """What a table says of a call, both ways, in words."""
+    """A table's answer for a call, under the target's settings and in deterministic mode, in words."""
 
     backend: Backend
     rule: Rule | None
     rule_id: str
-    """The rule's id, or what stands for the lack of one: ``cuda-opaque``, ``mps-no-table``."""
+    """The rule's id, or an id for the lack of a rule: ``cuda-opaque``, ``mps-no-table``."""
     verdict: Verdict
     verdict_in_deterministic_mode: Verdict
     """The verdict under deterministic mode."""
     reason: UnknownReason | None = None
-    """Why a verdict is ``unknown``, when one is."""
+    """Why a verdict is ``unknown``, if one is."""
     detail: str = ""
-    """The op, the version or the facts that ``reason`` speaks of."""
+    """The op, the version or the facts that ``reason`` is about."""
     cause: Cause | None = None
     why: str = ""
     remedy: str = ""
     extrapolated: bool = False
     route: str = ""
-    """What runs in the op's stead under deterministic mode; see ``rules.Case.route``."""
+    """What runs instead under deterministic mode; see ``rules.Case.route``."""
     runs_as: str = ""
-    """What the op becomes on the target, where that is another op; several, where which one is not known."""
+    """The op that runs on the target instead; several if it is not known which."""
     translated_by: tuple[RuleEvidence, ...] = ()
-    """Why that is believed."""
+    """Its evidence."""
     vouched_by: tuple[RuleEvidence, ...] = ()
-    """Why an op that no rule names is held for deterministic, where more than a deny list says so."""
+    """Evidence for an op without a rule, if there is more than the deny list."""
     needs: tuple[Prerequisite, ...] = ()
-    """What must hold as well for the remedy to work."""
+    """What else must hold for the remedy to work."""
     shown: Shown | None = None
-    """What generated code shows of the call, where that decided; see ``tables.ruling.compiled``."""
+    """What generated code shows of the call, if that decided; see ``tables.ruling.compiled``."""
     decided: tuple[Met | None, Met | None] = (None, None)
-    """The conditions of the cases that decided, as things stand and in deterministic mode; ``None`` where none did."""
+    """Conditions of the cases that decided, with and without deterministic mode; ``None`` if none did."""
 
     observed: bool = False
-    """Do the data of the run settle what the table holds against it? See ``tables.ruling.run_evidence``."""
+    """Do the data of the run exclude the table's risk? See ``tables.ruling.run_evidence``."""
     refuted: Verdict | None = None
-    """What the table says of calls of which trials showed otherwise."""
+    """The table's verdict, if trials refuted it."""
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """All that it says and what decided: rulings that agree in it are one object."""
+        """All that it says and what decided. Rulings with equal identities are the same object."""
         return (self.backend, id(self.rule), *self[2:])
 
     @property
     def says(self) -> tuple[object, ...]:
-        """All that it says, whichever case decided: rulings that agree in it are one finding."""
+        """All that it says, whichever case decided. Rulings with equal claims are one finding."""
         return self._replace(decided=(None, None)).identity
 
     @property
     def evidence(self) -> tuple[RuleEvidence, ...]:
-        """Why the rule is believed, then why the call comes before it."""
+        """Evidence of the rule, then of the translation that led to it."""
         return (*(self.rule.evidence if self.rule is not None else self.vouched_by), *self.translated_by)
 
     @property
     def both(self) -> tuple[Verdict, Verdict]:
-        """The verdict as things stand, and in deterministic mode."""
+        """The verdict under the target's settings, and in deterministic mode."""
         return self.verdict, self.verdict_in_deterministic_mode
 
     @property
     def is_safe(self) -> bool:
-        """Deterministic both ways: nothing to report."""
+        """Is it deterministic with and without deterministic mode, so that there is nothing to report?"""
         return self.verdict is self.verdict_in_deterministic_mode is Verdict.DETERMINISTIC
 
 
@@ -85,7 +82,7 @@ _WHY_UNKNOWN = {
     UnknownReason.FACT_NOT_RECORDED: "The trace does not say on which device the call ran.",
     UnknownReason.UNLISTED: "The vendor's list names what is deterministic, and this op is not on it.",
     UnknownReason.NOT_COMPUTED: "The call was made on `meta` tensors: nothing was computed, and a device may run"
-    " another op in its place.",
+    " another op instead.",
     UnknownReason.OPAQUE: "The op comes from outside torch's own namespaces, and no rule names it.",
 }
 _CAUSE_UNKNOWN = {UnknownReason.UNLISTED: Cause.VENDOR_UNLISTED, UnknownReason.OPAQUE: Cause.OPAQUE}
@@ -98,7 +95,7 @@ def safe_ruling(backend: Backend) -> RuleOutcome:
 
 
 def unknown_ruling(backend: Backend, name: str, reason: UnknownReason, detail: str, why: str = "") -> RuleOutcome:
-    """Unknown both ways, without a rule; ``name`` completes the id that stands for it."""
+    """Unknown with and without deterministic mode, without a rule; ``name`` completes its id."""
     cause, why = _CAUSE_UNKNOWN.get(reason), why or _WHY_UNKNOWN.get(reason, "")
     both = (Verdict.UNKNOWN, Verdict.UNKNOWN)
     return RuleOutcome(backend, None, f"{backend}-{name}", *both, reason, detail, cause, why, _REMEDY_UNKNOWN)
@@ -108,30 +105,30 @@ class BoundTable:
     """One table for one version and one set of settings."""
 
     def __init__(self, table: Table, version: str, settings: Mapping[str, Value], *, strict: bool = False) -> None:
-        """``version`` is a release (``2.9.0``). ``strict`` refuses one that the table only reaches by inference."""
+        """``version`` is a release (``2.9.0``). ``strict`` makes verdicts that are extrapolated to it ``unknown``."""
         self.table = table
         self.place = placed(table.reviewed, version)
-        """Where the version lies against what was reviewed; see ``versions.placed``."""
+        """How the version compares with the reviewed ones; see ``versions.placed``."""
         self.extrapolated = self.place == "newer" and not strict
         self.version = judged_as(table.reviewed, version, extrapolated=self.extrapolated)
-        """The release whose verdicts stand: the target's, or the newest reviewed one."""
+        """The release whose verdicts are used: the target's, or the newest reviewed one."""
         self.refusal: RuleOutcome | None = None
-        """The ruling on every call, where the table does not speak of the version."""
+        """The ruling on every call if the table does not cover the version."""
         if self.place != "reviewed" and not self.extrapolated:
-            detail = f"torch {version} against {table.reviewed}"
+            detail = f"torch {version}, reviewed for {table.reviewed}"
             self.refusal = unknown_ruling(table.backend, "not-reviewed", UnknownReason.TABLE_NOT_REVIEWED, detail)
         self._settings = settings
         self._of_op: dict[str, BothWays[Rule] | RuleOutcome] = {}
         self._by_rule: dict[str, BothWays[Rule]] = {}
 
     def asks(self, op: str) -> tuple[str, ...]:
-        """The facts that the outcome for ``op`` rests on."""
+        """The facts that the ruling on ``op`` depends on."""
         bound = self._bound(op)
         return () if isinstance(bound, RuleOutcome) else bound.facts
 
     def outcome(self, op: str, facts: Mapping[str, Value], node: str | None = None) -> RuleOutcome:
-        """What the table says of a call of ``op``, an overload as torch prints it, with ``facts``. ``node`` is the
-        autograd node of a backward call, empty where it is not known, and ``None`` outside the backward pass."""
+        """The ruling on a call of ``op``, an overload as torch prints it, with ``facts``. ``node`` is the
+        autograd node of a backward call, empty if it is not known, and ``None`` outside the backward pass."""
         bound = self._bound(op)
         if isinstance(bound, RuleOutcome):
             return bound
@@ -163,9 +160,9 @@ class BoundTable:
         return self._of_op[op]
 
     def _without_rule(self, op: str) -> RuleOutcome:
-        """A deny list holds what it does not name for deterministic, an allow list for unknown."""
+        """An op that a deny list does not name is deterministic; one that an allow list does not name is unknown."""
         table = self.table
-        if op.partition(".")[0] not in _VOUCHED_FOR:
+        if op.partition(".")[0] not in TORCH_NAMESPACES:
             return unknown_ruling(table.backend, "opaque", UnknownReason.OPAQUE, op)
         if not table.deny_list:
             ruling = unknown_ruling(table.backend, "unlisted", UnknownReason.UNLISTED, op, table.unlisted)

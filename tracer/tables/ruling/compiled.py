@@ -1,6 +1,6 @@
-"""A compiled call before its compiler's table, the backend's own table, and what the generated code shows.
+"""Judges a compiled call by its compiler's table, the backend's own table, and the generated code.
 
-The compiler's rule says what becomes of an op: a kernel of the compiler's own, or an eager kernel that the backend's
+The compiler's rule says what an op becomes: a generated kernel, or an eager kernel that the backend's
 table judges. For the device, version and mode that it was generated for, the code is stronger than any table: it
 excludes the cases that it contradicts.
 """
@@ -11,7 +11,18 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tracer.facts.fact import Value
-from tracer.names import Backend, Cause, DeterministicMode, KernelLanguage, RegionKind, Shown, UnknownReason, Verdict
+from tracer.names import (
+    CALLED_KERNELS,
+    SAFE,
+    Backend,
+    Cause,
+    DeterministicMode,
+    KernelLanguage,
+    RegionKind,
+    Shown,
+    UnknownReason,
+    Verdict,
+)
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
 from tracer.tables.conditions import BothWays, Met, conditions_of, with_derived
@@ -26,21 +37,21 @@ _REMEDY = "Record it on the target itself, or with `tracer run --eager`: eager c
 
 
 class Compilation(NamedTuple):
-    """What a trace holds of compiled code, and the tables that speak of it."""
+    """The compiled code in a trace, and the tables for it."""
 
     tables: Mapping[str, CompilerTable]
-    """By compiler, as a region names it."""
+    """By compiler, as regions name it."""
     regions: Mapping[str, Region]
     launched: Mapping[str, Kernel]
     """Kernels that the program launched itself."""
     torch: str
     """The release that compiled it."""
     is_rocm: bool
-    """Were its ``cuda`` devices AMD's?"""
+    """Were its ``cuda`` devices AMD GPUs?"""
 
 
 def compilation_of(trace: Trace, compilers: Mapping[str, CompilerTable]) -> Compilation:
-    """The regions and launched kernels of ``trace``, and the tables that speak of their compilers."""
+    """The regions and launched kernels of ``trace``, and the tables of their compilers."""
     return Compilation(
         tables=compilers,
         regions={region.id: region for region in trace.regions},
@@ -51,7 +62,7 @@ def compilation_of(trace: Trace, compilers: Mapping[str, CompilerTable]) -> Comp
 
 
 class CompiledCalls:
-    """The compiled calls of one trace before one target; rulings are kept by what they rest on."""
+    """Judges the compiled calls of one trace for one target. Caches rulings by what they depend on."""
 
     def __init__(
         self,
@@ -62,7 +73,7 @@ class CompiledCalls:
         changed: frozenset[str] = frozenset(),
         strict: bool = False,
     ) -> None:
-        """``changed``: settings that may differ from the recording's; code compiled under them is not what was seen."""
+        """``changed``: settings that may differ from the recording's; under them other code may be generated."""
         self._compilation = compilation
         self._version = version
         self._settings = settings
@@ -76,7 +87,7 @@ class CompiledCalls:
         return CompiledCalls(self._compilation, self._version, settings, strict=self._strict)
 
     def outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
-        """What is said of a call that ran in a region or launched a kernel; ``eager`` speaks of what it calls."""
+        """The ruling on a call that ran in a region or launched a kernel; ``eager`` judges its eager kernels."""
         key = (group.op, group.region, group.kernels, backend, node, *sorted(group.facts.items()))
         if key not in self._outcomes:
             self._outcomes[key] = self._outcome(group, backend, eager, node)
@@ -110,7 +121,7 @@ class CompiledCalls:
         return ruling._replace(extrapolated=ruling.extrapolated or is_newer)
 
     def _ran_in_mode(self, region: Region) -> bool:
-        """Was the mode on for this region alone? Dynamo runs what was compiled under the mode only under it."""
+        """Was the mode on for this region only? Dynamo runs code compiled under the mode only under the mode."""
         was_on = region.deterministic_mode in (DeterministicMode.WARN, DeterministicMode.ON)
         return was_on and MODE not in self._changed and self._settings.get(MODE) == DeterministicMode.OFF.value
 
@@ -122,22 +133,22 @@ class CompiledCalls:
         return self._rules[id(rule)]
 
     def _refusal(self, region: Region, table: CompilerTable | None, backend: Backend) -> RuleOutcome | None:
-        """The ruling where no table speaks of the compiler, the device or the version; ``None`` where one does."""
+        """The ruling if no table covers the compiler, the device or the version; ``None`` if one does."""
         if table is None or backend not in table.backends:
-            by = f"`{region.backend}`" if region.backend else "a compiler that is not named"
-            why = f"It was compiled by {by}, of which no table speaks."
+            by = f"`{region.backend}`" if region.backend else "an unnamed compiler"
+            why = f"It was compiled by {by}, for which there is no table."
             if table is not None:
-                why = f"What {table.compiler.capitalize()} makes of it on {backend} was not read."
+                why = f"{table.compiler.capitalize()}'s code for {backend} was not reviewed."
             unknown = unknown_ruling(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why)
             return unknown._replace(remedy=_REMEDY)
         place = placed(table.reviewed, self._version)
         if place != "reviewed" and (place != "newer" or self._strict):
-            detail = f"torch {self._version} against {table.reviewed}"
+            detail = f"torch {self._version}, reviewed for {table.reviewed}"
             return unknown_ruling(backend, "compiled", UnknownReason.TABLE_NOT_REVIEWED, detail)
         return None
 
     def _compiled_alike(self, kernels: list[Kernel], backend: Backend, region: Region) -> tuple[bool, bool]:
-        """Does the code that was seen run as things stand, and in deterministic mode? Device and version must agree."""
+        """Does the recorded code run on the target, and in deterministic mode there? Device and version must agree."""
         compiled, device = self._compilation, backend.device
         is_seen = (
             bool(kernels)
@@ -156,40 +167,35 @@ class CompiledCalls:
 #: The backend's own ruling on an op with facts.
 Eager = Callable[[str, Mapping[str, Value]], RuleOutcome]
 
-_SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED)
-#: What a kernel is that is called, not generated.
-_CALLED = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
 _ATOMICS = (
-    "A kernel that this op went into adds floating-point numbers atomically, in an order that varies; which of its ops"
-    " asks for that is not known."
+    "A kernel that this op was fused into adds floating-point numbers atomically, in an order that varies; which of its"
+    " ops does so is not known."
 )
-_MODE_FIRST = "Switch deterministic mode on before anything is compiled, and record again."
+_MODE_FIRST = "Turn deterministic mode on before anything is compiled, and record again."
 _OWN = (
-    "The program's own kernel adds floating-point numbers atomically: the order in which a number collects its addends"
-    " varies, and no setting of torch's changes that."
+    "The program's own kernel adds floating-point numbers atomically: the order of the additions varies, and no setting"
+    " of torch changes that."
 )
-_OWN_REMEDY = (
-    "Let one program of the kernel add all that one number collects, or write partial results and add those afterwards."
-)
-_TIMED = "The kernel was chosen by timing several, and another one may win in the next run and round otherwise."
-_NOT_TIMED = "Switch deterministic mode on before anything is compiled, or switch the autotuning off."
+_OWN_REMEDY = "Let one program of the kernel do all additions into an element, or write partial results and sum them."
+_TIMED = "The kernel was chosen by timing several. Another one may win in the next run, and round differently."
+_NOT_TIMED = "Turn deterministic mode on before anything is compiled, or turn autotuning off."
 
 
 class _Way(NamedTuple):
-    """What becomes of a call in one state of deterministic mode."""
+    """What a call becomes in one state of deterministic mode."""
 
     verdict: Verdict
     case: Case | None = None
     called: str = ""
-    """The op whose eager kernel runs, where that is known."""
+    """The op whose eager kernel runs, if known."""
     ruling: RuleOutcome | None = None
-    """What the backend's table says of it."""
+    """The backend's ruling on it."""
     shown: Shown | None = None
     missing: tuple[str, ...] = ()
 
     @property
     def reason(self) -> UnknownReason | None:
-        """Why the verdict is unknown, where it is."""
+        """Why the verdict is unknown, if it is."""
         if self.verdict is not Verdict.UNKNOWN:
             return None
         if self.missing:
@@ -198,13 +204,13 @@ class _Way(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """What ``reason`` speaks of."""
+        """What ``reason`` is about."""
         if self.verdict is not Verdict.UNKNOWN:
             return ""
         return ", ".join(self.missing) if self.missing or self.ruling is None else self.ruling.detail
 
     def decided(self, number: int) -> Met | None:
-        """The conditions that decided as things stand (0) or in deterministic mode (1)."""
+        """The conditions that decided, under the target's settings (0) or in deterministic mode (1)."""
         return conditions_of(self.case) if self.ruling is None else self.ruling.decided[number]
 
 
@@ -216,15 +222,15 @@ class CompiledCall(NamedTuple):
     table: CompilerTable | None
     kernels: list[Kernel]
     base: Eager
-    """What is said of an op without a rule."""
+    """The ruling on an op without a rule."""
     facts: Mapping[str, Value]
     eager: Eager | None = None
-    """What is said of an op that is called."""
+    """The ruling on an op that is called."""
     bound: BothWays[CompiledRule] | None = None
     known_facts: Mapping[str, Value] = {}
 
     def outcome(self, backend: Backend, seen_as_is: bool, seen_in_mode: bool) -> RuleOutcome:
-        """The ruling; the code that was seen speaks where it runs."""
+        """The ruling; the recorded code decides if it is what runs."""
         as_is = self._way(0, seen_as_is)
         in_mode = self._way(1, seen_in_mode)
         spoken = as_is if as_is.verdict is not Verdict.DETERMINISTIC else in_mode
@@ -245,7 +251,7 @@ class CompiledCall(NamedTuple):
         )
 
     def _own_ruling(self, backend: Backend, way: _Way) -> RuleOutcome:
-        """In the words of the rule, or of its lack, for a kernel of the compiler's own."""
+        """The ruling on a generated kernel, in the rule's words if there is a rule."""
         case, rule = way.case, self.rule
         if rule is not None:
             return safe_ruling(backend)._replace(
@@ -287,12 +293,12 @@ class CompiledCall(NamedTuple):
         return _agreed([self._of_case(case, way) for case in cases], missing)
 
     def _without_atomics(self, cases: tuple[Case, ...], way: int, missing: tuple[str, ...]) -> _Way:
-        """A kernel was generated: nothing is called, nor varies by atomics, or by writes to places of one thread."""
+        """The way of an op in a generated kernel without atomics and without writes shared by threads."""
         not_atomic = _Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS)
         if self.bound is None:
             ruling = self.base(self.op, self.facts)
             verdict = ruling.both[way]
-            return _Way(verdict, ruling=ruling) if verdict in _SAFE else not_atomic
+            return _Way(verdict, ruling=ruling) if verdict in SAFE else not_atomic
         own = [case for case in cases if not _calls(case)]
         in_order = all(kernel.writes_in_order for kernel in self.kernels)
         ways = []
@@ -305,8 +311,8 @@ class CompiledCall(NamedTuple):
         return _agreed(ways, missing)
 
     def _called_as_seen(self, cases: tuple[Case, ...], way: int) -> _Way:
-        """The eager kernel that the code calls; the op itself for one of torch's that takes its result's memory."""
-        kernel = next(kernel for kernel in self.kernels if kernel.language in _CALLED)
+        """The eager kernel that the code calls; the op itself if the kernel is its out variant."""
+        kernel = next(kernel for kernel in self.kernels if kernel.language in CALLED_KERNELS)
         name = kernel.name if kernel.language is KernelLanguage.FALLBACK and kernel.name.count(".") == 2 else self.op
         facts = dict(self.facts)
         for case in cases:
@@ -323,26 +329,26 @@ class CompiledCall(NamedTuple):
         return _Way(ruling.both[way], case, name, ruling)
 
     def _timed(self, way: _Way) -> _Way:
-        """One that was chosen by a stopwatch can be another one in the next run."""
+        """A kernel that was chosen by timing can be another one in the next run."""
         if way.verdict is Verdict.DETERMINISTIC and any(self._is_rounded_by(kernel) for kernel in self.kernels):
             return way._replace(verdict=Verdict.CONDITIONAL, ruling=None, shown=Shown.TIMED)
         return way
 
     def _is_rounded_by(self, kernel: Kernel) -> bool:
-        """May another choice for ``kernel`` round this op otherwise? Of what was fused into one, sums are."""
+        """May another choice for ``kernel`` round this op differently? Of fused ops, only sums do."""
         if not kernel.rounds_by_choice or self.op.startswith("triton."):
             return kernel.rounds_by_choice
         return row_of(packet_of(self.op)).reduces or not any(row_of(packet_of(op)).reduces for op in kernel.ops)
 
     def _shown(self) -> Shown | None:
-        """What the kernels show of this op; ``None`` where they show nothing."""
+        """What the kernels show of this op; ``None`` if they show nothing."""
         adding = [kernel for kernel in self.kernels if kernel.adds_in_any_order]
-        is_called = any(kernel.language in _CALLED for kernel in self.kernels)
+        is_called = any(kernel.language in CALLED_KERNELS for kernel in self.kernels)
         others_add = any(self._accumulates(op) for kernel in adding for op in kernel.ops if op != self.op)
         if adding and not (is_called and others_add):
             if self._accumulates(self.op) or not others_add:
                 return Shown.ADDS_ATOMICALLY
-            return Shown.NO_ATOMICS  # another op of the same kernel asks for them
+            return Shown.NO_ATOMICS  # another op of the same kernel needs them
         if is_called:
             return Shown.CALLED
         if self.kernels and all(kernel.adds_in_any_order is False for kernel in self.kernels):
@@ -350,7 +356,7 @@ class CompiledCall(NamedTuple):
         return None
 
     def _accumulates(self, op: str) -> bool:
-        """Is it an op of which the compiler makes atomic additions, on whatever device?"""
+        """Is it an op that the compiler turns into atomic additions on some device?"""
         if self.table is None:
             return False
         rules = (self.table.find(op, backend) for backend in self.table.backends)
@@ -362,7 +368,7 @@ def _calls(case: Case) -> str:
 
 
 def _agreed(ways: list[_Way], missing: tuple[str, ...]) -> _Way:
-    """The first of ``ways`` where all have one verdict; else unknown for want of what is ``missing``."""
+    """The first of ``ways`` if all have the same verdict; else unknown, because of the ``missing`` facts."""
     if len({way.verdict for way in ways}) == 1:
         return ways[0]
     return _Way(Verdict.UNKNOWN, missing=missing if ways else ())

@@ -1,4 +1,4 @@
-"""What the run itself shows of a call, against what the tables say: draws, data, trials.
+"""Evidence of the run itself on a call, besides the tables: draws, data, trials.
 
 A draw from an unseeded generator never repeats. Where the data of every call exclude a risk, the call is deterministic
 for these data. Where a trial gave another result, the call varies, and a table that denies it is wrong for this device.
@@ -11,7 +11,9 @@ from functools import cache
 
 from tracer.names import (
     REPEATABLE,
+    SAFE,
     SETTLING_DATA,
+    VARYING,
     Backend,
     Cause,
     DataShown,
@@ -25,26 +27,26 @@ from tracer.tables.loading import load_classes
 from tracer.tables.ruling.bound_table import RuleOutcome, safe_ruling, unknown_ruling
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, kind_drawn_from
 
-#: An optimizer is none of them: it counts its steps on the CPU, whatever device its parameters are on.
+#: Not the optimizer: it counts its steps on the CPU, whatever device its parameters are on.
 _PASSES = (Phase.FORWARD, Phase.RECOMPUTE, Phase.BACKWARD)
 #: Classes of ops that allocate, view, fill or copy.
 _MOVES = frozenset({"class-views", "class-copies", "class-bookkeeping"})
-#: What the names of ops that only allocate have in common.
+#: Part of the names of ops that only allocate.
 _ALLOCATES = "empty"
 _COMPUTE = (
     "Record the step on real tensors, or under torch's `FakeTensorMode`: fake tensors claim a device, and take the path"
-    " that real ones take on it."
+    " of real ones on it."
 )
 #: As facts spell them.
 _REPEATABLE = frozenset(origin.value for origin in REPEATABLE)
 _KEEP = (
-    "The generator starts from the same state in every run: keep it so, and save and restore generator states when"
+    "The generator starts from the same state in every run. Keep it so, and save and restore generator states when"
     " training is resumed."
 )
 
 
 def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
-    """``ruling`` for a call with ``facts``: the origin of the generator's state decides what ``seeded`` is worth."""
+    """``ruling`` for a call with ``facts``: the origin of the generator's state decides whether ``seeded`` repeats."""
     origin = facts.get(ORIGIN)
     if origin is None or Verdict.SEEDED not in ruling.both:
         return ruling
@@ -59,24 +61,21 @@ def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
 
 
 def _unseeded(ruling: RuleOutcome, whose: str, remedy: str) -> RuleOutcome:
-    """``ruling`` for calls whose generator was left to the machine: what was seeded differs from run to run."""
-    why = f"{whose} was left to the machine, which seeds it anew in every process: each run draws other numbers."
+    """``ruling`` for calls whose generator has a random seed: what is ``seeded`` differs from run to run."""
+    why = f"{whose} was seeded at random, differently in every process: each run draws other numbers."
     as_is, in_mode = (Verdict.NONDETERMINISTIC if v is Verdict.SEEDED else v for v in ruling.both)
     return ruling._replace(
         verdict=as_is,
         verdict_in_deterministic_mode=in_mode,
         cause=Cause.RNG,
         why=f"{why} {ruling.why}".rstrip(),
-        remedy=f"{remedy}, and call `seed()` on no generator.",
+        remedy=f"{remedy}, and do not call `seed()`, which sets a random seed.",
         needs=(),
         decided=(None, None),
     )
 
 
-_ACCUSED = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
-#: Verdicts that what varied refutes.
-CLEARED = (Verdict.DETERMINISTIC, Verdict.SEEDED)
-#: What each fact of the data rules out.
+#: The risks that each fact of the data excludes.
 _RULED_OUT = {
     DataShown.DISTINCT: (Cause.ATOMIC_ACCUMULATION, Cause.WRITE_RACE),
     DataShown.TWICE_ONTO_ZEROS: (Cause.ATOMIC_ACCUMULATION,),
@@ -84,27 +83,27 @@ _RULED_OUT = {
     DataShown.NO_TIES: (Cause.TIE_ORDER,),
 }
 _FOR_THESE_DATA = (
-    "The data of this run leave no two ways: it is deterministic for these data, and for others it may not be."
+    "The data of this run exclude the risk: the call is deterministic for these data, but may not be for others."
 )
 _REFUTED = (
-    "Made again in this run with the same inputs, the call gave other results, and the table holds it for"
-    " {verdict}: the table is wrong for this device."
+    "Replayed in this run with the same inputs, the call gave other results, although the table calls it {verdict}:"
+    " the table is wrong for this device."
 )
-_MEND = "It varies on this device: mend its kernel, or keep the call out of what must repeat."
-_VARIED = "Made again in this run with the same inputs, the call gave other results."
+_MEND = "It varies on this device: fix its kernel, or avoid the call where results must repeat."
+_VARIED = "Replayed in this run with the same inputs, the call gave other results."
 _REPORT = (
-    "Please report it: the report begins with the text to paste. Until it is known why, keep the call out of what must"
-    " repeat."
+    "Please report it: the report begins with the text to paste. Until the reason is known, avoid the call where"
+    " results must repeat."
 )
 
 
 def settled_by_data(group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
-    """``ruling`` where the data of every one of the calls rule out what the table holds against them."""
-    is_accused = any(verdict in _ACCUSED for verdict in ruling.both)
+    """``ruling`` if the data of all the calls exclude the table's risk."""
+    is_accused = any(verdict in VARYING for verdict in ruling.both)
     is_whole = group.data.keys() <= SETTLING_DATA and sum(group.data.values()) == group.count
     if not is_accused or not is_whole or any(ruling.cause not in _RULED_OUT[shown] for shown in group.data):
         return ruling
-    as_is, in_mode = (Verdict.DETERMINISTIC if verdict in _ACCUSED else verdict for verdict in ruling.both)
+    as_is, in_mode = (Verdict.DETERMINISTIC if verdict in VARYING else verdict for verdict in ruling.both)
     return ruling._replace(
         verdict=as_is, verdict_in_deterministic_mode=in_mode, why=f"{ruling.why} {_FOR_THESE_DATA}", observed=True
     )
@@ -117,11 +116,11 @@ def refuted_by_trials(
     trials; ``is_recorded``: is ``ruling`` on those? ``in_mode``: was deterministic mode on in the trials?"""
     varies = Verdict.NONDETERMINISTIC
     as_is, mode = ruling.both
-    if as_recorded.verdict in CLEARED:  # nothing that is known makes it vary, so nothing that is known mends it
+    if as_recorded.verdict in SAFE:  # no known mechanism makes it vary, so there is no known remedy
         return ruling._replace(
             rule_id=ruling.rule_id or f"{ruling.backend}-tried",
-            verdict=varies if as_is in CLEARED else as_is,
-            verdict_in_deterministic_mode=varies if mode in CLEARED else mode,
+            verdict=varies if as_is in SAFE else as_is,
+            verdict_in_deterministic_mode=varies if mode in SAFE else mode,
             why=f"{_REFUTED.format(verdict=as_recorded.verdict)} {ruling.why}".rstrip(),
             remedy=_REPORT,
             needs=(),
@@ -142,17 +141,17 @@ def refuted_by_trials(
 
 
 def on_the_device_alone(ruling: RuleOutcome) -> RuleOutcome:
-    """``ruling`` for calls that a CPU repeats, and that run there unless a library keeps them on the device."""
+    """``ruling`` for calls that are deterministic on a CPU, and run there unless a library keeps them on the device."""
     as_is, in_mode = (verdict if verdict in _LEFT_OPEN else Verdict.CONDITIONAL for verdict in ruling.both)
     why = f"{_SET_UP} {ruling.why}".rstrip()
     return ruling._replace(verdict=as_is, verdict_in_deterministic_mode=in_mode, why=why, refuted=None)
 
 
-#: Verdicts that where a call runs makes no worse.
-_LEFT_OPEN = (*CLEARED, Verdict.UNKNOWN)
+#: Verdicts that cannot get worse by where the call runs.
+_LEFT_OPEN = (*SAFE, Verdict.UNKNOWN)
 _SET_UP = (
     "A library's constructor makes the call, outside every module and without a gradient: most such code runs on the"
-    " host, where the call repeats. On the device:"
+    " host, where the call is deterministic. On the device:"
 )
 
 
@@ -164,19 +163,19 @@ def on_meta(
     Models are often built on ``meta`` and materialized later (deferred initialization): allocating, viewing, filling
     and drawing there is not held against a recording in which some step was computed.
     """
-    if ORIGIN in group.facts or GENERATOR in group.facts:  # its result lies on another device
+    if ORIGIN in group.facts or GENERATOR in group.facts:  # its result is on another device
         return on_target()
     if moves_only(group.op):
         return safe_ruling(backend)
     if group.phase is Phase.OTHER:
         both = on_target().both
-        if set(both) <= set(CLEARED) and (Verdict.SEEDED in both or has_computed_step):
+        if set(both) <= set(SAFE) and (Verdict.SEEDED in both or has_computed_step):
             return safe_ruling(backend)
     return unknown_ruling(backend, "not-computed", UnknownReason.NOT_COMPUTED, META)._replace(remedy=_COMPUTE)
 
 
 def has_computed_step(calls: Iterable[CallGroup]) -> bool:
-    """Did a forward or backward pass call an op on a device, or on fake tensors that claim one?"""
+    """Did a forward or backward pass call an op on an accelerator, or on fake tensors that claim one?"""
     return any(group.phase in _PASSES and group.facts.get("device") not in NO_DEVICE for group in calls)
 
 

@@ -1,4 +1,4 @@
-"""The tables side by side: which of them judges a call, as which op, and which calls need no table."""
+"""Which backend's table judges a call, as which op, and which calls need no table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from tracer.facts.fact import Value
-from tracer.names import Backend, DeterministicMode, HostCode, Phase, UnknownReason
+from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
+from tracer.ops.rows import packet_of, row_of
 from tracer.tables.conditions import DERIVATIONS, with_derived
 from tracer.tables.rules import Table
 from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.run_evidence import (
-    CLEARED,
     drawn,
     has_computed_step,
     on_meta,
@@ -30,37 +30,37 @@ from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Transl
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, is_set_up
 
-#: What the products of attention's math route are.
+#: The matrix products of attention's math path.
 _PRODUCT = "aten.bmm.default"
-#: Of one call; of all of them it is the recording's setting, and the target has a setting of its own.
+#: If only some calls have this fact. If all do, it is the recording's setting, and the target has its own.
 _WITHOUT_CUDNN = "conv.without_cudnn"
-#: Facts that a ruling can rest on whatever the op is.
+#: Facts that a ruling on any op may depend on.
 _OF_EVERY_CALL = (ORIGIN, GENERATOR, "subclass", "subclass_inner", "body_recorded", _WITHOUT_CUDNN)
 _BACKWARD = Phase.BACKWARD
-_UNSEEN = "The op hands its work to code that was not recorded: what ran inside it is not known."
-#: How facts of the head size begin.
+_UNSEEN = "The op calls code that was not recorded: what ran inside it is not known."
+#: Prefix of facts about the head size.
 _HEAD = "sdp.head_"
 
-#: The softmax that nothing else calls.
+#: The softmax that only attention calls.
 SOFTMAX = "aten._safe_softmax"
-#: What of attention's math route a fused kernel stands for.
+#: The ops of attention's math path that a fused kernel replaces.
 _FUSABLE = (_PRODUCT, f"{SOFTMAX}.default", "aten._softmax_backward_data.default")
-#: On a CPU half the width is made float32 first. Then queries are scaled, and keys are copied, for a moment with a
-#: dimension more than they have; then scores are masked.
+#: On a CPU half precision is converted to float32 first. Then queries are scaled, and keys are copied, with an extra
+#: dimension in between; then scores are masked.
 _WIDENS, _HALF = "aten._to_copy.default", ("float16", "bfloat16")
 _SCALES, _REPEATS, _DIMENSIONS = "aten.mul.Scalar", "aten.clone.default", 4
 _MASKS, _MAKES_CAUSAL = ("aten.add.", "aten.add_."), "aten.tril.default"
-#: What counts floats alone on a CPU, and the numbers that code converts for it.
+#: Ops that count only floats on a CPU, and the dtypes that code converts for them.
 _COUNTS, _WHOLE = "aten.histc", ("int64", "int32", "int16", "int8", "uint8")
 #: Packet, module, location.
 Place = tuple[str, str, str]
-#: The fact of a forward call that speaks against its backward.
+#: The fact of a forward call that makes its backward a risk.
 _SPEAKS_AGAINST = "call.direct"
 _TOLD = frozenset(FORWARD_FACTS.values())
 
 
 class ForwardCalls:
-    """The forward calls of one trace, for one backend; no setting changes what they say."""
+    """The forward calls of one trace, for one backend. Independent of settings."""
 
     def __init__(self, calls: Iterable[CallGroup], translations: Translations, backend: Backend) -> None:
         calls = tuple(calls)
@@ -69,20 +69,20 @@ class ForwardCalls:
         for group in calls:
             packets[group.op.rpartition(".")[0]].append(group)
         self.backward_facts = dict(_backward_facts(packets))
-        """What calls at a place say of their backward, whatever it runs as; see ``vocabulary.FORWARD_FACTS``."""
+        """Facts that calls at a place give their backward calls; see ``vocabulary.FORWARD_FACTS``."""
         self.told_packets = frozenset(packet for packet, _, _ in self.backward_facts)
         is_for_device = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
         asked = {row.forward for row in translations.translation if is_for_device and row.forward and backend in row.to}
         self.facts = dict(_agreed({packet: packets[packet] for packet in asked & packets.keys()}))
-        """Facts of the calls at a place, for translations that ask for those of a forward call."""
+        """Facts of the calls at a place, for translations with conditions on the forward call."""
         self.math_routes = _math_routes(calls) if SOFTMAX in asked and SOFTMAX in packets else {}
-        """What attention's math route shows of the attention, by place."""
+        """Facts about attention from the calls of its math path, by place."""
         has_counts = is_for_device and _COUNTS in packets
         self.widening = _places_that_widen_counts(calls) if has_counts else frozenset[Place]()
-        """Lines of libraries that convert whole numbers and count: module, location, whence called."""
+        """Lines of libraries that convert integers and count them: module, location, called from."""
 
     def may_fuse(self, place: tuple[str, str]) -> bool:
-        """Did attention's math route run there, of which the target may have a fused kernel?"""
+        """Did attention's math path run there, for which the target may have a fused kernel?"""
         route, softmax = self.math_routes.get(place), self.facts.get((SOFTMAX, *place), {})
         if route is None or softmax.get("sdp.fused") is not True or softmax.get("ndim") != _DIMENSIONS:
             return False
@@ -90,15 +90,15 @@ class ForwardCalls:
         return dtype in _HALF or (dtype == "float32" and not route.shares_heads)
 
     def heads(self, place: tuple[str, str]) -> Mapping[str, FactValue]:
-        """What the softmax of attention's math route says there of the size of heads."""
+        """Facts about the head size from the softmax of attention's math path at this place."""
         softmax = self.facts.get((SOFTMAX, *place), {})
         return {key: value for key, value in softmax.items() if key.startswith(_HEAD)}
 
 
 def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[str, FactValue]]]:
-    """What forward calls say of their backward. Where calls at one place disagree, the worse holds of all."""
+    """Facts that forward calls give their backward calls. If calls at one place disagree, the worse value counts."""
     for packet, groups in packets.items():
-        # A gradient of a gradient runs a forward op too: nobody called that one.
+        # The gradient of a gradient runs a forward op too, which the program did not call.
         forward = [group for group in groups if group.phase is not _BACKWARD]
         if all(_TOLD.isdisjoint(group.facts) for group in forward):
             continue
@@ -111,7 +111,7 @@ def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Pl
 
 
 def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[str, FactValue]]]:
-    """The facts on which the calls at a place agree: where they do not, the backward may be of either."""
+    """The facts that all calls at a place share: the backward call may belong to any of them."""
     places: dict[Place, dict[str, FactValue]] = {}
     for packet, groups in packets.items():
         for group in groups:
@@ -122,26 +122,26 @@ def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dic
 
 
 class MathRoute(NamedTuple):
-    """What the calls of attention's math route show that no single one of them does."""
+    """Facts about attention that its math path shows only as a whole."""
 
     shares_heads: bool
-    """Are keys repeated for the heads of queries that share them (``enable_gqa=True``)? A user's own repeating comes
+    """Are keys repeated for the heads of queries that share them (``enable_gqa=True``)? A user's own ``repeat`` comes
     before queries are scaled."""
     dtype: FactValue | None
-    """Half the width, where the CPU computes in float32 what it was given in half of it."""
+    """The half-precision dtype, if the CPU computes in float32 for it."""
     has_mask: bool
-    """Is a mask of the user's added to the scores, and not one that attention itself makes (``is_causal=True``)?"""
+    """Is the user's mask added to the scores, not one that attention itself builds (``is_causal=True``)?"""
 
     @property
     def facts(self) -> dict[str, FactValue]:
-        """In the words of conditions."""
+        """As the facts that conditions use."""
         holding = {"attention.has_mask": self.has_mask, "sdp.shares_heads": self.shares_heads}
         facts: dict[str, FactValue] = {key: True for key, holds in holding.items() if holds}
         return facts if self.dtype is None else {**facts, "dtype": self.dtype}
 
 
 def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]:
-    """By module and location. Queries are copied to float32 first, then scaled; keys are repeated, scores masked."""
+    """By module and location. Order: queries converted to float32, then scaled; keys repeated; scores masked."""
     copied: dict[tuple[str, str], FactValue] = {}
     scaled, widened, repeated, masked, causal, softened = (set[tuple[str, str]]() for _ in range(6))
     for group in calls:
@@ -171,7 +171,7 @@ def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]
 
 
 def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[Place]:
-    """Where whole numbers become floats before a histogram is made of them, in a library's function."""
+    """Places in libraries that convert integers to floats and then compute a histogram."""
     widened: set[Place] = set()
     counted: list[CallGroup] = []
     for group in calls:
@@ -189,17 +189,17 @@ def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[Place]:
 
 
 class _Route(NamedTuple):
-    """How calls are told apart that agree in op, device, phase and where they run."""
+    """What distinguishes calls of the same op, device and phase that run in the same place."""
 
     asks: tuple[str, ...] | None
-    """Facts that a ruling can rest on; ``None`` where it hangs on what other calls at the place say."""
+    """Facts that a ruling may depend on; ``None`` if it depends on other calls at the place."""
     has_node: bool
-    """Can it rest on the autograd node as well?"""
+    """May it depend on the autograd node too?"""
     rulings: dict[tuple[FactValue | None, ...], RuleOutcome]
 
 
 class TargetTables:
-    """The tables bound to one target. Rulings that say the same are the same object: they are told by identity."""
+    """The tables bound to one target. Equal rulings are the same object, and are compared by identity."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class TargetTables:
         compiled: CompiledCalls | None = None,
         recorded: Mapping[str, Value] | None = None,
     ) -> None:
-        """``is_rocm``: the recording's ``cuda`` devices were AMD's. ``strict``: see ``BoundTable``.
+        """``is_rocm``: the recording's ``cuda`` devices were AMD GPUs. ``strict``: see ``BoundTable``.
 
         ``translations`` are for calls recorded on a CPU and judged for another device, ``compiled`` for those of a
         region (``None``: judged as eager). ``recorded``: the settings of the trials, if other than ``settings``.
@@ -234,15 +234,15 @@ class TargetTables:
         self._translator: Translator | None = None
         self._translated: dict[str, BoundTranslation | None] = {}
         self._routes: dict[tuple[str, FactValue | None, bool, bool], _Route] = {}
-        """Op, device, whether in the backward pass and whether on the target -> how such calls are told apart."""
+        """By op, device, whether in the backward pass, and whether on the target."""
         self._outcomes: dict[tuple[object, ...], RuleOutcome] = {}
-        """Backend, op, whether it is translated, and the facts that a ruling rests on -> the ruling."""
+        """The ruling, by backend, op, whether it is translated, and the facts that it depends on."""
         self._alike: dict[tuple[object, ...], RuleOutcome] = {}
         self.devices: set[str] = set()
         """Devices that calls were recorded on."""
 
     def look_ahead(self, forward: ForwardCalls) -> None:
-        """Heed what the forward calls of a trace say of their backward ones; before any of its calls is ruled on."""
+        """Read the forward calls of a trace. Call this before asking for a ruling on any of its calls."""
         self._forward = forward
         self._routes.clear()
 
@@ -252,24 +252,24 @@ class TargetTables:
         at_risk = not ruling.is_safe and self._is_for_device and group.host is None
         if at_risk and is_set_up(group.phase, group.module, group.place, group.facts.get("device")):
             there = self._by_run(replace(group, host=HostCode.NAMED))
-            if set(there.both) <= set(CLEARED):
+            if set(there.both) <= set(SAFE):
                 return self._same(on_the_device_alone(ruling))
         return ruling
 
     def _by_run(self, group: CallGroup) -> RuleOutcome:
-        """The tables' ruling, unless trials or data of the run itself showed otherwise."""
+        """The tables' ruling, unless trials or data of the run show otherwise."""
         ruling = self._by_tables(group)
         if group.tried is None or not group.tried.has_varied:
             return self._same(settled_by_data(group, ruling)) if group.data else ruling
         is_recorded = self._settings == self._recorded
         as_recorded = ruling if is_recorded else self._under_recorded._by_tables(group)
-        if group.tried.together and as_recorded.verdict in CLEARED:
-            return ruling  # its region varied, and that is told of the region
+        if group.tried.together and as_recorded.verdict in SAFE:
+            return ruling  # its region varied, which is reported for the region
         in_mode = self._recorded.get(MODE) == DeterministicMode.ON.value
         return self._same(refuted_by_trials(ruling, as_recorded, in_mode=in_mode, is_recorded=is_recorded))
 
     def _by_tables(self, group: CallGroup) -> RuleOutcome:
-        """What the tables say. Calls that agree in all that it can rest on are judged once."""
+        """The tables' ruling, computed once for calls that agree in everything that it may depend on."""
         host = group.host
         get = group.facts.get
         device = get("device")
@@ -290,7 +290,7 @@ class TargetTables:
         return ruling
 
     def _judged(self, group: CallGroup) -> RuleOutcome:
-        """Which backend a call runs on, whether it runs a kernel there, and what becomes of it."""
+        """Which backend a call runs on, whether it runs a kernel there, and as which op."""
         device = group.facts.get("device")
         if device is not None:
             self.devices.add(str(device))
@@ -314,12 +314,12 @@ class TargetTables:
             ruling = self._compiled.outcome(group, backend, eager, group.node if group.phase is _BACKWARD else None)
         else:
             ruling = self._eager(backend, group)
-        return self._same(drawn(ruling, group.facts))
+        return self._same(_named_elsewhere(group, drawn(ruling, group.facts)))
 
     def _eager(self, backend: Backend, group: CallGroup) -> RuleOutcome:
-        """What is said of a call that ran as it was recorded, or as what it becomes on the target."""
+        """The ruling on a call as recorded, or as the op that it becomes on the target."""
         op, facts = group.op, group.facts
-        if "subclass" in facts or op.startswith("higher_order."):  # inner calls are judged where they stand
+        if "subclass" in facts or op.startswith("higher_order."):  # its inner calls are judged on their own
             if facts.get("subclass_inner" if "subclass" in facts else "body_recorded") is True:
                 return safe_ruling(backend)
             return unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, op, _UNSEEN)
@@ -353,7 +353,7 @@ class TargetTables:
         return self._outcomes[key]
 
     def _note_route(self, at: tuple[str, FactValue | None, bool, bool]) -> None:
-        """Note what rulings on such calls rest on; nothing, where no table was consulted."""
+        """Store what rulings on such calls depend on; nothing if no table was consulted."""
         op, device, is_backward, is_there = at
         backend = self._backend if is_there else Backend.CPU
         bound = self._bound.get(self._backend_of(str(device)) if self._backend is Backend.RECORDED else backend)
@@ -375,7 +375,7 @@ class TargetTables:
         self._routes[at] = _Route(None if has_place else tuple(every), is_backward and bool(derived), {})
 
     def _same(self, ruling: RuleOutcome) -> RuleOutcome:
-        """The one object that stands for every ruling that says the same."""
+        """The object that represents all rulings equal to it."""
         return self._alike.setdefault(ruling.identity, ruling)
 
     @cached_property
@@ -388,7 +388,7 @@ class TargetTables:
         return tables
 
     def _translation(self, op: str, bound: BoundTable) -> BoundTranslation | None:
-        """What calls of ``op`` run as on the target; ``None`` for one that stays itself."""
+        """How calls of ``op`` are translated for the target; ``None`` if they are not."""
         if op not in self._translated:
             if self._translator is None:
                 self._translator = Translator(self._translations, self._backend, bound.version, self._settings)
@@ -397,11 +397,11 @@ class TargetTables:
 
     @property
     def was_translated(self) -> bool:
-        """Was some call judged as another op than was recorded?"""
+        """Was any call judged as another op than was recorded?"""
         return any(row is not None for row in self._translated.values())
 
     def notes(self) -> Iterator[Note]:
-        """What cannot be told from single ops and that some op that was met makes likely."""
+        """Notes on differences that single ops do not show, for ops that were recorded."""
         if self._translator is not None:
             yield from self._translator.notes.values()
 
@@ -410,11 +410,11 @@ class TargetTables:
         return (bound for bound in self._bound.values() if isinstance(bound, BoundTable))
 
     def missing(self) -> Iterator[str]:
-        """Backends that some call needed a table for and that have none."""
+        """Backends that some call needed a table for, but that have none."""
         return (bound.detail for bound in self._bound.values() if isinstance(bound, RuleOutcome))
 
     def _backend_of(self, device: str) -> Backend:
-        """The backend of a recorded device. ROCm calls its devices ``cuda``; a call without any runs on the host."""
+        """The backend of a recorded device. ROCm names its devices ``cuda``; a call without one runs on the host."""
         if device == "cuda" and self._is_rocm:
             return Backend.ROCM
         if device in NO_DEVICE:
@@ -429,6 +429,16 @@ class TargetTables:
         return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
 
 
+def _named_elsewhere(group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
+    """``ruling`` with a name for the op that holds on its backend, where a CPU recorded an op that it alone has."""
+    if ruling.runs_as or ruling.backend is Backend.CPU or group.facts.get("device") != RECORDED_ON:
+        return ruling
+    name = row_of(packet_of(group.op)).on_cpu_for
+    if not name:
+        return ruling
+    return ruling._replace(runs_as=name, detail=name if ruling.detail == group.op else ruling.detail)
+
+
 def _forward_of(op: str) -> str:
-    """The packet of the forward op that ``op`` may be the backward of."""
+    """The packet of the forward op whose backward ``op`` may be."""
     return op.rpartition(".")[0].removesuffix(BACKWARD_OF)

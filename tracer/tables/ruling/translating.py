@@ -1,4 +1,4 @@
-"""Calls that run as other ops on the target: which they may be, and the ruling, which is that on the worst of them."""
+"""Calls that run as other ops on the target: the candidates, and the ruling, which is that on the worst of them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import SETTINGS, UNNOTED, in_domain
 
 _RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
-_REMEDY_UNKNOWN = "Record the step on the target itself: its own ops are judged as they are."
+_REMEDY_UNKNOWN = "Record the step on the target itself: then its own ops are judged."
 
 
 class _Choice(NamedTuple):
-    """A candidate with version and settings already answered: what is left to ask of a call."""
+    """A candidate after version and settings were checked: the conditions on facts that are left."""
 
     candidate: Candidate
     asks: tuple[tuple[str, frozenset[Value]], ...]
     hangs_on_target: bool
-    """Does it ask for a setting that the target does not tell, such as the hardware, or may the program choose another
-    there?"""
+    """Does it depend on a setting that the target does not have, such as the hardware, or on a choice of the
+    program?"""
 
     def is_open(self, facts: Mapping[str, Value]) -> bool:
-        """Whether no known fact contradicts it. A value outside the vocabulary counts as not recorded."""
+        """Is it compatible with the known facts? A value outside the vocabulary counts as not recorded."""
         answers = ((key, facts.get(key, UNNOTED.get(key)), wanted) for key, wanted in self.asks)
         return all(value is None or value in wanted or not in_domain(key, value) for key, value, wanted in answers)
 
@@ -46,7 +46,7 @@ class BoundTranslation:
         self._in_mode = tuple(_choices(row, op, version, {**settings, MODE: DeterministicMode.ON.value}))
 
     def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-        """What a call with ``facts`` may run as: as things stand, and in deterministic mode."""
+        """What a call with ``facts`` may run as, with and without deterministic mode."""
         as_is, in_mode = self._open(facts)
         return tuple(choice.candidate for choice in as_is), tuple(choice.candidate for choice in in_mode)
 
@@ -55,7 +55,7 @@ class BoundTranslation:
         return as_is, tuple(choice for choice in self._in_mode if choice.is_open(facts))
 
     def asks(self, bound: BoundTable) -> tuple[str, ...]:
-        """The facts that the outcome for the op rests on, where ``bound`` judges what it becomes."""
+        """The facts that the ruling on the op depends on, if ``bound`` judges what it becomes."""
         if self._asks is None:
             choices = (*self._as_is, *self._in_mode)
             own = (key for choice in choices for key, _ in choice.asks)
@@ -65,7 +65,7 @@ class BoundTranslation:
         return self._asks
 
     def outcome(self, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:
-        """What ``bound`` says of a call with ``facts`` on ``device``: of every candidate, the worst stands, but for a
+        """The ruling of ``bound`` on a call with ``facts`` on ``device``: the worst of all candidates, except for a
         refusal that not every hardware would meet."""
         as_is, in_mode = self._open(with_derived(facts, node, self.asks(bound)))
         here = [self._judged(choice.candidate, bound, device, facts, node) for choice in as_is]
@@ -106,7 +106,7 @@ class BoundTranslation:
 
 
 class Translator:
-    """The rows that speak of one target, found by recorded op."""
+    """The translations for one target, by recorded op."""
 
     def __init__(self, table: Translations, backend: Backend, version: str, settings: Mapping[str, Value]) -> None:
         self._version = version
@@ -114,10 +114,10 @@ class Translator:
         self._rows = {op: row for row in table.translation if backend in row.to for op in row.ops}
         self._notes = {op: note for note in table.note if backend in note.to for op in note.seen}
         self.notes: dict[str, Note] = {}
-        """Notes whose ops were met, by id."""
+        """Notes whose ops were recorded, by id."""
 
     def row_of(self, op: str) -> BoundTranslation | None:
-        """The row for a recorded overload: one that names it, else one that names its packet. Ask once an op."""
+        """The row for a recorded overload: one that names it, else one that names its packet. Call it once per op."""
         packet = op.rpartition(".")[0]
         note = self._notes.get(op) or self._notes.get(packet)
         if note is not None:
@@ -136,7 +136,7 @@ def _choices(row: Translation, op: str, version: str, settings: Mapping[str, Val
 
 
 def _hangs_on_target(choices: tuple[_Choice, ...], verdicts: list[Verdict]) -> bool:
-    """Is the call refused on some hardware alone, and the target does not tell which it has?"""
+    """Is the call refused only on some hardware, while the target's is not known?"""
     refused = [
         choice.hangs_on_target for choice, verdict in zip(choices, verdicts, strict=True) if verdict is Verdict.RAISES
     ]
@@ -144,8 +144,8 @@ def _hangs_on_target(choices: tuple[_Choice, ...], verdicts: list[Verdict]) -> b
 
 
 def _why(spoken: RuleOutcome, row: Translation, judged: list[RuleOutcome]) -> str:
-    """The rule's reason, then how the call came before it."""
+    """The rule's reason, then the translation that led to it."""
     parts = [spoken.why, row.why]
     if len({ruling.both for ruling in judged}) > 1:
-        parts.append("Which one runs is not known here, so the worst of them is what is reported.")
+        parts.append("Which one runs is not known here, so the worst verdict is reported.")
     return " ".join(part for part in parts if part)

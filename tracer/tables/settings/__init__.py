@@ -1,1 +1,1 @@
-"""The table of settings: what no op shows."""
+"""The table of settings, seeds, memory and data loading, which no op shows."""

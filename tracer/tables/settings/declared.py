@@ -1,6 +1,6 @@
-"""The settings that the program knows: one block says all about each, and every part reads it. Imports no torch.
+"""Declares each setting once, for every part that reads it. Imports no torch.
 
-What is worth saying of their values is in ``environment.toml``; what only a row there names needs no block here.
+Their effects are described in ``environment.toml``; a setting that only a row there names needs no declaration.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from tracer.literals import literal
+from tracer.plain import literal
 from tracer.trace.records import Environment, FactValue
 
 BOOL = (False, True)
@@ -22,14 +22,14 @@ INDUCTOR_FLAG = "torch._inductor.config.deterministic"
 FILL = "fill_uninitialized_memory"
 CUBLAS_VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 
-#: Configurations of cuBLAS that torch accepts as repeatable; the first is the usual one.
+#: Configurations of cuBLAS that torch accepts as deterministic; the first is the usual one.
 CUBLAS_WORKSPACES = (":4096:8", ":16:8")
-#: What torch's page of ``nn.LSTM`` names beside ``:16:8``; its check of matrix products does not accept it.
+#: torch's page of ``nn.LSTM`` names it besides ``:16:8``; torch's check of matrix products does not accept it.
 _RECURRENT_WORKSPACE = ":4096:2"
 
 
 class Place(IntEnum):
-    """Where a setting comes in a plan: those that settle most, first."""
+    """Position of a setting in a plan: those that settle most come first."""
 
     MODE = 1
     WORKSPACE = 2
@@ -38,66 +38,66 @@ class Place(IntEnum):
 
 
 class Condition(NamedTuple):
-    """What rules may ask of a setting."""
+    """A condition on a setting."""
 
     key: str
-    """As conditions spell it."""
+    """Its key in conditions."""
     domain: tuple[FactValue, ...]
     held_by: Callable[[Environment], FactValue | None]
-    """Its value in a process; ``None`` where that was not recorded."""
+    """Its value in a process; ``None`` if it was not recorded."""
     wanted: FactValue | None = None
-    """The value that a plan tries for; ``None`` for what no program sets."""
+    """The value that a plan tries to reach; ``None`` if no program can set it."""
 
 
 class Setting(NamedTuple):
     """One setting of a process."""
 
     key: str
-    """What traces, targets and plans call it: a field of ``Environment``, a variable, or torch's dotted name."""
+    """Its name in traces, targets and plans: a field of ``Environment``, a variable, or torch's dotted name."""
     written: str = ""
-    """What users write; events bear it. Empty: the key."""
+    """Its name in users' code and in events; empty if it is the key."""
     label: str = ""
-    """Its name in the report's table of the environment. Empty: as it is written."""
+    """Its name in the report's table of the environment; empty if it is the same."""
     values: tuple[FactValue, ...] | type = BOOL
     """Every value that it can have; ``int`` for a number above 0, ``str`` for a text."""
     default: FactValue | None = None
-    """torch's own; ``None`` where that hangs on the machine."""
+    """torch's default; ``None`` if it depends on the machine."""
     read: str = ""
-    """The dotted name that holds it, with ``()`` behind a function. Empty for a variable."""
+    """The dotted name that reads it, with ``()`` after a function; empty for a variable."""
     said: Mapping[FactValue, FactValue] = {}
-    """What the answer of ``read`` means, where it is not the value itself."""
+    """Converts the result of ``read`` to the value, if it is not the value itself."""
     watched: tuple[str, str] = ("", "")
-    """What sets it in ``torch._C``, and what reads it there (torch 2.4 to 2.13); empty where no change is seen."""
+    """What sets it in ``torch._C``, and what reads it there (torch 2.4 to 2.13); empty if changes are not observed."""
     made_by: str = ""
-    """The dotted name that a program assigns to, with ``()`` behind a function. Empty for a variable."""
+    """The dotted name that a program assigns to, with ``()`` after a function; empty for a variable."""
     arguments: Mapping[FactValue, tuple[tuple[Any, ...], dict[str, Any]]] = {}
-    """The arguments of the function ``made_by`` for each value, if they are more than the value itself."""
+    """The arguments of ``made_by`` for each value, if it is a function that takes more than the value."""
     condition: Condition | None = None
     wanted: FactValue | None = None
-    """The value that is tried for a call that varies or raises; ``None``: nothing is tried."""
+    """The value to try for a call that varies or raises; ``None`` to try none."""
     title: str = ""
-    """What a plan says of making it. Empty: ``Set ... to ...``."""
+    """How a plan words the change; empty for ``Set ... to ...``."""
     where: str = ""
-    """Where the line must stand, where a row does not say it."""
+    """Where the line belongs, if a row does not say it."""
     place: Place = Place.OTHER
 
     @property
     def name(self) -> str:
-        """As users write it."""
+        """Its name as users write it."""
         return self.written or self.key
 
     @property
     def is_field(self) -> bool:
-        """Does ``Environment`` have a field for it?"""
+        """Is it a field of ``Environment``?"""
         return self.key in Environment.__struct_fields__
 
     @property
     def is_variable(self) -> bool:
-        """Is it a variable of the process's environment?"""
+        """Is it an environment variable?"""
         return not self.read
 
     def line(self, value: FactValue) -> str:
-        """The line of a program that makes it ``value``."""
+        """The line of a program that sets it to ``value``."""
         if self.is_variable:
             return variable_line(self.key, value)
         if not self.made_by.endswith("()"):
@@ -107,7 +107,7 @@ class Setting(NamedTuple):
         return f"{self.made_by[:-2]}({', '.join(arguments)})"
 
     def fault(self, value: FactValue) -> str:
-        """What ``value`` would have to be to be one of the setting's; empty where it is."""
+        """What ``value`` would have to be to be valid; empty if it is valid."""
         if self.values is int:
             is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
             return "" if is_count else "a number above 0"
@@ -118,12 +118,12 @@ class Setting(NamedTuple):
         return "" if value in self.values else f"one of {', '.join(map(str, self.values))}"
 
 
-#: Variables that Python reads before a script's first line, which so comes too late to set them.
+#: Variables that Python reads at its start, before a script could set them.
 READ_BY_PYTHON = ("PYTHONHASHSEED",)
 
 
 def variable_line(name: str, value: FactValue) -> str:
-    """The line of a program that sets an environment variable; of a shell, for one that Python reads at its start."""
+    """The line that sets an environment variable: of a shell if Python reads it at its start, else of a program."""
     if name in READ_BY_PYTHON:
         return f"export {name}={shlex.quote(str(value))}"
     return f"os.environ[{literal(name)}] = {literal(str(value))}"
@@ -138,18 +138,18 @@ def held(key: str, environment: Environment) -> FactValue | None:
 
 
 def itself(key: str, domain: tuple[FactValue, ...] = BOOL, wanted: FactValue | None = None) -> Condition:
-    """A condition that asks for the setting's own value."""
+    """A condition on the setting's own value."""
     return Condition(key, domain, lambda environment: held(key, environment), wanted)
 
 
 def _workspace(environment: Environment) -> str:
-    """Which of torch's promises cuBLAS's workspace keeps: for everything, for recurrent layers alone, for nothing."""
+    """What cuBLAS's workspace makes deterministic: everything, only recurrent layers, or nothing."""
     value = environment.variables.get(CUBLAS_VARIABLE)
     return "set" if value in CUBLAS_WORKSPACES else "recurrent" if value == _RECURRENT_WORKSPACE else "unset"
 
 
 def _nvls(environment: Environment) -> str:
-    """Whether NCCL may reduce in the switch; an algorithm list that differs by collective is not taken apart."""
+    """Whether NCCL may reduce in the switch. An algorithm list that differs by collective is not parsed."""
     listed = environment.variables.get("NCCL_ALGO", "").strip().lower()
     if environment.variables.get("NCCL_NVLS_ENABLE") == "0":
         return "excluded"
@@ -164,8 +164,8 @@ def _threads(environment: Environment) -> str | None:
 
 
 def _capability(environment: Environment) -> str | None:
-    """The generation of the NVIDIA devices that the process saw; ``None`` without any, or where they differ. AMD's
-    capabilities count something else."""
+    """The generation of the NVIDIA devices that the process saw; ``None`` without any, or if they differ. AMD's
+    capabilities have another meaning."""
     if environment.hip is not None:
         return None
     majors = {device.capability.partition(".")[0] for device in environment.devices if device.capability}
@@ -176,7 +176,7 @@ def _capability(environment: Environment) -> str | None:
 
 
 def _flag(name: str, default: bool, in_torch: str, key: str = "", **more: Any) -> Setting:
-    """A flag that is read and assigned by ``name``, and that ``torch._C`` calls ``in_torch``."""
+    """A flag that is read and assigned as ``name``, and is named ``in_torch`` in ``torch._C``."""
     watched = (f"_set_{in_torch}", f"_get_{in_torch}")
     written = name if key else ""
     return Setting(key or name, written, default=default, read=name, watched=watched, made_by=name, **more)
@@ -223,7 +223,7 @@ DECLARED: tuple[Setting, ...] = (
         "cudnn_benchmark",
         condition=itself("cudnn_benchmark", wanted=False),
         wanted=False,
-        title="Stop cuDNN from choosing algorithms by a stopwatch",
+        title="Stop cuDNN from choosing algorithms by timing",
         place=Place.AUTOTUNE,
     ),
     _flag(
@@ -314,18 +314,18 @@ DECLARED: tuple[Setting, ...] = (
     ),
 )
 
-#: What conditions ask of a process and no program sets: the devices that it saw.
+#: Conditions on the devices of the process, which no program sets.
 OF_THE_MACHINE = (Condition("capability", ("below-8.0", "8.x", "9.x", "10-and-newer"), _capability),)
 
-#: Seeds that a program can give: torch's default generators, Python's ``random``, NumPy's global generator.
+#: Seeds that a program can set: torch's default generators, Python's ``random``, NumPy's global generator.
 SEEDS = ("seed.torch", "seed.python", "seed.numpy")
 
 
 def conditions() -> tuple[Condition, ...]:
-    """Everything that rules may ask of the process's settings and devices."""
+    """All conditions on the process's settings and devices."""
     return (*(setting.condition for setting in DECLARED if setting.condition is not None), *OF_THE_MACHINE)
 
 
 def declared(key: str) -> Setting | None:
-    """The setting of that key, if it has a block here."""
+    """The setting with that key, if it is declared here."""
     return next((setting for setting in DECLARED if setting.key == key), None)

@@ -1,6 +1,6 @@
-"""The table of settings, seeds, memory and data loading: what no op shows.
+"""The table of settings, seeds, memory and data loading, which no op shows.
 
-A row is like a rule, but about the process (``names.About``); ops that ran make it matter (``needs``).
+A row is like a rule, but about the process (``names.About``). It applies if certain calls ran (``needs``).
 """
 
 from __future__ import annotations
@@ -19,83 +19,83 @@ from tracer.tables.rules import Case, Cased, Reviewed, RuleEvidence, Wanted
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, in_domain
 
 ROWS = Path(__file__).parent.parent / "environment.toml"
-#: What leads every row's id.
+#: Prefix of every row's id.
 LEADER = "environment"
-#: Names in ``Row.needs`` that no group lists: the judge knows their calls.
+#: Names in ``Row.needs`` that are not groups: the judge determines their calls.
 RESERVED: Mapping[str, str] = {
     "fixed-by-mode": "calls that vary and that deterministic mode makes deterministic without filling memory",
     "raised-by-mode": "calls that raise in deterministic mode",
-    "unwritten-reads": "calls that read memory before it was wholly written",
+    "unwritten-reads": "calls that read memory before it was fully written",
     "compiled-products": "matrix products in compiled code",
     "compiled-templates": "matrix products, convolutions and attention in compiled code",
     "compiled-reductions": "sums and other reductions in compiled code",
-    "unseen": "none: whether a step depends on it shows nowhere; only setting it too late makes a finding",
+    "unseen": "none: no call shows whether a step depends on it; it is a finding only if it was set too late",
 }
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Calls that make a setting matter: matrix products, convolutions, collectives."""
+    """Calls that a setting affects: matrix products, convolutions, collectives."""
 
     name: str
     ops: tuple[str, ...] = ()
-    """``aten.mm`` (every overload), ``aten.mm.default``, ``c10d.*``; empty: any op, for which ``when`` holds."""
+    """``aten.mm`` (every overload), ``aten.mm.default``, ``c10d.*``; empty for any op for which ``when`` holds."""
     when: dict[str, Wanted] = {}
-    """Facts that the call must bear, as a rule's condition spells them; a dtype class may stand for its members."""
+    """Facts that the call must have, as in a rule's condition; a dtype class stands for its members."""
 
 
 class Row(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One setting, or one thing that a process can do, and what it makes of reproducibility."""
+    """One setting, or one thing that a process can do, and its effect on reproducibility."""
 
     about: About
     name: str
-    """What users write: ``torch.backends.cudnn.benchmark``, ``CUBLAS_WORKSPACE_CONFIG``, ``DataLoader``."""
+    """Its name in users' code: ``torch.backends.cudnn.benchmark``, ``CUBLAS_WORKSPACE_CONFIG``, ``DataLoader``."""
     aliases: tuple[str, ...] = ()
-    """Other names of the same setting: the variable that makes it at import, the call for another device."""
+    """Other names of the same setting: the variable that sets it at import, the call for another device."""
     category: str
     """The heading under which it is listed: one of ``CATEGORIES``."""
     code: str = ""
-    """The lines to paste, where there are any."""
+    """The lines to paste, if any."""
     where: str = ""
-    """Where they must stand, as a phrase: "before torch is imported, or in the shell that starts the script"."""
+    """Where they belong, as a phrase: "before torch is imported, or in the shell that starts the script"."""
     sets: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)
-    """What ``code`` makes of the settings, as ``judge(..., settings=...)`` takes them: an ``Environment`` field, a
+    """The settings after ``code`` ran, as ``judge(..., settings=...)`` takes them: an ``Environment`` field, a
     variable or a dotted name to its value; ``seed.torch``, ``seed.python``, ``seed.numpy`` to ``true``."""
     field: str = ""
     """The ``Environment`` field that holds the setting; one of several words is joined by commas. A row about a setting
-    has one of the three, or none where a process cannot read it: such a row is explained, and makes no finding."""
+    has one of the three, or none if a process cannot read it: such a row is for reference, and never a finding."""
     variable: str = ""
     """The environment variable that holds it."""
     read: str = ""
-    """The dotted name that holds it, with ``()`` behind a function; read only where its module is already loaded."""
+    """The dotted name that holds it, with ``()`` after a function; read only if its module is already loaded."""
     default: Value | None = None
-    """What an unset setting means; a value equal to it counts as unset."""
+    """The value of an unset setting; a value equal to it counts as unset."""
     safe: tuple[Value, ...] = ()
-    """Values with which it does no harm."""
+    """Values with which runs repeat."""
     read_by: tuple[Subsystem, ...] = ()
-    """What reads it once, at its first use: a later change has no effect."""
+    """What reads it once, at its first use. A change after that has no effect."""
     watches: EventKind | None = None
     """The kind of event that a row about a late or changed setting is about."""
     events: tuple[str, ...] = ()
     """The names of those events."""
     generator: tuple[GeneratorKind, ...] = ()
-    """The generators that a row about generators speaks of."""
+    """The generators that a row about generators applies to."""
     backends: tuple[Backend, ...] = ()
-    """Backends that it bears on; empty: every one."""
+    """Backends that it affects; empty for every one."""
     needs: tuple[str, ...] = ()
-    """Groups of calls that make it matter, or words of ``RESERVED``; empty: every step, or whatever was observed."""
+    """Groups of calls that it affects, or words of ``RESERVED``; empty for every step, or for whatever was observed."""
     differs: Differs = Differs.RUNS
-    """Between which executions it makes a difference; for ``machines`` every case is ``deterministic``, and what is
-    worth a note is a value that is neither unset nor safe, or unset with a ``default`` that is not among ``safe``."""
+    """Which executions it makes differ. For ``machines`` every case is ``deterministic``, and a note is given for a
+    value that is neither unset nor safe, or unset with a ``default`` that is not among ``safe``."""
     torch: str = ""
-    """Versions of torch that have it; empty: every reviewed one."""
+    """Versions of torch that have it; empty for every reviewed one."""
     case: tuple[Case, ...] = ()
     evidence: tuple[RuleEvidence, ...] = ()
 
 
 class EnvironmentTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Every row, and the groups of calls that they name."""
+    """All rows, and the groups of calls that they name."""
 
     row: tuple[Row, ...]
     group: tuple[Group, ...] = ()
@@ -110,18 +110,18 @@ CATEGORIES = (
 
 
 def parse_rows(text: str, source: str) -> EnvironmentTable:
-    """Read the table of settings from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    """Parse the table of settings from TOML. Raises ``TableError`` with ``source`` for invalid text."""
     return parse(text, source, EnvironmentTable, _misspelt)
 
 
 @cache
 def load_rows() -> EnvironmentTable:
-    """The table of settings that ships, read and checked once."""
+    """The packaged table of settings, read and checked once."""
     return parse_rows(read(ROWS), ROWS.name)
 
 
 def variables_of(rows: Iterable[Row]) -> frozenset[str]:
-    """Environment variables that rows speak of: as they stand, or as they were set too late."""
+    """Environment variables that rows name, by value or as set too late."""
     named = {row.variable for row in rows if row.variable}
     return frozenset(named.union(*(row.events for row in rows if row.watches is EventKind.VARIABLE)))
 
@@ -133,7 +133,7 @@ def _misspelt(table: EnvironmentTable) -> Iterator[tuple[str, str]]:
         path = f"$.group[{number}] ({group.name})"
         for op in group.ops:
             if not (OP.fullmatch(op) or re.fullmatch(r"\w+\.\*", op)):
-                yield path, f"{op!r} is not spelt namespace.name[.overload]"
+                yield path, f"{op!r} is not of the form namespace.name[.overload]"
         yield from misspelt_conditions(path, group.when, "")
     for number, row in enumerate(table.row):
         yield from _misspelt_row(f"$.row[{number}] ({row.id})", row, names)
@@ -141,20 +141,20 @@ def _misspelt(table: EnvironmentTable) -> Iterator[tuple[str, str]]:
 
 def _misspelt_row(path: str, row: Row, groups: set[str]) -> Iterator[tuple[str, str]]:
     if not (ID.fullmatch(row.id) and row.id.startswith(f"{LEADER}-")):
-        yield path, f"{row.id!r} is not kebab-case led by `{LEADER}-`"
+        yield path, f"{row.id!r} is not kebab-case with the prefix `{LEADER}-`"
     if row.about is About.CALL:
-        yield path, "a row is not about calls; a backend's table is"
+        yield path, "a row cannot be about calls; rules of a backend's table are"
     if row.category not in CATEGORIES:
-        yield path, f"there is no category {row.category!r}"
+        yield path, f"unknown category {row.category!r}"
     if row.variable and not VARIABLE.fullmatch(row.variable):
-        yield path, f"{row.variable!r} does not spell an environment variable"
+        yield path, f"{row.variable!r} is not the name of an environment variable"
     if row.read and not _PATH.fullmatch(row.read):
         yield path, f"{row.read!r} is not a dotted name"
     if len([source for source in (row.field, row.variable, row.read) if source]) > 1:
         yield path, "names more than one of field, variable and read"
     for group in row.needs:
         if group not in groups and group not in RESERVED:
-            yield path, f"needs {group!r}, which is no group"
+            yield path, f"needs {group!r}, which is not a group"
     if row.torch:
         yield from bad_range(path, row.torch, ("<", ">="))
     for place, case in enumerate(row.case):
@@ -162,7 +162,7 @@ def _misspelt_row(path: str, row: Row, groups: set[str]) -> Iterator[tuple[str, 
         yield from misspelt_conditions(where, case.when, case.torch)
         for key in case.when:
             if key not in PROCESS_FACTS and key not in SETTINGS:
-                yield where, f"{key!r} is not of the process"
+                yield where, f"{key!r} is not a fact of the process"
     for key, value in row.sets.items():
         if key in SETTINGS and not in_domain(key, value):
-            yield path, f"sets {key} to {value!r}, which it cannot be"
+            yield path, f"sets {key} to {value!r}, which is not one of its values"

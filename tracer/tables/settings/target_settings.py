@@ -1,4 +1,4 @@
-"""A target's settings: as recorded, as torch has them by default, or with some of them replaced by name."""
+"""A target's settings: as recorded, torch's defaults, or with some replaced by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tracer.tables.settings.declared import (
 from tracer.tables.settings.rows import load_rows
 from tracer.trace.records import Environment, FactValue
 
-#: Fields of ``Environment`` that a line of the program sets, with torch's defaults.
+#: Fields of ``Environment`` that a program can set, with torch's defaults.
 DEFAULTS: Mapping[str, FactValue] = {
     setting.key: setting.default for setting in DECLARED if setting.is_field and setting.default is not None
 }
@@ -56,7 +56,7 @@ def effective_environment(
 def settings_of(
     environment: Environment, settings: Settings, sets: Mapping[str, FactValue] | None = None
 ) -> dict[str, FactValue]:
-    """Every setting that conditions may read; one that was not recorded is left out, for it is unknown."""
+    """All settings that conditions may read. Those that were not recorded are omitted: they are unknown."""
     environment = effective_environment(environment, settings, sets)
     read = {condition.key: condition.held_by(environment) for condition in conditions()}
     return {key: value for key, value in read.items() if value is not None}
@@ -64,7 +64,7 @@ def settings_of(
 
 @cache
 def known_settings() -> frozenset[str]:
-    """Every name that can be asked for: fields of the environment, variables, dotted names, seeds."""
+    """Every name that can be replaced: fields of the environment, variables, dotted names, seeds."""
     rows = load_rows().row
     keys = (setting.key for setting in DECLARED if setting.is_field or setting.is_variable or "." in setting.key)
     held = {name for row in rows for name in (row.variable, row.read, row.read.removesuffix("()")) if name}
@@ -72,13 +72,13 @@ def known_settings() -> frozenset[str]:
 
 
 def checked_sets(sets: Mapping[str, FactValue]) -> dict[str, FactValue]:
-    """``sets``, every name known and every value one that it can have; ``TargetError`` in one line otherwise."""
+    """``sets``, validated. Raises ``TargetError`` for an unknown name or an invalid value."""
     checked: dict[str, FactValue] = {}
     for name, value in sets.items():
         if name not in known_settings():
             near = difflib.get_close_matches(str(name), known_settings(), n=3, cutoff=0.5)
             hint = f"did you mean {', '.join(near)}?" if near else "name a field, a variable or a dotted name"
-            raise TargetError(f"there is no setting {str(name)!r} to replace", hint=hint)
+            raise TargetError(f"unknown setting {str(name)!r}", hint=hint)
         checked[name] = _checked(name, value)
     return checked
 

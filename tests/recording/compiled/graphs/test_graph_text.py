@@ -7,8 +7,8 @@ import pytest
 from tracer.recording.compiled.graphs.distinct_numbers import zeros
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of
 from tracer.recording.compiled.graphs.graph_text import Place, Value, read_graph
-from tracer.recording.compiled.program_lines import Module, ProgramLines, Step, read_module, with_neighbours
-from tracer.recording.origin.stacks import Frame
+from tracer.recording.compiled.program_lines import ProgramLines, Step, with_neighbours
+from tracer.recording.origin.stacks import Frame, Module, read_module
 from tracer.trace.arguments import spelled
 
 TEXT = """

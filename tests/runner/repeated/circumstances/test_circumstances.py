@@ -12,6 +12,7 @@ from tests.support.command import process
 from tracer import DeterminismTracer
 from tracer.runner.repeated.circumstances import memory
 from tracer.runner.repeated.circumstances.folder import MOST_OF_A_FILE, Snapshot
+from tracer.runner.repeated.circumstances.replacing import Replacements
 
 if not hasattr(os, "fork"):
     pytest.skip("circumstances are tried in forks", allow_module_level=True)
@@ -224,6 +225,49 @@ replaced.put_back()
     )
 
 
+def test_timers_of_an_event_loop_fire_in_one_order_under_a_clock_that_is_held(tmp_path: Path) -> None:
+    run(
+        """
+import asyncio, time
+from tracer.runner.repeated.circumstances.clock import TICK, hold_clock
+from tracer.runner.repeated.circumstances.replacing import Replacements
+replaced = Replacements()
+hold_clock(replaced, 1_700_000_000 * 10**9)
+
+async def late(turns):
+    for _ in range(turns):
+        burn = sum(range(100_000))
+        await asyncio.sleep(0.001)
+    return turns
+
+async def some():
+    loop = asyncio.get_running_loop()
+    jobs = [asyncio.ensure_future(late(turns)) for turns in range(1, 40, 4)]
+    done, rest = await asyncio.wait(jobs, timeout=0.0205)
+    for job in rest:
+        job.cancel()
+    read = loop.time()
+    fired = []
+    loop.call_later(0.05, fired.append, True)
+    while not fired:  # never idle
+        await asyncio.sleep(0)
+    return sorted(job.result() for job in done), loop.time() - read
+
+done, passed = asyncio.run(some())
+assert done == [1, 5, 9, 13, 17], done
+assert 0.05 <= passed < 0.08, passed
+assert replaced.used == {"clock"}
+replaced.put_back()
+
+async def now():
+    return asyncio.get_running_loop().time() - time.monotonic()
+
+assert abs(asyncio.run(now())) < 10
+""",
+        tmp_path,
+    )
+
+
 def test_a_clock_that_is_held_ticks_when_it_is_read_and_goes_on_while_somebody_sleeps(tmp_path: Path) -> None:
     run(
         """
@@ -337,3 +381,19 @@ assert replaced.used == {"order"}
 """,
         tmp_path,
     )
+
+
+def test_a_method_that_a_class_inherits_is_inherited_again_afterwards() -> None:
+    class Loop:
+        def time(self) -> int:
+            return 1
+
+    class Selecting(Loop):
+        pass
+
+    replaced = Replacements()
+    replaced.put(Selecting, "time", lambda self: 2)
+    assert Selecting().time() == 2
+    replaced.put_back()
+    assert Selecting().time() == 1
+    assert "time" not in vars(Selecting)

@@ -140,3 +140,53 @@ def test_what_is_named_is_held_and_nothing_else() -> None:
     assert "hash seed" in found.not_held
     with pytest.raises(UsageError, match="folder cannot be held in a process that runs already"):
         tracer.repeat(of_the_clock, hold=["clock", "folder"])
+
+
+def evaluated(give: Callable[[torch.Tensor], Any]) -> Callable[[], Any]:
+    """A function that evaluates a model, and returns what ``give`` makes of the output."""
+    torch.manual_seed(0)
+    model, x = torch.nn.Linear(4, 3).eval(), torch.ones(2, 4)
+
+    def evaluate() -> Any:
+        with torch.no_grad():
+            return give(model(x))
+
+    return evaluate
+
+
+@pytest.mark.parametrize(
+    ("give", "returned"),
+    [
+        (lambda output: {"logits": output, "names": ["a", "b"], "took": 0.25}, 3),
+        (lambda output: output.tolist(), 1),
+        (lambda output: ("took 3 seconds", object()), 2),
+    ],
+    ids=["tensor and texts", "floating-point numbers alone", "an object and a duration"],
+)
+def test_what_an_inference_returns_is_compared(give: Callable[[torch.Tensor], Any], returned: int) -> None:
+    found = tracer.repeat(evaluated(give), runs=2)
+    assert found.agrees, found.ends
+    assert found.divergence.is_inference
+    assert found.divergence.outputs.returned == returned
+
+
+def test_a_function_that_returns_something_else_diverges_though_its_calls_agree() -> None:
+    counter = itertools.count()
+    found = tracer.repeat(evaluated(lambda output: (output, next(counter))), runs=2, hold=())
+    assert not found.agrees
+    assert found.first is None
+    assert [(end.kind.value, end.name) for end in found.ends] == [
+        ("returned", "text and numbers that the function returns")
+    ]
+
+
+def test_a_step_that_trains_is_no_inference() -> None:
+    model, optimizer, _ = trained()
+
+    def step() -> float:
+        loss = model(torch.ones(2, 4)).sum()
+        loss.backward()
+        optimizer.step()
+        return float(loss)
+
+    assert not tracer.repeat(step, runs=2).divergence.is_inference

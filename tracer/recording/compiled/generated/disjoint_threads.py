@@ -1,11 +1,11 @@
 """Do the threads of a generated C++ kernel write disjoint elements?
 
 Atomic additions vary if two threads add to one element, and writes at an index if two threads write to one. The loop
-under ``#pragma omp for`` decides which iterations a thread gets. An element's place is a sum. If one step of that
-loop's counter moves it by more than all inner loops and indices can, no two iterations share an element, whatever the
-indices are: in ``4096L*x0 + 64L*tmp5 + tmp16``, with both indices checked against 64, each ``x0`` has a plane of its
-own. A loop ends at a barrier, so other loops write to the same elements before or after it. What stands under ``#pragma
-omp single`` is run by one thread, for which the others wait.
+under ``#pragma omp for`` decides which iterations a thread gets. An element's index is a sum. If one step of that
+loop's counter changes it by more than all inner loops and indices can, no two iterations share an element, whatever the
+indices are: in ``4096L*x0 + 64L*tmp5 + tmp16``, with both indices checked against 64, each ``x0`` has its own
+plane. A loop ends at a barrier, so other loops write to the same elements before or after it. One thread runs the
+code under ``#pragma omp single``, while the others wait.
 
 A kernel for which this proof fails may still write disjoint elements."""
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-#: A polynomial: sorted names of each product -> its coefficient. The empty product is the constant.
+#: A polynomial: the sorted names of each product to its coefficient. The empty product is the constant.
 Sum = Mapping[tuple[str, ...], int]
 
 _LONG = re.compile(r"\b(\d+)L\b")
@@ -52,17 +52,17 @@ def product(first: Sum, second: Sum) -> Sum:
 
 
 def is_never_negative(value: Sum) -> bool:
-    """Is it 0 or more, whatever the sizes are?"""
+    """Is it 0 or more for all sizes?"""
     return all(count >= 0 for count in value.values())
 
 
 def is_size(text: str) -> bool:
-    """Is it the name of a size that is not fixed?"""
+    """Is it the name of a dynamic size?"""
     return _SIZE.fullmatch(text) is not None
 
 
 def read_sum(text: str, value_of: Callable[[str], Sum]) -> Sum:
-    """The sum that C++ code ``text`` spells; ``value_of`` gives its names. Raises ``ValueError`` for other code."""
+    """Parse a sum in C++; ``value_of`` returns the value of a name. Raises ``ValueError`` for other code."""
     plain = _CAST.sub("", _LONG.sub(r"\1", text)).strip()
     try:
         return _read(ast.parse(plain, mode="eval").body, value_of)
@@ -91,25 +91,25 @@ def _read(node: ast.expr, value_of: Callable[[str], Sum]) -> Sum:
 
 
 _KEYWORD = re.compile(r"(?:for|if|else|while|switch|do)\b")
-#: A string, or what ends, opens or closes something.
+#: A string, or a character that ends, opens or closes a statement or a block.
 _MARK = re.compile(r'[;{}()]|"(?:\\.|[^"\\])*(?:"|\Z)', re.DOTALL)
 _KERNEL = re.compile(r"\bvoid\s+kernel\s*\(")
 _SPACE = re.compile(r"(?:\s+|//[^\n]*)*")
 
 
 class Block(NamedTuple):
-    """The code between two braces."""
+    """The code between a pair of braces."""
 
     header: str
     """``for(...)``, ``if(...)``; empty for braces alone."""
     pragmas: tuple[str, ...]
-    """Those above it: ``#pragma omp for``."""
+    """The pragmas above it: ``#pragma omp for``."""
     items: tuple[Block | str, ...]
-    """Blocks and statements in order. A function within a statement is a part of it."""
+    """Blocks and statements in order. A lambda is a part of its statement."""
 
 
 def read_kernel(source: str) -> Block:
-    """The body of the one function that ``source`` defines. Raises ``ValueError`` for a text of another form."""
+    """Parse the body of the one function that ``source`` defines. Raises ``ValueError`` for other code."""
     heads = [*_KERNEL.finditer(source)]
     if len(heads) != 1:
         raise ValueError("not one kernel")
@@ -144,7 +144,7 @@ def _items(text: str, at: int) -> tuple[tuple[Block | str, ...], int]:
 
 
 def _up_to_brace_or_end(text: str, at: int) -> tuple[str, int]:
-    """A statement, or the header of a block, in one line, and the position of its semicolon or brace."""
+    """A statement or a block's header, in one line, and the position of its semicolon or brace."""
     depth = 0
     opens_block = _KEYWORD.match(text, at) is not None or text[at] == "{"
     for match in _MARK.finditer(text, at):
@@ -153,7 +153,7 @@ def _up_to_brace_or_end(text: str, at: int) -> tuple[str, int]:
             return " ".join(text[at : match.start()].split()), match.start()
         depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(mark, 0)
         if depth < 0:
-            raise ValueError("something is closed that was not opened")
+            raise ValueError("unbalanced brackets")
     raise ValueError("a statement does not end")
 
 
@@ -164,7 +164,7 @@ _LOOP = re.compile(
     r" ?(?P=name)(?: ?\+= ?(?P<step>.+?)|(?P<one>\+\+))\)"
 )
 _DEFINITION = re.compile(r"auto (?P<name>tmp\d+) = (?P<value>.*)")
-#: The same number by another name: in every lane of a vector, as a wider type, as an array.
+#: The same number under another name: in every lane of a vector, as a wider type, as an array.
 _SAME = re.compile(rf"(?:{_NAME}|(?:c10::convert<int64_t>|static_cast<int64_t>|int64_t|{_VECTOR})\((?P<cast>tmp\d+)\))")
 _COUNTED = re.compile(rf"{_VECTOR}::arange\({_NAME}, ?(?P<step>\d+)\)")
 _LANES = re.compile(
@@ -187,7 +187,7 @@ _CHECKS = (
         r" static_cast<int64_t>\([^\"]*\)\)\)\.all_masked\(\), \""
     ),
 )
-#: A lane of a vector, without its loop's counter.
+#: Name of a vector's lane, without its loop's counter.
 ANY_LANE = "lane"
 
 
@@ -201,23 +201,23 @@ class LoopCounter(NamedTuple):
 
 
 class Names:
-    """The names of one loop; ``within`` is the scope around it, which stays as it is."""
+    """The names in the scope of one loop; ``within`` is the enclosing scope, which is not changed."""
 
     def __init__(self, within: Names | None = None) -> None:
         self._values: dict[str, Sum] = dict(within._values) if within is not None else {}
         self.counters: dict[str, LoopCounter] = within.counters if within is not None else {}
-        """All counters of the kernel, by their terms, which are unique."""
+        """All counters of the kernel, by their unique terms."""
         self.checked: dict[str, Sum] = dict(within.checked) if within is not None else {}
-        """The maximum of each number that was read and checked, by its term."""
+        """The maximum of each number that was loaded and checked, by its term."""
         self._numbers: Iterator[int] = within._numbers if within is not None else itertools.count(1)
 
     def value_of(self, text: str) -> Sum:
-        """The value of a name. Raises ``ValueError`` for an unknown one."""
+        """The value of a name. Raises ``ValueError`` for an unknown name."""
         if text.endswith("_inner"):
             ((counter,),) = self.value_of(text.removesuffix("_inner"))
             return name(f"{ANY_LANE} {counter}")
         if text not in self._values:
-            raise ValueError(f"{text} is not known")
+            raise ValueError(f"unknown name {text}")
         return self._values[text]
 
     def sum_of(self, text: str) -> Sum:
@@ -225,20 +225,20 @@ class Names:
         return read_sum(text, self.value_of)
 
     def enter(self, header: str) -> str:
-        """Add a loop's counter, and return its term. Raises ``ValueError`` for a loop of another form."""
+        """Add a loop's counter and return its term. Raises ``ValueError`` for an unsupported loop."""
         match = _LOOP.fullmatch(header)
         if match is None:
-            raise ValueError(f"no loop that counts: {header}")
+            raise ValueError(f"not a counting loop: {header}")
         start, end = self.sum_of(match["start"]), self.sum_of(match["end"])
         step = number(1) if match["one"] else self.sum_of(match["step"])
         if not is_never_negative(start) or set(step) != {()} or not _is_of_sizes(end):
-            raise ValueError(f"a loop of another kind: {header}")
+            raise ValueError(f"unsupported loop: {header}")
         term = self._new(match["name"])
         self.counters[term] = LoopCounter(plus(end, number(1), -1), step[()])
         return term
 
     def define(self, statement: str) -> None:
-        """Add the definition of a name, or the check of one against a bound, that a statement contains."""
+        """Add the definition or the bounds check of a name in a statement."""
         match = _DEFINITION.fullmatch(statement)
         if match is not None:
             self._values[match["name"]] = self._defined(match["value"]) or name(self._new(match["name"]))
@@ -262,7 +262,7 @@ class Names:
                 return plus(self.value_of(counted["name"]), name(ANY_LANE), int(counted["step"]))
             if (lanes := _LANES.fullmatch(text)) is not None:
                 return self.sum_of(lanes["value"])
-            return None if "tmp" in text else self.sum_of(text)  # arithmetic on numbers that were read may round
+            return None if "tmp" in text else self.sum_of(text)  # arithmetic on loaded numbers may round
         except ValueError:
             return None
 
@@ -273,7 +273,7 @@ class Names:
 
 
 def _is_of_sizes(value: Sum) -> bool:
-    """Is it made of numbers and sizes alone?"""
+    """Does it consist of numbers and sizes only?"""
     return all(is_size(part) for term in value for part in term)
 
 
@@ -288,7 +288,7 @@ _STORES = re.compile(r"\.store\((?P<pointer>\w+) \+ (?P<place>static_cast<int64_
 _ATOMIC = "atomic_add"
 #: Adds whole tiles, atomically if its template says so.
 _TILES = "transpose_mxn<"
-#: A write whose place seems to depend on what was read from memory.
+#: A write whose index seems to depend on loaded numbers.
 _AT_INDEX = re.compile(
     r"ptr\d+\[static_cast<int64_t>\([^;\n]*\btmp\d[^;\n]*\)\] ?[-+*/|&^]?=(?!=)"
     r"|\.store\(\w*ptr\d+ \+ static_cast<int64_t>\([^;\n]*\btmp\d"
@@ -312,7 +312,7 @@ def may_let_threads_meet(source: str) -> bool:
 
 
 def keeps_threads_apart(source: str) -> bool:
-    """Is it proven that no two threads write to one element where ``source`` adds atomically or writes at an index?
+    """Is it proven that no two threads write to the same element in atomic additions and indexed writes of ``source``?
 
     ``False`` without such writes, and without a proof.
     """
@@ -326,7 +326,7 @@ def keeps_threads_apart(source: str) -> bool:
 
 
 def _loops(block: Block, names: Names) -> Iterator[bool]:
-    """For each pointer to which a parallel loop's threads might write at one place: is it proven that they do not?"""
+    """For each pointer that threads of a parallel loop may write at the same element: is it proven that they do not?"""
     for pragma in block.pragmas:
         parallel = _PARALLEL_FOR.fullmatch(pragma)
         if parallel is not None:
@@ -336,7 +336,7 @@ def _loops(block: Block, names: Names) -> Iterator[bool]:
             yield True  # the others wait at its end
             return
         if _HARMLESS.fullmatch(pragma) is None:
-            raise ValueError(f"not known: {pragma}")
+            raise ValueError(f"unknown pragma: {pragma}")
     names = Names(names)
     if block.header.startswith("for"):
         names.enter(block.header)
@@ -346,11 +346,11 @@ def _loops(block: Block, names: Names) -> Iterator[bool]:
             continue
         names.define(item)
         if _ATOMIC in item:
-            raise ValueError("an atomic addition outside of a parallel loop")
+            raise ValueError("atomic addition outside a parallel loop")
 
 
 def _proofs(block: Block, names: Names, loops: int) -> Iterator[bool]:
-    """The same for one parallel loop; nothing if its threads cannot write to one place."""
+    """The same for one parallel loop; nothing if its threads cannot write to the same element."""
     names = Names(names)
     parallel = [names.enter(block.header)]
     for _ in range(1, loops):
@@ -375,7 +375,7 @@ def _walk(block: Block, names: Names) -> Iterator[tuple[str, list[_Access]]]:
             yield item, list(_accesses(item, names))
             continue
         if any("omp" in pragma for pragma in item.pragmas):
-            raise ValueError("a parallel loop within another")
+            raise ValueError("nested parallel loops")
         inner = Names(names)
         if item.header.startswith("for"):
             inner.enter(item.header)
@@ -389,7 +389,7 @@ def _accesses(statement: str, names: Names) -> Iterator[_Access]:
             is_atomic = form in (_ADDS, _ADDS_ONE)
             count += is_atomic
             if _POINTER.fullmatch(match["pointer"]) is None and not is_atomic:
-                continue  # a buffer of the loop's own
+                continue  # a buffer local to the loop
             try:
                 place = names.value_of(match["name"]) if form is _ADDS else names.sum_of(match["place"])
                 if form is _STORES:
@@ -398,7 +398,7 @@ def _accesses(statement: str, names: Names) -> Iterator[_Access]:
                 place = None
             yield _Access(match["pointer"], place, is_atomic, dict(names.checked))
     if statement.count(_ATOMIC) != count:
-        raise ValueError(f"an addition of another form: {statement}")
+        raise ValueError(f"unsupported addition: {statement}")
 
 
 def _is_at_index(place: Sum | None) -> bool:
@@ -406,7 +406,7 @@ def _is_at_index(place: Sum | None) -> bool:
 
 
 def _never_meet(accesses: list[_Access], parallel: list[str], names: Names) -> bool:
-    """Do no two iterations of the ``parallel`` loops write to one place of a pointer?"""
+    """Do no two iterations of the ``parallel`` loops write to the same element of a pointer?"""
     steps: dict[str, Sum] | None = None
     reach: Sum = {}
     for access in accesses:
@@ -433,7 +433,7 @@ def _never_meet(accesses: list[_Access], parallel: list[str], names: Names) -> b
 
 
 def _is_nested(order: tuple[str, ...], steps: dict[str, Sum], reach: Sum, names: Names) -> bool:
-    """Does a step of each loop lead beyond everything that the loops before it reach?"""
+    """Is the step of each loop larger than the range of the loops before it?"""
     for term in order:
         counter = names.counters[term]
         beyond = plus(plus({}, steps[term], counter.step), plus(reach, number(1)), -1)
@@ -444,7 +444,7 @@ def _is_nested(order: tuple[str, ...], steps: dict[str, Sum], reach: Sum, names:
 
 
 def _parts(place: Sum, names: Names) -> dict[str, Sum] | None:
-    """The coefficient of each name of a place; those of sizes and numbers alone stand under the empty name.
+    """The coefficient of each name in an index; those of products of sizes and numbers are under the empty name.
 
     A lane of a vector belongs to its loop's counter, which then counts to the loop's end one by one.
     """

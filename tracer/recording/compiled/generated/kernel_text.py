@@ -1,7 +1,7 @@
-"""The code that Inductor wrote for a region: its kernels, what they were made of, and which of them add atomically.
+"""Reads the code that Inductor generated for a region: its kernels, the ops fused into them, their atomic additions.
 
-The code is Python with each kernel's source as a string. A name or a comment says what a kernel was made of; its
-source, whether it adds atomically. Checked on the CPU code of torch 2.13, and on samples of Triton made by hand.
+The code is Python with each kernel's source as a string. A name or a comment lists the ops in a kernel; the source
+shows atomic additions. Checked on the CPU code of torch 2.13, and on hand-written samples of Triton.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _POINTER_OF_INTEGERS = re.compile(
 _SIGNATURE = re.compile(r"'(?P<name>\w+)'\s*:\s*'\*(?P<type>[a-z]\w*)'")
 _ORIGINAL = re.compile(r"Original ATen: \[(?P<ops>[^\]]*)\]")
 _FRAGMENT = re.compile(r"#\s+%(?P<name>\w+)\b.*=\s*call_function\[")
-#: Sizes of blocks, and a template's launch options.
+#: Block sizes, and a template's launch options.
 _FILLED_IN = re.compile(
     r"\b(?P<name>(?:GROUP|BLOCK|SPLIT)_\w+|num_(?:warps|stages))(?:\s*:\s*tl\.constexpr)?\s*=\s*(?P<value>\d+)\b"
 )
@@ -39,7 +39,7 @@ _EXTERN = re.compile(
     r"\b(?P<name>extern_kernels\.\w+|(?:aten|torch\.ops\.\w+|inductor_ops|_quantized|mkldnn\w*)\.\w+(?:\.\w+)*)\("
 )
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
-#: The entry function, and the parts of it that are captured as CUDA graphs.
+#: The entry function, and its partitions, which are captured as CUDA graphs.
 _BODY = re.compile(r"^[ ]*def (?:call|partition_\d+)\((.*?)(?=^(?:def|class|[ ]*def partition)\b|\Z)", re.M | re.S)
 #: Allocations and views that bypass the dispatcher, checks, streams, and the code's own kernels.
 _PLAIN_CALL = re.compile(
@@ -61,12 +61,12 @@ class KernelText(NamedTuple):
     original_ops: tuple[str, ...]
     """The ops in its comment: ``aten.index_add``."""
     nodes: tuple[str, ...]
-    """The graph's names of the calls that went into it, if a comment has them."""
+    """The names in the graph of the calls fused into it, if a comment has them."""
     calls: int
 
     @property
     def atomic(self) -> bool | None:
-        """Does it add atomically in floating point? ``None`` without a source."""
+        """Does it add floating-point numbers atomically? ``None`` without a source."""
         return bool(atomic_lines(self.source, self.language)) if self.source else None
 
     @property
@@ -86,12 +86,12 @@ class KernelText(NamedTuple):
 
     @property
     def keeps_apart(self) -> bool:
-        """Is it proven that no two of its threads write to one element?"""
+        """Is it proven that no two of its threads write to the same element?"""
         return self.language is KernelLanguage.CPP and keeps_threads_apart(self.source)
 
 
 def read_kernels(code: str) -> tuple[KernelText, ...]:
-    """The kernels of ``code`` in the order of their first call. Raises ``ValueError`` for code of another form."""
+    """The kernels of ``code`` in the order of their first call. Raises ``ValueError`` for unsupported code."""
     try:
         module = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
@@ -103,7 +103,7 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
     lines = code.splitlines()
     sources = dict(_sources(module, lines))
     kernels: dict[str, KernelText] = {}
-    # Besides the entry: the parts that are captured as CUDA graphs, and the graphs that an op runs.
+    # Besides the entry: partitions, which are captured as CUDA graphs, and subgraphs.
     bodies = [function for function in functions if function is entry or _is_body(function)]
     for body in bodies:
         for at, line in enumerate(lines[body.lineno - 1 : body.end_lineno], body.lineno - 1):
@@ -121,7 +121,7 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
 
 
 def _is_body(function: ast.FunctionDef) -> bool:
-    """Does it run kernels, as ``def true_graph_0(args)`` does?"""
+    """Does it run kernels, like ``def true_graph_0(args)``?"""
     return [argument.arg for argument in function.args.args] in (["args"], ["self", "args"])
 
 
@@ -137,7 +137,7 @@ def may_call_kernels(code: str) -> bool:
 
 
 def _further_calls(code: str) -> set[str] | None:
-    """What ``code`` calls beyond its own kernels and bookkeeping; ``None`` for code of another form."""
+    """What ``code`` calls besides its own kernels and bookkeeping; ``None`` for unsupported code."""
     bodies = [body[1] for body in _BODY.finditer(code)]
     lines = [line for body in bodies for line in body.splitlines() if not line.lstrip().startswith("#")]
     called = {match[1] for match in _CALL.finditer("\n".join(lines))}
@@ -145,7 +145,7 @@ def _further_calls(code: str) -> set[str] | None:
 
 
 def atomic_lines(source: str, language: KernelLanguage) -> tuple[str, ...]:
-    """The lines of ``source`` that add atomically in floating point."""
+    """The lines of ``source`` that add floating-point numbers atomically."""
     if language is KernelLanguage.CPP:
         integers = {match["name"] for match in _POINTER_OF_INTEGERS.finditer(source)}
         patterns: tuple[re.Pattern[str], ...] = (_ATOMIC_CPP, _ATOMIC_TRANSPOSE)
@@ -163,7 +163,7 @@ def atomic_lines(source: str, language: KernelLanguage) -> tuple[str, ...]:
 
 
 def _sources(module: ast.Module, lines: list[str]) -> Iterator[tuple[str, tuple[KernelLanguage, str, str]]]:
-    """Name -> language, source and comment of each kernel in the code."""
+    """Language, source and comment of each kernel in the code, by name."""
     for statement in module.body:
         value = getattr(statement, "value", None)
         if not isinstance(statement, ast.Assign) or not isinstance(value, ast.Call):
@@ -191,7 +191,7 @@ def _called(line: str, sources: dict[str, tuple[KernelLanguage, str, str]]) -> I
 
 
 def _comment_above(lines: list[str], index: int) -> str:
-    """The block of comments above ``lines[index]``; lines about the stream may stand in between."""
+    """The comment block above ``lines[index]``, skipping lines about the stream."""
     end = index
     while end > 0 and not lines[end - 1].lstrip().startswith("#") and index - end < 3 and _is_filler(lines[end - 1]):
         end -= 1

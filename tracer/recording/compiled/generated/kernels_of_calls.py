@@ -1,7 +1,7 @@
-"""Which kernels a graph's calls went into.
+"""Matches a graph's calls with the kernels that they were fused into.
 
-The compiler says so for C++ that was compiled in this process, a comment above the kernel for Triton. C++ code from a
-cache has only names, which contain the names of the ops.
+The compiler lists them for C++ compiled in this process, and a comment above the kernel for Triton. C++ code from a
+cache has only kernel names, which contain the names of the ops.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from tracer.names import KernelLanguage
+from tracer.names import CALLED_KERNELS, KernelLanguage
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.compiled.generated.kernel_text import KernelText
 from tracer.recording.compiled.graphs.graph_text import Node
 
-#: Triton's kernels for lists of tensors, which name no op.
+#: Triton's foreach kernels, whose names contain no op.
 _OF_LISTS = "triton_for_"
-#: Kernels outside the code, which may be called for any call of their op.
-_OUTSIDE = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
 
 
 class Matching(NamedTuple):
@@ -28,9 +26,9 @@ class Matching(NamedTuple):
     kernels: dict[str, tuple[str, ...]]
     """By the call's name in the graph, in the order of the code."""
     ops: dict[str, tuple[str, ...]]
-    """The ops that went into each kernel."""
+    """The ops fused into each kernel."""
     named: Set[str]
-    """Kernels whose calls the compiler itself named."""
+    """Kernels whose calls the compiler listed."""
 
 
 def match_kernels(
@@ -48,9 +46,9 @@ def match_kernels(
     unnamed = [kernel for kernel in texts if kernel.name not in named]
     for kernel in unnamed:
         for node in nodes:
-            if (kernel.language in _OUTSIDE or node.name not in went) and _may_be(node, kernel):
+            if (kernel.language in CALLED_KERNELS or node.name not in went) and _may_be(node, kernel):
                 went[node.name].add(kernel.name)
-    # A kernel that adds atomically was made of a call that adds at indices, whatever its name says.
+    # An atomic kernel contains a call that accumulates by index, whatever its name says.
     adding = [node.name for node in nodes if row_of(packet_of(node.op)).made_of]
     for kernel in unnamed:
         if kernel.atomic and not any(kernel.name in went.get(name, ()) for name in adding):
@@ -71,7 +69,7 @@ def match_kernels(
 
 def _may_be(node: Node, kernel: KernelText) -> bool:
     base = packet_of(node.op)
-    if kernel.language in _OUTSIDE:
+    if kernel.language in CALLED_KERNELS:
         called = kernel.name.removesuffix(".default").split(".")
         name = called[1] if len(called) > 1 else called[0]
         return base == name or base in row_of(name).called_for

@@ -1,7 +1,7 @@
-"""Index tensors in a graph whose numbers are distinct, as ``storage.indices`` knows them in eager code; and zeros.
+"""Index tensors with distinct numbers in a graph, as ``storage.indices`` finds them in eager code; and zeros.
 
-A backward graph reads them from its forward under the same names. A graph is functional: a value is never written to
-again, except by an op with an unknown inside, after which nothing is known of its inputs.
+A backward graph takes them from its forward under the same names. A graph is functional: no value is written to again,
+except by an op with an unknown body, after which nothing is known of its inputs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, Value
 from tracer.recording.storage.indices import Distinct, Indices
 
-#: Ops that give the numbers of their first argument, in another shape or a part of them.
+#: Ops that return the numbers of their first argument, or a part of them, in another shape.
 VIEWS = frozenset(
     {
         *("slice", "view", "_unsafe_view", "reshape", "select", "expand", "permute", "unsqueeze", "squeeze"),
@@ -22,10 +22,10 @@ VIEWS = frozenset(
 )
 _WIDE = ("i64", "i32")
 _KNOWN_INSIDE = ("aten.", "prims.")
-#: Ops whose second result holds positions, and the position of their argument ``dim``.
+#: Ops whose second result is indices, and the position of their argument ``dim``.
 _PLACES = {"aten.sort": 1, "aten.topk": 2}
 _SECOND = 1
-#: Ops that leave each number in its dimension.
+#: Ops that keep each number in its dimension.
 _KEEPS = frozenset(
     {
         *("aten.clone.default", "aten.alias.default", "aten.detach.default", "aten._to_copy.default"),
@@ -35,31 +35,31 @@ _KEEPS = frozenset(
 
 
 class GraphIndices(Indices):
-    """Answers for the tensors that stand for a graph's values."""
+    """Properties of the meta tensors that represent a graph's values."""
 
     def __init__(self) -> None:
         super().__init__()
         self.numbers: Mapping[int, Distinct] = {}
-        """By the ``id`` of the tensors that are asked about now."""
+        """By ``id`` of the tensors of the current call."""
         self.zeros: Container[int] = ()
-        """The ``id`` of those that hold zeros alone."""
+        """The ``id`` of those that hold only zeros."""
 
     def of(self, tensor: Any) -> Distinct | None:
-        """The numbers of the value that ``tensor`` stands for."""
+        """The numbers of the value that ``tensor`` represents."""
         return self.numbers.get(id(tensor))
 
     def are_zeros(self, tensor: Any) -> bool:
-        """Does the value that ``tensor`` stands for hold zeros alone?"""
+        """Does the value that ``tensor`` represents hold only zeros?"""
         return id(tensor) in self.zeros
 
 
-#: Ops that make a tensor of one number, and the position of that number; ops that make zeros have none.
+#: Ops that fill a tensor with one number, and the position of that number; ``None`` for ops that return zeros.
 _FILLS = {"aten.full": 1, "aten.full_like": 1, "aten.new_full": 2, "aten.zeros": None, "aten.zeros_like": None}
 _FILLS["aten.new_zeros"] = None
 
 
 def zeros(graph: Graph) -> frozenset[str]:
-    """The graph's values that hold zeros alone, by name."""
+    """Names of the graph's values that hold only zeros."""
     names = set()
     for node in graph.nodes:
         packet = node.op.rpartition(".")[0]
@@ -73,7 +73,7 @@ def zeros(graph: Graph) -> frozenset[str]:
 
 
 def distinct_numbers(graph: Graph, before: Mapping[str, Distinct]) -> dict[str, Distinct]:
-    """The graph's values with distinct numbers, by name; ``before``: those that its forward hands to it."""
+    """The graph's values with distinct numbers, by name; ``before``: those from its forward."""
     distinct = {name: before[name] for name in graph.inputs if name in before}
     parts: dict[str, list[str]] = defaultdict(list)
     for name, whole in graph.parts.items():
@@ -86,7 +86,7 @@ def distinct_numbers(graph: Graph, before: Mapping[str, Distinct]) -> dict[str, 
             continue
         try:
             result = _created(node) or _carried(node, distinct)
-        except (IndexError, TypeError, ValueError, ZeroDivisionError):  # arguments of another form
+        except (IndexError, TypeError, ValueError, ZeroDivisionError):  # unsupported arguments
             continue
         if result is not None:
             names = parts[node.name] if node.op.rpartition(".")[0] in _PLACES else [node.name]
@@ -112,7 +112,7 @@ def _created(node: Node) -> Distinct | None:
 
 
 def _carried(node: Node, distinct: Mapping[str, Distinct]) -> Distinct | None:
-    """The numbers of an op's result that it takes from another value."""
+    """The numbers of an op's result that come from another value."""
     source, result = node.args[0], node.result
     if not isinstance(source, Value) or result is None or source.name not in distinct:
         return None
@@ -129,7 +129,7 @@ def _carried(node: Node, distinct: Mapping[str, Distinct]) -> Distinct | None:
 
 
 def _picked(node: Node, numbers: Distinct, distinct: Mapping[str, Distinct]) -> Distinct | None:
-    """Numbers of a row that another row of distinct numbers picks."""
+    """Numbers selected from a row by another row of distinct numbers."""
     (picked,) = node.args[1]
     if not isinstance(picked, Value) or len(picked.shape) != 1 or len(node.args[0].shape) != 1:
         return None
@@ -155,12 +155,12 @@ def _dim_after(op: str, dim: int, sizes: _Sizes, new_sizes: _Sizes, args: tuple[
         case "aten.select.int":
             axis = args[1] % len(sizes)
             return None if axis == dim else dim - (axis < dim)
-        case "aten.expand.default":  # a size that grows repeats its numbers
+        case "aten.expand.default":  # expanding a dimension repeats its numbers
             now = dim + len(new_sizes) - len(sizes)
             return now if sizes[dim] is not None and sizes[dim] == new_sizes[now] else None
         case "aten.permute.default":
             return [axis % len(sizes) for axis in args[1]].index(dim)
-        case "aten.view.default" | "aten.reshape.default" | "aten._unsafe_view.default":  # a row seen as another row
+        case "aten.view.default" | "aten.reshape.default" | "aten._unsafe_view.default":  # a row viewed as another row
             before = [axis for axis, size in enumerate(sizes) if size != 1]
             after = [axis for axis, size in enumerate(new_sizes) if size != 1]
             return after[0] if before == [dim] and len(after) == 1 else None

@@ -1,7 +1,7 @@
-"""Facts and arguments of a compiled graph's calls, as far as the graph's text holds them.
+"""Facts and arguments of a compiled graph's calls, as far as the graph's text has them.
 
-The readers of eager calls are asked here too, with meta tensors. Facts that need data, or sizes that are not fixed, are
-missing, and a verdict that needs them says so.
+The readers of eager calls run here too, on meta tensors. Facts that need data or dynamic sizes are missing, and a
+verdict that needs them says so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tracer.trace.records import FactValue
 
 _ALLOCATES = ("aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted", "aten.new_empty")
 _SEES = VIEWS | {"new_empty_strided"}
-#: They do not read numbers of their first argument, or only some, which may all be written.
+#: Ops that read nothing of their first argument, or only a part, which may have been written.
 _IGNORES = frozenset(
     {
         *("fill", "copy", "zero", "bernoulli", "normal_functional", "uniform", "exponential"),
@@ -51,7 +51,7 @@ def reads_of_input(graph: Graph, name: str) -> Iterator[int]:
 
 
 def _reads(graph: Graph, allocated: dict[str, int]) -> Iterator[tuple[int, int]]:
-    """``allocated``: unwritten memory by name, with the number of the call that allocated it."""
+    """``allocated``: unwritten memory by name, with the index of the call that allocated it."""
     for number, node in enumerate(graph.nodes):
         packet = node.op.split(".")[1]
         if node.op.rpartition(".")[0] in _ALLOCATES:
@@ -75,12 +75,14 @@ def _computes(op: str, packet: str) -> bool:
     return is_pointwise or packet in _COMPUTES
 
 
-#: Facts that sizes do not decide, or only in that an unfixed size counts as more than one.
+#: Stands for a dynamic size: more addends than can be added in any order with the same sum.
+_SEVERAL = 3
+#: Facts that do not depend on sizes, except that a dynamic size counts as several.
 _WITHOUT_SIZES = ("arg.", "given.", "index.")
 
 
 class GraphFacts:
-    """Reads the facts of graphs' calls; ``asked`` gives those that the rules want, by op."""
+    """Reads the facts of graphs' calls; ``asked`` returns those that the rules need, by op."""
 
     def __init__(self, asked: Callable[[], Mapping[str, frozenset[str]]]) -> None:
         self._asked = asked
@@ -92,7 +94,7 @@ class GraphFacts:
     ) -> dict[str, FactValue]:
         """The facts of one call; for an op that this process has not loaded, those of its first tensor.
 
-        ``numbers``: the graph's values with distinct numbers, by name. ``zeros``: those of zeros alone.
+        ``numbers``: the graph's values with distinct numbers, by name. ``zeros``: those with only zeros.
         """
         try:
             return self._of(node, numbers, zeros)
@@ -116,7 +118,7 @@ class GraphFacts:
             named = [(value.name, id(eager)) for value, eager in pairs if isinstance(value, Value)]
             self._indices.numbers = {number: numbers[name] for name, number in named if name in numbers}
             self._indices.zeros = {number for name, number in named if name in zeros}
-            # The tensor that the op works on, by its schema: not always its first one.
+            # The tensor that the op works on, by its schema: not always the first one.
             position = info._position
             primary = _first_value(node.args[position : position + 1]) if position is not None else None
             if primary is not None:
@@ -132,14 +134,14 @@ class GraphFacts:
                 continue
             try:
                 value = reader(args, kwargs)
-            except Exception:  # it asks for data, or for something that the text does not hold
+            except Exception:  # it needs data, or something that is not in the text
                 continue
             if value is not MISSING and not isinstance(value, _Unknown):
                 values[key] = value
         return values
 
     def _draws(self, reader: Any, args: Any, kwargs: Any, tensor: Value | None) -> dict[str, FactValue]:
-        """The generator that a call draws from: compiled code seeds its own from the device's default generator."""
+        """Facts of the generator that a call draws from: compiled code seeds its own from the device's default one."""
         try:
             with torch.device("cpu"):
                 read = reader(args, {**kwargs, "device": torch.device("cpu")})
@@ -153,7 +155,7 @@ class GraphFacts:
 
 
 class _Unknown:
-    """Stands for an argument that is not in the text: whatever asks it something fails."""
+    """An argument that is not in the text: readers that use it fail."""
 
     def __bool__(self) -> bool:
         raise TypeError("not known")
@@ -165,9 +167,9 @@ class _Unknown:
 
 
 def _as_eager(value: Any) -> Any:
-    """An argument as readers expect it, with a meta tensor for a tensor."""
+    """An argument as readers expect it, with meta tensors."""
     if isinstance(value, Value):
-        sizes = tuple(2 if size is None else size for size in value.shape)
+        sizes = tuple(_SEVERAL if size is None else size for size in value.shape)
         dtype = compile_seams.dtype_of(value.dtype)
         strides = [stride for stride in value.stride or () if stride is not None]
         if len(strides) != len(sizes):
@@ -181,7 +183,7 @@ def _as_eager(value: Any) -> Any:
 
 
 def _flat(arguments: Iterable[Any]) -> Iterator[Any]:
-    """The arguments, with the elements of lists in place of the lists."""
+    """The arguments, with lists flattened."""
     for argument in arguments:
         if isinstance(argument, list):
             yield from _flat(argument)
@@ -235,7 +237,7 @@ def _form(value: Any) -> Any:
     if isinstance(value, list):
         return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
     if isinstance(value, Name):
-        word = constant(value.text)  # without a device's number: a repeated call takes the device that is there
+        word = constant(value.text)  # without a device's index: a replayed call runs on the available device
         return torch.device(word.type) if isinstance(word, torch.device) else word
     if value is None or isinstance(value, (bool, int, float, complex, str)):
         return value
@@ -253,7 +255,7 @@ def _tensor(value: Value) -> Any:
 
 
 def _strides(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """The strides of a contiguous tensor; ``None`` where they depend on a size that is not fixed."""
+    """The strides of a contiguous tensor; ``None`` if they depend on a dynamic size."""
     strides: list[int | None] = [1]
     for size in shape[:0:-1]:
         step = strides[-1]

@@ -1,7 +1,7 @@
-"""Reads the text of a graph as AOTAutograd made it: its calls, with their arguments.
+"""Parses the text of an AOTAutograd graph: its calls, with their arguments.
 
-The text is Python that ``torch.fx`` printed, with the program's lines in comments. Imports no torch. Checked on the
-text of torch 2.13.
+The text is Python printed by ``torch.fx``, with the program's lines in comments. Imports no torch. Checked on torch
+2.13.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
-#: Ops whose graphs are parts of their own kernel.
+#: Ops whose subgraphs are compiled into their own kernel.
 _INLINED = ("higher_order.flex_attention", "higher_order.triton_kernel_wrapper")
 _TENSOR = re.compile(
     r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>[a-z]\w*(?::\d+)?)?"
@@ -21,7 +21,7 @@ _TENSOR = re.compile(
 
 
 class Place(NamedTuple):
-    """A line of the program when the graph was made."""
+    """A line of the program when the graph was traced."""
 
     path: str
     line: int
@@ -36,7 +36,7 @@ class Value(NamedTuple):
     dtype: str
     """torch.fx's short name: ``f32``, ``i64``, ``b8``."""
     shape: tuple[int | None, ...]
-    """``None`` for a size that is not fixed."""
+    """``None`` for a dynamic size."""
     stride: tuple[int | None, ...] | None
     device: str
     name: str = ""
@@ -48,12 +48,12 @@ class Name(NamedTuple):
     text: str
 
 
-#: A graph without gradients names its class ``<lambda>``, which is not Python.
+#: The class of a graph without gradients is named ``<lambda>``, which is not Python.
 _CLASS = re.compile(r"(?m)^(\s*class )<\w+>\(")
 
 
 class Unread(NamedTuple):
-    """An argument that is not read: a size that is not fixed, a list of results."""
+    """An argument that is not parsed: a dynamic size, a list of results."""
 
     text: str
 
@@ -69,11 +69,11 @@ class Node(NamedTuple):
     result: Value | None
     place: Place | None
     reads: tuple[str, ...] = ()
-    """Names of the calls and inputs whose results it takes."""
+    """Names of the calls and inputs that it reads."""
     times: int = 1
-    """How often one execution makes it, as far as the text says: a graph within may be called several times."""
+    """How often one execution calls it, as far as the text shows: a subgraph may be called several times."""
     has_bodies: bool = False
-    """Are the graphs that it runs among the nodes?"""
+    """Are the calls of the subgraphs that it runs among the nodes?"""
 
 
 class Graph(NamedTuple):
@@ -82,18 +82,18 @@ class Graph(NamedTuple):
     inputs: tuple[str, ...]
     nodes: tuple[Node, ...]
     parts: dict[str, str]
-    """Names of single results of calls with several -> the call."""
+    """Names of single results of calls with several results, to the call."""
     has_unfixed_sizes: bool
     places: dict[str, int]
-    """The same names -> the result's position."""
+    """The same names, to the result's position."""
     outputs: tuple[str, ...]
     """Names of the results; empty for a result without one."""
 
 
 def read_graph(text: str) -> Graph:
-    """The graph that ``text`` prints. Raises ``ValueError`` for a text of another form.
+    """Parse a graph. Raises ``ValueError`` for other text.
 
-    The calls of a graph within follow the call that runs it; their names are led by its name: ``true_graph_0.add``.
+    The calls of a subgraph follow the call that runs it, with its name as prefix: ``true_graph_0.add``.
     """
     text = _CLASS.sub(r"\1Graph(", text, count=1)
     try:
@@ -108,7 +108,7 @@ def read_graph(text: str) -> Graph:
 
 
 class _GraphReader:
-    """Reads a graph and the graphs within it."""
+    """Reads a graph and its subgraphs."""
 
     def __init__(self, places: Mapping[int, Place]) -> None:
         self._places = places
@@ -119,7 +119,7 @@ class _GraphReader:
         self.numbers: dict[str, int] = {}
 
     def read(self, cls: ast.ClassDef | ast.Module, path: str, times: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Read one graph, and return the names of its inputs and results. ``path`` leads the names of its calls."""
+        """Read one graph, and return the names of its inputs and results. ``path`` is the prefix of their names."""
         functions = (node for node in cls.body if isinstance(node, ast.FunctionDef))
         forward = next((function for function in functions if function.name == "forward"), None)
         if forward is None:
@@ -169,7 +169,7 @@ class _GraphReader:
 
 
 def _graphs_run_by(forward: ast.FunctionDef, graphs: Container[str]) -> Iterator[str]:
-    """The graphs within that a function fetches, once for each time."""
+    """The subgraphs that a function gets, once for each use."""
     for statement in forward.body:
         call = statement.value if isinstance(statement, ast.Assign) else None
         if isinstance(call, ast.Attribute) and call.attr in graphs:
@@ -177,7 +177,7 @@ def _graphs_run_by(forward: ast.FunctionDef, graphs: Container[str]) -> Iterator
 
 
 def _places(text: str) -> dict[int, Place]:
-    """The place of each line of the text: a comment holds for all lines below it, up to the next one."""
+    """The place of each line of the text: a comment applies to all lines below it, up to the next comment."""
     places: dict[int, Place] = {}
     place: Place | None = None
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
@@ -191,7 +191,7 @@ def _places(text: str) -> dict[int, Place]:
 
 
 def _op(function: ast.expr) -> str:
-    """``torch.ops.aten.add.Tensor`` as traces spell it; empty for what is no op (``operator.getitem``, a number)."""
+    """The name in traces of ``torch.ops.aten.add.Tensor``; empty for other functions (``operator.getitem``)."""
     parts: list[str] = []
     while isinstance(function, ast.Attribute):
         parts.insert(0, function.attr)
@@ -217,7 +217,7 @@ def _sizes(text: str) -> tuple[int | None, ...]:
 
 
 def _read(node: ast.expr, values: dict[str, Value | None]) -> Any:
-    """An argument: a tensor by its annotation, a plain value as it is."""
+    """An argument: the annotation of a tensor, or a plain value."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):

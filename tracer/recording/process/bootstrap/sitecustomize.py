@@ -44,6 +44,19 @@ class _Bootstrap:
         elif first == own:
             del data[key("PYTHONPATH")]
 
+    def start(self) -> None:
+        """Do what is to be done before the program's first line, if anything is: where a run is held alike."""
+        if os.path.exists(os.path.join(self.folder, "start.json")):
+            os.environ._data.update(self.hidden)  # type: ignore[attr-defined]  # as for what loads ``subprocess``
+            self.is_over = True  # where torch lies may be asked
+            try:
+                from tracer.recording.process.following import FOLLOWING
+
+                FOLLOWING.child_starts(self.folder, self.role)
+            except Exception:  # no business of the program's
+                pass
+            self.is_over = False
+
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
         """Begin to record when torch is about to be loaded."""
         if self.is_over:
@@ -92,6 +105,7 @@ def _begin() -> None:
     sys.meta_path.insert(0, bootstrap)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=bootstrap.about_to_fork, after_in_child=bootstrap.forked)
+    bootstrap.start()
 
 
 try:

@@ -25,6 +25,8 @@ from tracer.runner.repeated.circumstances.replacing import Replacements, caller
 AHEAD = 90_061
 #: What a clock that is held goes on by when it is read, in nanoseconds: loops that wait for a moment end.
 TICK = 10_000_000
+#: What the clock of an event loop goes on by, in seconds, in a turn in which it does not wait.
+_TURN = 1e-4
 #: Where clocks stand that count from no date.
 _START = 1_000 * 10**9
 
@@ -42,7 +44,7 @@ _NUMBERED = {
 _WAITS = frozenset(
     {
         *("asyncio", "concurrent", "http", "multiprocessing", "queue", "sched", "select", "selectors", "signal"),
-        *("socket", "socketserver", "ssl", "subprocess", "threading", "urllib", "tracer"),
+        *("socket", "socketserver", "ssl", "subprocess", "threading", "urllib", "tracer", "ray", "grpc", "aiohttp"),
     }
 )
 _WAITS_IN_TORCH = ("torch.distributed", "torch.multiprocessing", "torch.utils.data", "torch._inductor")
@@ -84,6 +86,44 @@ def hold_clock(replaced: Replacements, began: int) -> None:
         ticks.passed = getattr(ticks, "passed", 0) + int(seconds * 10**9)
 
     replaced.put(time, "sleep", slept)
+    replaced.when_imported("asyncio.selector_events", lambda: _hold_loops(replaced, use))
+
+
+def _hold_loops(replaced: Replacements, use: _Use) -> None:
+    """Let the clock of an event loop go on by what it waits for, by ``_TURN`` in a turn without a wait, and by ``TICK``
+    when the program reads it: its timers fire in one order."""
+    loops = sys.modules["asyncio.selector_events"].BaseSelectorEventLoop
+    make: Callable[..., None] = loops.__init__
+    machines: Callable[[Any], float] = loops.time
+
+    @functools.wraps(make)
+    def init(self: Any, *args: Any, **named: Any) -> None:
+        make(self, *args, **named)
+        select = self._selector.select
+
+        def selected(timeout: float | None = None) -> Any:
+            events = select(timeout)
+            if timeout:
+                replaced.note("clock")
+            if not events:
+                self._tracer_time += timeout or _TURN
+            return events
+
+        self._tracer_time = _START / 1e9
+        self._selector.select = selected
+
+    @functools.wraps(machines)
+    def now(self: Any) -> float:
+        if not hasattr(self, "_tracer_time"):  # it ran before
+            return machines(self)
+        frame = caller(sys._getframe(1))
+        if not _waits(frame.f_globals.get("__name__") or ""):
+            use(frame)
+            self._tracer_time += TICK / 1e9
+        return float(self._tracer_time)
+
+    replaced.put(loops, "__init__", init)
+    replaced.put(loops, "time", now)
 
 
 def _hold_usage(replaced: Replacements, clock: _Clock, use: _Use) -> None:

@@ -55,6 +55,8 @@ class Inside(NamedTuple):
     planned: Mapping[str, FactValue]
     is_new_process: bool = True
     """Has the process just begun? If not, all that is changed is put back, and generators are not seeded."""
+    role: str = ""
+    """That of a child process which was not forked; empty for the first process."""
 
 
 class Change(NamedTuple):
@@ -107,7 +109,7 @@ class Circumstance(Word):
             cannot="objects that hash by their address, which addresses holds; programs that a script starts with a"
             " seed of their own",
         ),
-        (NumberSource.HASH, RootCause.INPUT_DATA, RootCause.STRUCTURE),
+        (NumberSource.HASH, RootCause.INPUT_DATA, RootCause.STRUCTURE, RootCause.ARGUMENT),
     )
     ADDRESSES = (
         "addresses",
@@ -136,8 +138,8 @@ class Circumstance(Word):
         Change(
             "every clock that Python reads begins at the same moment, and goes on by a hundredth of a second when read",
             inside=lambda run: clock.hold_clock(run.replaced, run.began),
-            cannot="clocks that compiled code reads (pandas, CUDA events), times of files, processes that are not"
-            " forked; Python's own waiting reads the machine's clock",
+            cannot="clocks that compiled code reads (pandas, CUDA events), times of files, processes that are neither"
+            " forked nor recorded (--children); waiting for threads, sockets and queues",
             notes_use=True,
             in_one_process=True,
         ),
@@ -151,9 +153,9 @@ class Circumstance(Word):
         None,
         Change(
             "os.urandom, secrets, uuid, process ids, temporary names and unseeded generators answer alike in each run",
-            inside=lambda run: entropy.hold_entropy(run.replaced, is_new_process=run.is_new_process),
+            inside=lambda run: entropy.hold_entropy(run.replaced, is_new_process=run.is_new_process, role=run.role),
             cannot="`torch.Generator().seed()` and other compiled code that asks the system itself; /dev/urandom;"
-            " processes that are not forked; libraries see the real process id",
+            " processes that are neither forked nor recorded (--children); libraries see the real process id",
             notes_use=True,
             in_one_process=True,
         ),
@@ -171,7 +173,8 @@ class Circumstance(Word):
         Change(
             "workers and threads of a pool answer in another order",
             inside=lambda run: delays.hold_up_workers(run.replaced),
-            cannot="workers that are not forked, and pools that are not Python's own, answer as they did",
+            cannot="workers that are neither forked nor recorded (--children), and pools that are not Python's own,"
+            " answer as they did",
         ),
         Change(
             "pools have one worker, a script's threads and processes go one after another, loaders load in order",
@@ -182,7 +185,7 @@ class Circumstance(Word):
         ),
         (
             *(BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_THREAD, BlindSpotKind.COMPUTING_THREAD),
-            *(BlindSpotKind.OTHER_PROCESS, OutsideKind.QUEUE),
+            *(BlindSpotKind.OTHER_PROCESS, OutsideKind.QUEUE, OutsideKind.THREAD),
         ),
     )
     FOLDER = (
@@ -202,7 +205,7 @@ class Circumstance(Word):
         "memory",
         "fresh memory is zero",
         "memory that nobody wrote is read",
-        "write memory before it is read: `torch.zeros` where `torch.empty` stands",
+        "write memory before it is read: `zeros` where `empty` stands, of torch or NumPy",
         Change(
             "fresh memory holds other bytes",
             variables=lambda start: {memory.VARIABLE: memory.other_byte(start.environ)},
@@ -218,7 +221,7 @@ class Circumstance(Word):
             why_not=memory.why_not,
             in_one_process=True,
         ),
-        (RootCause.UNWRITTEN_MEMORY,),
+        (RootCause.UNWRITTEN_MEMORY, OutsideKind.UNWRITTEN_ARRAY),
     )
     SETTINGS = (
         "settings",

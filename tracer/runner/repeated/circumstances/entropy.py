@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from types import FrameType
@@ -23,18 +24,20 @@ from tracer.runner.repeated.circumstances.replacing import Replacements, caller,
 
 #: Modules that ask for somebody else.
 _PASSING = frozenset({"random", "secrets", "tempfile", "uuid", "threading", "contextlib", "functools"})
-#: The first process id that a script sees; its forked children have the next ones.
-_PROCESS = 40_000
+#: The first process id that a script sees; its forked children have the next ones, other processes blocks of their own.
+_PROCESS, _BLOCK, _BLOCKS = 40_000, 1_000, 2_000
 
 
 class _Streams:
     """The bytes that each asking line gets in this process."""
 
-    def __init__(self, use: Callable[[FrameType | None], None]) -> None:
+    def __init__(self, use: Callable[[FrameType | None], None], role: str) -> None:
         self._use = use
-        self.lineage = "0"
+        self.is_noted = False
+        """Was it noted already that the program asks for random numbers?"""
+        self.lineage = f"0/{role}" if role else "0"
         self.process = os.getpid()
-        self.number = _PROCESS
+        self.number = _PROCESS + (_BLOCK * (1 + zlib.crc32(role.encode()) % _BLOCKS) if role else 0)
         self._forks = 0
         self._asked: dict[str, Iterator[int]] = {}
 
@@ -62,12 +65,16 @@ class _Streams:
         self.process, self._forks, self._asked = os.getpid(), 0, {}
 
 
-def hold_entropy(replaced: Replacements, *, is_new_process: bool) -> None:
+def hold_entropy(replaced: Replacements, *, is_new_process: bool, role: str = "") -> None:
     """Answer with the same random numbers and process ids in each run.
 
-    In a new process the generators that Python and NumPy made as they were imported are seeded, too.
+    In a new process the generators that Python and NumPy made as they were imported are seeded, too. A child process
+    that was not forked has streams of its ``role``.
     """
-    streams = _Streams(lambda frame: replaced.use("entropy", frame))
+    streams = _Streams(lambda frame: replaced.use("entropy", frame), role)
+    if role:  # it may end without saying whether it drew from those generators
+        replaced.note("entropy")
+        streams.is_noted = True
     if is_new_process and hasattr(os, "register_at_fork"):
         os.register_at_fork(before=streams.about_to_fork, after_in_child=streams.forked)
     replaced.put(os, "urandom", streams.take)
@@ -106,7 +113,7 @@ def _seed_python(replaced: Replacements, streams: _Streams) -> None:
     """The module's own generator; whether the program drew from it shows as the process ends."""
     random.seed(_number(streams, 32, "random"))
     state = random.getstate()
-    atexit.register(lambda: None if random.getstate() == state else replaced.note("entropy"))
+    _note_at_exit(replaced, streams, lambda: random.getstate() != state)
 
 
 class _Names(tempfile._RandomNameSequence):  # type: ignore[name-defined,misc]
@@ -158,7 +165,13 @@ def _seed_numpy(replaced: Replacements, streams: _Streams) -> None:
     generators = sys.modules["numpy.random"]
     generators.seed(_number(streams, 4, "numpy.random"))
     state = _state_of(generators)
-    atexit.register(lambda: None if _state_of(generators) == state else replaced.note("entropy"))
+    _note_at_exit(replaced, streams, lambda: _state_of(generators) != state)
+
+
+def _note_at_exit(replaced: Replacements, streams: _Streams, drew: Callable[[], bool]) -> None:
+    """Note as the process ends whether the program ``drew`` from a generator that is seeded here."""
+    if not streams.is_noted:
+        atexit.register(lambda: replaced.note("entropy") if drew() else None)
 
 
 def _state_of(generators: Any) -> tuple[Any, ...]:
@@ -173,7 +186,7 @@ def _hold_torch(replaced: Replacements, streams: _Streams, *, is_new_process: bo
         generator = torch.default_generator
         generator.manual_seed(_number(streams, asker="torch") >> 1)
         state = generator.get_state()
-        atexit.register(lambda: None if torch.equal(generator.get_state(), state) else replaced.note("entropy"))
+        _note_at_exit(replaced, streams, lambda: not torch.equal(generator.get_state(), state))
 
     def seeded(seed: Callable[[int], object]) -> Callable[[], int]:
         def draw() -> int:

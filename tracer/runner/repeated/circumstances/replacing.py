@@ -55,8 +55,9 @@ class Replacements:
         before = getattr(owner, name, None)
         if before is None:
             return
+        is_inherited = isinstance(owner, type) and name not in vars(owner)
         setattr(owner, name, value)
-        self._undo.append(lambda: setattr(owner, name, before))
+        self._undo.append(lambda: delattr(owner, name) if is_inherited else setattr(owner, name, before))
 
     def then(self, undo: Callable[[], object]) -> None:
         """Call ``undo`` when all is put back."""

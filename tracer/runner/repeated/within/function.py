@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,14 @@ from tracer.divergence import Recording, compare_recordings, read_recording
 from tracer.divergence.outside import joined_outside
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
+from tracer.recording.values.moments import leaves
+from tracer.recording.values.value_recorder import ValuesRecording
+from tracer.runner.repeated.left_behind import without_time
 from tracer.runner.repeated.within.held_calls import HeldCalls, circumstances_in
 from tracer.runner.repeated.within.state import SavedState, objects_of
-from tracer.session import DeterminismTracer, judge
+from tracer.session import Session, judge
+from tracer.trace.values import ValueKind
+from tracer.trace.values.digests import text_digest
 
 
 def repeat(
@@ -88,12 +94,30 @@ def repeat(
 
 
 def recorded(step: Callable[[], Any], path: Path, model: Any = None) -> Recording:
-    """Record one call of ``step`` with values."""
-    recorder = DeterminismTracer(model, name=path.stem, values=path.with_suffix(".values"))
-    with recorder:
-        step()
-    recorder.save(path)
+    """Record one call of ``step`` with values, and what it returned."""
+    session = Session(model, name=path.stem, values=path.with_suffix(".values"))
+    session.enter()
+    try:
+        value = step()
+        if session.recorder.values is not None:
+            _note_returned(session.recorder.values, value)
+    except BaseException as problem:
+        session.leave(type(problem))
+        raise
+    session.leave()
+    session.trace.save(path)
     return read_recording(path)
+
+
+def _note_returned(values: ValuesRecording, value: Any) -> None:
+    """Digest what the function returned: its tensors; its texts and whole numbers without what differs between runs
+    that agree. Floating-point numbers are left out, which may be seconds: what computes them is compared."""
+    with suppress(Exception):  # a container of somebody's own may refuse to be read
+        values.moments.returned("what the function returns", value)
+        plain = [f"{path}={leaf!r}" for path, leaf in leaves(value, "") if isinstance(leaf, (int, str, bytes))]
+        if plain and values.writer is not None:
+            text = "\n".join(map(without_time, plain))
+            values.writer.moment(ValueKind.RETURNED, "text and numbers that the function returns", text_digest(text))
 
 
 def held_against_the_first(
@@ -120,6 +144,6 @@ def held_against_the_first(
         roots=roots,
         arms=outcomes(compared, roots, {UNVARIED: "nothing"}, {}),
         not_restored=not_restored,
-        unrecorded=not_followed(recordings),
+        unrecorded=not_followed({"": recording} for recording in recordings),
         outside=joined_outside(divergence.outside for divergence in divergences),
     )

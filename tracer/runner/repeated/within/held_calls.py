@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tracer.divergence import Recording
+from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import Repeated
 from tracer.errors import UsageError
 from tracer.runner.repeated.circumstances.declared import Circumstance, Inside, in_order, parse_held, unused_of
@@ -59,7 +60,7 @@ class HeldCalls:
         if not hold or not divergence.differs:
             return repeated
         number = int(repeated.second.rpartition(" ")[2])
-        self._comparing = Comparing([self._recordings[0], self._recordings[number - 1]])
+        self._comparing = Comparing([{"": self._recordings[0]}, {"": self._recordings[number - 1]}])
         candidates = [circumstance for circumstance in hold if self._can_explain(circumstance)]
         suspected, sure = suspects(divergence.roots, candidates, self._recordings[0].trace)
         search = Search(
@@ -96,9 +97,10 @@ class HeldCalls:
             return Tried(held, None, f"the call ends with {type(problem).__name__} then")
         finally:
             replaced.put_back()
-        return Tried(held, recording, self._comparing.other_calls(recording), unused_of(held, replaced.used))
+        family = {"": recording}
+        return Tried(held, family, self._comparing.other_calls(family), unused_of(held, replaced.used))
 
-    def compare(self, first: Recording, second: Recording) -> Shown:
+    def compare(self, first: Family, second: Family) -> Shown:
         """Do the two agree?"""
         assert self._comparing is not None
         return self._comparing.compare(first, second)

@@ -10,16 +10,149 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tracer.findings import Change, Finding, Judgement, Need
-from tracer.literals import literal
-from tracer.names import SEVERITY, About, Cause, DeterministicMode, Phase, Prerequisite, UnknownReason, Verdict
-from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, seeded_by_line, step_of
-from tracer.tables.settings.declared import CUBLAS_VARIABLE, MODE, declared, variable_line
-from tracer.trace.records import FactValue, is_set_up
+from tracer.findings import Change, Finding, Judgement, Need, Target
+from tracer.names import (
+    SAFE,
+    SEVERITY,
+    VARYING,
+    About,
+    Cause,
+    DeterministicMode,
+    GeneratorKind,
+    Phase,
+    Prerequisite,
+    SeedOrigin,
+    UnknownReason,
+    Verdict,
+)
+from tracer.ops.rows import spoken
+from tracer.plain import literal
+from tracer.tables.settings.declared import CUBLAS_VARIABLE, DECLARED, MODE, SEEDS, Place, declared, variable_line
+from tracer.trace.records import ORIGIN, SEEDED_AT, FactValue, is_set_up, kind_drawn_from
+
+
+class Step(IntEnum):
+    """What closes a finding, in the order in which the plan names them: settings as they are declared."""
+
+    MODE = Place.MODE
+    WORKSPACE = Place.WORKSPACE
+    AUTOTUNE = Place.AUTOTUNE
+    SETTING = Place.OTHER
+    """Another setting or variable."""
+    LOADING = 5
+    """Data loading."""
+    SEED = 6
+    LATE = 7
+    """A line to move: it stands too late, or in the middle."""
+    RAISES = 8
+    MEMORY = 9
+    """Memory that is read unwritten or overlaps."""
+    NOT_FIXED = 10
+    UNKNOWN = 11
+    NOTHING = 12
+    """Nothing is to be done: it draws from a generator that repeats."""
+
+
+#: The step of a planned setting, by its name; ``SETTING`` for others.
+STEP_OF_SETTING = {
+    **{setting.key: Step(setting.place) for setting in DECLARED if setting.place is not Place.OTHER},
+    **dict.fromkeys(SEEDS, Step.SEED),
+}
+#: Which of the settings that a finding needs is the one that closes it: the one that fewest others share.
+_CLOSES_FIRST = (Step.SETTING, Step.AUTOTUNE, Step.WORKSPACE, Step.SEED, Step.MODE)
+
+_LEFT_TO_CHANCE = (SeedOrigin.MACHINE, SeedOrigin.UNSEEN)
+
+
+def step_of(finding: Finding, target: Target) -> Step:
+    """The one kind of change that closes ``finding``."""
+    of_process = finding.about in (About.LOADER, About.CHANGED, About.GENERATOR)
+    if of_process and _hangs_on_a_seed(finding) and finding.facts.get("origin") not in _LEFT_TO_CHANCE:
+        return Step.NOTHING
+    if finding.about is About.LOADER and not is_settled(finding):
+        return Step.LOADING
+    if finding.about in (About.LATE, About.CHANGED):
+        return Step.LATE
+    if is_settled(finding):
+        names = {STEP_OF_SETTING.get(name, Step.SETTING) for name in finding.sets}
+        return next((step for step in _CLOSES_FIRST if step in names), Step.MODE)
+    if finding.about in (About.MEMORY, About.OVERLAP) or (
+        finding.cause is Cause.UNINITIALIZED_MEMORY and finding.verdict in VARYING
+    ):
+        return Step.MEMORY
+    passed = kind_drawn_from(finding.facts) is GeneratorKind.PASSED and finding.facts.get(ORIGIN) in _LEFT_TO_CHANCE
+    # A generator of the program's that is not known to repeat, or a line of its own that leaves one to the machine.
+    if finding.about is About.GENERATOR or passed or seeded_by_line(finding):
+        return Step.SEED if finding.verdict is not Verdict.UNKNOWN else Step.UNKNOWN
+    verdicts = (finding.verdict,) if is_mode_on(target) else (finding.verdict, finding.deterministic_mode)
+    if Verdict.RAISES in verdicts:
+        return Step.RAISES
+    if any(verdict in VARYING for verdict in verdicts):
+        return Step.NOT_FIXED
+    return Step.UNKNOWN if Verdict.UNKNOWN in verdicts else Step.NOTHING
+
+
+def seeded_by_line(finding: Finding) -> str:
+    """The program's own line that leaves to the machine what ``finding`` draws from; a seed before it is undone."""
+    if finding.about is About.CALL and finding.facts.get(ORIGIN) == SeedOrigin.MACHINE.value:
+        return str(finding.facts.get(SEEDED_AT, ""))
+    is_seed = finding.about is About.GENERATOR and finding.facts.get("seed.number", "none") != "none"
+    return finding.location if is_seed else ""
+
+
+def is_settled(finding: Finding) -> bool:
+    """Do the planned settings and seeds leave nothing of ``finding`` to do?
+
+    Of unwritten memory they leave everything: deterministic mode fills it, with NaN where there is one, and runs agree
+    on a wrong result.
+    """
+    if finding.cause is Cause.UNINITIALIZED_MEMORY and finding.verdict not in SAFE:
+        return False
+    if finding.planned is None:
+        # Seeding does not change that the result hangs on a seed.
+        return _hangs_on_a_seed(finding) and any(name.startswith("seed.") for name in finding.sets)
+    as_is, in_mode = finding.planned
+    return as_is in SAFE and (in_mode in SAFE or finding.verdict not in SAFE)
+
+
+def _hangs_on_a_seed(finding: Finding) -> bool:
+    return {finding.verdict, finding.deterministic_mode} <= set(SAFE)
+
+
+def is_mode_on(target: Target) -> bool:
+    """Does ``target`` have ``torch.use_deterministic_algorithms(True)`` switched on already?"""
+    return target.conditions.get(MODE) == DeterministicMode.ON.value
+
+
+def name_of(op: str) -> str:
+    """``op`` as people write it: without the ``.default`` that torch prints behind a sole overload."""
+    return op.removesuffix(".default")
+
+
+def op_of(finding: Finding) -> str:
+    """The op that ``finding`` speaks of, as an answer names it; empty for what is of the process.
+
+    An op that a CPU alone has, judged for another backend, is named by what runs there.
+    """
+    return name_of(spoken(finding.op, finding.runs_as))
+
+
+def place_of(finding: Finding) -> str:
+    """Where ``finding`` is, as precisely as the trace knows."""
+    led_here = f"called from {finding.called_from}" if finding.called_from else ""
+    if finding.location:
+        return f"{finding.location} ({led_here})" if led_here else finding.location
+    if led_here:
+        return led_here
+    if finding.about is not About.CALL:
+        return "the whole process"
+    return f"in module {finding.module}" if finding.module else "place not recorded"
+
 
 #: How each kind of not knowing is ended: what the plan says to do.
 HOW_TO_FIND_OUT = {
@@ -199,7 +332,7 @@ def _seed(plan: _Plan) -> Iterator[Draft]:
             sets={name: plan.planned[name] for name in seeds},
         )
     for first, positions in plan.seeds(at for at in seeding if not is_settled(plan.findings[at])):
-        about = first.subject or f"the generator that {name_of(first.op)} draws from"
+        about = first.subject or f"the generator that {op_of(first)} draws from"
         line = seeded_by_line(first)
         title, where = (f"Change the line that seeds {about}", line) if line else (f"Seed {about}", place_of(first))
         yield Draft(title, where, positions, first.remedy, first.code, needs=first.needs)
@@ -246,9 +379,9 @@ def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
     of_shell = [position for position in staying if plan.findings[position].code.startswith(_EXPORT)]
     for first, positions in plan.groups(of_shell, lambda finding: finding.code):
         variables = " and ".join(line.removeprefix(_EXPORT) for line in first.code.splitlines())
-        others = len({name_of(finding.op) for finding in plan.at(positions)}) - 1
+        others = len({op_of(finding) for finding in plan.at(positions)}) - 1
         more = f" and {others} more op{'s' * (others > 1)}" if others else ""
-        title = f"Set {variables} for {name_of(first.op)}{more}"
+        title = f"Set {variables} for {op_of(first)}{more}"
         yield Draft(title, first.where, positions, first.remedy, first.code, needs=first.needs)
     for first, positions in plan.by_site(position for position in staying if position not in of_shell):
         title = f"{_taken_out(first, 'Change')}, {does}"
@@ -321,8 +454,8 @@ def _calls(findings: Sequence[Finding]) -> int:
 
 def _subject(finding: Finding) -> str:
     """What a finding is about, as a title bears it."""
-    runs_as = f" (which runs as {name_of(finding.runs_as)})" if finding.runs_as else ""
-    return f"{name_of(finding.op)}{runs_as}" if finding.op else finding.subject
+    op, runs_as = op_of(finding), name_of(finding.runs_as)
+    return f"{op} (which runs as {runs_as})" if runs_as not in ("", op) else op or finding.subject
 
 
 #: Settings that are read when code is compiled, beside deterministic mode.

@@ -1,0 +1,209 @@
+"""One rank of a job on fake tensors: its program is that of the same rank over real process groups."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import SCRIPTS, Finished, ranks, tracer_process
+from tracer import Trace, judge
+from tracer.names import BlindSpotKind, Phase
+from tracer.report.files.formats import render
+
+SCRIPT = SCRIPTS / "parallel.py"
+
+
+def groups(trace: Trace) -> Counter[tuple[Any, ...]]:
+    """Calls by what fake tensors and fake process groups do not change.
+
+    torch detaches a fake tensor that becomes a parameter. Gloo composes a scattered reduction of a split and a copy,
+    which NCCL does not. FSDP views a parameter anew that lies at no address.
+    """
+    counted: Counter[tuple[Any, ...]] = Counter()
+    for one in trace.calls:
+        shapes = tuple(getattr(value, "shape", None) for value in one.given.values())
+        if one.op == "aten.detach.default" and one.phase in (Phase.OTHER, Phase.FORWARD):
+            continue
+        if "FSDP" in one.module and one.phase is Phase.FORWARD and one.op == "aten.view.default":
+            continue
+        if one.op in ("aten.split.Tensor", "aten.copy_.default") and one.phase in (Phase.OTHER, Phase.BACKWARD):
+            continue
+        if not one.op.startswith("profiler."):
+            counted[one.op, one.phase, one.module, one.location, shapes, one.facts.get("subclass")] += one.count
+    return counted
+
+
+def sizes(trace: Trace) -> Counter[object]:
+    """Collectives by how many ranks take part."""
+    return Counter({one.facts["group_size"]: one.count for one in trace.calls if "group_size" in one.facts})
+
+
+def drew(trace: Trace) -> set[str]:
+    """Generators of the program that moved."""
+    return {generator.name for generator in trace.generators if generator.drew}
+
+
+def recorded(folder: Path, world: int, *ways: str) -> tuple[list[Trace], list[Trace]]:
+    """The script on real process groups and on fake ones, each rank."""
+    for finished in ranks("run", "-o", "real.json", SCRIPT, *ways, cwd=folder, count=world):
+        assert finished.code == 0, finished.err
+    for rank in range(world):
+        finished = fake(folder, "--rank", str(rank), "-o", "fake.json", SCRIPT, *ways, world=world)
+        assert finished.code == 0, finished.err
+    return tuple(  # type: ignore[return-value]
+        [Trace.load(folder / f"{name}.rank{rank}.json") for rank in range(world)] for name in ("real", "fake")
+    )
+
+
+def fake(folder: Path, *line: str | Path, world: int = 4) -> Finished:
+    return tracer_process("run", "--fake", "--world-size", str(world), *line, cwd=folder)
+
+
+@pytest.mark.parametrize(
+    ("world", "ways"),
+    [
+        (2, ("ddp", "fsdp2", "tp", "pp", "collectives")),
+        pytest.param(4, ("ddp",), marks=pytest.mark.slow),
+        pytest.param(4, ("fsdp2",), marks=pytest.mark.slow),
+        pytest.param(4, ("tp",), marks=pytest.mark.slow),
+        pytest.param(4, ("both",), marks=pytest.mark.slow),
+        pytest.param(4, ("pp",), marks=pytest.mark.slow),
+    ],
+)
+def test_a_rank_on_fake_process_groups_has_the_groups_of_the_real_one(
+    tmp_path: Path, world: int, ways: tuple[str, ...]
+) -> None:
+    for real, made in zip(*recorded(tmp_path, world, *ways), strict=True):
+        assert groups(made) == groups(real)
+        assert sum(groups(real).values()) > 20
+        assert made.blind_spots == () or {spot.kind for spot in made.blind_spots} == {BlindSpotKind.FAKE_VALUE}
+        assert sizes(made) == sizes(real)
+        assert sizes(real)
+        assert drew(made) == drew(real)
+        assert made.sources[0].fake_calls > 0
+        assert (made.sources[0].rank, made.sources[0].world_size) == (real.sources[0].rank, world)
+        assert made.sources[0].optimizer_steps == real.sources[0].optimizer_steps
+
+
+def test_the_script_sees_the_variables_and_the_backend_that_it_would_see_under_torchrun(tmp_path: Path) -> None:
+    Path(tmp_path, "train.py").write_text(
+        "import os, torch, torch.distributed as dist\n"
+        "print(*(os.environ[name] for name in 'RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK'.split()))\n"
+        "dist.init_process_group('nccl')\n"
+        "model = torch.nn.Linear(4, 4).to('cuda')\n"
+        "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[int(os.environ['LOCAL_RANK'])])\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "model(torch.ones(2, 4, device='cuda')).sum().backward()\n"
+        "optimizer.step()\n"
+        "objects = [None] * 1024\n"
+        "dist.all_gather_object(objects, {'rank': 17})\n"
+        "assert objects == [{'rank': 17}] * 1024\n"
+        "sent = [3, 'four']\n"
+        "dist.broadcast_object_list(sent, src=0)\n"
+        "assert sent == [3, 'four']\n"
+        "print(dist.get_rank(), dist.get_world_size(), dist.get_backend(), dist.get_backend(dist.new_group([17, 3])))\n"
+    )
+    finished = fake(tmp_path, "--as", "cuda:8.0", "--rank", "17", "train.py", world=1024)
+    assert finished.code == 0, finished.err
+    assert finished.out.split() == ["17", "1024", "1", "8", "2", "17", "1024", "nccl", "nccl"]
+    assert Trace.load(tmp_path / "trace.rank17.json").sources[0].rank == 17
+
+
+def test_the_context_manager_runs_as_one_rank_and_leaves_the_job_after(tmp_path: Path) -> None:
+    before = dict(os.environ)
+    program = (
+        "import os, torch, torch.distributed as dist\n"
+        "from tracer import DeterminismTracer\n"
+        "with DeterminismTracer(fake=True, world_size=16384, rank=300) as recording:\n"
+        "    dist.init_process_group()\n"
+        "    dist.all_reduce(torch.ones(3))\n"
+        "    assert dist.get_rank() == int(os.environ['RANK']) == 300\n"
+        "assert not dist.is_initialized() and 'RANK' not in os.environ\n"
+        "recording.trace.save('step.json')\n"
+    )
+    Path(tmp_path, "program.py").write_text(program)
+    from tests.support.command import process
+
+    finished = process("program.py", cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    trace = Trace.load(tmp_path / "step.json")
+    assert (trace.sources[0].rank, trace.sources[0].world_size) == (300, 16384)
+    assert any(group.op == "c10d.allreduce_.default" for group in trace.calls)
+    assert os.environ == before
+
+
+def test_the_report_lists_collectives_with_the_size_of_their_group(tmp_path: Path) -> None:
+    finished = fake(tmp_path, "--rank", "900", "-o", "t.json", SCRIPT, "both", world=1024)
+    assert finished.code == 0, finished.err
+    report = judge(Trace.load(tmp_path / "t.rank900.json"))
+    assert re.search(r"Collectives: [\d,]+ calls over 2 ranks; [\d,]+ calls over 512 ranks", render("text", report))
+
+
+def test_several_ranks_are_recorded_one_after_another_and_compared(tmp_path: Path) -> None:
+    Path(tmp_path, "train.py").write_text(
+        "import os, sys, torch\n"
+        "assert 'TRACER_GROUPS_TO' not in os.environ\n"
+        "torch.ones(3) + 1\n"
+        "if os.environ['RANK'] == '5':\n"
+        "    torch.ones(3) * 2\n"
+        "    sys.exit(3)\n"
+    )
+    finished = fake(tmp_path, "--rank", "0,3,5", "train.py", world=8)
+    assert finished.code == 3
+    assert {path.name for path in tmp_path.glob("*.json")} == {f"trace.rank{rank}.json" for rank in (0, 3, 5)}
+    told = (
+        "3 of 8 ranks recorded (0, 3, 5), which have 2 programs (ranks 0, 3; rank 5); of the other 5 nothing is known"
+    )
+    assert told in finished.err
+    assert "the script made no process group" in finished.err
+
+
+@pytest.mark.slow
+def test_context_parallel_attends_as_on_the_machine_that_was_asked_for(tmp_path: Path) -> None:
+    finished = fake(tmp_path, "--as", "cuda:8.0", "--rank", "1", SCRIPT, "cp")
+    assert finished.code == 0, finished.err
+    calls = Trace.load(tmp_path / "trace.rank1.json").calls
+    assert {"aten._scaled_dot_product_flash_attention.default"} <= {group.op for group in calls}
+    assert any(group.facts.get("group_size") == 4 for group in calls)
+
+
+@pytest.mark.slow
+def test_all_distinct_records_the_corners_of_a_mesh(tmp_path: Path) -> None:
+    finished = fake(tmp_path, "--rank", "all-distinct", SCRIPT, "both", world=8)
+    assert finished.code == 0, finished.err
+    ranks = sorted(int(path.name.split(".")[1].removeprefix("rank")) for path in tmp_path.glob("*.json"))
+    assert ranks == [0, 1, 2, 4, 6, 7]
+    assert "6 of 8 ranks recorded (0, 1, 2, 4, 6, 7), which have the same program" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--world-size", "4"], "add --fake"),
+        (["--fake", "--rank", "1"], "add --world-size"),
+        (["--fake", "--world-size", "4", "--rank", "4"], "there is no rank 4 in a world size of 4"),
+        (["--fake", "--world-size", "0"], "no job has 0 ranks"),
+        (["--fake", "--world-size", "4", "--rank", "one"], "names no rank"),
+        (["--fake", "--world-size", "4", "--rank", "0,9"], "there is no rank 9"),
+    ],
+)
+def test_a_rank_that_does_not_exist_is_refused_in_one_line(tracer: Any, options: list[str], message: str) -> None:
+    result = tracer("run", *options, "train.py")
+    assert result.code == 2
+    assert message in result.err
+    assert len(result.err.strip().splitlines()) == 1
+
+
+def test_a_script_that_reads_its_rank_elsewhere_is_refused_in_one_line(tmp_path: Path) -> None:
+    line = "import torch.distributed as dist\ndist.init_process_group('gloo', rank=0, world_size=2)\n"
+    Path(tmp_path, "train.py").write_text(line)
+    finished = fake(tmp_path, "--rank", "3", "train.py")
+    assert finished.code == 2
+    assert "the script is rank 0 of 2, and not rank 3 of 4" in finished.err
+    assert len(finished.err.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("*.json"))

@@ -1,0 +1,274 @@
+"""Two machines side by side: which settings, versions and devices differ, and what the tables know of each. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from tracer.doctor.diagnosis import Checked, Diagnosis, diagnose, spelled
+from tracer.doctor.installation import DRIVER, PLATFORM, PROCESSOR
+from tracer.doctor.machine import Machine
+from tracer.names import SEVERITY, Backend, Differs, Verdict
+from tracer.tables.settings.rows import CATEGORIES, EnvironmentTable, Row
+from tracer.trace.records import CudaDevice
+
+#: Number of the comparison's JSON format.
+SCHEMA = 1
+
+_LIBRARIES = "environment-library-versions"
+_DEVICES = "environment-gpu-model"
+_DEVICE_COUNT = "environment-world-size"
+#: The rows that speak of what is no setting; every other version is a library's. The processor's row speaks of MKL,
+#: which chooses its kernels by the model.
+_ROWS = {PLATFORM: _LIBRARIES, PROCESSOR: "environment-mkl-cbwr", DRIVER: _DEVICES}
+#: Versions of which no row speaks.
+_NO_ROW = frozenset({"Python"})
+
+_ABSENT = "not installed"
+_UNREAD = "could not be read"
+_NO_DEVICE = "none listed"
+
+
+class MachineDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting, version or device that is not the same on both machines."""
+
+    name: str
+    first: str
+    """The value on the first machine, in words."""
+    second: str
+    matters: Differs | None
+    """``runs``: with one of the two values, two runs on that machine can differ. ``machines``: each machine repeats
+    itself, and the two can compute differently. ``None``: the tables do not say."""
+    verdicts: tuple[Verdict, Verdict] | None = None
+    """What the table says of two runs on each machine; ``None`` for a version or a device."""
+    row: str = ""
+    """The row that speaks of it; empty where none does."""
+    why: str = ""
+    remedy: str = ""
+    code: str = ""
+    where: str = ""
+
+
+class SharedFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that can make two runs on one machine differ, and that is no difference between the two."""
+
+    name: str
+    value: str
+    verdict: Verdict
+    machine: str = ""
+    """The machine on which it bears; empty: both, with one value."""
+    row: str
+
+
+class MachineComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Two machines side by side."""
+
+    schema: int = SCHEMA
+    first: str
+    """What the first machine's file is called."""
+    second: str
+    differences: tuple[MachineDifference, ...]
+    """What can make two runs differ, worst first; what makes machines differ: devices, versions, settings; the rest."""
+    same: int
+    """Settings and versions that are the same on both."""
+    faults: tuple[SharedFault, ...] = ()
+    """What can make runs differ on either machine, beside the differences."""
+    without_torch: tuple[str, ...] = ()
+    """Machines where torch could not be imported: its settings were not compared."""
+    banners: tuple[str, ...] = ()
+    """What every reader must know first."""
+
+
+def compare_machines(
+    table: EnvironmentTable,
+    first: Machine,
+    second: Machine,
+    *,
+    names: tuple[str, str],
+    backend: Backend | None = None,
+) -> MachineComparison:
+    """What differs between two machines, ordered by what ``table`` knows of it; ``names`` are shown.
+
+    ``backend``: compared for it alone, in place of the backends that each machine's torch was built for.
+    """
+    machines = [_for(machine, (backend,)) if backend else machine for machine in (first, second)]
+    diagnoses = [diagnose(table, machine.environment, machine.outlook) for machine in machines]
+    rows = {row.id: row for row in table.row}
+    versions = [machine.outlook.versions for machine in machines]
+    of_versions = tuple(_versions(versions[0], versions[1], rows))
+    of_devices = tuple(_devices(machines, rows))
+    of_settings, same = _settings(diagnoses, rows)
+    of_settings |= _of_no_backend(table, machines, diagnoses, rows)
+    differences = sorted((*of_devices, *of_versions, *of_settings.values()), key=_order)  # stable
+    return MachineComparison(
+        first=names[0],
+        second=names[1],
+        differences=tuple(differences),
+        same=same + len({*versions[0], *versions[1]}) - len(of_versions),
+        faults=tuple(_faults(diagnoses, {row.id for row in table.row if _source(row) in of_settings}, names)),
+        without_torch=tuple(
+            name for name, machine in zip(names, machines, strict=True) if not machine.outlook.has_torch
+        ),
+        banners=tuple(_banners(machines, diagnoses, names)),
+    )
+
+
+def _for(machine: Machine, backends: tuple[Backend, ...]) -> Machine:
+    outlook = msgspec.structs.replace(machine.outlook, backends=backends)
+    return msgspec.structs.replace(machine, outlook=outlook)
+
+
+def _order(difference: MachineDifference) -> tuple[int, int]:
+    weight = (Differs.RUNS, Differs.MACHINES, None).index(difference.matters)
+    return weight, min(map(SEVERITY.index, difference.verdicts), default=0) if difference.verdicts and not weight else 0
+
+
+# --- versions and devices ---------------------------------------------------------------------------------
+
+
+def _versions(
+    ours: Mapping[str, str], theirs: Mapping[str, str], rows: Mapping[str, Row]
+) -> Iterator[MachineDifference]:
+    for name in dict.fromkeys((*ours, *theirs)):
+        if ours.get(name) == theirs.get(name):
+            continue
+        absent = _UNREAD if name in _ROWS else _ABSENT
+        both = name in ours and name in theirs
+        row = None if name in _NO_ROW or (not both and name in _ROWS) else rows.get(_ROWS.get(name, _LIBRARIES))
+        difference = _by_row(name, ours.get(name, absent), theirs.get(name, absent), row)
+        if name == "torch" and both and row is not None:
+            remedy = f"{row.remedy} `tracer diff TRACE --torch A,B` says which ops of a trace the releases differ in."
+            difference = msgspec.structs.replace(difference, remedy=remedy)
+        yield difference
+
+
+def _devices(machines: Sequence[Machine], rows: Mapping[str, Row]) -> Iterator[MachineDifference]:
+    counts = [Counter(map(_in_words, machine.outlook.devices)) for machine in machines]
+    if counts[0] == counts[1]:
+        return
+    row = rows.get(_DEVICES if {*counts[0]} != {*counts[1]} else _DEVICE_COUNT)
+    # A machine without a device cannot be told from one whose driver lists none before it is started.
+    is_known = all(counts) and all({Backend.CUDA, Backend.ROCM} & {*machine.outlook.backends} for machine in machines)
+    ours, theirs = (
+        ", ".join(f"{count} x {name}" for name, count in sorted(side.items())) or _NO_DEVICE for side in counts
+    )
+    yield _by_row("devices", ours, theirs, row if is_known else None)
+
+
+def _in_words(device: CudaDevice) -> str:
+    return f"{device.name} ({device.capability})" if device.capability else device.name
+
+
+def _by_row(name: str, first: str, second: str, row: Row | None) -> MachineDifference:
+    """What is no setting; no row: the tables do not say whether it matters."""
+    if row is None:
+        return MachineDifference(name=name, first=first, second=second, matters=None)
+    return MachineDifference(
+        name=name,
+        first=first,
+        second=second,
+        matters=row.differs,
+        row=row.id,
+        why=row.why,
+        remedy=row.remedy,
+        code=row.code,
+        where=row.where,
+    )
+
+
+# --- settings ---------------------------------------------------------------------------------------------
+
+
+def _settings(diagnoses: Sequence[Diagnosis], rows: Mapping[str, Row]) -> tuple[dict[str, MachineDifference], int]:
+    """What differs by what holds it, in the table's order, and how many settings are the same."""
+    ours, theirs = ({setting.row: setting for setting in diagnosis.settings} for diagnosis in diagnoses)
+    differences: dict[str, MachineDifference] = {}
+    same: set[str] = set()
+    for row in sorted(rows.values(), key=lambda row: CATEGORIES.index(row.category)):
+        first, second = ours.get(row.id), theirs.get(row.id)
+        source = _source(row)
+        if first is not None and second is not None:
+            if spelled(first.value) == spelled(second.value):
+                same.add(source)
+                continue
+            difference = _of_setting(first, second, row)
+        elif (one := first or second) is not None and one.is_set and row.id in diagnoses[first is not None].unread_rows:
+            values = (spelled(one.value), _UNREAD) if first is not None else (_UNREAD, spelled(one.value))
+            difference = MachineDifference(
+                name=one.name, first=values[0], second=values[1], matters=None, row=one.row, remedy=one.remedy
+            )
+        else:
+            continue
+        # Several rows may speak of one setting: the one that tells most of it stands.
+        if source not in differences or _order(difference) < _order(differences[source]):
+            differences[source] = difference
+    return differences, len(same)
+
+
+def _of_no_backend(
+    table: EnvironmentTable, machines: Sequence[Machine], diagnoses: Sequence[Diagnosis], rows: Mapping[str, Row]
+) -> dict[str, MachineDifference]:
+    """What differs and bears on no backend of either machine: a variable for CUDA, set where torch is a CPU build."""
+    wide = [_for(machine, tuple(Backend)) for machine in machines]
+    differences, _ = _settings([diagnose(table, machine.environment, machine.outlook) for machine in wide], rows)
+    judged = {_source(rows[setting.row]) for diagnosis in diagnoses for setting in diagnosis.settings}
+    backends = {backend for machine in machines for backend in machine.outlook.backends}
+    return {
+        source: MachineDifference(
+            name=rows[difference.row].variable or difference.name,
+            first=difference.first,
+            second=difference.second,
+            matters=None,
+            row=difference.row,
+            why=f"No row says that it matters on {' or '.join(sorted(backends))}; on another backend it can.",
+        )
+        for source, difference in differences.items()
+        if source not in judged
+    }
+
+
+def _source(row: Row) -> str:
+    """What holds the setting: several rows may speak of one."""
+    return row.field or row.variable or row.read
+
+
+def _of_setting(first: Checked, second: Checked, row: Row) -> MachineDifference:
+    verdicts = (first.verdict, second.verdict)
+    worse = min((first, second), key=lambda setting: SEVERITY.index(setting.verdict))
+    matters: Differs | None = row.differs
+    if row.differs is Differs.RUNS and {*verdicts} <= {Verdict.DETERMINISTIC, Verdict.UNKNOWN}:
+        matters = None  # each repeats itself; no row says whether two such values agree with each other
+    return MachineDifference(
+        name=row.name,
+        first=spelled(first.value),
+        second=spelled(second.value),
+        matters=matters,
+        verdicts=verdicts,
+        row=row.id,
+        why=worse.why,
+        remedy=worse.remedy,
+        code=worse.code,
+        where=worse.where,
+    )
+
+
+def _faults(diagnoses: Sequence[Diagnosis], differing: set[str], names: tuple[str, str]) -> Iterator[SharedFault]:
+    """Faults whose rows are not among ``differing``: on both machines with one value, or on one of them alone."""
+    ours, theirs = ({fault.row: fault for fault in diagnosis.faults} for diagnosis in diagnoses)
+    for row, fault in {**theirs, **ours}.items():
+        if row not in differing:
+            machine = "" if row in ours and row in theirs else names[row not in ours]
+            value = spelled(fault.value)
+            yield SharedFault(name=fault.name, value=value, verdict=fault.verdict, machine=machine, row=row)
+
+
+def _banners(machines: Sequence[Machine], diagnoses: Sequence[Diagnosis], names: tuple[str, str]) -> Iterator[str]:
+    for name, diagnosis in zip(names, diagnoses, strict=True):
+        yield from (f"{name}: {banner}" for banner in diagnosis.banners)
+    ours, theirs = (machine.outlook.backends for machine in machines)
+    if all(machine.outlook.has_torch for machine in machines):
+        for name, mine, others in ((names[0], ours, theirs), (names[1], theirs, ours)):
+            if alone := [backend for backend in mine if backend not in others]:
+                yield f"Settings of {', '.join(alone)} bear on {name} alone and were not compared."

@@ -1,0 +1,98 @@
+"""The child processes of one recording, each recorded in a trace beside the recording's own. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tracer.recording.options import KEEP_BYTES, Keep, Trials
+from tracer.recording.process.following import FOLLOWING, Started, Step, children_of
+from tracer.trace.paths import child_path
+from tracer.trace.records import Child
+
+#: What a child process runs as it loads torch: it records itself as a script is recorded.
+_BEGIN = "tracer.runner.child_processes:begin"
+
+
+class ChildTask(msgspec.Struct, frozen=True, kw_only=True):
+    """How every child is recorded: as its parent is."""
+
+    output: str
+    """The parent's trace."""
+    start: int = 0
+    stop: int | None = None
+    values: bool = False
+    eager: bool = False
+    source_folder: str | None = None
+    options: dict[str, Any] = {}
+    """Further options of the recording, by name."""
+    trials: Trials | None = None
+    keep: tuple[str, ...] = ()
+    keep_bytes: int = KEEP_BYTES
+
+
+class ChildTraces:
+    """Follows what this process starts while it is entered; a child's trace lies beside ``output``.
+
+    ``options`` are those of the recording; without ``output`` traces lie in a temporary folder, until this is removed.
+    ``at_start`` is done in a child that was not forked before its first line.
+    """
+
+    def __init__(
+        self, output: Path | None, options: Mapping[str, Any], *, at_start: Step | None = None, **task: Any
+    ) -> None:
+        self._folder = tempfile.mkdtemp(prefix="tracer-")
+        self._process = os.getpid()
+        self._removed = weakref.finalize(self, _remove, self._folder, self._process)
+        self.output = output or Path(self._folder, "step.json")
+        """The trace that children's traces lie beside."""
+        options = dict(options)
+        trials, keep = options.pop("trials", None), Keep.of(options.pop("keep", None) or ()) or Keep(())
+        self._task = ChildTask(
+            output=str(self.output),
+            trials=trials,
+            keep=tuple(keep.globs),
+            keep_bytes=keep.bytes,
+            options=options,
+            **task,
+        )
+        self._at_start = at_start
+        self._started = Started()
+        self._is_entered = False
+
+    def begin(self, left_by_fork: Callable[[], None]) -> None:
+        """Follow what this process starts from now on; nothing where another recording follows it.
+
+        ``left_by_fork`` is called in a forked child, which is to leave its parent's recording.
+        """
+        if not FOLLOWING.is_following:
+            self._is_entered = True
+            FOLLOWING.follow(self._folder, (_BEGIN, self._task), self._started, self._at_start)
+            FOLLOWING.left_by_fork = left_by_fork
+
+    def end(self) -> None:
+        """Follow no more: processes that run on go on recording themselves."""
+        if self._is_entered and os.getpid() == self._process:
+            self._is_entered = False
+            FOLLOWING.leave()
+
+    def listed(self) -> tuple[Child, ...]:
+        """What became of each process so far."""
+        return children_of(FOLLOWING.events(self._folder), lambda role: child_path(self.output, role).exists())
+
+    def remove(self) -> None:
+        """Remove what children left in the temporary folder."""
+        self._removed()
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove a recording's own folder, unless this is a forked child."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,290 @@
+"""torch's "fake" process group: one rank of a job runs alone, and its collectives return at once.
+
+Checked on torch 2.13.0.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from itertools import count
+from typing import Any
+
+import torch
+
+from tracer.errors import RankError, UsageError
+from tracer.recording.patching import Watch, held_by, place
+from tracer.recording.torch_private import seams
+from tracer.recording.torch_private.fake_tensors import ValuesAsOne
+
+try:
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import Reducer, _create_work_from_future  # type: ignore[attr-defined]
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+    from torch.distributed import _functional_collectives, _meta_registrations, device_mesh, distributed_c10d
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    IS_AVAILABLE = True
+except (ImportError, AttributeError):  # built without torch.distributed, or too old
+    IS_AVAILABLE = False
+
+_BACKEND = "fake"
+#: The ranks of each process group of the job that this rank is in.
+JOINED: list[tuple[int, ...]] = []
+#: What makes, slices and reads meshes of ranks, by computing with tensors.
+_MESH_METHODS = (
+    *("__getitem__", "from_group", "_flatten", "_unflatten", "_concatenate", "_get_all_submeshes"),
+    *("_compute_coordinates_from_mesh", "get_local_rank", "size"),
+)
+
+
+def _with_results(func: Any, args: Sequence[Any], call: Callable[[], Any]) -> Any:
+    """A collective, whose work hands out what it wrote: torch's fake work hands out nothing."""
+    result = call()
+    *outputs, work = result if isinstance(result, tuple) else (result,)
+    if not isinstance(work, torch.ScriptObject):
+        return result
+    written = outputs[0] if outputs else []
+    while isinstance(written, (list, tuple)) and written and isinstance(written[0], (list, tuple)):
+        written = written[0]
+    future = _finished()([written] if isinstance(written, torch.Tensor) else list(written))
+    done = _create_work_from_future(future).boxed()
+    return (*outputs, done) if isinstance(result, tuple) else done
+
+
+def _in_flight(func: Any, args: Sequence[Any], call: Callable[[], Any]) -> Any:
+    """A functional collective's result is waited for when it is read, as on real tensors."""
+    if func.name() == "_c10d_functional::_wrap_tensor_autograd":
+        return _functional_collectives.AsyncCollectiveTensor(args[0])
+    return call()
+
+
+def _same(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return tensors
+
+
+def _later(tensors: list[torch.Tensor]) -> torch.jit.Future[list[torch.Tensor]]:
+    future = torch.jit.fork(_same, tensors)
+    torch.jit.wait(future)
+    return future  # type: ignore[no-any-return]
+
+
+@cache
+def _finished() -> Any:
+    """What makes a future of tensors that C++ can read; one that is made in Python holds a Python object."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        script = torch.jit.script(_later)
+    return partial(held_by(torch.jit.ScriptFunction, "__call__"), script)  # a scripted function of the recorder's own
+
+
+def _on_real_tensors(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with unset_fake_temporarily():
+        return call(*args, **kwargs)
+
+
+def _on_cpu(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A mesh is made: of CPUs, where all fake tensors lie."""
+    mesh, *others = args
+    if others:
+        others[0] = "cpu"
+    else:
+        kwargs = {**kwargs, "device_type": "cpu"}
+    return _on_real_tensors(call, (mesh, *others), kwargs)
+
+
+class _Groups:
+    """Answers for the functions that make process groups, as one rank of a job."""
+
+    def __init__(self, rank: int, world_size: int, backend: str, mode: ValuesAsOne) -> None:
+        """``backend``: what ``get_backend`` says where the program named none."""
+        self._rank, self._size, self._mode = rank, world_size, mode
+        self._default = backend
+        self._asked: dict[str, str] = {}
+        """The backend that the program asked for, by the group's name."""
+
+    def init(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``init_process_group``, whatever backend and place to meet it names."""
+        asked = inspect.signature(call).bind(*args, **kwargs).arguments
+        rank, size = asked.get("rank", -1), asked.get("world_size", -1)
+        if (rank not in (-1, None, self._rank)) or (size not in (-1, None, self._size)):
+            raise RankError(
+                f"the script is rank {rank} of {size}, and not rank {self._rank} of {self._size}",
+                hint="have it read RANK and WORLD_SIZE, as under torchrun",
+            )
+        self._default = _word(asked.get("backend")) or self._default
+        return call(_BACKEND, store=FakeStore(), rank=self._rank, world_size=self._size)
+
+    def new(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What makes each group, the default one too."""
+        bound = inspect.signature(call).bind(*args, **kwargs)
+        backend = _word(bound.arguments["backend"])
+        bound.arguments.update(backend=_BACKEND, backend_options=None, device_id=None)
+        group, store = call(*bound.args, **bound.kwargs)
+        name = getattr(group, "group_name", None)
+        if name is not None:
+            JOINED.append(tuple(bound.arguments["global_ranks_in_group"]) or tuple(range(self._size)))
+        if name is not None and backend not in ("", _BACKEND):
+            self._asked[name] = backend
+        return group, store
+
+    def backend(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``get_backend``: the one that the program asked for."""
+        if (answer := call(*args, **kwargs)) != _BACKEND:
+            return answer
+        group = (*args, *kwargs.values(), None)[0]
+        asked = self._asked.get(getattr(group, "group_name", ""), self._default)
+        choices = dict(choice.split(":", 1) for choice in asked.split(",") if ":" in choice)
+        return choices.get("cuda" if torch.cuda.is_available() else "cpu", asked)
+
+    def wrap(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``DistributedDataParallel``: its model lies on the CPU, whatever device it was moved to."""
+        bound = inspect.signature(call).bind(*args, **kwargs)
+        bound.arguments.pop("device_ids", None)
+        bound.arguments.pop("output_device", None)
+        return call(*bound.args, **bound.kwargs)
+
+    def rebuild(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``DistributedDataParallel`` orders its buckets anew: C++ reads the order that rank 0 sent."""
+        self._mode.has_real_integers = True
+        try:
+            return call(*args, **kwargs)
+        finally:
+            self._mode.has_real_integers = False
+
+    def send(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Objects are broadcast: nobody else runs, so the list stays this rank's own, as if it had sent it."""
+        asked = inspect.signature(call).bind(*args, **kwargs).arguments
+        asked.pop("group_src", None)
+        return _on_real_tensors(call, (), {**asked, "src": self._rank})
+
+    def watches(self) -> Iterator[tuple[list[tuple[Any, str]], Callable[..., Any]]]:
+        """Holders of functions, and what answers for them."""
+        for name, answer in (("init_process_group", self.init), ("init_device_mesh", _on_real_tensors)):
+            yield [(module, name) for module in (dist, distributed_c10d, device_mesh)], answer
+        yield [(distributed_c10d, "_new_process_group_helper")], self.new
+        yield [(dist, "get_backend")], self.backend
+        yield [(dist, "_verify_params_across_processes")], _compared
+        yield [(DistributedDataParallel, "__init__")], self.wrap
+        yield [(_functional_collectives, "_are_we_tracing")], _is_compiling
+        yield [(Reducer, "_rebuild_buckets")], self.rebuild
+        yield [(_meta_registrations, "generate_unique_id")], _numbered
+        yield [(device_mesh.DeviceMesh, "__init__")], _on_cpu
+        for name in _MESH_METHODS:
+            yield [(device_mesh.DeviceMesh, name)], _on_real_tensors
+        for name, answer in (
+            ("all_gather_object", _on_real_tensors),
+            ("broadcast_object_list", self.send),
+            ("scatter_object_list", _scattered),
+            ("gather_object", _gathered),
+            ("monitored_barrier", _barrier),
+        ):
+            yield [(dist, name), (distributed_c10d, name)], answer
+        if self._default == "nccl":
+            yield [(torch.nn.functional, "scaled_dot_product_attention")], _attention
+
+
+def _word(backend: Any) -> str:
+    return "" if backend is None or backend == "undefined" else str(backend).lower()
+
+
+def _scattered(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Objects are scattered: this rank's own is in the list if it is the source; else nothing arrives."""
+    asked = inspect.signature(call).bind(*args, **kwargs).arguments
+    objects, group = asked.get("scatter_object_input_list"), asked.get("group")
+    if objects:
+        asked["scatter_object_output_list"][0] = objects[dist.get_rank(group)]
+
+
+def _gathered(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Objects are gathered: this rank's own stands for everybody's."""
+    asked = inspect.signature(call).bind(*args, **kwargs).arguments
+    objects = asked.get("object_gather_list")
+    if objects is not None:
+        objects[:] = [asked["obj"]] * len(objects)
+
+
+def _barrier(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Gloo's barrier, which asks whether the backend is gloo."""
+    dist.barrier(inspect.signature(call).bind(*args, **kwargs).arguments.get("group"))
+
+
+def _attention(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Attention of distributed tensors (context parallel) on a GPU; the CPU's kernel has no way to be distributed."""
+    distributed = seams.distributed_tensor()
+    query, key, value, *others = (*args, *(kwargs[name] for name in ("query", "key", "value") if name in kwargs))
+    if distributed is None or not isinstance(query, distributed):
+        return call(*args, **kwargs)
+    names = ("attn_mask", "dropout_p", "is_causal")
+    asked = {
+        "attn_mask": None,
+        "dropout_p": 0.0,
+        "is_causal": False,
+        **dict(zip(names, others, strict=False)),
+        **kwargs,
+    }
+    if asked["attn_mask"] is not None:
+        return call(*args, **kwargs)
+    flash = torch.ops.aten._scaled_dot_product_flash_attention.default
+    return flash(query, key, value, asked["dropout_p"], asked["is_causal"], scale=asked.get("scale"))[0]
+
+
+def _is_compiling(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """torch takes fake tensors for a compiler's, and waits for each collective at once."""
+    return torch.compiler.is_dynamo_compiling()
+
+
+_WORKS = count(1)
+
+
+def _numbered(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """The number of a fake piece of work; torch draws it from Python's generator, which is the program's."""
+    return next(_WORKS)
+
+
+def _compared(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``DistributedDataParallel`` compares the ranks' parameters by their sizes: C++ reads what was gathered."""
+    group, parameters, *others = args
+    with unset_fake_temporarily():
+        with seams.without_modes():
+            stand_ins = [torch.empty((), dtype=one.dtype).expand(one.shape) for one in parameters]
+        return call(group, stand_ins, *others, **kwargs)
+
+
+def _leave_job() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+@contextmanager
+def fake_groups(rank: int, world_size: int, *, backend: str, mode: ValuesAsOne) -> Iterator[None]:
+    """Process groups of the block are torch's fake ones, as ``rank`` of a job; entered within ``mode``.
+
+    ``backend`` is what the program is told where it named none.
+
+    Raises ``UsageError`` if this torch has none.
+    """
+    if not IS_AVAILABLE:
+        raise UsageError(
+            "this torch has no fake process groups", hint="leave out --world-size, or install a newer torch"
+        )
+    JOINED.clear()
+    mode.answers.update(c10d=_with_results, _c10d_functional=_in_flight)
+    with ExitStack() as undo:
+        if not dist.is_initialized():
+            undo.callback(_leave_job)
+        for holders, answer in _Groups(rank, world_size, backend, mode).watches():
+            lift = place([holder for holder in holders if hasattr(*holder)], Watch(around=answer))
+            if lift is not None:
+                undo.callback(lift)
+        mesh = vars(device_mesh.DeviceMesh).get("mesh")
+        if isinstance(mesh, property):
+            read: Any = mesh.fget
+            undo.callback(setattr, device_mesh.DeviceMesh, "mesh", mesh)
+            ours = property(lambda self: _on_real_tensors(read, (self,), {}))
+            setattr(device_mesh.DeviceMesh, "mesh", ours)  # noqa: B010  (a property is no method to mypy)
+        yield
