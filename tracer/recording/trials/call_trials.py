@@ -1,7 +1,8 @@
-"""Calls replayed on the spot, as often as asked, and their results compared bit by bit with the call's own.
+"""Replays calls on the spot and compares their results bit by bit with the call's own.
 
-The program is left as it was: what a call may write is copied before, every generator is put back as the call left it,
-and no mode, autograd graph or version counter sees a trial. A call that is not replayed is counted with the reason.
+The program is not changed: what a call may write is copied first, every generator is restored to its state after the
+call, and no mode, autograd graph or version counter sees a trial. A call that cannot be replayed is counted with the
+reason.
 """
 
 from __future__ import annotations
@@ -46,21 +47,21 @@ class TrialObserver(Observer):
         """``None``: not at risk, or nothing is computed."""
 
     def start(self, environment: Environment) -> None:
-        """Recording begins, under these settings."""
+        """Recording starts under these settings."""
         self._risk = self.regions.risk = self._risk or Risk(environment)
 
     def wants(self, info: OverloadInfo) -> Interest:
-        """Calls that compute something, of the overloads that were named if any were."""
+        """Calls that compute something, limited to the requested overloads if any were named."""
         return (not self._ops or info.name in self._ops) and self._plan(info) is not None
 
     def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
-        """A call on fake tensors gives no result to compare."""
+        """A call on fake tensors has no result to compare."""
         self._pass_over(info, counter, Untried.NOT_COMPUTED)
 
     def before(
         self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
     ) -> Prepared | Untried | None:
-        """Get ready to make a call again, where it is one to try."""
+        """Prepare to replay a call, if it is to be tried."""
         if counter is None:
             return Untried.NO_INPUT
         tally = self._met(info, counter)
@@ -76,7 +77,7 @@ class TrialObserver(Observer):
     def after(
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
-        """The call returned: make it again."""
+        """Replay the call, which has returned."""
         if isinstance(begun, Untried):
             self._pass_over(info, counter, begun)
         elif begun is not None:
@@ -94,7 +95,7 @@ class TrialObserver(Observer):
         return self._replay.compare(prepared, own, list(results_of(plan.scratch, result)), make)
 
     def _pass_over(self, info: OverloadInfo, counter: CallCounter, reason: Untried) -> None:
-        """A call that cannot be replayed."""
+        """Count a call that cannot be replayed."""
         tally = self._met(info, counter)
         if tally is not None:
             plan = self._plan(info)
@@ -120,18 +121,18 @@ class TrialObserver(Observer):
         return self._risk is not None and self._risk.of(group)
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
-        """What the trials of a group showed, where it was at risk."""
+        """The outcome of a group's trials, if the group is at risk."""
         tally = self._tallies.get(counter)
         return {} if tally is None else {"tried": tally.listed()}
 
     def unreached(self, group: CallGroup) -> CallGroup:
-        """A group of calls that no trial reaches; named where it is at risk."""
+        """Count a group of calls that trials cannot reach, if the group is at risk."""
         if self._tries_all or self._is_risky(group):
             return replace(group, tried=Tried(untried={Untried.COMPILED: group.count}))
         return group
 
 
 def _outcome(plan: ReplayPlan, args: Args, kwargs: Kwargs, result: Any) -> list[torch.Tensor]:
-    """The tensors to compare: those that the call wrote, then its results, each once."""
+    """The tensors to compare: those that the call wrote to, then its results, without duplicates."""
     written = (tensor for argument in plan.written for tensor in tensors_in(argument.of(args, kwargs)))
     return list({id(tensor): tensor for tensor in (*written, *results_of(plan.scratch, result))}.values())

@@ -1,6 +1,6 @@
-"""Copies of one call's inputs: each replay gets tensors with the same strides, offsets and shared storage.
+"""Copies of one call's inputs, with the same strides, offsets and shared storage for each replay.
 
-Another layout would be another order of adding. Only the storages that a call may write are copied.
+Another layout could change the order of summation. Only the storages that a call may write to are copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) if hasattr(torch.nn
 
 
 class CannotCopyError(Exception):
-    """Why a call is not tried."""
+    """The call's inputs cannot be copied; the message is the reason."""
 
     def __init__(self, reason: Untried) -> None:
         super().__init__(reason.value)
@@ -31,7 +31,7 @@ class CannotCopyError(Exception):
 
 
 class Copies:
-    """What one call was given, from before it was made."""
+    """The arguments of one call, copied before it ran."""
 
     def __init__(self, plan: ReplayPlan, args: Args, kwargs: Kwargs, limit: int) -> None:
         """Raises ``CannotCopyError`` for more than ``limit`` bytes, and for what cannot be copied as it lies."""
@@ -56,7 +56,7 @@ class Copies:
         self._overwritten = {identity for identity in overwritten if uses[identity] == 1}
 
     def let_go(self) -> None:
-        """Hold none of the tensors that were copied: the call may want to free them before it ends."""
+        """Drop references to the copied tensors, so that the call can free them before it ends."""
         copies: dict[int, Any] = {}
 
         def on_copy(tensor: torch.Tensor) -> torch.Tensor:
@@ -71,7 +71,7 @@ class Copies:
         self._copied, self._overwritten = copies, set()
 
     def fresh(self, byte: int) -> tuple[Args, dict[str, Any]]:
-        """The arguments of one trial; ``byte`` lies wherever the call only writes."""
+        """The arguments of one trial; memory that the call only writes to is filled with ``byte``."""
         clones = {identity: storage.clone() for identity, storage in self._copied.items()}
 
         def rebuilt(tensor: torch.Tensor) -> torch.Tensor:
@@ -91,14 +91,14 @@ class Copies:
 
 
 def _laid_on(storage: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor that lies on ``storage`` as ``tensor`` does on its own."""
+    """A tensor on ``storage`` with the offset, sizes and strides of ``tensor``."""
     laid = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     _set(laid, storage, tensor.storage_offset(), tensor.shape, tensor.stride())
     return laid
 
 
 def can_be_rebuilt(tensor: Any) -> bool:
-    """Is it plain memory, wholly described by a storage, an offset, sizes and strides?"""
+    """Whether a storage, an offset, sizes and strides describe the tensor completely."""
     if type(tensor) not in _PLAIN and seams.dispatches_itself(type(tensor)):
         return False
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested or tensor.device.type == "meta":
@@ -107,7 +107,7 @@ def can_be_rebuilt(tensor: Any) -> bool:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Every tensor in ``value``, lists and dictionaries searched."""
+    """Every tensor in ``value``, including those in lists and dictionaries."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple, dict)):

@@ -1,7 +1,7 @@
-"""What the data of a call settle: writes to distinct places, exact sums, choices without ties.
+"""What a call's data settle: writes to distinct places, exact sums, choices without ties.
 
-Reading values synchronizes a device. Nothing is read if sizes settle a call, nor for a group in which the data of an
-earlier call left the question open.
+Reading values synchronizes a device. Nothing is read if sizes already settle a call, or if an earlier call of the same
+group was not settled by its data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXACT_BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bf
 
 
 def add_exactly(target: torch.Tensor | None, added: torch.Tensor, most: int, factor: float = 1) -> bool:
-    """Is every sum of ``target`` and at most ``most`` of ``added``, times ``factor``, exact? ``None``: onto zeros."""
+    """Whether every sum of ``target`` (``None``: zeros) and ``most`` of ``added``, times ``factor``, is exact."""
     bits = _EXACT_BITS.get(added.dtype)
     if bits is None or factor != int(factor) or not added.numel():
         return bits is not None and not added.numel()
@@ -38,7 +38,7 @@ def add_exactly(target: torch.Tensor | None, added: torch.Tensor, most: int, fac
 
 
 def _largest_whole(numbers: torch.Tensor) -> float:
-    """The largest absolute value; infinite where one is no whole number."""
+    """The largest absolute value; infinity if any value is not an integer."""
     largest = float(numbers.abs().max())  # NaN and infinity come through
     return largest if largest == largest and bool((numbers == numbers.round()).all()) else float("inf")
 
@@ -48,7 +48,7 @@ Test = Callable[[Args, Kwargs], DataShown]
 
 
 def ties_of(func: Any, op: Op) -> Look | None:
-    """What looks for ties in the calls of ``func``, an overload of ``op``; ``None``: it orders nothing."""
+    """The test for ties in calls of ``func``, an overload of ``op``; ``None`` if it orders nothing."""
     gets = getters(func, "self", "dim")
     if op.orders is None or gets is None:
         return None
@@ -66,13 +66,13 @@ def ties_of(func: Any, op: Op) -> Look | None:
 
 
 def _of_one(numbers: torch.Tensor, chosen: torch.Tensor, dim: int) -> bool:
-    """Is the value that was chosen there twice?"""
+    """Whether the chosen value occurs more than once."""
     extreme = chosen if chosen.dim() == numbers.dim() else chosen.unsqueeze(dim)
     return bool(((numbers == extreme).sum(dim) > 1).any())
 
 
 def _among_chosen(numbers: torch.Tensor, chosen: torch.Tensor, dim: int) -> bool:
-    """Are two of the chosen values equal, or does the last of them stand among what was left as well?"""
+    """Whether two chosen values are equal, or the last chosen one also occurs among the rest."""
     if not chosen.shape[dim]:
         return False
     ordered = chosen.sort(dim).values
@@ -87,7 +87,7 @@ def _among_chosen(numbers: torch.Tensor, chosen: torch.Tensor, dim: int) -> bool
 
 
 class Places(NamedTuple):
-    """Where the writes of one call go."""
+    """The destinations of one call's writes."""
 
     numbers: torch.Tensor
     below: int
@@ -98,7 +98,7 @@ Find = Callable[[Args, Kwargs], Places]
 
 
 def destinations_of(func: Any, op: Op) -> Find | None:
-    """What tells where the calls of ``func``, an overload of ``op``, write."""
+    """The function that returns where a call of ``func``, an overload of ``op``, writes."""
     if op.writes is None:
         return None
     find, *names = _FINDS[op.writes]
@@ -109,14 +109,14 @@ def destinations_of(func: Any, op: Op) -> Find | None:
 
 
 def _along(target: torch.Tensor, dim: int, index: torch.Tensor) -> Places:
-    """A place is the index along ``dim`` and the position in all other dimensions."""
+    """A destination is the index along ``dim`` and the position in all other dimensions."""
     if not target.dim() or not index.dim():
         return Places(index.reshape(-1), max(1, target.numel()))
     return _in_rows(index.movedim(dim, -1).reshape(-1, index.shape[dim]), target.shape[dim])
 
 
 def _in_rows(numbers: torch.Tensor, extent: int) -> Places:
-    """Rows of numbers, each counted by itself."""
+    """Destinations in rows, each counted separately."""
     offsets = torch.arange(numbers.shape[0], device=numbers.device).unsqueeze(1) * extent
     return Places((numbers.to(torch.int64) + offsets).reshape(-1), numbers.shape[0] * extent)
 
@@ -146,7 +146,7 @@ def _put_by_several(target: torch.Tensor, indices: Any) -> Places:
 
 
 def _embedded(indices: torch.Tensor, rows: int, padding: int) -> Places:
-    """The row that pads gets no gradient."""
+    """The padding row gets no gradient."""
     numbers = indices.reshape(-1)
     return Places(numbers[numbers != padding] if padding >= 0 else numbers, int(rows))
 
@@ -157,7 +157,7 @@ def _pooled(spatial: int, source: torch.Tensor, indices: torch.Tensor, size: Any
 
 
 def most_at_one_place(places: Places) -> int:
-    """How many writes go to the place that most go to."""
+    """The largest number of writes to a single destination."""
     numbers, count = places
     if numbers.numel() < 2:
         return numbers.numel()
@@ -183,7 +183,7 @@ _BY_SHAPE = "index.distinct"
 
 
 class DataFacts(Observer):
-    """What the data of one recording's calls showed."""
+    """The data facts of one recording's calls."""
 
     def __init__(self) -> None:
         self._tests: dict[OverloadInfo, tuple[Test | None, Look | None]] = {}
@@ -197,7 +197,7 @@ class DataFacts(Observer):
     def before(
         self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
     ) -> Look | None:
-        """Look at where a call is about to write; returns what is to be looked at once it has chosen."""
+        """Examine where a call is about to write; returns what to examine after it has chosen."""
         if counter is None or not self._tallies.get(counter, {}).keys() <= SETTLING_DATA:
             return None
         if counter.asked is not None and dict(zip(info.readers, counter.asked, strict=True)).get(_BY_SHAPE) is True:
@@ -211,12 +211,12 @@ class DataFacts(Observer):
     def after(
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
-        """A call has chosen."""
+        """Examine what the call has chosen."""
         if begun is not None:
             self._note(counter, lambda: begun(args, kwargs, result), args)
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
-        """The calls of a group by what their data showed."""
+        """The number of a group's calls by data fact."""
         tally = self._tallies.get(counter)
         return {} if tally is None else {"data": dict(tally)}
 
@@ -243,14 +243,14 @@ def _row_of_torchs_own(func: Any) -> Op | None:
 
 
 def test_of_writes(func: Any) -> Test | None:
-    """What tells of a call of ``func``, an overload, what its arguments settle; ``None``: it writes by no index."""
+    """The test of what the arguments of ``func``, an overload, settle; ``None`` if it does not write by an index."""
     op = _row_of_torchs_own(func)
     find = None if op is None else destinations_of(func, op)
     return None if op is None or find is None else _writes(func, op, find)
 
 
 def _writes(func: Any, op: Op, find: Find) -> Test:
-    """A test of where a call writes, and of what it adds there."""
+    """A test of where a call writes and what it adds there."""
     adds = _adds(func, op)
     target = argument_getter(func, "self")
     added = argument_getter(func, "src", "source", "values", "grad_output")
@@ -277,7 +277,7 @@ def _writes(func: Any, op: Op, find: Find) -> Test:
 
 
 def _adds(func: Any, op: Op) -> Callable[[Args, Kwargs], bool]:
-    """Does a call sum up what falls together?"""
+    """Whether a call sums values with the same destination."""
     if "backward" in op.name:
         by_frequency = argument_getter(func, "scale_grad_by_freq")
         return lambda args, kwargs: by_frequency is None or not by_frequency(args, kwargs)

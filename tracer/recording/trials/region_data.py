@@ -1,7 +1,7 @@
-"""What the data of compiled regions settle: where their calls write, worked out from what a region is handed.
+"""What the data of compiled regions settle: where their calls write, computed from the region's inputs.
 
-A region's own values are never seen. An index mostly is handed in, or is made of such numbers alone: those ops are
-computed again beside the region, exactly, because they compute with whole numbers or move elements.
+Values inside a region are not visible. An index is usually an input, or computed from integer inputs alone: those ops
+are recomputed beside the region. The result is exact, because they compute with integers or move elements.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _OWN = ("aten.", "prims.")
 
 
 class _Unavailable(Exception):
-    """A value of the region's own, which nobody sees."""
+    """A value inside the region, which is not visible."""
 
 
 class Asked(NamedTuple):
-    """A call of a region that writes by an index."""
+    """A call inside a region that writes by an index."""
 
     number: int
     """Its position among the region's calls."""
@@ -41,16 +41,16 @@ class Asked(NamedTuple):
 
 
 class RegionData:
-    """What the data of one recording's regions showed."""
+    """The data facts of one recording's regions."""
 
     def __init__(self, regions: Callable[[], RegionList]) -> None:
-        """``regions`` is asked when the first region runs."""
+        """``regions`` is called when the first region runs."""
         self._regions = regions
         self._asked: dict[Run, tuple[Graph, list[Asked]] | None] = {}
         self._tallies: dict[tuple[Run, int], Counter[DataShown]] = {}
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> None:
-        """A region is about to run: look at what it was handed."""
+        """Examine the inputs of a region that is about to run."""
         with unseen():
             if run not in self._asked:
                 self._asked[run] = self._read(run)
@@ -65,13 +65,13 @@ class RegionData:
                     tally[_shown(call, values)] += 1
 
     def after(self, begun: None, result: Any) -> None:
-        """It ran."""
+        """The region has run."""
 
     def left(self, begun: None) -> None:
-        """It is over, also where it failed."""
+        """The execution ended, normally or with an error."""
 
     def of_call(self, run: Run, number: int) -> Mapping[DataShown, int]:
-        """What the data showed of the region's call at that position, counted by executions."""
+        """The data facts of the region's call at that position, counted by execution."""
         return dict(self._tallies.get((run, number), {}))
 
     def _read(self, run: Run) -> tuple[Graph, list[Asked]] | None:
@@ -101,7 +101,7 @@ def _shown(call: Asked, values: _Values) -> DataShown:
 
 
 class _Values:
-    """The values of one execution, as far as they can be worked out."""
+    """The values of one execution, as far as they can be computed."""
 
     def __init__(self, graph: Graph, inputs: Any) -> None:
         self._inputs = dict(zip(graph.inputs, inputs, strict=True)) if len(graph.inputs) == len(inputs) else {}
@@ -109,7 +109,7 @@ class _Values:
         self._values: dict[str, Any] = {}
 
     def stand_in(self, argument: Any) -> Any:
-        """An argument of a call; for numbers that are not known, as many NaN, which settle nothing.
+        """An argument of a call; unknown numbers are replaced by NaN, which settle nothing.
 
         Raises ``_Unavailable`` for an index that is not known.
         """
@@ -148,7 +148,7 @@ class _Values:
         return value
 
     def _computed(self, name: str) -> Any:
-        """The value of that name; ``...`` where it is one of the region's own."""
+        """The value of that name; ``...`` if it exists only inside the region."""
         if name in self._inputs:
             value = self._inputs[name]
             return ... if isinstance(value, torch.Tensor) and is_capturing(value) else value

@@ -1,6 +1,6 @@
-"""Compiled regions replayed on the spot, on copies of their inputs.
+"""Replays compiled regions on the spot, on copies of their inputs.
 
-A region has no ops any more, so the op that varied cannot be named. All inputs of a backward are copied, because
+A compiled region has no ops left, so the op that varied cannot be named. All inputs of a backward are copied, because
 Inductor writes into some that are not read afterwards.
 """
 
@@ -34,7 +34,7 @@ _FORBIDS = (Untried.COLLECTIVE, Untried.SIDE_EFFECTS, Untried.FRESH_MEMORY)
 
 
 class TriedRegion(NamedTuple):
-    """What is known of one region's code, worked out before it first runs."""
+    """How one region's code is replayed, decided before it first runs."""
 
     name: str
     """As the trace calls it."""
@@ -49,7 +49,7 @@ class TriedRegion(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """An execution that is under way and will be replayed."""
+    """An execution in progress that will be replayed."""
 
     region: TriedRegion
     compiled: Any
@@ -72,7 +72,7 @@ class RegionTrials:
         self._tried: dict[CompiledCode, TriedRegion] = {}
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> Begun | None:
-        """A region is about to run: get ready to run it again, where it is one to try."""
+        """Prepare to replay a region that is about to run, if it is to be tried."""
         with unseen():
             region = self._region_of(run)
             if region.tally is None:
@@ -109,13 +109,13 @@ class RegionTrials:
         return Begun(region, compiled, prepared, written, [inputs[place] for place in written])
 
     def after(self, begun: Begun | None, result: Any) -> None:
-        """It ran: run it again."""
+        """Replay the region, which has run."""
         if begun is not None:
             with unseen():
                 begun.prepared.finish(lambda: self._try(begun, result))
 
     def left(self, begun: Begun | None) -> None:
-        """It is over, also where it failed."""
+        """The execution ended, normally or with an error."""
 
     def _try(self, begun: Begun, result: Any) -> Untried | None:
         region, call = begun.region, begun.compiled.current_callable
@@ -150,7 +150,7 @@ class RegionTrials:
         return TriedRegion(region.id, tally, reason, len(graph.outputs) if scratch else None, scratch)
 
     def in_regions(self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]) -> tuple[Region, ...]:
-        """``regions`` with what running them again showed."""
+        """``regions`` with the outcomes of their trials."""
         tallies = {tried.name: tried.tally for tried in self._tried.values() if tried.tally is not None}
         listed = []
         for region in regions:
@@ -161,7 +161,7 @@ class RegionTrials:
         return tuple(listed)
 
     def in_groups(self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]) -> tuple[CallGroup, ...]:
-        """``groups``, those that may vary with what running their region again showed."""
+        """``groups``, where those that may vary have the outcome of their region's trials."""
         tried: dict[int, Tried] = {}
         for region in regions:
             if region.tried is not None:
@@ -175,7 +175,7 @@ class RegionTrials:
 
 
 def _plan_of(name: str) -> ReplayPlan | Untried | None:
-    """How an op of a graph would be replayed by itself; ``None`` if it computes nothing or is not found."""
+    """How an op of a graph would be replayed alone; ``None`` if it computes nothing or does not exist."""
     if name in _EFFECTS:
         return Untried.SIDE_EFFECTS
     func: Any = torch.ops
@@ -187,7 +187,7 @@ def _plan_of(name: str) -> ReplayPlan | Untried | None:
 
 
 def _scratch_in(graph: Graph, plans: Mapping[str, ReplayPlan | Untried | None]) -> list[int]:
-    """Places among what a graph returns that hold scratch of an op."""
+    """Positions of scratch outputs among a graph's results."""
     ops = {node.name: node.op for node in graph.nodes}
     return [
         place

@@ -1,8 +1,8 @@
-"""A call replayed, and its results compared with its own, to the bit: for ops and for compiled regions alike.
+"""Replays an op or a compiled region and compares its results bit by bit.
 
-Fresh memory holds other bytes in each replay, so that what a kernel leaves unwritten differs: memory of the size of
-each result is allocated, filled and freed at once. A device's allocator hands it out again, the host's mostly does, so
-this finds some reads of unwritten memory, not all.
+Fresh memory has different contents in each replay, so elements that a kernel leaves unwritten differ: memory of the
+size of each result is allocated, filled and freed at once. A device's allocator reuses it, the host's usually does, so
+this detects some reads of unwritten memory, not all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BYTES = (0x55, 0xAA, 0x3C, 0xC3, 0xFF)
 
 
 def _thread_switch() -> Any:
-    """OpenMP's own switch, for the calling thread alone; torch's would change what MKL does from then on."""
+    """OpenMP's own switch, for the calling thread only; torch's would change MKL's behavior from then on."""
     try:
         switch = ctypes.CDLL(None).omp_set_num_threads
     except (OSError, AttributeError, TypeError):
@@ -59,7 +59,7 @@ def _other_threads() -> Iterator[int]:
 
 
 def _can_change_threads() -> bool:
-    """Does torch take its number of threads from this OpenMP library?"""
+    """Whether torch takes its number of threads from this OpenMP library."""
     if _SET_THREADS is None:
         return False
     with _other_threads() as other:
@@ -70,7 +70,7 @@ _CAN_CHANGE_THREADS = _can_change_threads()
 
 
 def _fill_next(results: Sequence[torch.Tensor], byte: int) -> None:
-    """Have the allocator's next block of the size of each result hold ``byte``."""
+    """Fill the allocator's next block of each result's size with ``byte``."""
     blocks = [
         torch.empty(result.nbytes, dtype=torch.uint8, device=result.device).fill_(byte)
         for result in results
@@ -85,35 +85,35 @@ Make = Callable[[Args, dict[str, Any]], list[torch.Tensor]]
 
 
 class GeneratorStates:
-    """States of every generator that a call may draw from, those among its arguments included.
+    """The states of every generator that a call may draw from, including those among its arguments.
 
-    Each trial starts from the state before the call; the program goes on from the one that the call left. States are
-    put back past the functions that watch who seeds: nobody seeded anything.
+    Each trial starts from the state before the call; the program continues from the state after it. States are
+    restored below the functions that watch for seeding, because nothing was seeded.
     """
 
     def __init__(self, plan: ReplayPlan, args: Args, kwargs: Kwargs) -> None:
-        """Raises where a state cannot be read."""
+        """Raises if a state cannot be read."""
         self._ways = _ways(plan, args, kwargs) if plan.draws else []
         self._before = [read() for _, read in self._ways]
         self._after: list[Any] = []
 
     def the_call_returned(self) -> None:
-        """Read the states that the call left."""
+        """Read the states after the call."""
         self._after = [read() for _, read in self._ways]
 
     def as_before(self) -> None:
-        """For a trial: put back the states before the call."""
+        """Restore the states from before the call, for a trial."""
         for (put, _), state in zip(self._ways, self._before, strict=True):
             put(state)
 
     def as_after(self) -> None:
-        """For the program: put back the states that the call left."""
+        """Restore the states from after the call, for the program."""
         for (put, _), state in zip(self._ways, self._after, strict=True):
             put(state)
 
 
 def _ways(plan: ReplayPlan, args: Args, kwargs: Kwargs) -> list[tuple[Callable[[Any], Any], Callable[[], Any]]]:
-    """For each generator, what puts a state back and what reads it."""
+    """For each generator, the functions that restore and read its state."""
     passed: list[Any] = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)]
     defaults = [generator for _, generator in seams.default_generators()]
     generators: dict[int, Any] = {generator._cdata: generator for generator in (*defaults, *passed)}
@@ -130,14 +130,14 @@ def _ways(plan: ReplayPlan, args: Args, kwargs: Kwargs) -> list[tuple[Callable[[
 
 
 class Prepared(NamedTuple):
-    """What it takes to replay one call, from before it was made."""
+    """Everything needed to replay one call, taken before it ran."""
 
     tally: TrialTally
     copies: Copies
     generators: GeneratorStates
 
     def finish(self, attempt: Callable[[], Untried | None]) -> None:
-        """The call returned: make the ``attempt`` to replay it, and leave the generators as the call left them."""
+        """Run ``attempt``, which replays the call, then restore the generators to their states after the call."""
         try:
             self.generators.the_call_returned()
         except Exception:
@@ -157,7 +157,7 @@ class Replay:
     """How the calls of one recording are replayed."""
 
     def __init__(self, times: int, limit: int, *, threads: bool = False) -> None:
-        """``limit``: what the trials of one call may copy and hold, in bytes. ``threads``: once with other threads."""
+        """``limit``: bytes that the trials of one call may copy. ``threads``: replay with other threads too."""
         self._times = times
         self._limit = limit
         self._threads = threads
@@ -167,9 +167,9 @@ class Replay:
     def prepare(
         self, tally: TrialTally, plan: ReplayPlan, args: Args, kwargs: Kwargs, *, lets_go: bool = False
     ) -> Prepared | Untried:
-        """Copy what replays need; the reason, where the call is not replayed.
+        """Copy what replays need. Returns the reason if the call is not replayed.
 
-        ``lets_go``: hold none of the tensors that were copied, as the call may want to free them before it ends.
+        ``lets_go``: drop references to the copied tensors, so that the call can free them before it ends.
         """
         if not tally.is_due():
             return Untried.RARER
@@ -236,7 +236,7 @@ class Replay:
         return arms
 
     def _keep_busy(self, device: torch.device) -> None:
-        """Start work on another stream, which goes on while the replay runs."""
+        """Start work on another stream that continues during the replay."""
         if device not in self._streams:
             numbers = torch.zeros(_BUSY_NUMBERS, device=device)
             torch.cuda.synchronize(device)
@@ -247,7 +247,7 @@ class Replay:
                 numbers.sin_()
 
     def _digest(self, tensors: Sequence[torch.Tensor]) -> Digest | None:
-        """One number a tensor; this waits for a device. ``None`` where a tensor has no digest."""
+        """One digest per tensor; synchronizes a device. ``None`` if a tensor has no digest."""
         digests = [self._digests.digest(tensor) for tensor in tensors]
         if self._digests.is_used:
             self._digests.fetch()
@@ -256,7 +256,7 @@ class Replay:
 
 
 def results_of(scratch: frozenset[int], result: Any) -> Iterator[torch.Tensor]:
-    """The tensors among a call's results, without those at the places of ``scratch``."""
+    """The tensors among a call's results, without those at the positions in ``scratch``."""
     if not scratch or not isinstance(result, (tuple, list)):
         yield from tensors_in(result)
         return
@@ -267,16 +267,16 @@ def results_of(scratch: frozenset[int], result: Any) -> Iterator[torch.Tensor]:
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Ops in here are seen by no mode and no subclass."""
+    """No mode or subclass sees the ops that run inside."""
     with seams.without_torch_function(), seams.without_modes():
         yield
 
 
 def quietly(make: Callable[[], Any]) -> Any:
-    """Make a call again without warning again.
+    """Replay a call without repeating its warnings.
 
-    torch's kernels hold a warning back until the function that Python called returns. That is the program's own call,
-    unless one lies in between: ``apply_`` calls back, and hands out the warnings of what it called when it returns.
+    torch's kernels defer a warning until the function that Python called returns. That is the program's own call,
+    unless another is in between: ``apply_`` calls back, and issues the warnings of what it called when it returns.
     """
     if not torch.is_deterministic_algorithms_warn_only_enabled():
         return make()

@@ -1,4 +1,4 @@
-"""How the calls of an overload are replayed, if they can be: decided once per overload, from its schema."""
+"""How the calls of an overload are replayed, decided once per overload from its schema."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Argument(NamedTuple):
 
 
 class ReplayPlan(NamedTuple):
-    """What it takes to replay a call."""
+    """How to replay a call."""
 
     written: tuple[Argument, ...]
     """Arguments that it writes; they are compared like its results."""
@@ -49,7 +49,7 @@ class ReplayPlan(NamedTuple):
 
 
 def plan_replay(func: Any, access: Access) -> ReplayPlan | Untried | None:
-    """How calls of ``func`` are replayed, or why they are not; ``None`` if they compute nothing (views)."""
+    """How calls of ``func`` are replayed, or why they cannot be; ``None`` if they compute nothing (views)."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return Untried.SIDE_EFFECTS
@@ -86,7 +86,7 @@ def plan_replay(func: Any, access: Access) -> ReplayPlan | Untried | None:
 
 
 def _has_effects(func: Any) -> bool:
-    """Was the op registered as one that does something outside its results (torch 2.6 and newer)?"""
+    """Whether the op is registered as having side effects (torch 2.6 and newer)."""
     has_effects = find(sys.modules.get("torch._higher_order_ops.effects"), "has_effects")
     try:
         return has_effects is not None and bool(has_effects(func))

@@ -1,4 +1,4 @@
-"""Which calls are tried: those that the tables do not hold for safe on the device that they ran on."""
+"""Which calls are tried: those that the tables do not call deterministic on the device that they ran on."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED, Verdict.RAISES)
 
 
 class Risk:
-    """The tables, asked for the recorded devices: under the settings as they stand, and with deterministic mode off.
+    """The tables' verdicts for the recorded devices, under the current settings and with deterministic mode off.
 
-    The second is asked too, so that a recording in deterministic mode tries whether the mode keeps what it promises.
+    With the second, a recording in deterministic mode tests whether the mode has the effect it promises.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -32,16 +32,16 @@ class Risk:
         self._tables = [self._under(conditions) for conditions in self._both]
 
     def of(self, group: CallGroup) -> bool:
-        """Can two runs of these calls differ, as far as the tables know?"""
+        """Whether two runs of these calls can differ, according to the tables."""
         return any(_accuse(tables, group) for tables in self._tables)
 
     def lies_in(self, region: Region, groups: Iterable[CallGroup]) -> bool:
-        """Can two runs of ``region``, which makes these calls, differ?"""
+        """Whether two runs of ``region``, which makes these calls, can differ."""
         both = [self._under(conditions, region) for conditions in self._both]
         return any(_accuse(tables, group) for group in groups for tables in both)
 
     def suspects(self, region: Region, groups: Iterable[CallGroup]) -> list[CallGroup]:
-        """Those of a region's calls by which two runs of it can differ, under the settings as they stand."""
+        """The region's calls by which two runs of it can differ, under the current settings."""
         tables = self._under(self._both[0], region)
         return [group for group in groups if _accuse(tables, group)]
 

@@ -1,4 +1,4 @@
-"""What the trials of one group of calls show, counted as they run."""
+"""Outcomes of the trials of one group of calls, counted as they run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Distance(NamedTuple):
     relative: float = 0.0
 
     def or_more(self, other: Distance) -> Distance:
-        """The larger of two differences, by either measure."""
+        """The maximum of two differences, by each measure."""
         return Distance(max(self.ulp, other.ulp), max(self.relative, other.relative))
 
 
@@ -60,7 +60,7 @@ def _of(own: torch.Tensor, other: torch.Tensor) -> Distance:
 
 
 def _places_between(own: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """How many representable numbers lie between each two, from their bits."""
+    """The number of representable values between each pair (ULPs), from their bits."""
     mask = torch.iinfo(own.dtype).max
     near, far = ((bits & mask).to(torch.int64) for bits in (own, other))
     # On two sides of zero the ways to it add up; halves of the widest would not fit otherwise.
@@ -73,7 +73,7 @@ _FIRST_CALLS = 3
 
 
 class TrialTally:
-    """One group of calls."""
+    """The outcomes of one group of calls."""
 
     def __init__(self) -> None:
         self.call_count = 0
@@ -88,15 +88,15 @@ class TrialTally:
         self._untried: Counter[Untried] = Counter()
 
     def is_due(self) -> bool:
-        """Is this call one of those that are tried? The first few of a group are, then ever rarer ones."""
+        """Whether this call is to be tried: the first few of a group are, then increasingly rare ones."""
         return self.call_count <= _FIRST_CALLS or not self.call_count & (self.call_count - 1)
 
     def leave(self, reason: Untried) -> None:
-        """A call was not tried."""
+        """Count a call that was not tried."""
         self._untried[reason] += 1
 
     def note(self, own: object, results: Sequence[tuple[TrialArm, object]], largest: Distance) -> None:
-        """A call was tried: its ``own`` result, and that of each trial."""
+        """Count a call that was tried: its ``own`` result and that of each trial."""
         self._calls += 1
         for arm, result in results:
             self._trials[arm] += 1
@@ -109,7 +109,7 @@ class TrialTally:
             self._distance = self._distance.or_more(largest)
 
     def listed(self) -> Tried:
-        """As a trace holds it."""
+        """The outcomes as stored in a trace."""
         arms = {arm: ArmTrials(trials=trials, varied=self._varied[arm]) for arm, trials in self._trials.items()}
         counted = [trials for arm, trials in arms.items() if arm is not TrialArm.THREADS]
         return Tried(

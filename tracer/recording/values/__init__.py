@@ -1,1 +1,1 @@
-"""Digests of what calls read and wrote, recorded as the program runs; off unless asked for."""
+"""Digests of what calls read and write, recorded as the program runs; off by default."""

@@ -1,4 +1,4 @@
-"""Digests of each call: inputs before it, outputs after it, both handed to the writer."""
+"""Digests of each call: its inputs before it runs, its outputs after, both passed to the writer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Named = tuple[ValueKind, str, int]
 
 
 class CallValues(Observer):
-    """Digests of one recording's calls. ``name_of`` names a tensor that no call made."""
+    """Digests of one recording's calls. ``name_of`` names a tensor that no call produced."""
 
     def __init__(
         self, name_of: Callable[[torch.Tensor], Named], optimizer: OptimizerWatch, followed: StorageObservers
@@ -167,7 +167,7 @@ class CallValues(Observer):
         reading.origins.append(origin)
 
     def _read_whole(self, reading: Reading, value: Any) -> None:
-        """A tensor whose parts are tensors: sparse, or a subclass of somebody's."""
+        """A tensor that consists of tensors: sparse, or a subclass."""
         digest = digests.digest(value)
         if digest is None:
             reading.mark_bits |= _NOT_READ
@@ -177,7 +177,7 @@ class CallValues(Observer):
         reading.origins.append(self._enter(value, digest, False) if origin is None else origin)
 
     def _enter(self, value: Any, digest: Any, changed: bool) -> int:
-        """An entry for a tensor whose bytes come from no recorded call."""
+        """Add an entry for a tensor whose bytes come from no recorded call."""
         assert self.writer is not None
         kind, name, position = self._name_of(value)
         if changed:
@@ -193,7 +193,7 @@ class CallValues(Observer):
     def after(
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
-        """Digest what a call wrote, and hand all of it to the writer."""
+        """Digest what a call wrote, and pass inputs and outputs to the writer."""
         writer, reading = self.writer, begun
         if writer is None or reading is None:
             return
@@ -212,9 +212,9 @@ class CallValues(Observer):
         read_only: Container[int],
         drawn: Mapping[str, int],
     ) -> None:
-        """A compiled region ran, as one call: digest what it gave.
+        """A compiled region ran, as one call: digest its outputs.
 
-        ``read_only``: storages that it only read, and may hand on. ``drawn``: generators that moved, as they were.
+        ``read_only``: storages that it only read and may return. ``drawn``: its generators' earlier states.
         """
         writer = self.writer
         if writer is None:
@@ -244,7 +244,7 @@ class CallValues(Observer):
         return outcome
 
     def _tell(self, writer: ValuesWriter, group: int, outcome: Outcome) -> None:
-        """Hand a call to the writer; what waits for a device or for other processes is settled later."""
+        """Pass a call to the writer; digests that wait for a device or for other processes are settled later."""
         reading = outcome.reading
         inputs, outputs = reading.digests, outcome.digests
         is_pending = bool(outcome.targets) or self.device.is_used
@@ -290,7 +290,7 @@ class CallValues(Observer):
         self._wrote(outcome, WRITES, result)
 
     def _gave(self, outcome: Outcome, value: torch.Tensor) -> None:
-        """Memory was given out unwritten: ``empty`` and its like, a storage that grew."""
+        """Note memory that was allocated and not written: ``empty`` and its like, a storage that grew."""
         stored = self.memory.stored(value)
         stored.forget(outcome.serial)
         stored.is_fresh = not storages.fills_uninitialized_memory()
@@ -298,7 +298,7 @@ class CallValues(Observer):
         outcome.written.append(stored)
 
     def _wrote(self, outcome: Outcome, role: int, value: Any, *, is_counted: bool = False) -> None:
-        """Digest one output, or several; ``is_counted``: an argument, whose version moves on when the call is over."""
+        """Digest one output, or several; ``is_counted``: an argument, whose version grows when the call ends."""
         kind = type(value)
         is_plain = kind is _Tensor or kind is _Parameter
         if not is_plain:
@@ -337,7 +337,7 @@ class CallValues(Observer):
             self._wrote_whole(outcome, value)
 
     def _wrote_whole(self, outcome: Outcome, value: Any) -> None:
-        """A tensor whose parts are tensors."""
+        """A tensor that consists of tensors."""
         outcome.add(digests.digest(value))
         for part in digests.parts_of(value):
             stored = self.memory.stored(part)
@@ -345,7 +345,7 @@ class CallValues(Observer):
             outcome.written.append(stored)
 
     def digest_now(self, tensor: torch.Tensor) -> Any:
-        """The digest of a tensor outside any call; from memory, where its bytes did not change."""
+        """The digest of a tensor outside any call, from the table if its bytes did not change."""
         try:
             if not seams.dispatches_itself(type(tensor)):
                 return self.memory.read(tensor, self.memory.stored(tensor))[0]
@@ -354,7 +354,7 @@ class CallValues(Observer):
         return digests.digest(tensor)
 
     def is_unwritten(self, tensor: torch.Tensor) -> bool:
-        """Was its memory given out, and not written in whole since?"""
+        """Whether its memory was allocated and not written completely since."""
         try:
             return not seams.dispatches_itself(type(tensor)) and self.memory.stored(tensor).is_fresh
         except (NotImplementedError, RuntimeError):
@@ -371,7 +371,7 @@ class CallValues(Observer):
             self.writer.moment(kind, name, digest)
 
     def settle(self) -> None:
-        """The step ended: what was awaited is fetched, or given up."""
+        """The step ended: fetch pending digests, or give them up."""
         self.memory.step_began = self._serial
         if self.writer is not None:
             with self._lock:
@@ -379,7 +379,7 @@ class CallValues(Observer):
 
 
 def _state_before_draw(info: OverloadInfo, args: Args, kwargs: Kwargs) -> int:
-    """The digest of the state of the generator that a call is about to draw from; 0 where it cannot be read."""
+    """The digest of the state of the generator that a call is about to draw from; 0 if it cannot be read."""
     generator = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)), None)
     if generator is None:
         device = kwargs.get("device")
@@ -396,7 +396,7 @@ def _state_digest(generator: Any) -> int:
 
 
 def default_states() -> dict[str, int]:
-    """Digests of the states of torch's default generators that exist by now."""
+    """Digests of the states of torch's default generators that exist so far."""
     return {name: digest for name, generator in seams.default_generators() if (digest := _state_digest(generator))}
 
 

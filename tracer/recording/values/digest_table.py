@@ -1,10 +1,11 @@
-"""Digests of the bytes of tensors, and where the bytes came from.
+"""Digests of the bytes of tensors, and which call wrote them.
 
-Entries are by storage: ``torch.utils.swap_tensors`` refuses a tensor with a weak reference on it. A digest holds for
-one geometry of a storage, until an op writes to that storage or the tensor's version says that somebody did.
+Entries are by storage: ``torch.utils.swap_tensors`` refuses a tensor with a weak reference on it. A digest is valid
+for one geometry of a storage, until an op writes to that storage or the tensor's version counter shows a write.
 
-NumPy, a foreign kernel or another thread may write too, so a digest is verified whenever it is used: in whole where
-memory is small, was handed out, or was never written by a recorded call; else by its first bytes, in an optimizer once.
+NumPy, a foreign kernel or another thread may write too, so a digest is verified whenever it is used: completely if the
+memory is small, was exposed, or was never written by a recorded call; otherwise by its first bytes, and only once
+inside an optimizer.
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ class DigestedView(msgspec.Struct, eq=False):
     """Of larger memory, the digest of its first bytes."""
 
     def is_of(self, stamp: int, version: int) -> bool:
-        """Has nobody written since, neither a recorded call nor somebody who counts versions?"""
+        """Whether neither a recorded call nor the version counter shows a write since."""
         return self.stamp == stamp and (self.version == version or self.bumped == version)
 
     def fits(self, tensor: Any) -> bool:
-        """Is ``tensor``, at the same address of the same storage, the same elements?"""
+        """Whether ``tensor``, at the same address of the same storage, has the same elements."""
         if tensor.dtype is not self.dtype or tensor.shape != self.shape or is_neg(tensor) is not self.is_neg:
             return False
         if self.dtype.is_complex and is_conj(tensor) is not self.is_conj:
@@ -83,7 +84,7 @@ class DigestedView(msgspec.Struct, eq=False):
 
 
 class Stored(msgspec.Struct, eq=False):
-    """One storage that lives."""
+    """A live storage."""
 
     stamp: int = 0
     """Number of the recorded call that wrote it last."""
@@ -100,16 +101,16 @@ class Stored(msgspec.Struct, eq=False):
     """Called with the tensor before it is read: a collective that wrote it is over by then."""
 
     def forget(self, serial: int) -> None:
-        """Recorded call number ``serial`` wrote it: drop its digests."""
+        """Drop its digests, because recorded call number ``serial`` wrote to it."""
         self.views.clear()
         self.stamp = serial
 
 
 class DigestTable(StorageTable[Stored]):
-    """Every storage that a recording met and that lives."""
+    """Every live storage that a recording has met."""
 
     def __init__(self, digest: Callable[[torch.Tensor], Any], registry: StorageRegistry) -> None:
-        """``digest`` gives that of a tensor as it is now."""
+        """``digest`` returns the digest of a tensor as it is now."""
         super().__init__(registry)
         self._digest = digest
         self.phase = 1
@@ -119,7 +120,7 @@ class DigestTable(StorageTable[Stored]):
         """Number of the last call before this step; what was written since is written again in each step."""
 
     def give_up(self, identity: int) -> None:
-        """The memory of a storage may be written unseen: its digests are verified from now on, not forgotten."""
+        """Verify a storage's digests from now on, because its memory may be written unseen."""
         stored = self.live[identity]
         stored.is_outside = stored.was_handed_out = True
 
@@ -130,13 +131,13 @@ class DigestTable(StorageTable[Stored]):
         return self.enter(tensor, identity, Stored()) if entry is None else entry
 
     def origin_of(self, parts: Iterable[torch.Tensor]) -> int | None:
-        """Where the bytes of several tensors came from last; ``None`` if that is unknown for one of them."""
+        """The last call that wrote any of several tensors; ``None`` if that is unknown for one of them."""
         entries = [self.live.get(storages.storage_id(part)) for part in parts]
         origins = [entry.origin for entry in entries if entry is not None and entry.origin is not None]
         return max(origins, default=None) if len(origins) == len(entries) else None
 
     def read(self, tensor: Any, stored: Stored) -> tuple[Any, bool]:
-        """The digest of ``tensor`` as its bytes are now, and whether they changed while no op wrote."""
+        """The digest of ``tensor`` as it is now, and whether its bytes changed although no op wrote."""
         if stored.waiting is not None:
             wait, stored.waiting = stored.waiting, None
             wait(tensor)
@@ -158,7 +159,7 @@ class DigestTable(StorageTable[Stored]):
         return digest, type(digest) is int and digest != before
 
     def finds(self, tensor: Any, digests: list[Any], origins: list[int]) -> bool:
-        """Is ``tensor`` what it was when it was read or written last? Then its digest and origin are added."""
+        """Whether ``tensor`` is unchanged since its last read or write; if so, its digest and origin are added."""
         try:
             stored = self.live.get(_identify(tensor))
             if stored is None or stored.waiting is not None or stored.is_fresh or stored.origin is None:
@@ -206,9 +207,9 @@ class DigestTable(StorageTable[Stored]):
         return xxh3(own.kind.from_address(address)) ^ own.turned or 1, own.turn
 
     def wrote(self, tensor: Any, stored: Stored, call: int, *, is_counted: bool = False) -> Any:
-        """The digest of ``tensor``, which recorded call number ``call`` just wrote.
+        """The digest of ``tensor``, which recorded call number ``call`` has just written.
 
-        ``is_counted``: it was handed to it, so that autograd counts the write when the call is over.
+        ``is_counted``: it was an argument, so that autograd counts the write when the call ends.
         """
         address, several = address_of(tensor), stored.views
         if stored.stamp != call:
@@ -230,7 +231,7 @@ class DigestTable(StorageTable[Stored]):
         return digest
 
     def _meet(self, tensor: Any, stored: Stored, address: int, version: int) -> tuple[Any, bool]:
-        """The same for a geometry without a digest; the same bytes may have one in another geometry."""
+        """The same for a geometry without a digest; the same bytes may have a digest in another geometry."""
         strides = None if is_contiguous(tensor) else strides_of(tensor)
         for other in stored.views:
             if other.address != address or other.layout is None or not other.is_of(stored.stamp, version):
@@ -251,7 +252,7 @@ class DigestTable(StorageTable[Stored]):
     def _remember(
         self, tensor: Any, stored: Stored, address: int, version: int, same: DigestedView | None = None
     ) -> Any:
-        """Digest ``tensor``, and keep it; ``same``: a view of the same bytes that has a digest."""
+        """Digest ``tensor`` and store the digest; ``same``: a view of the same bytes that has one."""
         dtype, is_ordered = tensor.dtype, bool(is_contiguous(tensor))
         strides = None if is_ordered else strides_of(tensor)
         flips = is_neg(tensor), dtype.is_complex and is_conj(tensor)
@@ -284,7 +285,7 @@ class DigestTable(StorageTable[Stored]):
         return digest
 
     def _digested(self, view: DigestedView, layout: Layout) -> int | None:
-        """Digest what lies there now; ``None`` where that takes the longer way."""
+        """Digest its bytes as they are now; ``None`` if that needs the general path."""
         address = view.address
         content = xxh3(layout.kind.from_address(address)) if view.is_ordered else layout.content(address)
         if content is None:
@@ -298,7 +299,7 @@ class DigestTable(StorageTable[Stored]):
         return digest
 
     def holds(self, view: DigestedView, stored: Stored, tensor: Any) -> bool:
-        """Are the bytes still what they were? ``tensor`` lies where ``view`` says, on ``stored``."""
+        """Whether the bytes are unchanged; ``tensor`` is the ``view`` of ``stored``."""
         if view.checked == self.phase and not self.samples_always and not stored.is_outside:
             return True
         layout = view.layout

@@ -1,7 +1,7 @@
 """Digests of states: parameters, gradients, optimizer states, generators, batches.
 
-They are read before each optimizer step, when the module or the optimizer that holds them dies, and once more when the
-recording ends. Reading draws nothing, starts no device and keeps no tensor.
+They are read before each optimizer step, when the module or optimizer that holds them is freed, and when the recording
+ends. Reading draws nothing, initializes no device and keeps no tensor alive.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ State = tuple[ValueKind, str, Any]
 
 
 class _Owner:
-    """A module or an optimizer, whose states are digested when it dies.
+    """A module or an optimizer, whose states are digested when it is freed.
 
-    ``parts`` are the collections that it keeps them in: a weak reference is called before they are taken apart, and
+    ``parts`` are the collections that hold them: a weak reference's callback runs before they are cleared, and
     holding them keeps nothing alive for longer.
     """
 
@@ -67,7 +67,7 @@ class _Owner:
         self.parts.clear()
 
     def read(self) -> Iterable[State]:
-        """Its last states: digests, and tensors of a device. A device is not waited for when a state dies: 0."""
+        """Its last states: digests, and tensors of a device. No device is synchronized when a state is freed: 0."""
         if self._last is not None:
             return self._last
         states = list(self._all())
@@ -75,7 +75,7 @@ class _Owner:
         return [(kind, name, state if _is_on_device(state) else _digest(state)) for kind, name, state in states]
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        """The tensors that it holds; none once it died."""
+        """The tensors that it holds; none after it was freed."""
         with suppress(Exception):
             yield from (state for _, _, state in self._all() if isinstance(state, _Tensor))
 
@@ -88,7 +88,7 @@ def _is_on_device(state: Any) -> bool:
 
 
 def _holds_nan(state: Any) -> bool:
-    """Is a number or an element NaN? The smallest element is, where one is."""
+    """Whether a number or any element is NaN; the minimum is NaN if any element is."""
     if not isinstance(state, _Tensor):
         return isinstance(state, float) and state != state
     is_plain = state.layout is torch.strided and state.is_floating_point() and not state.is_meta and state.numel() > 0
@@ -132,7 +132,7 @@ class Moments:
         """What else a run leaves when the recording ends: kind, name, digest and position."""
 
     def named(self, tensor: torch.Tensor) -> Named:
-        """What is known of a tensor that no recorded call made."""
+        """The kind, name and position of a tensor that no recorded call produced."""
         name, _ = self._modules.parameter(tensor)
         if name or isinstance(tensor, torch.nn.Parameter):
             return ValueKind.PARAMETER, name, -1
@@ -357,7 +357,7 @@ def _named(path: str, tensors: dict[str, Any]) -> Iterator[tuple[str, torch.Tens
 
 
 def _leaf_tensors(owned_ids: Container[int]) -> Iterator[torch.Tensor]:
-    """Living host tensors that require a gradient and result from no call, except those with ``owned_ids``."""
+    """Live host tensors that require a gradient and are no call's result, except those with ``owned_ids``."""
     for thing in gc.get_objects():
         if issubclass(type(thing), _Tensor) and id(thing) not in owned_ids:
             with suppress(Exception):  # a tensor of somebody's own may refuse to be read
@@ -392,14 +392,14 @@ def _is_numbers(value: Any) -> bool:
 
 
 def digest_of_numbers(value: Any) -> int:
-    """Of a number, a text, or a collection of them; none of anything else, whose words may hold an address."""
+    """The digest of a number, a string or a collection of them; ``NO_DIGEST`` for others, whose ``repr`` may differ."""
     numbers = [leaf for _, leaf in leaves(value, "")]
     is_plain = bool(numbers) and any(number is not None for number in numbers) and _is_numbers(numbers)
     return text_digest(repr(value)) if is_plain else NO_DIGEST
 
 
 def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What a batch consists of, each with its path: ``[0]``, ``['labels']``."""
+    """The leaves of a batch, each with its path: ``[0]``, ``['labels']``."""
     if isinstance(value, dict) or (hasattr(value, "keys") and hasattr(value, "__getitem__")):
         for key in value.keys():  # noqa: SIM118  (a user's mapping need not iterate)
             yield from leaves(value[key], f"{path}[{key!r}]")
