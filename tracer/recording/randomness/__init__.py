@@ -1,1 +1,1 @@
-"""Generators and where their state came from; loaders and their workers."""
+"""Random generators and the origin of their states; data loaders and their workers."""

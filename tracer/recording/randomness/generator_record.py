@@ -1,4 +1,4 @@
-"""The process's generators in one recording: their states when it begins and ends, and draws on the host."""
+"""The process's generators in one recording: their states at its start and end, and draws on the host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Place = tuple[str, str, str, int, int, Provenance]
 
 
 class _Edges(msgspec.Struct, eq=False):
-    """A generator's state when recording begins and ends, and whether it drew in between."""
+    """A generator's state at the start and end of the recording, and whether it was drawn from in between."""
 
     before: str
     rest: str
@@ -37,7 +37,7 @@ class _Edges(msgspec.Struct, eq=False):
     """Was the last known draw one of a library that was being imported? It is no draw of the step."""
 
     def moved_to(self, state: str, provenance: Provenance) -> None:
-        """Note whether it drew, up to ``state``; ``provenance``: where its state came from until here."""
+        """Note whether it was drawn from up to ``state``; ``provenance``: where its state came from until now."""
         if self.drew_in_import:
             self.drew_in_import, self.rest = False, state
         if state == self.rest:
@@ -71,7 +71,7 @@ class GeneratorRecord:
         self._is_recording = False
 
     def start(self) -> None:
-        """Recording begins."""
+        """Recording starts."""
         SEEDS.follow()
         for name, generator in seams.default_generators():
             if name not in self._torch:
@@ -91,7 +91,7 @@ class GeneratorRecord:
             HOST.recordings.remove(self)
 
     def look(self) -> None:
-        """Read the states as they stand, while recording."""
+        """Read the current states while recording."""
         if not self._is_recording:
             return
         SEEDS.settle()
@@ -107,7 +107,7 @@ class GeneratorRecord:
                 edges.moved_to(state, host.provenance)
 
     def generators(self, drawn: Iterable[Drawn]) -> Iterator[Generator]:
-        """Every generator; ``drawn``: whom the recorded calls drew from, in their order."""
+        """Every generator; ``drawn``: those that the recorded calls drew from, in order."""
         draws = list(drawn)
         drew = {name for name, _ in draws}
         first = {name: provenance for name, provenance in reversed(draws) if provenance is not UNUSED}
@@ -118,7 +118,7 @@ class GeneratorRecord:
             yield self._spelled(name, edges, edges.first or edges.last, moved)
 
     def draws(self) -> Iterator[Draw]:
-        """Draws from the host's generators, in the order of the first."""
+        """Draws from the host's generators, in order of first occurrence."""
         for (name, op, _, _, _, provenance), draw in tuple(self._draws.items()):
             yield Draw(
                 generator=name,
@@ -132,7 +132,7 @@ class GeneratorRecord:
             )
 
     def host_appeared(self, generator: HostGenerator) -> None:
-        """Draws from here on are this recording's."""
+        """Draws from now on belong to this recording."""
         state = generator.digest()
         self._host.setdefault(generator.name, _Edges(state, state)).rest = state
 

@@ -1,7 +1,7 @@
-"""Who seeded torch's generators: every call that gives one a state is seen, with its line.
+"""Who seeded torch's generators: every call that sets a generator's state is recorded with its line.
 
 All such calls end in methods of ``torch.Generator`` (``torch.manual_seed``, ``fork_rng``, a library's ``set_seed``),
-which are replaced during a watch. A state is recognised by the seed that it grew from.
+which are replaced during a watch. A state is identified by the seed that it was derived from.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WRAPPING = (
 
 
 class SeedCaller(NamedTuple):
-    """Who called a method of a generator, past torch's own functions that only pass the call on."""
+    """The caller of a generator's method, skipping torch's own functions that only forward the call."""
 
     frame: FrameType | None
     functions: tuple[str, ...]
@@ -67,12 +67,12 @@ class SeedCaller(NamedTuple):
 
     @property
     def is_torch(self) -> bool:
-        """Was it torch's own idea: a sampler, a checkpoint, the compiler?"""
+        """Whether torch itself called: a sampler, a checkpoint, the compiler."""
         return "fork_rng" in self.functions or self.file.startswith(_TORCH)
 
 
 def seed_caller(frame: FrameType | None) -> SeedCaller:
-    """Who called, from ``frame`` outwards."""
+    """The caller, searched from ``frame`` outwards."""
     functions = []
     through = False
     while frame is not None:
@@ -100,7 +100,7 @@ Drawn = tuple[str, Provenance]
 
 
 class _Reseeded(NamedTuple):
-    """A generator that had drawn was seeded again."""
+    """A generator was seeded again after it was drawn from."""
 
     events: list[EventEntry]
     before: bytes
@@ -108,7 +108,7 @@ class _Reseeded(NamedTuple):
 
 
 class _Followed(msgspec.Struct, eq=False):
-    """A default generator, while it is watched whether it drew before and after it was seeded again."""
+    """A default generator that is watched for draws before and after it is seeded again."""
 
     rest: bytes
     """Its state when it was last known not to have drawn since: when watching began, or after it was seeded."""
@@ -116,7 +116,7 @@ class _Followed(msgspec.Struct, eq=False):
     reseeded: _Reseeded | None = None
 
     def settle(self, state: bytes) -> None:
-        """If the generator left the state that it was seeded with, it has drawn."""
+        """Mark the generator as drawn from if its state is no longer the seeded one."""
         if self.reseeded is not None and state != self.reseeded.after:
             for event in self.reseeded.events:
                 event.after_draws = True
@@ -126,7 +126,7 @@ class _Followed(msgspec.Struct, eq=False):
 class SeedWatch(GeneratorWatch):
     """The watch of torch's generators.
 
-    A seed that nobody saw being set is judged by its size: the machine's own are random numbers of 53 bits or more.
+    A seed whose setting was not observed is judged by its size: entropy seeds have 53 bits or more.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class SeedWatch(GeneratorWatch):
     # --- who listens ---
 
     def start(self, log: EventLog, *, from_torch_import: bool = False) -> None:
-        """Note in ``log`` what seeds a generator. ``from_torch_import``: nobody can have seeded one before."""
+        """Note in ``log`` what seeds a generator. ``from_torch_import``: none can have been seeded before."""
         if os.getpid() != self._process:  # a forked child that records for itself
             self._logs.clear()
             self._process = os.getpid()
@@ -155,7 +155,7 @@ class SeedWatch(GeneratorWatch):
             self._of_defaults.note(torch.initial_seed(), MACHINE)
 
     def stop(self, log: EventLog) -> None:
-        """End what ``start`` with this log began; the last one puts torch's methods back and forgets all seeds."""
+        """End the watch that ``start`` began with this log; the last restores torch's methods and forgets all seeds."""
         if log in self._logs:
             self._logs.remove(log)
         if not self._logs:
@@ -164,12 +164,12 @@ class SeedWatch(GeneratorWatch):
                 cleared.clear()
 
     def follow(self) -> None:
-        """Recording begins: from here on it matters whether a default generator drew before it is seeded again."""
+        """Recording starts: from now on, note whether a default generator is drawn from before it is seeded again."""
         self.settle()
         self._followed = {name: _Followed(state_of(generator)) for name, generator in seams.default_generators()}
 
     def settle(self) -> None:
-        """Mark the generators that were seeded again and have drawn since."""
+        """Mark the generators that were seeded again and drawn from since."""
         for name, generator in seams.default_generators():
             if name in self._followed and self._followed[name].reseeded is not None:
                 self._followed[name].settle(state_of(generator))
@@ -191,7 +191,7 @@ class SeedWatch(GeneratorWatch):
         return name, self._of_defaults.get(seed) or _by_value(seed, device.type)
 
     def passed(self, generator: torch.Generator) -> Drawn:
-        """A generator that the call was given; it may be a default one."""
+        """A generator that was passed to the call; it may be a default one."""
         device = generator.device
         if self._is_default(generator):
             return self.default(device)
@@ -201,7 +201,7 @@ class SeedWatch(GeneratorWatch):
         return GeneratorKind.PASSED.on(device), self._of_passed.get(seed) or _by_value(seed, device.type)
 
     def provenance(self, generator: Any) -> Provenance:
-        """Where the state of a default generator came from, as it stands."""
+        """Where the current state of a default generator came from."""
         seed = generator.initial_seed()
         return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
 
@@ -227,7 +227,7 @@ class SeedWatch(GeneratorWatch):
         call.before = state_of(call.first) if self._followed and self._is_default(call.first) else b""
 
     def _announced(self, module: str, call: Call) -> None:
-        """torch seeds a device that is not started: the call waits in a queue, its line is noted now."""
+        """torch seeds a device that is not initialized: the call is queued, its line is noted now."""
         if call.frame.f_code.co_filename != TORCH_RANDOM:
             seed = call.first if call.args else call.kwargs.get("seed")
             source = None if seed is None else machine_numbers.seed_source(seed, call.frame)
@@ -286,7 +286,7 @@ class SeedWatch(GeneratorWatch):
         self._reseeded(generator, before, events)
 
     def _reseeded(self, generator: Any, before: bytes, events: list[EventEntry] | None) -> None:
-        """``events``: those of the call that did it, empty if torch did it by itself; ``None``: they come later."""
+        """``events``: those of the call that seeded, empty if torch seeded by itself; ``None``: they follow later."""
         if not before:
             return
         name, _ = seams.default_generator(generator.device)
@@ -313,7 +313,7 @@ def _origin(is_from_machine: bool) -> SeedOrigin:
 
 
 def _by_value(seed: int, device: str) -> Provenance:
-    """Where a seed came from that nobody saw being set."""
+    """The origin of a seed whose setting was not observed."""
     if seed == FIXED_SEED:
         return FIXED
     chosen = seed < _CHOSEN_BELOW.get(device, _CHOSEN_BELOW_ELSEWHERE) or seed >= _NEGATIVE_FROM
@@ -321,7 +321,7 @@ def _by_value(seed: int, device: str) -> Provenance:
 
 
 def state_of(generator: Any) -> bytes:
-    """The bytes of a generator's state; empty where it gives none (while a CUDA graph is captured)."""
+    """The bytes of a generator's state; empty if it has none (while a CUDA graph is captured)."""
     try:
         state = generator.get_state()
         return ctypes.string_at(state.data_ptr(), state.numel())
@@ -330,7 +330,7 @@ def state_of(generator: Any) -> bytes:
 
 
 def digest_of(state: bytes) -> str:
-    """Sixteen hexadecimal digits that stand for a state; empty for one that could not be read."""
+    """The digest of a state, sixteen hexadecimal digits; empty if the state could not be read."""
     return hashlib.blake2b(state, digest_size=8).hexdigest() if state else ""
 
 

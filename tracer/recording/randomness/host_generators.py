@@ -1,4 +1,4 @@
-"""Python's ``random`` and NumPy's global generator: who seeded them, and who drew. Imports neither torch nor NumPy.
+"""Python's ``random`` and NumPy's global generator: who seeded and who drew. Imports neither torch nor NumPy.
 
 Both modules offer the methods of one hidden generator as functions, which are replaced during a watch. A function that
 was imported before (``from random import shuffle``) and draws from the hidden generator itself are not seen; that
@@ -32,7 +32,7 @@ _NUMPY_FUNCTIONS = frozenset({"seed", "ranf", "sample", "default_rng"})
 
 
 class HostListener(Protocol):
-    """A recording that wants to know of the two generators."""
+    """A recording that is notified of the two generators."""
 
     def host_appeared(self, generator: HostGenerator) -> None:
         """``generator`` is watched from now on."""
@@ -55,7 +55,7 @@ class HostGenerator:
         self.provenance = UNSEEN
 
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that stand for its state; empty where it cannot be read."""
+        """The digest of its state, sixteen hexadecimal digits; empty if it cannot be read."""
         try:
             return hashlib.blake2b(repr(self._get_state()).encode(), digest_size=8).hexdigest()
         except Exception:
@@ -75,7 +75,7 @@ class HostWatch(GeneratorWatch):
         in_children(self._forked)
 
     def start(self, log: EventLog, *, from_process_start: bool = False) -> None:
-        """Note in ``log`` what seeds the two generators. ``from_process_start``: nobody can have seeded one before."""
+        """Note in ``log`` what seeds the two generators. ``from_process_start``: none can have been seeded before."""
         if os.getpid() != self._process or self._is_child:  # a forked child that records for itself
             self._process, self._is_child = os.getpid(), False
             self._logs.clear()
@@ -90,7 +90,7 @@ class HostWatch(GeneratorWatch):
             self.generators[PYTHON].provenance = MACHINE
 
     def stop(self, log: EventLog) -> None:
-        """End what ``start`` with this log began; the last one puts the functions back."""
+        """End the watch that ``start`` began with this log; the last one restores the functions."""
         if log in self._logs:
             self._logs.remove(log)
         if not self._logs:
@@ -98,7 +98,7 @@ class HostWatch(GeneratorWatch):
             self.saved.clear()
 
     def look_again(self, *, nobody_seeded: bool = False) -> None:
-        """Watch NumPy's generator too, if NumPy was loaded since; ``nobody_seeded``: just now."""
+        """Watch NumPy's generator too, if NumPy was loaded since; ``nobody_seeded``: it was loaded just now."""
         if self.is_asleep():
             return
         machine_numbers.WATCHERS.look_again()  # NumPy and uuid may be loaded by now
@@ -111,7 +111,7 @@ class HostWatch(GeneratorWatch):
                     recording.host_appeared(generator)
 
     def is_asleep(self) -> bool:
-        """Does nobody watch, or is this a forked child?"""
+        """Whether nothing watches, or this is a forked child."""
         return self._is_child or not self._logs
 
     def _forked(self) -> None:
@@ -123,7 +123,7 @@ class HostWatch(GeneratorWatch):
                 recording.host_drew(generator, op, call.frame)
 
     def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
-        """A generator was seeded, or given a state."""
+        """A generator was seeded or its state was set."""
         args, before, frame = (*call.args, *call.kwargs.values()), call.before, call.frame
         former, is_restored = generator.provenance, name in _RESTORES
         saved = self.saved.get((generator.name, generator.digest())) if is_restored else None
@@ -162,7 +162,7 @@ class HostWatch(GeneratorWatch):
                 self._watch((module, name), self._watch_of(generator, name))
 
     def _watch_of(self, generator: HostGenerator, name: str) -> Watch:
-        """What is done around calls of one function of the module."""
+        """The wrapper around calls of one function of the module."""
         if name == "seed" or name in _RESTORES:
             return Watch(partial(_note_state, generator), partial(self._seeded, generator, name))
         if name == "default_rng":
@@ -172,11 +172,11 @@ class HostWatch(GeneratorWatch):
         return Watch(partial(self._drew, generator, f"{generator.module.__name__}.{name}"))
 
     def _read(self, generator: HostGenerator, call: Call) -> None:
-        """The state was read, and may be put back later."""
+        """The state was read, and may be restored later."""
         self.saved.note((generator.name, generator.digest()), generator.provenance)
 
     def _note_generator(self, call: Call) -> None:
-        """A ``Generator`` of NumPy was made; unseeded, it starts from the machine's entropy."""
+        """A NumPy ``Generator`` was constructed; unseeded, it starts from the machine's entropy."""
         is_unseeded = all(argument is None for argument in (*call.args, *call.kwargs.values()))
         if is_unseeded and not machine_numbers.sees_numpy():
             self._note_event(GeneratorKind.NUMPY_OBJECTS.value, SeedOrigin.MACHINE, call.frame)
@@ -187,7 +187,7 @@ def _note_state(generator: HostGenerator, call: Call) -> None:
 
 
 def _as_bytes(state: Any) -> Any:
-    """What ``repr`` shows whole: an array is shortened in print, its bytes are not."""
+    """The state in a form that ``repr`` shows in full: arrays as bytes."""
     if isinstance(state, dict):
         return [(key, _as_bytes(value)) for key, value in state.items()]
     return state.tobytes() if hasattr(state, "tobytes") else state

@@ -1,4 +1,4 @@
-"""Each ``DataLoader`` that is iterated: where it was constructed, where its order and its workers' seeds come from.
+"""Each iterated ``DataLoader``: where it was constructed, where its order and its workers' seeds come from.
 
 Reading a loader draws nothing, starts nothing and keeps nothing alive.
 """
@@ -27,7 +27,7 @@ _MOST_LINES, _MOST_WRAPPERS = 8, 8
 
 
 class _Place(msgspec.Struct, eq=False):
-    """What is remembered of one loader, or of one distributed sampler, while it lives."""
+    """State of one live loader or distributed sampler."""
 
     site: Site
     own: Site
@@ -36,7 +36,7 @@ class _Place(msgspec.Struct, eq=False):
 
 
 class _Count(msgspec.Struct, eq=False):
-    """What adds up over the iterations of one group."""
+    """Counts over the iterations of one group."""
 
     iterations: int = 0
     epoch_set: bool | None = None
@@ -64,7 +64,7 @@ class LoaderLog:
         _LOADERS.discard(self)
 
     def listed(self) -> tuple[Loader, ...]:
-        """Every loader that was iterated, in the order of first iterations."""
+        """Every iterated loader, in order of first iteration."""
         return tuple(
             msgspec.structs.replace(
                 kind,
@@ -86,7 +86,7 @@ class LoaderLog:
         self._place_of(sampler, frame).sets_epoch = True
 
     def iterates(self, frame: FrameType, loader: Any) -> None:
-        """An iterator is being constructed, and nothing was drawn for it yet."""
+        """An iterator is being constructed; nothing has been drawn for it yet."""
         place = self._place_of(loader, _caller(frame, loader))
         order = _order_of(loader)
         kind = self._described(loader, order)
@@ -141,7 +141,7 @@ class LoaderLog:
         )
 
     def _provenance(self, generator: torch.Generator | None) -> tuple[SeedOrigin, str]:
-        """Where the state of ``generator``, or of torch's own one, came from, and the line that seeded it."""
+        """Where the state of ``generator`` (or torch's default) came from, and the line that seeded it."""
         _, provenance = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
         return provenance.origin, spell(provenance.site)
 
@@ -152,7 +152,7 @@ class LoaderLog:
 
 
 class _Order(NamedTuple):
-    """What a loader takes its samples' order from."""
+    """The source of a loader's sample order."""
 
     sampler: Any
     """The sampler, or the batch sampler where that is not torch's own; ``None`` where the data set gives the order."""
@@ -164,7 +164,7 @@ class _Order(NamedTuple):
 
 
 def _order_of(loader: Any) -> _Order:
-    """Where the order comes from.
+    """The source of the sample order.
 
     A class with an ``__iter__`` of its own may draw from anything: it does not count as shuffling, and its draws are
     seen only where they happen.
@@ -187,18 +187,18 @@ _DRAWING = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 
 
 def _torch_class(module: str, name: str) -> Any:
-    """A class of ``torch.utils.data``; an empty tuple, of which nothing is an instance, where it is not loaded."""
+    """A class of ``torch.utils.data``; an empty tuple, of which nothing is an instance, if it is not loaded."""
     return getattr(sys.modules.get(f"torch.utils.data.{module}"), name, ())
 
 
 def _iterates_as(sampler: Any, module: str, name: str) -> bool:
-    """Does ``sampler`` give its order as this class of torch's does?"""
+    """Whether ``sampler`` orders samples as this torch class does."""
     inherited = getattr(_torch_class(module, name), "__iter__", None)
     return inherited is not None and getattr(type(sampler), "__iter__", None) is inherited
 
 
 def _fetching(dataset: Any) -> FunctionType | None:
-    """The program's own method that gives a data set's samples; data sets of torch's may wrap the program's."""
+    """The program's own method that returns samples; torch's data sets may wrap the program's."""
     for _ in range(_MOST_WRAPPERS):
         for name in ("__getitems__", "__getitem__", "__iter__"):
             method = getattr(type(dataset), name, None)
@@ -215,7 +215,7 @@ def _start_method(loader: Any) -> str:
 
 
 def _read(owner: Any, name: str, default: Any) -> Any:
-    """An attribute; a subclass may have made a property of it, which may fail."""
+    """An attribute; in a subclass it may be a property that raises."""
     try:
         return getattr(owner, name, default)
     except Exception:
@@ -223,7 +223,7 @@ def _read(owner: Any, name: str, default: Any) -> Any:
 
 
 def _caller(frame: FrameType, loader: Any) -> FrameType:
-    """The frame that called a subclass's own ``__init__`` or ``__iter__``: the line that a reader looks for."""
+    """The frame that called a subclass's own ``__init__`` or ``__iter__``: the line that readers look for."""
     caller: FrameType | None = frame
     while caller is not None and caller.f_code.co_name in ("__init__", "__iter__") and caller.f_code.co_argcount:
         if caller.f_locals.get(caller.f_code.co_varnames[0]) is not loader:

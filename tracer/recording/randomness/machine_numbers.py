@@ -1,4 +1,4 @@
-"""Numbers that differ in every process, at the lines that took them: entropy, clocks as seeds, unseeded generators.
+"""Numbers that differ in every process, with the lines that took them: entropy, clocks as seeds, unseeded generators.
 
 Imports neither torch nor NumPy. What the standard library and torch take for themselves (a temporary file's name, a
 key between processes) is not counted; what an installed package takes counts only if a generator is seeded with it. A
@@ -40,7 +40,7 @@ _Key = tuple[NumberSource, NumberUse, str, Site, Site, Phase, bool, bool]
 
 
 class NumberLog:
-    """The numbers of one watch of the process."""
+    """The numbers recorded by one watch of the process."""
 
     def __init__(self, sites: Sites, events: EventLog) -> None:
         self._sites = sites
@@ -63,7 +63,7 @@ class NumberLog:
         WATCHERS.discard(self)
 
     def listed(self) -> tuple[MachineNumber, ...]:
-        """The numbers, in the order of their first occurrence."""
+        """The numbers, in order of first occurrence."""
         counts = Counter(self._counts)
         for alive, state, key in tuple(self._unseeded.values()):
             generator = alive()
@@ -84,7 +84,7 @@ class NumberLog:
         )
 
     def source_of(self, value: object, frame: FrameType | None, position: int | str = 0) -> NumberSource | None:
-        """What the seed ``value`` was made from, if it is another number in every process."""
+        """What the seed ``value`` was derived from, if it differs in every process."""
         if isinstance(value, int) and value in self._entropy:
             return NumberSource.ENTROPY
         return seed_sources.source_of(value, frame, position, was_taken=self._was_taken)
@@ -104,7 +104,7 @@ class NumberLog:
         return any((file, line) in self._lines for line in range(first, last + 1))
 
     def took_entropy(self, call: Call) -> None:
-        """``os.urandom`` was called, whoever for."""
+        """``os.urandom`` was called, by the program or a library."""
         frame: FrameType | None = call.frame
         entropy = call.result
         use, what = NumberUse.VALUE, "os.urandom"
@@ -160,7 +160,7 @@ class NumberLog:
             self._counts[key] -= call.before == state
 
     def numpy_grows(self, call: Call) -> None:
-        """A generator of NumPy's is constructed from a ``SeedSequence``."""
+        """A NumPy generator is constructed from a ``SeedSequence``."""
         frame = _outside(call.frame)
         number = getattr(call.first, "entropy", None)
         self._last_numpy = None
@@ -176,7 +176,7 @@ class NumberLog:
             self._last_numpy = ((frame.f_code, frame.f_lasti, id(frame)), key)
 
     def numpy_is_given_a_seed(self, call: Call) -> None:
-        """``RandomState(seed)`` seeds a generator that it constructed from the machine's entropy; so does ``seed``."""
+        """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
         frame = _outside(call.frame)
         if frame is None:
             return
@@ -220,7 +220,7 @@ def _outside(frame: FrameType | None) -> FrameType | None:
 
 
 def _is_numpys(frame: FrameType) -> bool:
-    """Does NumPy ask, for a ``SeedSequence``? Its code has no frames: then the line calls nothing of such a name."""
+    """Whether NumPy asks, for a ``SeedSequence``: its code has no frames, so the line calls no such name."""
     if frame.f_code.co_name != "getrandbits" or frame.f_locals.get("k") != _SEED_BITS or frame.f_back is None:
         return False
     call = call_of(frame.f_back)
@@ -229,7 +229,7 @@ def _is_numpys(frame: FrameType) -> bool:
 
 
 def _is_import(frame: FrameType | None) -> bool:
-    """Does a module run for the first time?"""
+    """Whether a module is being imported."""
     return any(file.startswith("<frozen importlib") for _, file in _frames(frame))
 
 
@@ -261,12 +261,12 @@ WATCHERS: Watchers[NumberLog] = Watchers(_functions)
 
 
 def sees_numpy() -> bool:
-    """Are NumPy's generators seen where they are made? Not in a build whose classes cannot be watched."""
+    """Whether NumPy's generators are observed when constructed: not in a build whose classes cannot be patched."""
     seeds: Any = sys.modules.get("numpy.random.bit_generator")
     method = vars(getattr(seeds, "SeedSequence", object)).get("generate_state")
     return method is not None and original_of(method) is not method
 
 
 def seed_source(value: object, frame: FrameType | None) -> NumberSource | None:
-    """What the number that ``frame`` seeds with was made from, if it is another one in every process."""
+    """What the seed at ``frame`` was derived from, if it differs in every process."""
     return next((log.source_of(value, frame) for log in WATCHERS.listeners), None)

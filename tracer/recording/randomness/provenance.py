@@ -1,7 +1,7 @@
-"""Where a generator's state came from, by the number that it was seeded with. Imports no torch.
+"""Where a generator's state came from, by its seed. Imports no torch.
 
-A generator knows the seed that its state grew from. That number leads a draw to the line that seeded it, through
-copies, saved states and forks.
+A generator keeps its initial seed. That number connects a draw to the line that seeded it, through copies, saved states
+and forks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEPT = 256
 
 
 class Provenance:
-    """Where states come from; a watch has one object for each origin and line, compared by identity."""
+    """The origin of states; a watch has one object per origin and line, compared by identity."""
 
     __slots__ = ("origin", "site")
 
@@ -42,7 +42,7 @@ UNUSED = Provenance(SeedOrigin.UNSEEN)
 
 
 class Newest:
-    """Which line produced a value: of each line, the newest values only."""
+    """Which line produced a value; for each line, only the newest values."""
 
     def __init__(self) -> None:
         self._of_value: dict[Hashable, Provenance] = {}
@@ -51,7 +51,7 @@ class Newest:
         """The provenance of a value, or ``None``."""
 
     def note(self, value: Hashable, provenance: Provenance) -> None:
-        """``provenance`` produced ``value`` last."""
+        """``provenance`` was the last to produce ``value``."""
         before = self._of_value.get(value)
         if before is not None:
             del self._of_line[before][value]
@@ -69,7 +69,7 @@ class Newest:
 
 
 class GeneratorWatch:
-    """A watch of this process's generators; recorders and a runner start and stop it, each with its own log."""
+    """Watches this process's generators; recorders and a runner start and stop it, each with its own log."""
 
     def __init__(self) -> None:
         self._sites = Sites()

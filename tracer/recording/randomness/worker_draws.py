@@ -1,6 +1,6 @@
-"""Do a loader's worker processes draw from the generators that torch seeds in each of them?
+"""Whether a loader's workers draw from the generators that torch seeds in each of them.
 
-A forked worker compares the three states after each fetch, and sets a byte in memory that it shares with the training
+A forked worker compares the three states after each fetch, and sets a byte in memory shared with the training
 process. Draws after the program seeded a generator in the worker do not count. Only forked workers can be watched.
 """
 
@@ -29,11 +29,11 @@ class WorkerMarks:
         self._shared = mmap.mmap(-1, len(NAMES))
 
     def drawn(self) -> tuple[str, ...]:
-        """The generators that workers were seen to draw from so far."""
+        """The generators that workers have drawn from so far."""
         return tuple(name for byte, name in enumerate(NAMES) if self._shared[byte])
 
     def watch_this_process(self) -> None:
-        """In a worker, before it begins: look at the generators around each fetch."""
+        """In a worker, before it starts: compare the generators around each fetch."""
         kinds = getattr(sys.modules.get("torch.utils.data"), "_DatasetKind", None)
         watched: list[_WorkerGenerator] = []
 
@@ -58,7 +58,7 @@ class _WorkerGenerator:
         place(_seeders(byte), Watch(lambda _: self.look(), self._was_seeded))
 
     def look(self) -> None:
-        """Set the mark if it has drawn."""
+        """Set the mark if the generator was drawn from."""
         if not self._is_programs and not self._shared[self._byte] and self._state() != self._rest:
             self._shared[self._byte] = 1
 
@@ -81,7 +81,7 @@ def _look_after_each_fetch(fetcher: Any, watched: list[_WorkerGenerator]) -> Non
 
 
 def _seeders(byte: int) -> list[tuple[Any, str]]:
-    """The functions that give a generator a state."""
+    """The functions that set a generator's state."""
     if NAMES[byte] == "torch":
         return [(owner, name) for owner in (torch, torch.random) for name in ("manual_seed", "set_rng_state")]
     module, restores = (random, "setstate") if NAMES[byte] == "python" else (sys.modules["numpy.random"], "set_state")
@@ -89,7 +89,7 @@ def _seeders(byte: int) -> list[tuple[Any, str]]:
 
 
 def _states() -> list[tuple[int, Callable[[], Any]]]:
-    """The generators that are loaded, each with what reads its state."""
+    """The loaded generators, each with the function that reads its state."""
     getters: list[tuple[int, Callable[[], Any]]] = [
         (0, random.getstate),
         (2, lambda: state_of(torch.default_generator)),
