@@ -232,7 +232,7 @@ def test_judging_needs_no_torch(tmp_path: Path) -> None:
 
 def test_an_interrupt_while_recording_begins_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     from tracer.recording.mode import RecordingMode
-    from tracer.recording.storage.escapes import ESCAPES
+    from tracer.recording.storage.registry import ESCAPES
 
     def attributes() -> list[object]:
         places = ((torch.Tensor, "data_ptr"), (torch._C, "_set_cudnn_benchmark"), (random, "random"), (os, "putenv"))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tracer.errors import TracerError, reason_of
@@ -136,3 +137,18 @@ def _mode_of(target: Path) -> int:
         umask = os.umask(0)
         os.umask(umask)
         return 0o666 & ~umask
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Collect no garbage in the block.
+
+    Reading and writing traces makes many objects and no cycles; each collection would walk all of them, and torch's.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
     from tracer.findings import Finding, Process
-    from tracer.recording.fake.one_rank import OneRank
+    from tracer.recording.fake.machine import OneRank
     from tracer.recording.process.child_traces import ChildTraces
     from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
@@ -314,7 +314,7 @@ class Session:
 
 
 def _one_rank(world_size: int | None, rank: int | None) -> OneRank | None:
-    from tracer.recording.fake.one_rank import OneRank
+    from tracer.recording.fake.machine import OneRank
 
     for name, number in (("world_size", world_size), ("rank", rank)):
         if number is not None:

@@ -16,7 +16,7 @@ from tests.support.command import PLAIN
 from tests.support.slow import slow_unless
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.outcome import ScriptRecording
-from tracer.runner.signals import trace_before_dying
+from tracer.runner.running import trace_before_dying
 from tracer.runner.steps import Steps
 
 #: Sends itself a signal as a module is about to be imported.

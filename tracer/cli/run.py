@@ -12,7 +12,7 @@ from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
 from tracer.runner import run_script
-from tracer.runner.fake_ranks import groups_file, groups_joined, run_ranks
+from tracer.runner.fake_ranks import groups_file, run_ranks, say_groups
 from tracer.runner.ranks import current_rank, path_of_rank
 
 #: Asks for ranks in different positions.
@@ -114,7 +114,7 @@ def command(
         from tracer.recording.fake.machine import Machine
 
         if world_size is not None:
-            from tracer.recording.fake.one_rank import OneRank, ranks_in
+            from tracer.recording.fake.machine import OneRank, ranks_in
 
             ranks = [OneRank.of(0, world_size)] if rank == ALL_DISTINCT else ranks_in(rank or "0", world_size)
             one_rank = ranks[0]
@@ -161,5 +161,5 @@ def command(
         children=children,
     )
     if one_rank is not None and code == 0:
-        groups_joined(groups_to)
+        say_groups(one_rank.groups, groups_to)
     return code

@@ -8,12 +8,11 @@ import msgspec
 import numpy as np
 
 from tracer.divergence.end_states import OF_TRAINING, compare_ends, nan_in_both
-from tracer.divergence.losses import compare_losses
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
 from tracer.divergence.matching.ways import Way
-from tracer.divergence.model import Divergence, Fork, Outputs, Place, Replicas, Root
+from tracer.divergence.model import Divergence, Fork, Loss, Outputs, Place, Replicas, Root
 from tracer.divergence.outside import compare_outside
 from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
@@ -94,7 +93,7 @@ def compare_recordings(
         outside=outside,
         resumed=resumed(pairs, begins, roots) if begins else None,
         replicas=replicas,
-        losses=compare_losses(ours, theirs) if is_same_program else (),
+        losses=_compare_losses(ours, theirs) if is_same_program else (),
         strip=strip(pairs, state),
         names=(first.name, second.name),
     )
@@ -157,3 +156,32 @@ def _forks(pairs: Pairs, following: Following) -> Iterator[Fork]:
 
 def _continued(values: Values, call: int) -> tuple[Place, ...]:
     return tuple(place(values, at) for at in range(call, min(call + _CONTINUED, len(values))))
+
+
+def _compare_losses(first: Values, second: Values) -> tuple[Loss, ...]:
+    """The loss of each step in both runs: the mean, where ``backward`` was called several times in a step."""
+    ours, theirs = _by_step(first), _by_step(second)
+    return tuple(
+        Loss(
+            step=step,
+            first=_mean(ours.get(step)),
+            second=_mean(theirs.get(step)),
+            differs=ours.get(step, b"") != theirs.get(step, b""),
+        )
+        for step in sorted(ours.keys() | theirs.keys())
+    )
+
+
+def _by_step(values: Values) -> dict[int, bytes]:
+    """The bytes of the losses of each step, as doubles."""
+    moments = values.moments
+    numbers = [place for place, name in enumerate(values.names) if name.kind is ValueKind.LOSS]
+    losses: dict[int, bytes] = {}
+    for row in np.flatnonzero(np.isin(moments.name, numbers)).tolist():
+        step = int(moments.step[row])
+        losses[step] = losses.get(step, b"") + int(moments.digest[row]).to_bytes(8, "little")
+    return losses
+
+
+def _mean(losses: bytes | None) -> float | None:
+    return None if losses is None else float(np.frombuffer(losses, "<f8").mean())

@@ -240,13 +240,10 @@ def _of_setting(first: Checked, second: Checked, row: Row) -> MachineDifference:
     matters: Differs | None = row.differs
     if row.differs is Differs.RUNS and {*verdicts} <= {Verdict.DETERMINISTIC, Verdict.UNKNOWN}:
         matters = None  # each repeats itself; no row says whether two such values agree with each other
-    return MachineDifference(
-        name=row.name,
-        first=spelled(first.value),
-        second=spelled(second.value),
+    return msgspec.structs.replace(
+        _by_row(row.name, spelled(first.value), spelled(second.value), row),
         matters=matters,
         verdicts=verdicts,
-        row=row.id,
         why=worse.why,
         remedy=worse.remedy,
         code=worse.code,

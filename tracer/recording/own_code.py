@@ -10,12 +10,13 @@ import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 
+from tracer.recording.origin.stacks import with_nested
 from tracer.recording.patching import stand_ins
 from tracer.recording.torch_private import seams
 
 _PACKAGES = ("tracer.recording.", "tracer.trace.", "tracer.names", "tracer.runner.")
 #: These make the program's own calls, which Dynamo handles as ever; what the other modules call is theirs.
-_PASS_ON = ("patching", "mode", "calls.higher_order", "torch_private.seams")
+_PASS_ON = ("patching", "mode", "torch_private.seams")
 #: Modules that Dynamo was told of, for as long as the process lives.
 _told: set[str] = set()
 
@@ -63,12 +64,4 @@ def _code_of(module: ModuleType) -> Iterator[CodeType]:
         for member in (value, *vars(value).values()) if isinstance(value, type) else (value,):
             function = getattr(member, "fget", None) or getattr(member, "__func__", member)
             if isinstance(function, FunctionType):
-                yield from _with_inner(function.__code__)
-
-
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
-    """``code``, and that of the functions made in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_inner(constant)
+                yield from with_nested(function.__code__)

@@ -39,7 +39,7 @@ from tracer.recording.process.outside import OUTSIDE
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
-from tracer.recording.storage.escapes import ESCAPES
+from tracer.recording.storage.registry import ESCAPES
 from tracer.recording.torch_private import seams
 from tracer.trace.file import Trace
 from tracer.trace.merging import merged
@@ -360,7 +360,7 @@ class Recorder:
         if self.values is not None:
             yield self.values.calls
         if self.magnitudes is not None and self.magnitudes.calls_of:
-            from tracer.recording.magnitudes.call_places import CallPlaces
+            from tracer.recording.magnitudes.place_recorder import CallPlaces
 
             yield CallPlaces(self.magnitudes)
         if keep is not None:

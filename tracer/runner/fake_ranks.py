@@ -90,10 +90,8 @@ def groups_file() -> Path | None:
     return Path(path) if path else None
 
 
-def groups_joined(path: Path | None) -> None:
+def say_groups(groups: Sequence[Sequence[int]], path: Path | None) -> None:
     """Write the ranks of each fake process group that the script made to ``path``; say so if it made none."""
-    module = sys.modules.get("tracer.recording.torch_private.fake_groups")
-    groups = [] if module is None else [list(ranks) for ranks in module.JOINED]
     if not groups:
         why = "it runs alone, or reads its rank elsewhere than in RANK and WORLD_SIZE"
         say(f"tracer: the script made no process group: {why}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tracer.errors import TracerError, UsageError
+from tracer.files import collector_paused
 from tracer.plain import say
 from tracer.runner.imports import when_imported
 from tracer.runner.interrupts import interrupt_held
@@ -24,8 +24,7 @@ from tracer.runner.steps import Steps
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind
-    from tracer.recording.fake.machine import Machine
-    from tracer.recording.fake.one_rank import OneRank
+    from tracer.recording.fake.machine import Machine, OneRank
     from tracer.recording.process.following import Step
     from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
@@ -114,7 +113,7 @@ class ScriptRecording:
     def _open(self) -> None:
         if self._is_finished:  # a forked child that loads torch by itself
             return
-        with interrupt_held(), collections_held():
+        with interrupt_held(), collector_paused():
             self._torch = sys.modules.get("torch")
             self._begin_recording(sys._getframe(1))
 
@@ -329,19 +328,6 @@ class ScriptRecording:
             parts.append(partial)
         parts.append(f"next: tracer report {shlex.quote(str(self.shown))}")
         return "; ".join(parts)
-
-
-@contextmanager
-def collections_held() -> Iterator[None]:
-    """Without collections of garbage in the block: loading the recorder and writing a trace make little, and would have
-    all of torch's objects looked through. The program's own allocations collect as ever."""
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 def _computes_gradients(trace: Trace) -> bool:

@@ -5,27 +5,81 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tracer.errors import RankError, UsageError
+from tracer.files import collector_paused
 from tracer.plain import say
-from tracer.runner.interrupts import interrupt_held
-from tracer.runner.outcome import ScriptRecording, collections_held
+from tracer.runner.interrupts import AGAIN, end_by, interrupt_held
+from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
 from tracer.runner.script import prepare
-from tracer.runner.signals import trace_before_dying
 from tracer.runner.steps import Steps
 from tracer.runner.tracebacks import trim
+
+#: Sent by job schedulers, torchrun and a closing terminal; they end a Python process at once.
+DEADLY = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@contextmanager
+def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
+    """Have ``recording`` written before such a signal ends the process as it would have without us.
+
+    Nothing is raised into the script, whose ``finally`` blocks would not have run either. A signal that the
+    script or its parent handles or ignores is left alone; a forked child just dies.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    process = os.getpid()
+    writing_since = 0.0
+
+    def write_and_die(number: int, frame: FrameType | None) -> None:
+        nonlocal writing_since
+        if os.getpid() != process:
+            end_by(number)
+        elif recording.is_writing:
+            # ``timeout`` and schedulers send a signal twice at once; one that comes later is for a process that hangs.
+            if recording.waiting and time.monotonic() - writing_since > AGAIN:
+                end_by(number)
+            recording.waiting.append(number)
+            writing_since = writing_since or time.monotonic()
+        else:
+            recording.is_writing = True
+            recording.waiting.append(number)
+            writing_since = time.monotonic()
+            try:
+                say(recording.finish(f"ended by {signal.Signals(number).name}", dying=True))
+            except Exception as problem:
+                with suppress(Exception):  # the script's stream may be in the middle of a line
+                    say(f"tracer: error: the trace was not written as asked: {problem}")
+            finally:
+                end_by(number)
+
+    ours = [number for number in DEADLY if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, write_and_die)
+    try:
+        yield
+    finally:
+        for number in ours:
+            if signal.getsignal(number) is write_and_die:
+                signal.signal(number, signal.SIG_DFL)
+        for number in recording.waiting:
+            os.kill(os.getpid(), number)
+
 
 if TYPE_CHECKING:
     import msgspec
 
     from tracer.names import ValueKind
-    from tracer.recording.fake.machine import Machine
-    from tracer.recording.fake.one_rank import OneRank
+    from tracer.recording.fake.machine import Machine, OneRank
 
 INTERRUPTED = -signal.SIGINT
 """The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""
@@ -81,7 +135,7 @@ def run_script(
     ended_by, code = "", 0
     problem: BaseException | None = None
     with trace_before_dying(recording), _following(recording) if children else nullcontext():
-        with collections_held():
+        with collector_paused():
             recording.begin()
         running = False
         try:
@@ -101,7 +155,7 @@ def run_script(
             ended_by, problem, code = type(error).__name__, error, 1
         closing_line = ""
         try:
-            with interrupt_held(), collections_held():
+            with interrupt_held(), collector_paused():
                 closing_line = recording.finish(ended_by, may_import=not isinstance(problem, KeyboardInterrupt))
         except KeyboardInterrupt:  # it came while the trace was written
             code = INTERRUPTED

@@ -6,16 +6,15 @@ on objects, so that what is common to all ranks costs once.
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 from xxhash import xxh3_128_digest
 
+from tracer.files import collector_paused
 from tracer.trace.file import Trace, fault_of, load_trace, read_packed
 from tracer.trace.records import SCHEMA, CallGroup
 
@@ -89,18 +88,6 @@ def _decoder_of(record: Any) -> _Decode:
 
 def _list_of(record: Any) -> _Once:
     return _Once(_Once(_decoder_of(record)).each)
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """For work that makes many objects and no cycle: half of its time would go into looking for cycles."""
-    was_collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_collecting:
-            gc.enable()
 
 
 def trace_reader() -> Callable[[str | os.PathLike[str]], Trace]:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tracer.files import collector_paused
 from tracer.names import Phase
-from tracer.trace.decoded_once import collector_paused
 from tracer.trace.file import Trace
 from tracer.trace.merging import merge_traces
 from tracer.trace.records import CallGroup, Draw, Environment, FactValue

@@ -13,21 +13,22 @@ from typing import Any, NamedTuple
 import torch
 
 from tracer.facts.argument_readers import MISSING as MISSING
-from tracer.facts.argument_readers import Reader
+from tracer.facts.argument_readers import Reader, argument_getter
 from tracer.facts.every_fact import FACTS
 from tracer.facts.fact import ASK, Services
 from tracer.ops.rows import packet_of
-from tracer.recording.calls.collectives import GROUP_SIZE, group_size_reader
 from tracer.recording.calls.draws import DRAW, draw_reader
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import seams
-from tracer.trace.records import FactValue
+from tracer.trace.records import GROUP_SIZE, FactValue
 
 #: Products whose sparse operand is not the first.
 _PRODUCTS = frozenset({"addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "mm", "_sparse_addmm"})
 #: Scans convert their input to the dtype that they are asked for before they add.
 _SCANS = frozenset({"cumsum", "cumsum_", "cumprod", "cumprod_"})
+#: Of collectives.
+_COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "_dtensor")
 _KNOWN_DTYPES = frozenset(FACTS["dtype"].domain)
 _KNOWN_LAYOUTS = frozenset(FACTS["layout"].domain)
 _KNOWN_DEVICES = frozenset(FACTS["device"].domain)
@@ -86,9 +87,24 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
         ("dtype", _dtype_asked_for if packet in _SCANS else None),
         *((key, FACTS[key].reader(func, services)) for key in sorted(keys) if key in FACTS),
         (DRAW, draw_reader(func)),
-        (GROUP_SIZE, group_size_reader(func)),
+        (GROUP_SIZE, _group_size_reader(func)),
     )
     return {key: reader for key, reader in readers if reader is not None}
+
+
+def _group_size_reader(func: Any) -> Reader | None:
+    """A reader of the size of the process group of a call of ``func``; ``None`` if it takes none."""
+    if getattr(func, "namespace", "") not in _COLLECTIVES:
+        return None
+    group = argument_getter(func, "process_group", "group_name")
+    if group is None:
+        return None
+
+    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        size = seams.group_size(group(args, kwargs))
+        return MISSING if size is None else size
+
+    return read
 
 
 def _is_not_the_programs(path: str) -> bool:

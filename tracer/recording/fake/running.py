@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from operator import attrgetter
@@ -13,13 +14,14 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
+from torch.utils.data import _utils, dataloader
 
 from tracer.names import BlindSpotKind
 from tracer.recording.blind_spots import WATCHES
-from tracer.recording.fake import loaders, weights
-from tracer.recording.fake.machine import Machine
-from tracer.recording.fake.one_rank import OneRank
+from tracer.recording.fake import weights
+from tracer.recording.fake.machine import Machine, OneRank
 from tracer.recording.patching import Call, Holder, Watch, place
+from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.fake_tensors import fake_tensors
 
 #: Bytes of memory that each GPU claims: nothing is allocated there, and nothing is to be offloaded for want of it.
@@ -202,7 +204,7 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
         mode = undo.enter_context(fake_tensors(_note))  # first: it loads Dynamo, which lists torch's functions
         put(Watch(around=_saved), (torch, "save"))
         put(Watch(before=_loading), (torch, "load"))
-        for holder, answer in loaders.answers():
+        for holder, answer in _answers_of_loaders():
             put(Watch(around=answer), holder)
         watches: dict[tuple[Any, str], Watch] = {}
         if machine.capability is None:
@@ -222,9 +224,41 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
 
             undo.enter_context(one_rank.in_environment())
             backend = "gloo" if machine.capability is None else "nccl"
-            undo.enter_context(fake_groups(one_rank.rank, one_rank.world_size, backend=backend, mode=mode))
+            undo.enter_context(
+                fake_groups(one_rank.rank, one_rank.world_size, one_rank.groups, backend=backend, mode=mode)
+            )
         look()
         try:
             yield look
         finally:
             is_over = True
+
+
+def _answers_of_loaders() -> Iterator[tuple[Holder, Callable[..., Any]]]:
+    """Methods of loaders, and what answers for them. A worker is a fork, which would have the fake tensors' mode."""
+    fetchers: weakref.WeakSet[Any] = weakref.WeakSet()
+    """Those that would live in a worker."""
+
+    def iterator(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        loader = args[0]
+        workers, timeout = loader.num_workers, loader.timeout
+        if not workers:
+            return call(*args, **kwargs)
+        loader.num_workers, loader.timeout = 0, 0
+        try:
+            alone = call(*args, **kwargs)
+        finally:
+            loader.num_workers, loader.timeout = workers, timeout
+        alone._num_workers = workers  # the recorder says what it does not see
+        fetchers.add(alone._dataset_fetcher)
+        return alone
+
+    def fetch(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args[0] not in fetchers:
+            return call(*args, **kwargs)
+        with seams.without_recording():
+            return call(*args, **kwargs)
+
+    yield (dataloader.DataLoader, "_get_iterator"), iterator
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        yield (getattr(_utils.fetch, name, None), "fetch"), fetch

@@ -20,10 +20,13 @@ import torch
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Phase, PlaceKind, ValueKind
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import Run
 from tracer.recording.magnitudes.parts import part_of
 from tracer.recording.magnitudes.sketching import DeviceSketch, Sketch
+from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import placed
@@ -412,3 +415,44 @@ def _functions() -> list[Target]:
 
 
 _RECORDERS: Watchers[PlaceRecorder] = Watchers(_functions)
+
+
+class CallPlaces(Observer):
+    """Gives every floating result of a call inside the module to ``recorder``."""
+
+    def __init__(self, recorder: PlaceRecorder) -> None:
+        self._recorder = recorder
+        self._module = recorder.calls_of
+
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Every call: where it is made decides."""
+        return True
+
+    def after(
+        self,
+        begun: Any,
+        info: OverloadInfo,
+        counter: CallCounter,
+        args: Args,
+        kwargs: Kwargs,
+        result: Any,
+        frame: Frame,
+    ) -> None:
+        """A call returned."""
+        origin = counter.origin.in_words()
+        module = self._recorder.spelt(origin["module"])
+        if origin["phase"] is Phase.BACKWARD or not (module == self._module or module.startswith(f"{self._module}.")):
+            return
+        with unseen():
+            for path, tensor in leaves(result, ""):
+                if getattr(tensor, "is_floating_point", bool)():
+                    place = PlaceName(
+                        kind=PlaceKind.CALL,
+                        module=module,
+                        name=f"{info.name}{path}",
+                        phase=origin["phase"],
+                        location=origin["location"],
+                        function=origin["function"],
+                        called_from=origin["called_from"],
+                    )
+                    self._recorder.record(place, tensor)

@@ -144,14 +144,15 @@ def _read(path: str) -> dict[tuple[str, int], str]:
         return {}
     return {
         (code.co_name, line): code.co_qualname
-        for code in _codes(whole)
+        for code in with_nested(whole)
         for _, _, line in code.co_lines()
         if line is not None
     }
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def with_nested(code: CodeType) -> Iterator[CodeType]:
+    """``code``, and that of the functions and classes defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from with_nested(constant)

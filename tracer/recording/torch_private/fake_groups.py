@@ -33,8 +33,6 @@ except (ImportError, AttributeError):  # built without torch.distributed, or too
     IS_AVAILABLE = False
 
 _BACKEND = "fake"
-#: The ranks of each process group of the job that this rank is in.
-JOINED: list[tuple[int, ...]] = []
 #: What makes, slices and reads meshes of ranks, by computing with tensors.
 _MESH_METHODS = (
     *("__getitem__", "from_group", "_flatten", "_unflatten", "_concatenate", "_get_all_submeshes"),
@@ -100,9 +98,11 @@ def _on_cpu(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 class _Groups:
     """Answers for the functions that make process groups, as one rank of a job."""
 
-    def __init__(self, rank: int, world_size: int, backend: str, mode: ValuesAsOne) -> None:
-        """``backend``: what ``get_backend`` says where the program named none."""
-        self._rank, self._size, self._mode = rank, world_size, mode
+    def __init__(
+        self, rank: int, world_size: int, joined: list[tuple[int, ...]], backend: str, mode: ValuesAsOne
+    ) -> None:
+        """``joined`` takes the ranks of each group; ``backend`` answers ``get_backend`` if the program named none."""
+        self._rank, self._size, self._joined, self._mode = rank, world_size, joined, mode
         self._default = backend
         self._asked: dict[str, str] = {}
         """The backend that the program asked for, by the group's name."""
@@ -127,7 +127,7 @@ class _Groups:
         group, store = call(*bound.args, **bound.kwargs)
         name = getattr(group, "group_name", None)
         if name is not None:
-            JOINED.append(tuple(bound.arguments["global_ranks_in_group"]) or tuple(range(self._size)))
+            self._joined.append(tuple(bound.arguments["global_ranks_in_group"]) or tuple(range(self._size)))
         if name is not None and backend not in ("", _BACKEND):
             self._asked[name] = backend
         return group, store
@@ -261,10 +261,13 @@ def _leave_job() -> None:
 
 
 @contextmanager
-def fake_groups(rank: int, world_size: int, *, backend: str, mode: ValuesAsOne) -> Iterator[None]:
+def fake_groups(
+    rank: int, world_size: int, joined: list[tuple[int, ...]], *, backend: str, mode: ValuesAsOne
+) -> Iterator[None]:
     """Process groups of the block are torch's fake ones, as ``rank`` of a job; entered within ``mode``.
 
-    ``backend`` is what the program is told where it named none.
+    ``joined`` takes the ranks of each group as it is made. ``backend`` is ``get_backend``'s answer if the program named
+    none.
 
     Raises ``UsageError`` if this torch has none.
     """
@@ -272,12 +275,11 @@ def fake_groups(rank: int, world_size: int, *, backend: str, mode: ValuesAsOne) 
         raise UsageError(
             "this torch has no fake process groups", hint="leave out --world-size, or install a newer torch"
         )
-    JOINED.clear()
     mode.answers.update(c10d=_with_results, _c10d_functional=_in_flight)
     with ExitStack() as undo:
         if not dist.is_initialized():
             undo.callback(_leave_job)
-        for holders, answer in _Groups(rank, world_size, backend, mode).watches():
+        for holders, answer in _Groups(rank, world_size, joined, backend, mode).watches():
             lift = place([holder for holder in holders if hasattr(*holder)], Watch(around=answer))
             if lift is not None:
                 undo.callback(lift)

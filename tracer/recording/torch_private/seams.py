@@ -431,3 +431,13 @@ def leave_mode(mode: TorchDispatchMode) -> None:
     finally:
         for pushed in reversed(above):
             push_mode(pushed)  # type: ignore[misc]
+
+
+def group_size(group: Any) -> int | None:
+    """How many ranks are in ``group``, an op's argument: the object of a script, or a name. ``None`` if unknown."""
+    module = sys.modules.get("torch._C._distributed_c10d")
+    read = find(module, "_resolve_process_group") if isinstance(group, str) else find(module, "ProcessGroup", "unbox")
+    try:
+        return None if read is None else int(read(group).size())
+    except (RuntimeError, TypeError, ValueError):  # the group was destroyed, or is of another kind
+        return None

@@ -21,9 +21,8 @@ from tracer.recording.options import Trials
 from tracer.runner.interrupts import end_by
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import guard
-from tracer.runner.repeated.changes import change_circumstances, change_in_child
 from tracer.runner.repeated.left_behind import LeftBehind
-from tracer.runner.repeated.task import Order
+from tracer.runner.repeated.task import Order, change_circumstances, change_in_child
 from tracer.runner.running import run_script
 from tracer.trace.paths import values_path
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from tracer.runner.repeated.circumstances.declared import Circumstance
+from tracer.runner.repeated.circumstances.declared import Circumstance, Inside
+from tracer.runner.repeated.circumstances.planned import make_before_the_script
+from tracer.runner.repeated.circumstances.replacing import Replacements
 from tracer.runner.steps import Steps
 from tracer.trace.records import FactValue
 
@@ -54,3 +56,20 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """A file that lists the held circumstances that the program asked for."""
     scratch: str = ""
     """The job's own folder, removed when the job is gone."""
+
+
+def change_circumstances(order: Order, role: str = "") -> None:
+    """Make settings, and vary or hold circumstances in this process, the child ``role`` or the first one."""
+    inside = Inside(Replacements(order.uses), order.began, order.planned, role=role)
+    make_before_the_script(inside.replaced, order.settings)
+    for change in (
+        *(circumstance.held for circumstance in order.held),
+        order.varied.varied if order.varied is not None else None,
+    ):
+        if change is not None and change.inside is not None:
+            change.inside(inside)
+
+
+def change_in_child(role: str, task: msgspec.Raw) -> None:
+    """``change_circumstances`` in a child process that was not forked, as Python starts there."""
+    change_circumstances(msgspec.json.decode(task, type=Order), role)

@@ -6,8 +6,8 @@ import pytest
 
 from tracer.names import KernelLanguage
 from tracer.recording.compiled.generated.kernel_text import atomic_lines, dispatches, may_call_kernels, read_kernels
-from tracer.recording.compiled.generated.kernels_of_calls import match_kernels
 from tracer.recording.compiled.graphs.graph_text import Node, Value
+from tracer.recording.compiled.insides import match_kernels
 
 CPP, TRITON = KernelLanguage.CPP, KernelLanguage.TRITON
 

@@ -330,7 +330,7 @@ def test_reading_hands_no_memory_out() -> None:
         def give_up_all(self) -> None:
             told.append(None)
 
-    from tracer.recording.storage.escapes import ESCAPES
+    from tracer.recording.storage.registry import ESCAPES
 
     listener: Any = Listener()
     ESCAPES.add(listener)

@@ -20,7 +20,6 @@ from tracer.runner.repeated.circumstances import (
     memory,
     order,
     planned,
-    threads,
 )
 from tracer.runner.repeated.circumstances.replacing import Replacements
 from tracer.trace.records import FactValue
@@ -250,7 +249,7 @@ class Circumstance(Word):
         Change(
             "one thread, by OMP_NUM_THREADS and its like",
             variables=lambda _: dict.fromkeys(_THREADS, "1"),
-            inside=lambda run: None if run.is_new_process else threads.compute_with_one(run.replaced),
+            inside=lambda run: None if run.is_new_process else planned.compute_with_one_thread(run.replaced),
             cannot="a program that sets the number itself; threads that are not OpenMP's; the GPU",
             in_one_process=True,
         ),

@@ -49,3 +49,12 @@ def _make(replaced: Replacements, settings: Mapping[str, FactValue], *, seed: bo
         replaced.then(make(setting, value))
     if seed:
         torch.manual_seed(SEED)
+
+
+def compute_with_one_thread(replaced: Replacements) -> None:
+    """Have torch compute with one thread."""
+    import torch
+
+    number = torch.get_num_threads()
+    torch.set_num_threads(1)
+    replaced.then(lambda: torch.set_num_threads(number))

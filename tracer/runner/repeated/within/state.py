@@ -13,9 +13,10 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from types import CodeType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
+from tracer.recording.origin.stacks import with_nested
 from tracer.reproduction.seeding import keep_states
 
 #: The most elements of a list or a dictionary that are searched, and the depth of the search.
@@ -68,7 +69,7 @@ def _held_by(function: Any) -> Iterator[Any]:
     elif isinstance(function, FunctionType):
         yield from (cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell))
         yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-        for name in _names_in(function.__code__):
+        for name in (name for code in with_nested(function.__code__) for name in code.co_names):
             if name in function.__globals__:
                 yield function.__globals__[name]
         wrapped = getattr(function, "__wrapped__", None)
@@ -77,14 +78,6 @@ def _held_by(function: Any) -> Iterator[Any]:
     elif hasattr(function, "__dict__"):
         yield function
         yield from vars(function).values()
-
-
-def _names_in(code: CodeType) -> Iterator[str]:
-    """Names of globals that ``code`` and functions nested in it use."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_in(constant)
 
 
 def _is_filled(cell: Any) -> bool:
