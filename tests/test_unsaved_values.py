@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import PLAIN
+from tests.support.slow import slow_unless
 
 BEGIN = """\
 import gc, os, sys
@@ -34,7 +35,10 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+IN_EVERY_RUN = {"dropped", "kept to the end", "never left", "forked while open"}
+
+
+@pytest.mark.parametrize("way", slow_unless(IN_EVERY_RUN, WAYS))
 def test_values_that_nobody_saved_are_gone_without_a_warning(way: str, tmp_path: Path) -> None:
     line = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", f"{BEGIN}{WAYS[way]}"]
     temporary = tmp_path / "temporary"

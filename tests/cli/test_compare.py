@@ -111,10 +111,15 @@ def test_a_script_that_fails_midway_is_compared_as_far_as_it_goes(tracer: Comman
     ("arguments", "says"),
     [
         (("--b", "--steps 0"), "b recorded no place: no module was called"),
-        (("--a", "--steps 0"), "a recorded no place: no module was called"),
-        (("--b", "--gelu tanh", "--steps", "5:7"), "a ended before --steps 5:7 began"),
-        (("--a", "--nan"), "the loss of a is not finite in its first step, 0"),
-        (("--b", "other.py"), "no place in common"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (("--a", "--steps 0"), "a recorded no place: no module was called"),
+                (("--b", "--gelu tanh", "--steps", "5:7"), "a ended before --steps 5:7 began"),
+                (("--a", "--nan"), "the loss of a is not finite in its first step, 0"),
+                (("--b", "other.py"), "no place in common"),
+            )
+        ),
     ],
 )
 def test_configurations_that_cannot_be_compared_are_refused_in_one_line(
@@ -137,6 +142,7 @@ def test_configurations_that_cannot_be_compared_are_refused_in_one_line(
     assert not list((tmp_path / "compare").glob("compare.*"))
 
 
+@pytest.mark.slow
 def test_models_of_other_sizes_are_the_answer(tracer: Command, script: str) -> None:
     done = tracer("compare", "--b", "--width 48", "--steps", "0:1", script)
     assert done.code == 1

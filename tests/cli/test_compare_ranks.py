@@ -117,7 +117,9 @@ def against(tracer: Command, folder: Path, layout: str, fault: str = "") -> dict
     return document
 
 
-@pytest.mark.parametrize("layout", ["ddp", pytest.param("fsdp", marks=pytest.mark.slow), "tp"])
+@pytest.mark.parametrize(
+    "layout", ["ddp", *(pytest.param(layout, marks=pytest.mark.slow) for layout in ("fsdp", "tp"))]
+)
 def test_a_layout_over_two_ranks_is_rounding(tracer: Command, one_process: Path, layout: str) -> None:
     document = against(tracer, one_process, layout)
     assert document["verdict"] == "rounding"

@@ -116,6 +116,7 @@ def test_the_trace_goes_where_the_script_was_started(tmp_path: Path) -> None:
     assert (tmp_path / "trace.json").exists()
 
 
+@pytest.mark.slow
 def test_a_compiled_module_warns_of_nothing_that_is_not_the_scripts(tmp_path: Path) -> None:
     script = tmp_path / "compiles.py"
     script.write_text(

@@ -67,7 +67,8 @@ def fake(folder: Path, *line: str | Path, world: int = 4) -> Finished:
 @pytest.mark.parametrize(
     ("world", "ways"),
     [
-        (2, ("ddp", "fsdp2", "tp", "pp", "collectives")),
+        (2, ("ddp", "collectives")),
+        pytest.param(2, ("fsdp2", "tp", "pp"), marks=pytest.mark.slow),
         pytest.param(4, ("ddp",), marks=pytest.mark.slow),
         pytest.param(4, ("fsdp2",), marks=pytest.mark.slow),
         pytest.param(4, ("tp",), marks=pytest.mark.slow),

@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.lines import record
+from tests.support.slow import slow_unless
 from tracer import DeterminismTracer
 from tracer.errors import UsageError
 from tracer.names import BlindSpotKind
@@ -254,7 +255,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", slow_unless({"a pool", "left elsewhere", "with values"}, PROGRAMS))
 def test_the_interpreter_ends_as_it_should(program: str) -> None:
     lines = [
         "import gc, threading, torch",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import process, tracer_process
+from tests.support.slow import slow_unless
 from tracer.names import BlindSpotKind, ChildState, StartedBy
 from tracer.trace import Trace, load_families
 from tracer.trace.records import Child
@@ -155,7 +156,8 @@ def test_a_child_that_fails_says_how(folder: Path, method: str) -> None:
     assert (child.state, child.ended_by) == (ChildState.UNTRAINED, "exit code 1")
 
 
-@pytest.mark.parametrize("target", ["hang", pytest.param("hang_at_exit", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["hang", "hang_at_exit"])
 def test_a_child_that_hangs_and_is_killed_leaves_what_it_had(folder: Path, target: str) -> None:
     (child,) = same_with_and_without(folder, KILLED.format(target=target)).children
     (source,) = Trace.load(folder / "trace.child-1.json").sources
@@ -171,7 +173,7 @@ def test_two_hundred_children_without_torch_are_one_line_and_no_blind_spot(folde
     assert trace.not_followed == 0
 
 
-@pytest.mark.parametrize("flag", ["-I", "-E", "-S"])
+@pytest.mark.parametrize("flag", slow_unless({"-I"}, ["-I", "-E", "-S"]))
 def test_a_python_that_passes_the_bootstrap_by_is_not_followed(folder: Path, flag: str) -> None:
     trace = same_with_and_without(
         folder, f"\n    subprocess.run([sys.executable, {flag!r}, '-c', 'pass'], check=True)\n"
@@ -220,6 +222,7 @@ def test_the_report_takes_in_the_children_and_says_which_process_has_a_finding(f
     assert set(at_risk) <= set(child["findings"])
 
 
+@pytest.mark.slow
 def test_a_pattern_that_names_the_children_too_takes_each_in_once(folder: Path) -> None:
     same_with_and_without(folder, PROCESS.format(method="fork", seed=0))
     assert len(load_families(sorted(folder.glob("trace*.json")))) == 2

@@ -59,7 +59,7 @@ def fork() -> None:
     [
         pytest.param(lambda: start("fork"), StartedBy.FORK, id="fork"),
         pytest.param(fork, StartedBy.FORK, id="os.fork"),
-        pytest.param(lambda: start("spawn"), StartedBy.SPAWN, id="spawn"),
+        pytest.param(lambda: start("spawn"), StartedBy.SPAWN, id="spawn", marks=pytest.mark.slow),
         pytest.param(run_program, StartedBy.PROGRAM, id="subprocess"),
     ],
 )

@@ -157,6 +157,7 @@ def test_the_fault_of_one_process_is_named_and_no_other(tmp_path: Path, start: s
     assert {(root["location"], root["process"]) for root in result["roots"]} == {(line, process)}
 
 
+@pytest.mark.slow
 def test_clean_twins_agree_over_all_processes(tmp_path: Path) -> None:
     code, result = repeated(tmp_path, SPAWNED, fault=False)
     assert (code, result["agrees"], result["not_followed"]) == (0, True, 0)

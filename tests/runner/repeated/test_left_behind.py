@@ -52,7 +52,7 @@ def tracer(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
 
 def test_runs_that_end_with_other_weights_do_not_agree_though_all_calls_do(tracer: Command) -> None:
     Path("leaves.py").write_text(LEAVES)
-    done = tracer("repeat", "--format", "text,json,html", "leaves.py", "other")
+    done = tracer("repeat", "--no-hold", "--format", "text,json,html", "leaves.py", "other")
     assert done.code == 1, done.err
     told = json.loads(Path("repeat/repeat.json").read_text())
     assert (told["agrees"], told["first"]) == (False, None)

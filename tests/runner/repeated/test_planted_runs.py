@@ -12,7 +12,7 @@ from tests.runner.repeated.planting import PROGRAMS, expect_agreement, expect_pa
 from tests.support.slow import slow_unless
 from tracer.divergence.causes import RootCause
 
-#: One program of each cause and one arm; of their twins those that say most: equal bits, draws and memory.
+#: One program of each cause and one arm; of their twins those that say most: equal bits and draws.
 FAULTS_IN_EVERY_RUN = {
     "custom_op",
     "dropout",
@@ -25,7 +25,7 @@ FAULTS_IN_EVERY_RUN = {
     "order_of_a_set",
     "pointer_writes",
 }
-TWINS_IN_EVERY_RUN = {"dropout", "empty_is_read", "index_put"}
+TWINS_IN_EVERY_RUN = {"dropout", "index_put"}
 
 
 def programs(in_every_run: set[str]) -> pytest.MarkDecorator:

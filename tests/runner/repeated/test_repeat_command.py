@@ -59,6 +59,7 @@ def test_runs_that_agree_exit_with_0_and_nobody_calls_it_a_proof(tracer: Command
     assert Path("repeat/run-3.values").is_file()
 
 
+@pytest.mark.slow
 def test_a_module_runs_by_its_name_and_steps_are_chosen(tracer: Command) -> None:
     Path("pack").mkdir()
     Path("pack/__init__.py").touch()
@@ -144,7 +145,7 @@ torch.ones(2) * 2
 """
 
 
-@pytest.mark.parametrize("what", ["module", "tensor"])
+@pytest.mark.parametrize("what", [pytest.param("module", marks=pytest.mark.slow), "tensor"])
 def test_what_a_thread_trains_is_compared_and_never_said_to_agree_alone(tracer: Command, what: str) -> None:
     Path("trains.py").write_text(TRAINS_IN_A_THREAD)
     done = tracer("repeat", "--no-hold", "--format", "text,json", "trains.py", what)
@@ -197,6 +198,7 @@ def test_wrong_usage_is_one_line(tracer: Command, args: tuple[str, ...], said: s
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_under_the_plans_settings_what_parted_agrees_and_one_sentence_says_both(tracer: Command) -> None:
     Path("unseeded.py").write_text("import random\nimport torch\nx = torch.ones(4) + random.random()\n")
     done = tracer("repeat", "--settings", "planned", "--format", "text,json", "unseeded.py")
