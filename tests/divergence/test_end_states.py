@@ -11,7 +11,8 @@ import pytest
 from tests.divergence.recorded import Run
 from tracer.divergence import Recording, compare_recordings
 from tracer.divergence.model import Divergence, EndState, Outputs
-from tracer.report.sections.runs import divergence_headline
+from tracer.report.blocks import PAGE
+from tracer.report.sections.runs import divergence_blocks, divergence_headline
 from tracer.trace.values import ValueKind
 
 Left = tuple[ValueKind, str, int, int]
@@ -21,12 +22,14 @@ RETURNED = ValueKind.RETURNED
 LINES: list[Left] = [(OUTPUT, "line 1", 1, -1), (OUTPUT, "line 2", 2, -1)]
 
 
-def compared(folder: Path, first: Sequence[Left], second: Sequence[Left], partial: str = "") -> Divergence:
+def compared(
+    folder: Path, first: Sequence[Left], second: Sequence[Left], partial: str = "", *, batches: tuple[int, int] = (1, 1)
+) -> Divergence:
     """Two runs of one call that leave ``first`` and ``second``: kind, name, digest and position."""
     recordings = []
-    for name, left in (("one", first), ("two", second)):
+    for name, left, batch in (("one", first, batches[0]), ("two", second, batches[1])):
         run = Run(folder / f"{name}.values")
-        run.call("mm.default", run.enter(ValueKind.BATCH, "batch", 1), line=10)
+        run.call("mm.default", run.enter(ValueKind.BATCH, "batch", batch), line=10)
         for kind, what, digest, position in left:
             run.writer.moment(kind, what, digest, position)
         if partial and name == "two":
@@ -85,6 +88,18 @@ def test_a_file_that_only_the_second_run_wrote_is_said_to_be_so(tmp_path: Path) 
 def test_outputs_are_counted_by_what_they_are(tmp_path: Path) -> None:
     left: list[Left] = [(RETURNED, "tokens", 1, -1), (RETURNED, "tokens", 2, -1), *LINES, (FILE, "out.csv", 1, -1)]
     assert compared(tmp_path, left, left).outputs == Outputs(returned=2, printed=2, files=1)
+
+
+@pytest.mark.parametrize(
+    ("left", "says"), [([(WEIGHT, "fc.weight", 1, -1)], True), ([(FILE, "out.csv", 1, -1)], False)]
+)
+def test_final_states_are_said_to_agree_only_where_some_were_compared(
+    tmp_path: Path, left: list[Left], says: bool
+) -> None:
+    diverging = compared(tmp_path, left, left, batches=(1, 2))
+    assert diverging.roots
+    blocks = divergence_blocks(diverging, PAGE)
+    assert ("Both runs nevertheless end with the same parameters" in str(blocks)) == says
 
 
 def test_of_an_inference_the_words_speak_of_outputs(tmp_path: Path) -> None:

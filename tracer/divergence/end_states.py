@@ -52,6 +52,7 @@ def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], i
         returned=sum(len(ours) for (kind, _, _), (ours, _) in pairs.items() if kind is ValueKind.RETURNED),
         printed=printed,
         files=len({name for kind, name, _ in pairs if kind is ValueKind.FILE}),
+        states=sum(kind in OF_TRAINING for kind, _, _ in pairs),
     )
     return tuple(differ), len(pairs) + printed, outputs
 

@@ -126,6 +126,7 @@ def _joined(compared: Mapping[str, Divergence], unpaired: int) -> Divergence:
             returned=sum(divergence.outputs.returned for divergence in every),
             printed=sum(divergence.outputs.printed for divergence in every),
             files=sum(divergence.outputs.files for divergence in every),
+            states=sum(divergence.outputs.states for divergence in every),
         ),
         ends_compared=0 if any(partial) else sum(divergence.ends_compared for divergence in every),
         not_digested=sum(divergence.not_digested for divergence in every),

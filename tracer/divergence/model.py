@@ -305,13 +305,15 @@ class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Outputs(msgspec.Struct, frozen=True, kw_only=True):
-    """How many outputs of two runs were compared."""
+    """How many outputs and final states of two runs were compared."""
 
     returned: int = 0
     """Tensors that models returned, generated tokens, what the function returned that was called."""
     printed: int = 0
     """Lines on standard output."""
     files: int = 0
+    states: int = 0
+    """Parameters, buffers and optimizer states at the end."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

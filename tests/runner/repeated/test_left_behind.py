@@ -113,6 +113,7 @@ def test_what_differs_between_runs_that_train_alike_is_blotted_out(one: str, oth
         ("margin 12", "margin 13"),
         ("loss 0.12345678901234567", "loss 0.12345678901234568"),
         ("1.25 2.5", "1.25 2.75"),
+        ("weights " + "3fa9c21e" * 8, "weights " + "9be01c22" * 8),
     ],
 )
 def test_a_figure_of_the_training_is_not_blotted_out(one: str, other: str) -> None:

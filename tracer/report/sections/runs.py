@@ -194,7 +194,7 @@ def _compared(
             yield said.Paragraph(f"In the end {left_otherwise(divergence.ends)}.")
         elif outputs := _outputs(divergence):
             yield said.Paragraph(f"Their outputs nevertheless agree ({outputs}).")
-    elif roots and divergence.ends_compared and not any(end.kind in OF_TRAINING for end in divergence.ends):
+    elif roots and divergence.outputs.states and not any(end.kind in OF_TRAINING for end in divergence.ends):
         yield said.Paragraph("Both runs nevertheless end with the same parameters, buffers and optimizer states.")
     if roots:
         shown, left_out = first(roots, min(_MOST, reader.rows))

@@ -63,7 +63,8 @@ _BLOTS = re.compile(
             r"\b1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b",
             rf"{_NUMBER}\s*{_UNIT}\b",
             rf"\b{_OF_TIME}(?:_\w+)?[\"']?\s*[:=(\[]?\s*[\"']?[\w.+-]*",
-            r"(?<![.\w])(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,}\b",
+            # Names of commits and runs; 64 digits and more are digests, and a digest of weights is a result.
+            r"(?<![.\w])(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,63}\b",
         )
     ),
     re.IGNORECASE,
