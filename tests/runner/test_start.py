@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import process
-from tracer.runner.outcome import collections_held
+from tracer.files import collector_paused
 
 #: Needed by compiled code, by a judge, or by tables that changed since ``asked.json`` was made from them.
 NOT_AT_ONCE = (
@@ -49,7 +49,7 @@ def test_a_recording_with_values_describes_regions_only_where_one_runs(tmp_path:
 def test_collections_wait_for_the_recorder_and_are_as_the_program_had_them(is_enabled: bool) -> None:
     (gc.enable if is_enabled else gc.disable)()
     try:
-        with collections_held():
+        with collector_paused():
             assert not gc.isenabled()
         assert gc.isenabled() is is_enabled
     finally:
