@@ -1,4 +1,4 @@
-"""Running somebody's training script as Python would, with the recorder around chosen steps.
+"""Runs a training script as Python would, with the recorder around chosen steps.
 
 Importing this package does not import torch: the script may set variables that torch reads as it loads.
 """

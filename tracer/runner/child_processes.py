@@ -1,4 +1,4 @@
-"""Child processes of a recorded script, each recorded like the script itself, in a trace beside its parent's."""
+"""Records the child processes of a recorded script, each in a trace beside its parent's."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _NO_TASK = pickle.dumps(None)
 
 
 class _Current:
-    """What this process records."""
+    """The recording of this process."""
 
     recording: ScriptRecording | None = None
 
 
 @contextmanager
 def followed(recording: ScriptRecording) -> Iterator[None]:
-    """Have each Python process that the script starts in this context recorded as ``recording`` is."""
+    """Record each Python process that the script starts within this context, as ``recording`` is recorded."""
     for earlier in files_of_children(recording.output):
         with suppress(OSError):  # it would be taken for this run's
             earlier.unlink()
@@ -66,7 +66,7 @@ def followed(recording: ScriptRecording) -> Iterator[None]:
 
 
 def begin(role: str, task: msgspec.Raw) -> None:
-    """Record this process, the child ``role``: what a parent recorded that it was forked from has been left."""
+    """Record this process, the child ``role``; a recording inherited by fork has been left."""
     _Current.recording = None
     process = os.getpid()
     role = FOLLOWING.claimed(role)
@@ -107,7 +107,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
 
 
 def _writing(recording: ScriptRecording) -> Callable[[int], None]:
-    """Writes the trace after an optimizer step: a process may be killed, as a pool and Ray kill theirs in the end."""
+    """Writes the trace after each optimizer step, since pools and Ray kill their processes in the end."""
     last, cost = 0.0, 0.0
 
     def stepped(count: int) -> None:
@@ -122,7 +122,7 @@ def _writing(recording: ScriptRecording) -> Callable[[int], None]:
 
 
 def _when_a_pool_waits(recording: ScriptRecording) -> None:
-    """Have the trace whole between two tasks of a ``multiprocessing`` pool, which ends its workers by a signal.
+    """Complete the trace between two tasks of a ``multiprocessing`` pool, which ends its workers by a signal.
 
     It is before the result of the last task is sent: the pool may end its workers as soon as it has that.
     """
@@ -152,7 +152,7 @@ def _when_a_pool_waits(recording: ScriptRecording) -> None:
 
 
 def _is_of_pool(call: Call) -> bool:
-    """Does a pool's worker send a result, or receive a task, through a queue?"""
+    """Whether a pool's worker is sending a result or receiving a task through a queue."""
     worker = call.frame.f_back
     while worker is not None and worker.f_globals.get("__name__") == patching.__name__:
         worker = worker.f_back  # the queue's method is watched too
@@ -161,7 +161,7 @@ def _is_of_pool(call: Call) -> bool:
 
 
 def _when_it_ends(end: Callable[[str], None]) -> None:
-    """Call ``end`` with why, when this process ends by itself, whichever way: an exit, or ``os._exit``."""
+    """Call ``end`` with the reason when this process ends by itself, by a normal exit or ``os._exit``."""
 
     def leaves(call: Call) -> None:
         code = call.args[0] if call.args else call.kwargs.get("status", 0)

@@ -30,7 +30,7 @@ Program = frozenset[tuple[Any, ...]]
 
 
 class RankRun(msgspec.Struct, frozen=True):
-    """One rank that was recorded."""
+    """One recorded rank."""
 
     code: int
     program: Program
@@ -85,7 +85,7 @@ def _program(path: Path) -> Program:
 
 
 def groups_file() -> Path | None:
-    """Where this process is to write the process groups that it is in; forgets it, so that no script sees it."""
+    """Where this process writes its process groups; removed from the environment, so that no script sees it."""
     path = os.environ.pop(_GROUPS_TO, "")
     return Path(path) if path else None
 

@@ -1,7 +1,7 @@
-"""Being told when a module has been imported, without importing it first.
+"""Notifies when a module has been imported, without importing it.
 
 The recorder needs torch, but torch reads variables such as ``OMP_NUM_THREADS`` as it loads, and scripts set
-them in their first lines. So the script imports torch when it likes, and recording begins right after.
+them in their first lines. So the script imports torch itself, and recording starts right after.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tracer.runner.interrupts import interrupt_held
 
 
 def when_imported(name: str, callback: Callable[[], None]) -> None:
-    """Call ``callback`` once: now if module ``name`` is loaded, else right after it was.
+    """Call ``callback`` once: now if module ``name`` is loaded, otherwise right after it is imported.
 
     Control-C waits until it is loaded: an interrupted load of C++ code aborts the process, swallows the interrupt, or
     leaves a module that cannot be loaded again.
@@ -29,7 +29,7 @@ def when_imported(name: str, callback: Callable[[], None]) -> None:
 
 
 class _Watcher(MetaPathFinder):
-    """Lets the other finders find ``name`` and has its loader call back; then it leaves."""
+    """Lets the other finders find ``name``, has its loader call back, then removes itself."""
 
     def __init__(self, name: str, callback: Callable[[], None]) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class _Watcher(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that the other finders give, or ``None`` for every module but the watched one."""
+        """The other finders' spec for the watched module, ``None`` for every other."""
         if fullname != self.name or self.asking_the_others:
             return None
         self.asking_the_others = True
@@ -52,7 +52,7 @@ class _Watcher(MetaPathFinder):
         return spec
 
     def _watch(self, loader: object) -> None:
-        """Replace ``exec_module`` on this one loader for one call: its class, and what it can do, stay."""
+        """Replace ``exec_module`` on this loader for one call; its class is unchanged."""
         original: Callable[[ModuleType], None] = loader.exec_module  # type: ignore[attr-defined]
 
         def exec_module(module: ModuleType) -> None:

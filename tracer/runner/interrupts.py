@@ -1,4 +1,4 @@
-"""Control-C held back while the recorder begins and while its trace is written, and how a signal ends a process."""
+"""Defers control-C while the recorder starts and while a trace is written; ends a process by a signal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ AGAIN = 1.0
 
 @contextmanager
 def interrupt_held() -> Iterator[None]:
-    """Raise ``KeyboardInterrupt`` at the end of the block, if control-C came in it; at once if it comes again later.
+    """Defer ``KeyboardInterrupt`` to the end of the block; a second control-C, a second or more later, raises at once.
 
-    Where the program handles it, or off the main thread, nothing is held.
+    If the program handles SIGINT itself, or off the main thread, nothing is deferred.
     """
     came = 0.0
 
@@ -43,7 +43,7 @@ def interrupt_held() -> Iterator[None]:
 
 
 def end_by(number: int) -> None:
-    """End as signal ``number`` ends a process that does not handle it, so that a parent sees what it sees of Python.
+    """End by signal ``number`` as a process that does not handle it: the parent sees that status.
 
     Nothing is flushed: a handler may have interrupted a write to the stream.
     """

@@ -1,4 +1,4 @@
-"""What is written when the recording is over, and when the script has ended: the trace, and a line that says where."""
+"""Writes the trace when the recording or the script ends, and prints where."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ScriptRecording:
-    """The recording of one script: begins when the script has imported torch, ends in a file.
+    """The recording of one script, from its import of torch to the trace's file.
 
     ``output`` is where the trace goes; ``shown`` is how the user spelled it.
     """
@@ -87,7 +87,7 @@ class ScriptRecording:
         if it trains: an optimizer stepped, or gradients were computed."""
 
     def begin(self) -> None:
-        """Watch what the script sets, and record as soon as torch is there."""
+        """Watch what the script sets, and start recording as soon as torch is imported."""
         from tracer.recording.origin.sites import Sites
         from tracer.recording.process.children import CHILDREN
         from tracer.recording.process.outside import OUTSIDE, modules_watched
@@ -146,18 +146,18 @@ class ScriptRecording:
 
     @property
     def trace(self) -> Trace | None:
-        """What was recorded so far; ``None`` where torch was not loaded."""
+        """The trace so far; ``None`` if torch was not loaded."""
         return None if self._window is None else self._window.session.trace
 
     def save_so_far(self) -> None:
-        """Write the trace as it is, in the middle of the script."""
+        """Write the trace so far, while the script runs."""
         if self._window is not None and self._window.settings is not None:
             self._window.session.flush_values()
             with suppress(TracerError):
                 self._write(self._window, "its process was killed, or runs on", rescue=False)
 
     def pause(self) -> bool:
-        """The process has nothing to do, and may be ended: what was recorded is whole until ``resume``.
+        """The process is idle and may be killed: make the trace complete until ``resume``.
 
         False where nothing was paused.
         """
@@ -169,26 +169,26 @@ class ScriptRecording:
         return True
 
     def resume(self) -> None:
-        """The process goes on after ``pause``."""
+        """The process continues after ``pause``."""
         assert self._window is not None
         self._window.resume()
         self.save_so_far()
 
     def left_by_fork(self) -> None:
-        """This process was forked from the one that is recorded: leave its recording, and write nothing."""
+        """Leave the recording in a process that was forked from the recorded one; write nothing."""
         self._is_finished = True
         if self._window is not None:
             self._window.close()
         self._end_watch()
 
     def discard(self) -> None:
-        """Stop and write nothing: there was no script to run."""
+        """Stop without writing a trace, because there was no script to run."""
         if self._window is not None:
             self._window.close()
         self._end_watch()
 
     def forget_earlier(self) -> None:
-        """The script begins: a trace of an earlier run would be taken for its own, if it is killed."""
+        """Remove the trace of an earlier run, which would be mistaken for this run's if the script is killed."""
         if os.getpid() == self._process and self.output.is_file():
             with suppress(OSError):
                 self.output.unlink()
@@ -200,7 +200,7 @@ class ScriptRecording:
             self._watch = None
 
     def _opened(self) -> StepWindow:
-        """The window; a script that never imported torch gets a trace too, of nothing."""
+        """The window; a script that never imported torch gets an empty trace."""
         if self._window is None:
             try:
                 import torch  # noqa: F401  (calls ``_open``)
@@ -212,7 +212,7 @@ class ScriptRecording:
         return self._window
 
     def _write_early(self) -> None:
-        """Write the trace as soon as its last step is recorded: what kills the script later does not take it away.
+        """Write the trace as soon as its last step is recorded, so that it survives if the script is killed later.
 
         ``finish`` writes it anew where what the script did meanwhile belongs to it (loaders, settings that come too
         late). A pipe takes one trace only, and what fails here is tried again, and told, at the end.
@@ -237,7 +237,7 @@ class ScriptRecording:
             os.kill(self._process, self.waiting.pop(0))
 
     def finish(self, ended_by: str = "", *, dying: bool = False, may_import: bool = True) -> str:
-        """Stop, write the trace, and return the closing line; empty where it was said already.
+        """Stop, write the trace, and return the closing line; empty if it was printed already.
 
         ``ended_by`` says what ended the script early. A window that was full by then is whole all the same.
         A process that the script forked writes nothing: the trace is its parent's. A process that is
@@ -271,11 +271,11 @@ class ScriptRecording:
         return "" if line == self._said else line
 
     def _missed(self, window: StepWindow, ended_by: str = "") -> str:
-        """Why not all that was asked for was recorded; empty if it was."""
+        """Why the recording is incomplete; empty if it is complete."""
         return "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
 
     def _write(self, window: StepWindow, partial: str, *, rescue: bool = True) -> None:
-        """Write the trace as it is now, unless the file holds it already."""
+        """Write the current trace, unless the file already holds it."""
         from tracer.trace import save_trace
 
         trace = self._signed(window.session.trace, partial, window.settings)
@@ -287,7 +287,7 @@ class ScriptRecording:
             self._written = trace
 
     def _signed(self, trace: Trace, partial: str, settings: Environment | None) -> Trace:
-        """``trace`` with what only the runner knows: its source, and the settings that the script made.
+        """``trace`` with what only the runner knows: its source, and the settings made by the script.
 
         The recorder may have been entered before the script's first line, when nothing was set yet.
         """
@@ -337,7 +337,7 @@ def _computes_gradients(trace: Trace) -> bool:
 
 
 def _is_half_imported(package: str) -> bool:
-    """Did an import of ``package`` begin, and fail?"""
+    """Whether an import of ``package`` started and failed."""
     return package not in sys.modules and any(name.startswith(f"{package}.") for name in sys.modules)
 
 

@@ -1,4 +1,4 @@
-"""Which process of a distributed job this is, and the file that its trace goes to."""
+"""Which process of a distributed job this is, and the file of its trace."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tracer.errors import UsageError
 
 
 class Rank(NamedTuple):
-    """A process of a job that torchrun, or something like it, started."""
+    """A process of a job started by torchrun or a similar launcher."""
 
     rank: int
     world_size: int
 
 
 def current_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
-    """What ``RANK`` and ``WORLD_SIZE`` say; ``None`` where they are not both set to numbers."""
+    """The rank from ``RANK`` and ``WORLD_SIZE``; ``None`` unless both are set to numbers."""
     try:
         return Rank(int(environ["RANK"]), int(environ["WORLD_SIZE"]))
     except (KeyError, ValueError):
@@ -26,7 +26,7 @@ def current_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
 
 
 def check_store(environ: Mapping[str, str] = os.environ) -> None:
-    """Refuse a job whose processes cannot meet: they would wait for each other until torch gives up.
+    """Refuse a job whose processes cannot connect: they would wait for each other until torch times out.
 
     ``torchrun --master-port 0`` opens a port of its own choice and tells its processes 0 (torch 2.13).
     """
@@ -38,7 +38,7 @@ def check_store(environ: Mapping[str, str] = os.environ) -> None:
 
 
 def path_of_rank(path: Path, rank: Rank | None) -> Path:
-    """``trace.json`` becomes ``trace.rank0.json`` for rank 0: no process writes over another's trace."""
+    """``trace.json`` becomes ``trace.rank0.json`` for rank 0, so that no process overwrites another's trace."""
     if rank is None:
         return path
     name = path.name

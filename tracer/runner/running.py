@@ -1,4 +1,4 @@
-"""Running a script under the recorder, to the exit code that it would have had without."""
+"""Runs a script under the recorder, with the exit code that it has without."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _following(recording: ScriptRecording) -> AbstractContextManager[None]:
 
 
 def _exit_code(leaving: SystemExit) -> int:
-    """What Python makes of ``sys.exit(...)``: a number as it is, anything else printed and 1."""
+    """The exit code of ``sys.exit(...)`` in Python: an integer itself; anything else is printed, and 1."""
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):

@@ -1,4 +1,4 @@
-"""Finding what ``python SCRIPT`` or ``python -m MODULE`` would run, and setting up as Python does.
+"""Finds what ``python SCRIPT`` or ``python -m MODULE`` would run, and sets up as Python does.
 
 The rules are those of Python's own start-up (``Modules/main.c``, ``runpy``), checked against it in the tests:
 ``sys.argv``, ``sys.path[0]`` and every name that ``__main__`` has before its first line.
@@ -21,7 +21,7 @@ from tracer.errors import UsageError
 
 @dataclass(frozen=True)
 class Script:
-    """Something to run as ``__main__``."""
+    """A program to run as ``__main__``."""
 
     code: CodeType
     main: ModuleType
@@ -29,7 +29,7 @@ class Script:
 
 
 def prepare(target: str, args: Sequence[str], *, as_module: bool) -> Script:
-    """Set ``sys.argv`` and ``sys.path[0]`` for ``target`` and return what is to be run.
+    """Set ``sys.argv`` and ``sys.path[0]`` for ``target`` and return the program.
 
     ``target`` is a file, a folder or zip file with a ``__main__.py``, or, ``as_module``, a module's name.
     Raises ``UsageError`` where Python would find nothing to run. Finding a module imports its parent
@@ -48,7 +48,7 @@ def prepare(target: str, args: Sequence[str], *, as_module: bool) -> Script:
 
 
 def _prepare_file(target: str, path: str) -> Script:
-    """A file of source or, by its suffix, of bytecode."""
+    """A source file or, by its suffix, a bytecode file."""
     loader: SourceFileLoader | SourcelessFileLoader
     try:
         if path.endswith(".pyc"):
@@ -72,7 +72,7 @@ def _prepare_file(target: str, path: str) -> Script:
 
 
 def _prepare_folder(target: str, path: str) -> Script:
-    """A folder or a zip file with a ``__main__.py``, which goes first on the path whatever the flags say."""
+    """A folder or a zip file with a ``__main__.py``; it comes first on the path, whatever the flags."""
     spec = PathFinder.find_spec("__main__", [path])
     if spec is None:
         raise UsageError(f"{target} has no __main__.py", hint="name a Python file inside")
@@ -81,7 +81,7 @@ def _prepare_folder(target: str, path: str) -> Script:
 
 
 def _prepare_module(name: str, args: Sequence[str]) -> Script:
-    """A module by its name; a package stands for its ``__main__``."""
+    """A module by its name; for a package, its ``__main__``."""
     if name.endswith(".py") and os.path.isfile(name):
         raise UsageError(f"-m takes a module, and {name} is a file", hint="leave out -m")
     sys.argv[:] = ["-m", *args]
@@ -99,7 +99,7 @@ def _prepare_module(name: str, args: Sequence[str]) -> Script:
 
 
 def _find_module(name: str) -> ModuleSpec | None:
-    """The module's spec; an error of a parent package that is not about the name itself comes through."""
+    """The module's spec; errors of a parent package that are not about the name itself propagate."""
     try:
         return find_spec(name)
     except ImportError as problem:
@@ -132,7 +132,7 @@ def _from_spec(target: str, spec: ModuleSpec) -> Script:
 
 
 def _new_main() -> ModuleType:
-    """A ``__main__`` as it is before anything is known of the script."""
+    """A fresh ``__main__`` module."""
     main = ModuleType("__main__")
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
@@ -141,7 +141,7 @@ def _new_main() -> ModuleType:
 
 
 def _set_first_path(entry: str, *, always: bool = False) -> None:
-    """Put ``entry`` where this program's folder is, unless Python was told to add none (``-P``, ``-I``)."""
+    """Put ``entry`` in place of this program's folder, unless Python adds none (``-P``, ``-I``)."""
     if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
         if always:
             sys.path.insert(0, entry)
@@ -150,6 +150,6 @@ def _set_first_path(entry: str, *, always: bool = False) -> None:
 
 
 def _not_python(target: str, problem: BaseException) -> UsageError:
-    """``target`` exists and cannot be compiled."""
+    """The error for a ``target`` that exists and cannot be compiled."""
     where = f"line {problem.lineno}: {problem.msg}" if isinstance(problem, SyntaxError) else str(problem)
     return UsageError(f"{target} is not Python: {where}", hint="name a Python file")

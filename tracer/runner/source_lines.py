@@ -1,6 +1,6 @@
-"""The text of the lines that findings can name, read when recording has ended.
+"""The source text of lines that findings can name, read after the recording.
 
-Kept only where the user asks: a trace is attached to public tickets, and code is more than a place. Files outside the
+Stored only on request: traces are attached to public tickets, and code is more than a location. Files outside the
 working directory, installed packages among them, are never read.
 """
 
@@ -23,7 +23,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def source_lines(trace: Trace, folder: str) -> dict[str, str]:
-    """The lines of ``trace`` that stand in files below ``folder``, by ``path:line``; at most ``MOST_LINES``."""
+    """The source lines of ``trace`` in files below ``folder``, by ``path:line``; at most ``MOST_LINES``."""
     root = Path(folder).resolve()
     files: dict[str, str] = {}
     lines: dict[str, str] = {}
@@ -42,7 +42,7 @@ def source_lines(trace: Trace, folder: str) -> dict[str, str]:
 
 
 def with_neighbours(places: Iterable[str], folder: str) -> dict[str, str]:
-    """By place: its line, marked, between the lines before and after it; files outside ``folder`` are not read."""
+    """By location: its line, marked, with the lines before and after it; files outside ``folder`` are not read."""
     root = Path(folder).resolve()
     shown: dict[str, str] = {}
     for place in dict.fromkeys(places):
@@ -60,7 +60,7 @@ def with_neighbours(places: Iterable[str], folder: str) -> dict[str, str]:
 
 
 def _places(trace: Trace) -> Iterator[str]:
-    """Every ``path:line`` that a finding can bear, the user's own frame before a library's."""
+    """Every ``path:line`` that a finding can have, the user's own frame before a library's."""
     for groups in (
         trace.calls,
         trace.events,
@@ -77,7 +77,7 @@ def _places(trace: Trace) -> Iterator[str]:
 
 
 def _own_file(root: Path, path: str) -> str:
-    """The file that ``path`` names below ``root``; empty where it is not the user's own, or not there."""
+    """The file that ``path`` names below ``root``; empty if it is not the user's own or does not exist."""
     try:
         file = (root / path).resolve()
         below = file.relative_to(root)

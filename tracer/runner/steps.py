@@ -1,4 +1,4 @@
-"""Which optimizer steps of a run are recorded: ``A:B``, as a Python slice would say it."""
+"""Which optimizer steps of a run are recorded: ``A:B``, as in a Python slice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HINT = "write A:B, A:, :B or N, counted from 0, as in --steps 0:1 for the first
 
 
 class WindowComplete(SystemExit):
-    """Ends the script once the last step that was asked for has ended; the exit code is 0.
+    """Ends the script after the last requested step; the exit code is 0.
 
     A ``SystemExit``, so that the script's ``finally`` blocks run and its ``except Exception`` does not.
     """
@@ -20,7 +20,7 @@ class WindowComplete(SystemExit):
 
 @dataclass(frozen=True)
 class Steps:
-    """Optimizer steps ``start`` up to, and without, ``stop``; everything by default."""
+    """Optimizer steps from ``start`` up to but excluding ``stop``; everything by default."""
 
     start: int = 0
     stop: int | None = None
@@ -42,7 +42,7 @@ class Steps:
 
     @property
     def is_everything(self) -> bool:
-        """Was no window asked for?"""
+        """Whether all steps are recorded."""
         return self == Steps()
 
     def __str__(self) -> str:

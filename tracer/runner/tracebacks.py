@@ -1,4 +1,4 @@
-"""Tracebacks as the script alone would have printed them: without the tracer's frames."""
+"""Tracebacks as the script alone would have printed them, without the tracer's frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OP_CALL = os.path.join("torch", "_ops.py")
 
 
 def trim(error: BaseException) -> None:
-    """Take the tracer's frames out of ``error``'s traceback and of all that it was raised from or during.
+    """Remove the tracer's frames from the traceback of ``error``, its causes and its contexts.
 
     Where the innermost frame is the tracer's own, the error is too, and the traceback stays whole.
     """
@@ -64,7 +64,7 @@ def _made_a_call(frame: TracebackType) -> bool:
 
 
 def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:
-    """The frames that the script would have without us, innermost last."""
+    """The frames of the script alone, innermost last."""
     script_frames: list[TracebackType] = []
     after_ours = False
     for frame in frames:

@@ -1,6 +1,6 @@
-"""Entering the recorder when a step begins and leaving it when one ends, from torch's optimizer hooks.
+"""Enters the recorder when a step starts and leaves it when a step ends, by torch's optimizer hooks.
 
-A step begins where the one before it ended. Only this module of the runner imports torch.
+A step starts where the previous one ended. Only this module of the runner imports torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INSIDE_BACKWARD = "optimizer steps ended inside the backward pass, where record
 
 
 class StepWindow:
-    """Keeps a recorder entered for the optimizer steps ``steps``, and no longer."""
+    """Keeps a recorder entered for the optimizer steps ``steps`` only."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class StepWindow:
         when_complete: Callable[[], None] = lambda: None,
         exit_when_complete: bool = False,
     ) -> None:
-        """``when_complete`` is called once, when the last step that was asked for was recorded."""
+        """``when_complete`` is called once, after the last requested step is recorded."""
         self.session = session
         self.steps = steps
         self.when_complete = when_complete
@@ -55,14 +55,14 @@ class StepWindow:
         self._after: Any = None
 
     def open(self) -> None:
-        """Begin to count steps; enter the recorder if the first one is wanted."""
+        """Start counting steps; enter the recorder if the first one is to be recorded."""
         self._before = register_optimizer_step_pre_hook(unless_compiled(self._before_step))
         self._after = register_optimizer_step_post_hook(unless_compiled(self._after_step))
         if self.steps.start == 0:
             self._enter()
 
     def close(self) -> None:
-        """Leave the recorder if it is entered, stop counting, and read the settings if no step did."""
+        """Leave the recorder if it is entered, stop counting, and read the settings if no step has."""
         if self._thread == threading.get_ident():
             self._leave()
         for hook in (self._before, self._after):
@@ -71,7 +71,7 @@ class StepWindow:
         self.read_settings()
 
     def pause(self) -> bool:
-        """Leave the recorder while the process has nothing to do; false if it is not entered on this thread."""
+        """Leave the recorder while the process is idle; false if it is not entered on this thread."""
         if self._thread != threading.get_ident():
             return False
         self._leave()
@@ -84,7 +84,7 @@ class StepWindow:
         self._enter()
 
     def read_settings(self) -> None:
-        """Read the process's settings, unless a recorded step did."""
+        """Read the process's settings, unless a recorded step has."""
         if self.settings is None:
             self.settings = capture_environment()
 
@@ -121,7 +121,7 @@ class StepWindow:
             raise WindowComplete(0)
 
     def _will_switch(self) -> bool:
-        """Is there still something to enter or to leave?"""
+        """Whether the recorder is still to be entered or left."""
         return not self.complete and (self._thread is None or self.steps.stop is not None)
 
     def _can_switch(self) -> bool:
@@ -148,7 +148,7 @@ class StepWindow:
 
 @contextmanager
 def _other_modes_lifted(below: int) -> Iterator[None]:
-    """Take every dispatch mode above the ``below`` lowest off this thread's stack, and put them back after.
+    """Remove every dispatch mode above the ``below`` lowest from this thread's stack, and restore them afterwards.
 
     The script may hold a mode of its own around each step, and leave it after ours was entered. Modes leave
     in reverse order, so ours has to go below all of them.
