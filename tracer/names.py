@@ -395,6 +395,9 @@ class OutsideKind(Word):
             *("time.monotonic_ns", "time.process_time", "time.clock_gettime", "time.localtime", "time.gmtime"),
             *("time.ctime", "time.strftime", "datetime.datetime.now", "datetime.datetime.utcnow"),
             *("datetime.date.today", "asyncio.base_events.BaseEventLoop.time"),
+            *("torch.autograd.profiler.profile.key_averages", "torch.profiler.profiler._KinetoProfile.key_averages"),
+            *("torch.utils.benchmark.Timer.timeit", "torch.utils.benchmark.Timer.blocked_autorange"),
+            *("torch.utils.benchmark.Timer.adaptive_autorange", "torch.cuda.Event.elapsed_time"),
         ),
     )
 

@@ -77,6 +77,16 @@ def test_an_input_that_differs_has_a_step_and_one_that_agrees_has_none() -> None
     assert "remove it before each run" in step.remedy
 
 
+@pytest.mark.parametrize(("name", "steps"), [("last.pt", 1), ("~/.cache/last.pt", 2)])
+def test_what_an_earlier_run_left_has_no_step_where_runs_without_it_diverge_too(name: str, steps: int) -> None:
+    left = Outside(
+        kind=OutsideKind.FILE, name=name, differs=True, by_first_run=True, first="1", second="2", location="train.py:5"
+    )
+    read = root(41, RootCause.INPUT_DATA, reason=Reason(shows=Shows.ENTERED, outside=(left,)))
+    held = Held(circumstances=("clock", "folder"), is_all=True, agrees=False, runs=2)
+    assert len(next_steps(repeated(divergence(read), outside=(left,), held=(held,)))) == steps
+
+
 def test_a_change_of_the_plan_is_the_step_of_the_root_that_its_finding_stands_at() -> None:
     judged = judgement(finding("cuda-index-put", op="aten.index_put_.default", location="train.py:41"))
     (change,) = next_steps(repeated(divergence(root())), make_plan(judged), judged.findings)

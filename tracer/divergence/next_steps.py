@@ -255,6 +255,8 @@ def _inputs(repeated: Repeated) -> Iterator[Change]:
     if repeated.ends and repeated.cause is None:
         named |= {id(source): source for source in at_the_end(repeated.outside)}
     weak = [source for source in named.values() if is_always_another(source)]
+    if any("folder" in held.circumstances and not held.agrees and not held.no_proof for held in repeated.held):
+        differing = [source for source in differing if not (source.by_first_run and _is_in_folder(source.name))]
     for source in [*differing, *weak][:_MOST_INPUTS]:
         keys = [
             number
@@ -268,6 +270,11 @@ def _inputs(repeated: Repeated) -> Iterator[Change]:
             where=source.called_from or source.location or "place not recorded",
             roots=tuple(keys),
         )
+
+
+def _is_in_folder(path: str) -> bool:
+    """Whether a run that holds the folder starts without what an earlier run left at ``path``."""
+    return not path.startswith(("/", "~", ".."))
 
 
 def _key(source: Outside) -> tuple[object, ...]:

@@ -31,6 +31,7 @@ import msgspec
 import numpy
 import pytest
 import torch
+import torch.utils.benchmark
 
 from tracer import DeterminismTracer
 from tracer.names import OutsideKind
@@ -40,6 +41,9 @@ from tracer.trace.records import OutsideInput
 TEXT = "one two three"
 WRITTEN = numpy.ones(2)
 LOOP = asyncio.new_event_loop()
+TIMER = torch.utils.benchmark.Timer("pass")
+with torch.profiler.profile() as PROFILE:
+    torch.ones(2)
 
 
 @pytest.fixture(autouse=True)
@@ -150,6 +154,8 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.CLOCK, "asyncio.base_events.BaseEventLoop.time", lambda: LOOP.time()),
     (OutsideKind.UNWRITTEN_ARRAY, "numpy.empty", lambda: numpy.empty(4)),
     (OutsideKind.UNWRITTEN_ARRAY, "numpy.empty_like", lambda: numpy.empty_like(WRITTEN)),
+    (OutsideKind.CLOCK, "torch.profiler.profiler._KinetoProfile.key_averages", lambda: PROFILE.key_averages()),
+    (OutsideKind.CLOCK, "torch.utils.benchmark.Timer.timeit", lambda: TIMER.timeit(1)),
     (OutsideKind.CLOCK, "time.time", lambda: time.time()),
     (OutsideKind.CLOCK, "time.strftime", lambda: time.strftime("%H")),
     (OutsideKind.CLOCK, "datetime.datetime.now", lambda: datetime.datetime.now()),
@@ -506,13 +512,29 @@ def test_a_queue_of_processes_is_told_by_what_came_and_by_its_order(method: str)
     assert first.digest != other.digest
 
 
-def test_a_statement_in_which_the_database_draws_is_told_and_no_other() -> None:
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("select a from sample order by random()", "random"),
+        ("select julianday('now') - a from sample", "'now'"),
+        ("select a, datetime() from sample", "datetime"),
+        ("select a, CURRENT_DATE from sample", "current_date"),
+    ],
+)
+def test_a_statement_in_which_the_database_draws_is_told_and_no_other(statement: str, named: str) -> None:
     def program() -> None:
         with sqlite3.connect(":memory:") as database:
             database.execute("create table sample (a)")
-            database.execute("select a from sample order by random()")
+            database.execute("select date(a), 'nowhere' from sample")
+            database.execute(statement)
 
-    assert [(taken.kind, taken.name) for taken in taken_in(program)] == [(OutsideKind.RANDOM_QUERY, "random")]
+    assert [(taken.kind, taken.name) for taken in taken_in(program)] == [(OutsideKind.RANDOM_QUERY, named)]
+
+
+def test_an_array_that_numpy_itself_allocates_and_writes_is_none_of_the_programs() -> None:
+    generator = numpy.random.default_rng(0)
+    written = [lambda: generator.uniform(size=4), lambda: generator.permutation(9), lambda: WRITTEN.mean(0)]
+    assert [taken for program in written for taken in taken_in(program)] == []
 
 
 def test_a_path_that_is_only_looked_for_is_no_time_of_a_file() -> None:

@@ -43,6 +43,7 @@ from tracer.recording.origin.sites import (
     placed,
 )
 from tracer.recording.patching import Call, Holder, held_by, original_of
+from tracer.recording.program_text.source_tree import call_of
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import OutsideInput
 
@@ -59,13 +60,17 @@ _VALUES = 16
 #: The same of the items of a queue; and SQL statements of one connection that are looked at.
 _TAKEN, _STATEMENTS = 4096, 10_000
 #: What in an SQL statement is another one in each run.
-_DRAWS_IN_SQL = re.compile(r"\b(?:random(?:blob)?\s*\(|current_time(?:stamp)?\b|'now')", re.IGNORECASE)
+_DRAWS_IN_SQL = re.compile(
+    r"\brandom(?:blob)?\s*\(|\bcurrent_(?:time(?:stamp)?|date)\b|'now'"
+    r"|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)",
+    re.IGNORECASE,
+)
 #: A directory larger than this, as ``stat`` has it, is not listed again to learn the order of its entries.
 _LARGE_DIRECTORY = 1 << 20
 
 _PATHLIB = "pathlib"
 #: Watched modules that are loaded later than their packages.
-_LATER = ("multiprocessing.queues", "multiprocessing.connection")
+_LATER = ("multiprocessing.queues", "multiprocessing.connection", "torch.profiler.profiler", "torch.utils.benchmark")
 _RANDOM_DEVICES = frozenset({"/dev/urandom", "/dev/random"})
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
 #: Torch's modules that open what the program names; what its others open (the compiler's caches) is their own affair.
@@ -469,7 +474,7 @@ class OutsideLog:
             if not left[0] or self not in OUTSIDE.listeners:
                 connection.set_trace_callback(None)
             elif draws := _DRAWS_IN_SQL.search(statement):
-                self.note(OutsideKind.RANDOM_QUERY, draws[0].strip("( '").lower(), self.reader(sys._getframe(1)))
+                self.note(OutsideKind.RANDOM_QUERY, draws[0].rstrip("( )").lower(), self.reader(sys._getframe(1)))
 
         connection.set_trace_callback(runs)
 
@@ -537,7 +542,7 @@ class OutsideLog:
         """NumPy hands out an array as it is in memory."""
         array: Any = call.result
         frame = self.asker(call.frame)
-        if frame is None or array.dtype.hasobject or not array.size:
+        if frame is None or array.dtype.hasobject or not array.size or not _is_called_in(frame, name):
             return
         source = self.note(OutsideKind.UNWRITTEN_ARRAY, name, frame)
         if source is not None and source.wants_more:
@@ -554,6 +559,15 @@ class OutsideLog:
         if source is not None and source.wants_more:
             key = machine_key()
             source.add(_keyed(key, value), key=_name_of(key))
+
+
+def _is_called_in(frame: FrameType, function: str) -> bool:
+    """Whether the current line of ``frame`` calls ``function``: NumPy's C code does too, and writes all of it."""
+    name = function.rpartition(".")[2]
+    if name not in frame.f_code.co_names:
+        return False
+    call = call_of(frame)
+    return call is None or getattr(call.func, "attr", getattr(call.func, "id", name)) == name
 
 
 def _path_of(value: Any) -> str:
