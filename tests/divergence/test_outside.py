@@ -114,6 +114,21 @@ def test_a_root_names_what_differs_before_it_and_may_be_its_cause(
     assert [one.name for one in before(root, compare_outside(first, second))] == names
 
 
+@pytest.mark.parametrize(("cause", "named"), [(RootCause.INPUT_DATA, ["sh"]), (RootCause.KERNEL, [])])
+def test_a_program_whose_answers_are_not_compared_is_named_where_nothing_differs(
+    tmp_path: Path, cause: RootCause, named: list[str]
+) -> None:
+    record = Recorder(tmp_path)
+    (root,) = compare_recordings(record(), record(kernel=2)).roots
+    assert root.reason is not None
+    root = msgspec.structs.replace(root, cause=cause, call=5)
+    taken = trace(outside=(outside("program", "sh", location="train.py:9", digest="a", is_partial=True),))
+    inputs = before(root, compare_outside(taken, taken))
+    assert [program.name for program in inputs] == named
+    told = msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, outside=inputs))
+    assert why_of(told).endswith("runs sh (train.py:9), whose answers are not compared") == bool(named)
+
+
 def test_a_clock_at_the_roots_own_line_is_named_alone(tmp_path: Path) -> None:
     record = Recorder(tmp_path)
     (root,) = compare_recordings(record(), record(kernel=2)).roots

@@ -254,7 +254,7 @@ def _inputs(repeated: Repeated) -> Iterator[Change]:
     }
     if repeated.ends and repeated.cause is None:
         named |= {id(source): source for source in at_the_end(repeated.outside)}
-    weak = [source for source in named.values() if is_always_another(source)]
+    weak = [source for source in named.values() if is_always_another(source) or source.differs is None]
     if any("folder" in held.circumstances and not held.agrees and not held.no_proof for held in repeated.held):
         differing = [source for source in differing if not (source.by_first_run and _is_in_folder(source.name))]
     for source in [*differing, *weak][:_MOST_INPUTS]:

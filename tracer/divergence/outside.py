@@ -31,6 +31,9 @@ _MAY_COME_FROM_OUTSIDE = frozenset(
 #: A weak one is named only where the data themselves differ, or a number does.
 _MAY_COME_FROM_WEAK = frozenset({RootCause.INPUT_DATA, RootCause.OUTSIDE_CHANGE, RootCause.ARGUMENT})
 
+#: They answer the program, and their answers are seen only in part.
+_ANSWERING = (OutsideKind.PROGRAM, OutsideKind.CONNECTION)
+
 _KINDS = list(OutsideKind)
 
 _Key = tuple[OutsideKind, str, Place]
@@ -70,7 +73,7 @@ def is_always_another(outside: Outside) -> bool:
 
 
 def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
-    """Those of ``inputs`` that differ, precede ``root``, and may explain it."""
+    """Those of ``inputs`` that differ, precede ``root``, and may explain it; if none does, those not compared."""
     if root.cause not in _MAY_COME_FROM_OUTSIDE:
         return ()
     differing = [outside for outside in inputs if outside.differs and outside.calls <= root.call]
@@ -83,7 +86,13 @@ def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
     elif root.cause not in _MAY_COME_FROM_WEAK:
         return tuple(outside for outside in differing if outside.kind is OutsideKind.THREAD)
     here = tuple(outside for outside in differing if root.location in (outside.location, outside.called_from))
-    return here or tuple(differing)
+    if here or differing or root.cause not in _MAY_COME_FROM_WEAK:
+        return here or tuple(differing)
+    return tuple(
+        outside
+        for outside in inputs
+        if outside.differs is None and outside.kind in _ANSWERING and outside.calls <= root.call
+    )
 
 
 def at_the_end(inputs: Iterable[Outside]) -> tuple[Outside, ...]:

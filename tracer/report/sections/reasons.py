@@ -269,6 +269,8 @@ def how_it_differs(outside: Outside) -> str:
         return "beside the recorded calls, in no order that repeats"
     if outside.by_first_run:
         return "which the previous run wrote"
+    if outside.differs is None:
+        return "whose answers are not compared"
     if NOT_TAKEN_IN in (outside.first, outside.second):
         return f"which only the {'first' if outside.second == NOT_TAKEN_IN else 'second'} run does"
     if outside.only_order:
