@@ -8,7 +8,7 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -20,6 +20,7 @@ from tracer.divergence.process_pairs import siblings
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import Held
 from tracer.divergence.same_calls import makes_calls_of
+from tracer.findings import Finding
 from tracer.runner.repeated.circumstances.declared import Circumstance, in_order
 from tracer.trace.file import Trace
 
@@ -371,16 +372,17 @@ def _report_fact(entry: _Entry) -> Held:
 
 
 class Comparing:
-    """Compares runs by what differs between the runs with nothing held."""
+    """Compares runs by what differs between the runs with nothing held; ``findings`` returns the first one's."""
 
-    def __init__(self, unheld: Sequence[Family]) -> None:
+    def __init__(self, unheld: Sequence[Family], findings: Callable[[], Sequence[Finding] | None]) -> None:
         self.unheld = unheld
-        self.divergence = _divergence(unheld[0], unheld[1])
+        self._findings = findings
+        self.divergence = self._divergence(unheld[0], unheld[1])
         self._left_otherwise = {(end.kind, end.name) for end in self.divergence.ends}
 
     def compare(self, first: Family, second: Family) -> Shown:
         """If only what the runs leave behind differs, two runs agree if they leave it in the same state."""
-        divergence = _divergence(first, second)
+        divergence = self._divergence(first, second)
         left = {(end.kind, end.name) for end in divergence.ends} & self._left_otherwise
         return Shown(divergence.agrees and not (self.divergence.agrees and left), divergence.first)
 
@@ -397,9 +399,12 @@ class Comparing:
         makes_theirs = makes_calls_of(family[""].values, [unheld[""].values for unheld in self.unheld])
         return "" if makes_theirs else "the script makes other calls then"
 
-
-def _divergence(first: Family, second: Family) -> Divergence:
-    return compare_families(first, second, lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False))
+    def _divergence(self, first: Family, second: Family) -> Divergence:
+        return compare_families(
+            first,
+            second,
+            lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=self._findings),
+        )
 
 
 def suspects(

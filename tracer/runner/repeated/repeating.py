@@ -227,7 +227,7 @@ class _Series:
             return
         other = self.names[id(diverging)]
         suspected, sure = suspects(diverging.roots, candidates, self.recordings["run 1"].trace)
-        comparing = Comparing([self.families["run 1"], self.families[other]])
+        comparing = Comparing([self.families["run 1"], self.families[other]], self._findings)
         say(
             f"tracer: {other} diverges from run 1; in at most {MOST_RUNS} further runs circumstances are held, to find"
             f" the one that explains it: {', '.join(candidates)}"

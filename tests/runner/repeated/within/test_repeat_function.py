@@ -142,6 +142,15 @@ def test_what_is_named_is_held_and_nothing_else() -> None:
         tracer.repeat(of_the_clock, hold=["clock", "folder"])
 
 
+def test_where_holding_does_not_help_no_kernel_is_blamed_that_the_tables_call_deterministic() -> None:
+    dtypes = itertools.cycle([torch.float16, torch.bfloat16])
+    repeated = tracer.repeat(lambda: torch.arange(9.0).div(7).to(next(dtypes)).sum(), hold="entropy")
+    (held, *_) = repeated.held
+    assert held.first is not None
+    assert held.first.op == "aten._to_copy.default"
+    assert held.first.cause is RootCause.UNKNOWN
+
+
 def evaluated(give: Callable[[torch.Tensor], Any]) -> Callable[[], Any]:
     """A function that evaluates a model, and returns what ``give`` makes of the output."""
     torch.manual_seed(0)

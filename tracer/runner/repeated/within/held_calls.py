@@ -50,7 +50,8 @@ class HeldCalls:
         self._count = 0
         self._comparing: Comparing | None = None
         trace = recordings[0].trace
-        settings = judge(trace).planned_settings if trace is not None else {}
+        self._report = judge(trace) if trace is not None else None
+        settings = self._report.planned_settings if self._report is not None else {}
         left_out = {*SEEDS, *variables_among(settings)}
         self._planned = {name: value for name, value in settings.items() if name not in left_out}
 
@@ -60,7 +61,8 @@ class HeldCalls:
         if not hold or not divergence.differs:
             return repeated
         number = int(repeated.second.rpartition(" ")[2])
-        self._comparing = Comparing([{"": self._recordings[0]}, {"": self._recordings[number - 1]}])
+        findings = self._report.findings if self._report is not None else None
+        self._comparing = Comparing([{"": self._recordings[0]}, {"": self._recordings[number - 1]}], lambda: findings)
         candidates = [circumstance for circumstance in hold if self._can_explain(circumstance)]
         suspected, sure = suspects(divergence.roots, candidates, self._recordings[0].trace)
         search = Search(
