@@ -167,6 +167,23 @@ def test_threads_that_compute_count_once_each_and_those_that_prepare_data_do_not
     assert tracer.trace.threads_not_followed == 4
 
 
+@pytest.mark.parametrize(("writes", "count"), [(True, 2), (False, 0)])
+def test_threads_that_may_have_written_what_a_call_reads_are_not_said_to_be_followed(writes: bool, count: int) -> None:
+    def step() -> None:
+        total, number = torch.zeros(4), torch.zeros(1)
+        total.sum()
+        for _ in range(2):
+            thread = threading.Thread(target=(total if writes else number).add_, args=(1,))
+            thread.start()
+            thread.join()
+        total.sum()
+
+    tracer = DeterminismTracer(values=True)
+    with tracer:
+        step()
+    assert tracer.trace.threads_not_followed == count
+
+
 @pytest.mark.parametrize(("is_ours", "count"), [(True, 1), (False, 0)])
 def test_a_daemon_counts_where_it_runs_code_of_the_programs(is_ours: bool, count: int) -> None:
     done = threading.Event()

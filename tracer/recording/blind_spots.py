@@ -49,6 +49,10 @@ class BlindSpots:
         self._recorded_thread = get_ident()
         self._started: weakref.WeakKeyDictionary[threading.Thread, str] = weakref.WeakKeyDictionary()
         """Where Python threads were started while recording."""
+        self._may_have_written: Counter[str] = Counter()
+        """How many threads that may compute were started at each line."""
+        self._suspected: dict[str, int] = {}
+        """Those of them that had been started when memory changed that no recorded call wrote."""
         self._this_thread = threading.local()
         """``computed``: was it noted of this thread that it computes?"""
 
@@ -92,7 +96,12 @@ class BlindSpots:
             _COMPILERS_THREADS.add(call.args[0])
         if self._may_compute(call.args[0]):
             self.note(BlindSpotKind.OTHER_THREAD, "a Python thread was started", call.frame, whose=call.first)
+            self._may_have_written[self._sites.location(call.frame)] += 1
         self._started[call.args[0]] = self._sites.location(call.frame)
+
+    def memory_changed(self) -> None:
+        """A call read bytes that changed although no recorded call wrote them: threads may have."""
+        self._suspected = dict(self._may_have_written)
 
     def thread_ends(self, call: Call) -> None:
         """A Python thread ends."""
@@ -116,7 +125,7 @@ class BlindSpots:
     @property
     def threads_computed(self) -> bool:
         """Did a thread compute that is not recorded?"""
-        return any(kind is BlindSpotKind.COMPUTING_THREAD for kind, _, _ in self._counts)
+        return bool(self._suspected) or any(kind is BlindSpotKind.COMPUTING_THREAD for kind, _, _ in self._counts)
 
     def module_met(self, module: torch.nn.Module) -> None:
         """A module ran for the first time: is it compiled or scripted?"""
@@ -160,9 +169,17 @@ class BlindSpots:
 
     def listed(self) -> tuple[BlindSpot, ...]:
         """All blind spots, in the order in which they were first noticed."""
+        counts = self._counts.copy()
+        computed: Counter[str] = Counter()
+        for (kind, _, location), count in self._counts.items():
+            computed[location] += count * (kind is BlindSpotKind.COMPUTING_THREAD)
+        detail = BlindSpotKind.COMPUTING_THREAD.of("memory that calls read changed while a Python thread ran")
+        for location, threads in self._suspected.items():
+            if threads > computed[location]:
+                counts[BlindSpotKind.COMPUTING_THREAD, detail, location] = threads - computed[location]
         return tuple(
             BlindSpot(kind=kind, detail=detail, location=location, count=count)
-            for (kind, detail, location), count in self._counts.items()
+            for (kind, detail, location), count in counts.items()
         )
 
 

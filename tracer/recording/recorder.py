@@ -166,6 +166,7 @@ class Recorder:
                 header=self._header,
             )
             self.blind_spots.on_unrecorded_module = self.values.moments.runs_unrecorded
+            self.values.calls.memory.on_unrecorded_write = self.blind_spots.memory_changed
             self.values.moments.has_unrecorded_threads = lambda: self.blind_spots.threads_computed
         self.magnitudes: PlaceRecorder | None = None
         if magnitudes is not None:

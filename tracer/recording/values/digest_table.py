@@ -113,6 +113,8 @@ class DigestTable(StorageTable[Stored]):
         """``digest`` returns the digest of a tensor as it is now."""
         super().__init__(registry)
         self._digest = digest
+        self.on_unrecorded_write: Callable[[], None] = lambda: None
+        """Called when memory is read that changed, or whose version did, since the last recorded write."""
         self.phase = 1
         """Which phase the program is in, by count: within an optimizer's, larger memory is verified once."""
         self.samples_always = True
@@ -149,10 +151,13 @@ class DigestTable(StorageTable[Stored]):
         else:
             return self._meet(tensor, stored, address, version)
         if not view.is_of(stored.stamp, version):
+            if view.stamp == stored.stamp:
+                self.on_unrecorded_write()
             stored.views.remove(view)
             return self._meet(tensor, stored, address, version)
         if self.holds(view, stored, tensor):
             return view.digest, False
+        self.on_unrecorded_write()
         before = view.digest
         stored.views.clear()
         digest = self._remember(tensor, stored, address, version)
