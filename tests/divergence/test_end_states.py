@@ -91,12 +91,18 @@ def test_outputs_are_counted_by_what_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "says"), [([(WEIGHT, "fc.weight", 1, -1)], True), ([(FILE, "out.csv", 1, -1)], False)]
+    ("left", "more", "says"),
+    [
+        ([(WEIGHT, "fc.weight", 1, -1)], [], True),
+        ([(FILE, "out.csv", 1, -1)], [], False),
+        ([(WEIGHT, "fc.weight", 1, -1)], [(WEIGHT, "Linear#2.weight", 1, -1)], False),
+    ],
+    ids=["the-same", "files-alone", "one-model-more"],
 )
-def test_final_states_are_said_to_agree_only_where_some_were_compared(
-    tmp_path: Path, left: list[Left], says: bool
+def test_final_states_are_said_to_agree_only_where_all_were_compared(
+    tmp_path: Path, left: list[Left], more: list[Left], says: bool
 ) -> None:
-    diverging = compared(tmp_path, left, left, batches=(1, 2))
+    diverging = compared(tmp_path, left, [*left, *more], batches=(1, 2))
     assert diverging.roots
     blocks = divergence_blocks(diverging, PAGE)
     assert ("Both runs nevertheless end with the same parameters" in str(blocks)) == says

@@ -48,11 +48,12 @@ def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], i
     differ += _other_files(*ends)
     differ += _other_lines(*ends)
     printed = sum(kind is ValueKind.OUTPUT for kind, _, _ in ends[0])
+    states = [{key for key in side if key[0] in OF_TRAINING} for side in ends]
     outputs = Outputs(
         returned=sum(len(ours) for (kind, _, _), (ours, _) in pairs.items() if kind is ValueKind.RETURNED),
         printed=printed,
         files=len({name for kind, name, _ in pairs if kind is ValueKind.FILE}),
-        states=sum(kind in OF_TRAINING for kind, _, _ in pairs),
+        states=len(states[0]) if states[0] == states[1] else 0,
     )
     return tuple(differ), len(pairs) + printed, outputs
 

@@ -313,7 +313,7 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True):
     """Lines on standard output."""
     files: int = 0
     states: int = 0
-    """Parameters, buffers and optimizer states at the end."""
+    """Parameters, buffers and optimizer states at the end; none if a run has others than the other."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
