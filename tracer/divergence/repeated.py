@@ -138,8 +138,13 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     def numbered(self) -> tuple[Root, ...]:
         """All roots as a report numbers them: those of the displayed comparison, then those of the others."""
         roots = {_place(root): root for root in self.roots}
-        drawn = [roots.get(_place(root), root) for root in self.divergence.roots]
-        keys = {_place(root) for root in drawn}
+        drawn: list[Root] = []
+        keys: set[tuple[str, ...]] = set()
+        for root in self.divergence.roots:
+            merged = roots.get(_place(root), root)
+            is_further = _place(root) in keys
+            drawn.append(msgspec.structs.replace(root, arms=merged.arms) if is_further else merged)
+            keys.add(_place(root))
         return (*drawn, *(root for root in self.roots if _place(root) not in keys))
 
     @property

@@ -108,3 +108,8 @@ def test_runs_of_a_distributed_job_do_not_meet_in_one_store(monkeypatch: pytest.
     ports = [_own_store(number)["MASTER_PORT"] for number in (1, 2, 3)]
     assert ports == ["1024", "1025", "1026"]
     assert _own_store(1)["TORCHELASTIC_USE_AGENT_STORE"] == "False"
+
+
+def test_roots_at_one_line_are_listed_each_with_its_own_cause() -> None:
+    several = divergence(root(41, RootCause.UNKNOWN), root(41, RootCause.STRUCTURE, call=9))
+    assert [each.cause for each in repeated(several).numbered] == [RootCause.UNKNOWN, RootCause.STRUCTURE]

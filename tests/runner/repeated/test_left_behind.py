@@ -89,6 +89,7 @@ def test_dates_durations_process_numbers_and_an_appended_log_are_no_difference(t
         ("run 1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed", "run 9c858901-8a57-4791-81fe-4c455b099bc9"),
         ("saved /tmp/tmpa1b2c3d4/x.pt", "saved /tmp/tmpzzb2c3d4/x.pt"),
         ("pid 4711", "pid 12"),
+        ("sent <176393.4711.88@host-1>", "sent <176394.12.90@host-1>"),
         ("t=1795404147.447", "t=1795404164.955"),
         ("peak 123.5 MB", "peak 99 MB"),
         ("commit 3fa9c21e7b", "commit 9be01c22d0"),

@@ -53,6 +53,7 @@ _BLOTS = re.compile(
         (
             r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
             r"\b0x[0-9a-f]+\b",
+            r"<[^\s<>@]+@[^\s<>@]+>",  # the identity of a message
             r"(?:/tmp|/var/folders|/dev/shm)/\S+",
             r"\btmp\w{8}\b",
             rf"\b{_MONTH}\.?\s+\d{{1,2}}\b(?:,?\s+\d\d:\d\d(?::\d\d)?)?(?:,?\s+(?:19|20)\d\d\b)?",
