@@ -12,16 +12,15 @@ import sys
 from contextlib import suppress
 from typing import Any, TextIO
 
+# Patterns are texts: `re` compiles and keeps each where it is first used, and most runs use none.
 #: C0 and C1 controls but tab and newline, DEL, bidirectional controls, line and paragraph separators, the
 #: byte order mark, lone surrogates, and the two noncharacters that XML and HTML refuse.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
-)
+_UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
 #: A place's last part, which says little in pieces: ``.py:102``.
-LINE_NUMBER = re.compile(r"\.[A-Za-z]\w{0,4}:\d+")
+LINE_NUMBER = r"\.[A-Za-z]\w{0,4}:\d+"
 #: Where a long name may be broken: after a separator, but not before or in a line number.
-_PIECE = re.compile(rf"[^/._]*{LINE_NUMBER.pattern}[^/._]*|[^/._]*[/._]+|[^/._]+")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_PIECE = rf"[^/._]*{LINE_NUMBER}[^/._]*|[^/._]*[/._]+|[^/._]+"
+_SURROGATE = "[\ud800-\udfff]"
 #: No op takes larger numbers; Python refuses to write those of thousands of digits.
 _LARGEST = 2**64
 
@@ -30,12 +29,12 @@ def visible(text: str) -> str:
     r"""``text`` with everything that could act instead of being read written out, ``\x1b`` or ``\u202e``."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNSAFE.sub(_written_out, text)
+    return re.sub(_UNSAFE, _written_out, text)
 
 
 def encodable(text: str) -> str:
     """``text`` with lone surrogates written out, and nothing else changed: what UTF-8 can hold."""
-    return text if text.isascii() else _SURROGATE.sub(_written_out, text)
+    return text if text.isascii() else re.sub(_SURROGATE, _written_out, text)
 
 
 def json_text(value: Any, *, indent: int = 2) -> str:
@@ -50,7 +49,7 @@ def json_text(value: Any, *, indent: int = 2) -> str:
     except UnicodeEncodeError:
         data = msgspec.json.encode(all_encodable(value))
     text = msgspec.json.format(data, indent=indent).decode("utf-8")
-    return text if text.isascii() else _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    return text if text.isascii() else re.sub(_UNSAFE, lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def all_encodable(value: Any) -> Any:
@@ -81,7 +80,7 @@ def breaks(text: str, width: int) -> list[int]:
     places: list[int] = []
     for word in re.finditer(rf"\S{{{width + 1},}}", text):
         start = word.start()
-        for piece in _PIECE.finditer(text, *word.span()):
+        for piece in re.compile(_PIECE).finditer(text, *word.span()):
             if piece.end() - start > width and piece.start() > start:
                 places.append(start := piece.start())
     return places

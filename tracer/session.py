@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from tracer.errors import TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
-from tracer.recording.decorating import recorded_while_running
 from tracer.recording.options import Keep, Trials, check_option
 from tracer.trace import Trace
 
@@ -329,52 +328,55 @@ def _one_rank(world_size: int | None, rank: int | None) -> OneRank | None:
 class DeterminismTracer:
     """Records every op that runs inside a ``with`` block, on this thread and in its backward passes.
 
-    Entering again adds to the same trace; nested entering does nothing more. It also decorates functions, generators
-    and coroutines, which are recorded while they run, not while they wait. One thread is recorded at a time: entering
-    or leaving on another meanwhile raises ``UsageError``, as does an option of the wrong type. Parameters, gradients,
-    outputs and random streams are bit-identical with and without the recorder.
+    Entering the same recorder again adds to its trace; nested entering has no further effect. It also decorates
+    functions, generators and coroutines, which are recorded while they run, not while they are suspended. One thread is
+    recorded at a time. Parameters, gradients, outputs and random streams are bit-identical with and without the
+    recorder.
+
+    Raises ``UsageError`` for an option of the wrong type, and if the recorder is entered or left on another thread
+    while it records.
 
     Parameters
     ----------
     model
-        Spells module paths as ``model.named_modules()`` does; without it the outermost module's class leads. Held
-        weakly.
+        Module whose ``named_modules()`` gives the module paths. Without it, a path begins with the class of the
+        outermost module. Only a weak reference is kept.
     name
-        What the recording is called in reports.
+        Name of the recording in reports.
     library
-        Further packages (top-level names) whose code is not the user's own, as installed packages are not.
+        Further packages (top-level names) whose code counts as a library's, as that of installed packages does.
     values
-        Keep digests of what each call reads and writes, to compare two runs: the path of the file, or ``True`` for one
-        that ``save`` puts beside the trace. Costs more than a recording without; see ``docs/values.md``.
+        Record digests of what each call reads and writes, to compare two runs: the path of the file, or ``True`` for a
+        file beside the trace, written by ``save``. It costs more than recording alone; see ``docs/values.md``.
     magnitudes
-        Keep how large results are at each place of the step (a module's output, a loss, a gradient, a parameter), to
-        compare two configurations: the path of the file, or ``True``. Goes into the file of ``values`` where both are
-        asked for. See ``docs/compare.md``.
+        Record how large results are at each place of the step (a module's output, a loss, a gradient, a parameter), to
+        compare two configurations: the path of the file, or ``True``. If ``values`` is set too, both share one file.
+        See ``docs/compare.md``.
     trials
-        Repeat each call that the tables hold for a risk on its own device, so many times, on the spot, and compare the
-        results to the bit: ``trials=5``, or ``trials=Trials(5, all=True)`` for every call. What was found stands with
-        its group, ``CallGroup.tried``. See ``Trials`` and ``docs/trials.md``.
+        Number of times that each call which the tables call a risk on its own device is replayed on the spot; the
+        results are compared bit by bit and reported in ``CallGroup.tried``. ``trials=5`` is short for ``Trials(5)``;
+        ``Trials(5, all=True)`` replays every call. See ``Trials`` and ``docs/trials.md``.
     data_facts
-        Look at the data of calls that write by an index or choose among values: unique indices, ties. What they settle
-        is deterministic for these data, ``CallGroup.data``. It reads values, and waits for a device at each such call.
+        Read the data of calls that write by an index or choose among values, for unique indices and ties, and report
+        them in ``CallGroup.data``. The verdict then holds for these data. Each such call waits for the device.
     keep
-        Keep the inputs of the first call of each group that a glob names, for ``tracer repro --with-values``:
+        Save the inputs of the first call of each group whose op matches a glob, for ``tracer repro --with-values``:
         ``keep="index_add*"``, several globs, or ``Keep("index_add*", bytes=2**28)``. ``save`` writes them beside the
-        trace, ``step.inputs.safetensors`` for ``step.trace.json``. On a device each copy waits for it.
+        trace: ``step.inputs.safetensors`` for ``step.trace.json``. Each copy waits for the device.
     on_step
         Called after each optimizer step that ends inside the block, with the number of such steps so far.
     fake
-        Run the block on fake tensors, which take no memory and hold no data: build the model inside it. A value that
-        the program reads is 1. See ``docs/fake.md``.
+        Run the block on fake tensors, which take no memory and hold no data; build the model inside the block. Values
+        that the program reads are 1. See ``docs/fake.md``.
     world_size, rank
         With ``fake=True``, run the block as rank ``rank`` (default 0) of a job of ``world_size`` ranks: the variables
-        that ``torchrun`` sets say so, and process groups made inside are torch's fake ones, whose collectives return at
-        once. Raises ``RankError`` where the block makes them for another rank.
+        of ``torchrun`` are set, and process groups made inside are torch's fake ones, whose collectives return at once.
+        Raises ``RankError`` if the block makes them for another rank.
     children
-        Record the Python processes that are started inside the block too, whatever starts them, each in a trace of its
-        own if it makes an optimizer step. ``save`` writes those beside the trace, ``step.trace.child-1.json`` for
-        ``step.trace.json``; ``report`` takes them in. Processes that cannot be followed stay blind spots. If another
-        recording of this process follows its children already, that one has them. See ``docs/whole-jobs.md``.
+        Record the Python processes that are started inside the block too, however they are started. Each that makes an
+        optimizer step has a trace of its own: ``save`` writes ``step.trace.child-1.json`` beside ``step.trace.json``,
+        and ``report`` includes them. Processes that cannot be followed remain blind spots. If another recording of this
+        process already follows its children, they belong to that one. See ``docs/whole-jobs.md``.
     """
 
     def __init__(
@@ -425,6 +427,8 @@ class DeterminismTracer:
                 f"{function.__qualname__} is an asynchronous generator, which cannot be decorated",
                 hint="use `with recorder:` inside it, around what is to be recorded",
             )
+        from tracer.recording.decorating import recorded_while_running
+
         return recorded_while_running(self, function)
 
     @property

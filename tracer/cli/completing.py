@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
 from tracer.cli.output import show
 from tracer.names import Backend, Settings, Verdict
 
-Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+if TYPE_CHECKING:  # a command that completes nothing loads nothing for it
+    from click.shell_completion import CompletionItem
+
+Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 
 
 def words(choices: Callable[[], Iterable[str]], *, several: bool = False) -> Completer:
     """Completes one of ``choices``, or the last of ``several`` that commas part."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         before, comma, begun = incomplete.rpartition(",") if several else ("", "", incomplete)
         named = before.split(",") if comma else []
         matching = [choice for choice in choices() if choice.startswith(begun) and choice not in named]
@@ -28,6 +33,8 @@ def words(choices: Callable[[], Iterable[str]], *, several: bool = False) -> Com
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Leaves it to the shell, which knows its files best."""
+    from click.shell_completion import CompletionItem
+
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -97,6 +104,8 @@ Examples:
 @click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(SHELLS))
 def command(shell: str) -> int:
     """Print the script that makes a shell complete subcommands, options, backends, versions, formats and rules."""
+    from click.shell_completion import ShellComplete, get_completion_class
+
     from tracer.cli.main import tracer
 
     completion = get_completion_class(shell)

@@ -12,7 +12,6 @@ from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
 from tracer.runner import run_script
-from tracer.runner.fake_ranks import groups_file, run_ranks, say_groups
 from tracer.runner.ranks import current_rank, path_of_rank
 
 #: Asks for ranks in different positions.
@@ -109,12 +108,13 @@ def command(
         raise UsageError("--world-size makes process groups that are fake", hint="add --fake, or start it by torchrun")
     if rank is not None and world_size is None:
         raise UsageError("--rank names one rank of a job", hint="add --world-size, as in --world-size 1024 --rank 17")
-    fake_machine = one_rank = None
+    fake_machine = one_rank = groups_to = None
     if fake:
         from tracer.recording.fake.machine import Machine
 
         if world_size is not None:
             from tracer.recording.fake.machine import OneRank, ranks_in
+            from tracer.runner.fake_ranks import groups_file, run_ranks
 
             ranks = [OneRank.of(0, world_size)] if rank == ALL_DISTINCT else ranks_in(rank or "0", world_size)
             one_rank = ranks[0]
@@ -126,6 +126,7 @@ def command(
                 line += [*(["-m"] if as_module else []), script, *args]
                 numbers = None if rank == ALL_DISTINCT else [one.rank for one in ranks]
                 return run_ranks(numbers, world_size, line, output)
+            groups_to = groups_file()
             os.environ.update(one_rank.variables())
         fake_machine = Machine.parse(machine or "cpu", devices=1 if one_rank is None else one_rank.local_world_size)
     this_rank = current_rank()
@@ -136,7 +137,6 @@ def command(
         from tracer.trace.paths import values_path
 
         check_writable(beside := values_path(output))
-    groups_to = groups_file()
     memory = TRIAL_MEMORY if trial_memory is None else trial_memory
     code = run_script(
         script,
@@ -161,5 +161,7 @@ def command(
         children=children,
     )
     if one_rank is not None and code == 0:
+        from tracer.runner.fake_ranks import say_groups
+
         say_groups(one_rank.groups, groups_to)
     return code

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from tracer.facts.argument_readers import MISSING, Args, Kwargs, Reader
 
@@ -55,7 +57,7 @@ class KnownIndices(Protocol):
         """Does ``tensor`` hold only zeros?"""
 
 
-class Services(NamedTuple):
+class Services(msgspec.Struct, frozen=True):
     """What the recorder offers to readers."""
 
     indices: KnownIndices
@@ -72,7 +74,7 @@ Makes = Callable[[Any, Services], Reader | None]
 ASK = object()
 
 
-class Fact(NamedTuple):
+class Fact(msgspec.Struct, frozen=True):
     """One property of a call that a condition may use."""
 
     key: str

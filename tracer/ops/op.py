@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import NamedTuple
+
+import msgspec
 
 
 class Touch(Enum):
@@ -78,7 +79,7 @@ class Route(Enum):
     CTC = auto()
 
 
-class Index(NamedTuple):
+class Index(msgspec.Struct, frozen=True):
     """An argument of indices, and the dimension that they count through."""
 
     argument: str
@@ -88,14 +89,14 @@ class Index(NamedTuple):
     """Its dimension, or the argument that says which."""
 
 
-class IndexBelow(NamedTuple):
+class IndexBelow(msgspec.Struct, frozen=True):
     """An argument of indices that lie below the number in another argument."""
 
     argument: str
     limit: str
 
 
-class Formula(NamedTuple):
+class Formula(msgspec.Struct, frozen=True):
     """A backward formula that runs under a dispatch mode alone, an empty one too."""
 
     node: str
@@ -108,7 +109,7 @@ class Formula(NamedTuple):
     """False where CUDA takes it without a mode too."""
 
 
-class Op(NamedTuple):
+class Op(msgspec.Struct, frozen=True):
     """What is known of every overload of one op; a field that says nothing holds for an op without a row too."""
 
     name: str

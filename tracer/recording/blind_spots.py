@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from tracer.names import BlindSpotKind, RegionOrigin
 from tracer.recording.compiled.compilations import CompiledCode
@@ -261,7 +262,7 @@ def _watched() -> Iterator[Target]:
         yield from (Target([(owner, name)], around=_traced) for name in names)
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     step = next((name for name in seams.COMPILED_CALL_STEPS if hasattr(eval_frame, name)), "")
-    yield _noting(eval_frame, step, _on_compiled_call)._replace(look=_tell_what_is_compiled)
+    yield replace(_noting(eval_frame, step, _on_compiled_call), look=_tell_what_is_compiled)
 
 
 def _tell_what_is_compiled(call: Call) -> None:

@@ -6,7 +6,9 @@ import functools
 import inspect
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,7 +39,7 @@ def recorded_while_running(recording: AbstractContextManager[Any], function: F) 
     return recorded  # type: ignore[return-value]
 
 
-class _Awaited(NamedTuple):
+class _Awaited(msgspec.Struct, frozen=True):
     """A coroutine as it is awaited."""
 
     recording: AbstractContextManager[Any]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
+
+import msgspec
 
 from tracer.names import EventKind, Phase, Subsystem
 from tracer.recording.origin.sites import Site, Sites, placed
@@ -52,8 +53,7 @@ _SAME_IN_EVENT = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class EventEntry:
+class EventEntry(msgspec.Struct, eq=False):
     """One event while it is counted."""
 
     key: tuple[Any, ...]

@@ -18,16 +18,16 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from types import ClassMethodDescriptorType, FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 Holder = tuple[Any, str]
 """A module, a class or another object, and the attribute of it that holds a function."""
 
 
-@dataclass(slots=True, eq=False)
-class Call:
+class Call(msgspec.Struct, eq=False):
     """One call of a replaced function, as one watch sees it."""
 
     frame: FrameType
@@ -46,7 +46,7 @@ class Call:
         return self.args[0] if self.args else None
 
 
-class Watch(NamedTuple):
+class Watch(msgspec.Struct, frozen=True):
     """What is done around a call. Exceptions of ``before`` and ``after`` are dropped, and the call goes on."""
 
     before: Callable[[Call], None] | None = None

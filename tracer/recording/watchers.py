@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from tracer.recording import patching
 from tracer.recording.patching import Call, Holder, Watch
@@ -13,7 +15,7 @@ from tracer.recording.patching import Call, Holder, Watch
 Listener = TypeVar("Listener")
 
 
-class Target(NamedTuple):
+class Target(msgspec.Struct, frozen=True):
     """A function to watch, and what listeners do at its calls."""
 
     holders: Sequence[Holder]
@@ -69,13 +71,25 @@ class Watchers(Generic[Listener]):
 
     def look_again(self) -> None:
         """Watch what was loaded since, if anybody listens."""
-        for target in self._find() if self._listeners else ():
+        self.watch(self._find() if self._listeners else ())
+
+    def watch(self, targets: Iterable[Target]) -> None:
+        """Replace the functions of ``targets``, unless they are replaced already."""
+        for target in targets:
             holders = {(id(owner), name): (owner, name) for owner, name in target.holders if owner is not None}
             new = holders.keys() - self._lifts.keys()
             lift = patching.place([holders[key] for key in holders if key in new], self._watch(target)) if new else None
             if lift is not None:
                 self._listens_in_children |= target.in_children
                 self._lifts.update(dict.fromkeys(new, lift))
+
+    def unwatch(self, targets: Iterable[Target]) -> None:
+        """Put back the functions of ``targets``."""
+        keys = {(id(owner), name) for target in targets for owner, name in target.holders}
+        lifted = {lift for key, lift in self._lifts.items() if key in keys}
+        for lift in lifted:
+            lift()
+        self._lifts = {key: lift for key, lift in self._lifts.items() if lift not in lifted}
 
     def _step_aside(self) -> None:
         """In a forked child: drop the listeners, unless one asked to go on there."""

@@ -1,13 +1,14 @@
-"""Notifies when a module has been imported, without importing it.
+"""Being told when a module has been imported, without importing it first.
 
 The recorder needs torch, but torch reads variables such as ``OMP_NUM_THREADS`` as it loads, and scripts set
-them in their first lines. So the script imports torch itself, and recording starts right after.
+them in their first lines. So the script imports torch when it likes, and recording begins right after.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -16,51 +17,66 @@ from types import ModuleType
 from tracer.runner.interrupts import interrupt_held
 
 
-def when_imported(name: str, callback: Callable[[], None]) -> None:
+def when_imported(
+    name: str, callback: Callable[[], None], *, during: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> None:
     """Call ``callback`` once: now if module ``name`` is loaded, otherwise right after it is imported.
 
-    Control-C waits until it is loaded: an interrupted load of C++ code aborts the process, swallows the interrupt, or
-    leaves a module that cannot be loaded again.
+    The import runs in the context ``during``. Control-C waits until it is done: an interrupted load of C++ code aborts
+    the process, swallows the interrupt, or leaves a module that cannot be loaded again.
     """
     if name in sys.modules:
         callback()
-    else:
-        sys.meta_path.insert(0, _Watcher(name, callback))
+        return
+    finder = next((finder for finder in sys.meta_path if isinstance(finder, _Watcher)), None)
+    if finder is None:
+        finder = _Watcher()
+        sys.meta_path.insert(0, finder)
+    finder.waiting.setdefault(name, []).append((callback, during))
 
 
 class _Watcher(MetaPathFinder):
-    """Lets the other finders find ``name``, has its loader call back, then removes itself."""
+    """Lets the other finders find the awaited modules, has their loaders call back, and removes itself after the last.
 
-    def __init__(self, name: str, callback: Callable[[], None]) -> None:
-        self.name = name
-        self.callback = callback
-        self.asking_the_others = False
+    There is one for all modules: Python asks every finder for each of the 1,000 modules that torch imports.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, list[tuple[Callable[[], None], Callable[[], AbstractContextManager[None]]]]] = {}
+        """By module, in the order in which they are called."""
+        self._asking_the_others: set[str] = set()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The other finders' spec for the watched module, ``None`` for every other."""
-        if fullname != self.name or self.asking_the_others:
+        """The spec that the other finders give, or ``None`` for every module but the watched ones."""
+        if fullname not in self.waiting or fullname in self._asking_the_others:
             return None
-        self.asking_the_others = True
+        self._asking_the_others.add(fullname)
         try:
             spec = find_spec(fullname)
         finally:
-            self.asking_the_others = False
+            self._asking_the_others.discard(fullname)
         if spec is not None and spec.loader is not None:
-            self._watch(spec.loader)
+            self._watch(spec.loader, fullname)
         return spec
 
-    def _watch(self, loader: object) -> None:
-        """Replace ``exec_module`` on this loader for one call; its class is unchanged."""
+    def _watch(self, loader: object, name: str) -> None:
+        """Replace ``exec_module`` on this one loader for one call: its class, and what it can do, stay."""
         original: Callable[[ModuleType], None] = loader.exec_module  # type: ignore[attr-defined]
 
         def exec_module(module: ModuleType) -> None:
             loader.__dict__.pop("exec_module", None)
-            with interrupt_held():
+            with ExitStack() as stack:
+                stack.enter_context(interrupt_held())
+                for _, during in self.waiting.get(name, ()):
+                    stack.enter_context(during())
                 original(module)
             if self in sys.meta_path:
-                sys.meta_path.remove(self)
-                self.callback()
+                called_back = self.waiting.pop(name, [])
+                if not self.waiting:
+                    sys.meta_path.remove(self)
+                for callback, _ in called_back:
+                    callback()
 
         loader.__dict__["exec_module"] = exec_module

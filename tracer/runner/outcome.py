@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ from tracer.plain import say
 from tracer.runner.imports import when_imported
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.ranks import Rank
-from tracer.runner.source_lines import source_lines
 from tracer.runner.steps import Steps
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class ScriptRecording:
         when_imported("multiprocessing.process", CHILDREN.look_again)
         for name in modules_watched():
             if name not in sys.modules:
-                when_imported(name, OUTSIDE.look_again)
-        when_imported("torch", self._open)
+                when_imported(name, partial(OUTSIDE.imported, name))
+        when_imported("torch", self._open, during=OUTSIDE.while_torch_loads)
         when_imported("transformers.generation.utils", _watch_generation)
         for name in ("triton", "triton.runtime.interpreter"):
             when_imported(name, _watch_launches)
@@ -280,6 +280,8 @@ class ScriptRecording:
 
         trace = self._signed(window.session.trace, partial, window.settings)
         if self.source_folder is not None:
+            from tracer.runner.source_lines import source_lines
+
             trace = msgspec.structs.replace(trace, source_lines=source_lines(trace, self.source_folder))
         if trace != self._written:
             save_trace(trace, self.output, rescue=rescue)

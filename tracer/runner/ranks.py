@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from tracer.errors import UsageError
 
 
-class Rank(NamedTuple):
+class Rank(msgspec.Struct, frozen=True):
     """A process of a job started by torchrun or a similar launcher."""
 
     rank: int

@@ -10,17 +10,17 @@ import builtins
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
 from importlib.util import find_spec
 from pkgutil import get_importer
 from types import CodeType, ModuleType
 
+import msgspec
+
 from tracer.errors import UsageError
 
 
-@dataclass(frozen=True)
-class Script:
+class Script(msgspec.Struct, frozen=True):
     """A program to run as ``__main__``."""
 
     code: CodeType

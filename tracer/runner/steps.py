@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from tracer.errors import UsageError
 
-_SPELLING = re.compile(r"(\d+)|(\d*):(\d*)", re.ASCII)
+_SPELLING = r"(\d+)|(\d*):(\d*)"
 _HINT = "write A:B, A:, :B or N, counted from 0, as in --steps 0:1 for the first step"
 
 
@@ -18,8 +19,7 @@ class WindowComplete(SystemExit):
     """
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(msgspec.Struct, frozen=True):
     """Optimizer steps from ``start`` up to but excluding ``stop``; everything by default."""
 
     start: int = 0
@@ -29,7 +29,7 @@ class Steps:
     @classmethod
     def parse(cls, text: str) -> Steps:
         """Read ``A:B``, ``A:``, ``:B`` or a single ``N``. Raises ``UsageError`` for anything else."""
-        match = _SPELLING.fullmatch(text.strip())
+        match = re.fullmatch(_SPELLING, text.strip(), re.ASCII)
         if match is None:
             raise UsageError(f"--steps {text!r} names no steps", hint=_HINT)
         single, first, last = match.groups()

@@ -15,7 +15,7 @@ _BUNDLED = os.path.join(_OURS, "bundled") + os.sep
 # The recorder's mode calls torch's entry of an ordinary op from here: an error that ends here is the op's.
 _MODE = (os.path.join(_OURS, "recording", "mode.py"), "__torch_dispatch__")
 # What stands in for a watched function calls it by these names, written in C as it may be: its error is the caller's.
-_ORIGINAL = re.compile(r"\b(?:_tracer_original|call_through|original)\(")
+_ORIGINAL = r"\b(?:_tracer_original|call_through|original)\("
 # How the recorder's mode calls the op that it was handed; the untouched call goes there from C++.
 _OP_CALL = os.path.join("torch", "_ops.py")
 
@@ -58,8 +58,8 @@ def _is_ours(frame: TracebackType) -> bool:
 
 def _made_a_call(frame: TracebackType) -> bool:
     code = frame.tb_frame.f_code
-    return (code.co_filename, code.co_name) == _MODE or _ORIGINAL.search(
-        getline(code.co_filename, frame.tb_lineno)
+    return (code.co_filename, code.co_name) == _MODE or re.search(
+        _ORIGINAL, getline(code.co_filename, frame.tb_lineno)
     ) is not None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -134,7 +135,12 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         save_trace(self, path)
 
 
-_decoder = msgspec.json.Decoder(Trace)
+@cache
+def _decoder() -> msgspec.json.Decoder[Trace]:
+    """Made with the first trace that is read: a run that records reads none."""
+    return msgspec.json.Decoder(Trace)
+
+
 _ORIGINS = frozenset(SeedOrigin)
 
 
@@ -172,7 +178,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
             raise TraceError(what, hint="update determinism-tracer")
         if schema < 1:
             raise TraceError(f"{path} says it is of schema {schema}, which never existed", hint=again)
-        trace = _decoder.decode(data)
+        trace = _decoder().decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         is_machine = b'"doctor"' in data[:64]
         hint = "it is a file of `tracer doctor --save`: name two of them to `tracer diff`" if is_machine else again

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 from torch.nn.parameter import is_lazy
 
@@ -22,7 +23,7 @@ _PLAIN = (int, float, bool, complex, type(None))
 _WORDS = (torch.dtype, torch.layout, torch.memory_format)
 
 
-class RawForm(NamedTuple):
+class RawForm(msgspec.Struct, frozen=True):
     """A tensor without its data, in torch's own objects."""
 
     dtype: Any

@@ -8,8 +8,9 @@ vocabulary's words once per group, when the trace is built.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 
 from tracer.facts.argument_readers import MISSING as MISSING
@@ -130,7 +131,7 @@ _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _PLAIN = frozenset({int, float, bool, complex, type(None), str, torch.dtype})
 
 
-class PlainAnswers(NamedTuple):
+class PlainAnswers(msgspec.Struct, frozen=True):
     """What readers answer for calls whose tensors are all strided and have elements: nearly all calls."""
 
     answers: tuple[Any, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from tracer.names import BlindSpotKind, Phase
 from tracer.ops.op import Formula
@@ -19,8 +20,7 @@ from tracer.recording.torch_private import kernels, seams
 from tracer.trace.records import BlindSpot
 
 
-@dataclass(slots=True, eq=False)
-class CallCounter:
+class CallCounter(msgspec.Struct, eq=False):
     """One group while it is counted."""
 
     origin: Origin
@@ -35,7 +35,7 @@ class CallCounter:
     form: Any = None
     """The arguments of its first call, as ``argument_forms`` reads them."""
     count: int = 0
-    order: int = field(default_factory=ORDER.__next__)
+    order: int = msgspec.field(default_factory=ORDER.__next__)
 
 
 class OverloadInfo:

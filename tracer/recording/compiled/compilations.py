@@ -15,10 +15,11 @@ from _thread import get_ident
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tracer.names import DeterministicMode, Direction, RegionOrigin
 from tracer.recording.compiled.choices import configurations, was_timed
@@ -88,8 +89,7 @@ class Program:
         return detail.stack if detail is not None else None
 
 
-@dataclass(eq=False)
-class CompiledCode:
+class CompiledCode(msgspec.Struct, eq=False):
     """One region's code."""
 
     program: Program | None
@@ -97,24 +97,24 @@ class CompiledCode:
     compile_id: str
     origin: RegionOrigin = RegionOrigin.UNKNOWN
     mode: DeterministicMode | None = None
-    settings: dict[str, FactValue] = field(default_factory=dict)
+    settings: dict[str, FactValue] = msgspec.field(default_factory=dict)
     guard: tuple[str, str] = ("", "")
     """The earlier compilation whose guard failed, and that guard."""
     text: str = ""
     """Its graph."""
     source: str = ""
     """The generated code."""
-    details: dict[str, Detail] = field(default_factory=dict)
+    details: dict[str, Detail] = msgspec.field(default_factory=dict)
     """By the call's name in the graph; empty if only the graph's text is known."""
-    paths: dict[int, str] = field(default_factory=dict)
+    paths: dict[int, str] = msgspec.field(default_factory=dict)
     """By ``id`` of a graph while it is compiled: the prefix of its calls' names."""
-    kernels: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    kernels: dict[str, set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
     """By kernel: the graph's calls that were fused into it."""
-    timed: set[str] = field(default_factory=set)
+    timed: set[str] = msgspec.field(default_factory=set)
     """The graph's calls for which candidates were timed."""
     key: str = ""
     """torch's key of the loaded code."""
-    choices: dict[str, str] = field(default_factory=dict)
+    choices: dict[str, str] = msgspec.field(default_factory=dict)
     """By kernel: the configuration that autotuning chose."""
     uses_cuda_graphs: bool = False
     devices: tuple[str, ...] = ()
@@ -123,12 +123,14 @@ class CompiledCode:
 
     package: str = ""
     """Name of the file that it was loaded from, for an AOTInductor package."""
+    by_compiled_autograd: bool = False
+    has_lines: bool = True
+    """Do its calls have lines of the program? Calls of torch's own functions have only their caller's."""
 
     def __post_init__(self) -> None:
         self.by_compiled_autograd = self.compile_id.startswith("!")
         compiled = self.program.code if self.program is not None else None
         self.has_lines = compiled is None or not is_torchs_own(compiled.co_filename)
-        """Do its calls have lines of the program? Calls of torch's own functions have only their caller's."""
 
 
 class CompileLog:

@@ -11,9 +11,10 @@ from _thread import get_ident as _get_ident
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
 from types import FrameType
 from typing import Any, Protocol
+
+import msgspec
 
 from tracer.names import Direction
 from tracer.recording import patching
@@ -33,13 +34,11 @@ _FORWARD, _INFERENCE = Direction.FORWARD, Direction.INFERENCE
 _MOST_WAITING = 10_000
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Run(msgspec.Struct, eq=False):
     """Executions of one region with the same caller."""
 
     code: CompiledCode
     scope: Any
-    _: KW_ONLY
     in_engine: bool
     """Did the backward engine call it?"""
     in_optimizer: bool
@@ -48,8 +47,8 @@ class Run:
     called_from: Site = NOWHERE
     """The user's own line that led there."""
     count: int = 0
-    order: int = field(default_factory=lambda: next(ORDER))
-    unwritten: dict[tuple[int, FreshMemory], int] = field(default_factory=dict)
+    order: int = msgspec.field(default_factory=lambda: next(ORDER))
+    unwritten: dict[tuple[int, FreshMemory], int] = msgspec.field(default_factory=dict)
     """Counts of unwritten inputs, by the input's position and its allocation."""
 
 

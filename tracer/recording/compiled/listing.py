@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import chain
 from itertools import count as counting
 
+import msgspec
 from msgspec.structs import replace
 
 from tracer.names import (
@@ -278,7 +279,7 @@ class RegionList:
         # torch's own code: it wraps a module, whose class names the region
         roots = (step.module.root for step in program.steps if step.module is not None)
         own = "" if _DYNAMO in compiled.co_filename else name
-        return NOWHERE._replace(function=next(filter(None, roots), own))
+        return msgspec.structs.replace(NOWHERE, function=next(filter(None, roots), own))
 
 
 def _digest_of_code(text: str) -> str:

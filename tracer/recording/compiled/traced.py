@@ -15,7 +15,9 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tracer.recording.origin.stacks import MADE_FOR, read_module, read_stack, stacks_by_line
 from tracer.recording.torch_private import compile_seams, seams
@@ -27,7 +29,7 @@ _STACK, _MODULES = "stack_trace", "nn_module_stack"
 _MOST_NODES = 1000
 
 
-class Detail(NamedTuple):
+class Detail(msgspec.Struct, frozen=True):
     """The stack and modules in a call's ``meta``, as strings."""
 
     stack: str | None
@@ -46,7 +48,14 @@ class Detail(NamedTuple):
         """The same, parsed."""
         from tracer.recording.compiled.program_lines import Step  # when a trace is built
 
-        return Step(read_stack(self.stack), read_module(self.modules), *self[2:])
+        return Step(
+            read_stack(self.stack),
+            read_module(self.modules),
+            self.is_backward,
+            self.is_of_gradient_call,
+            self.node,
+            self.is_in_backward,
+        )
 
 
 def detail_of(meta: dict[str, Any]) -> Detail:
@@ -92,7 +101,7 @@ class TracedCalls:
                 modules = detail.modules if detail is not None else {}
                 meta[MADE_FOR] = detail = Detail(own, modules, is_backward=True, is_in_backward=True)
             elif detail is not None and (detail.is_backward or meta.get("source_fn_stack")):
-                meta[MADE_FOR] = detail = detail._replace(is_backward=True)
+                meta[MADE_FOR] = detail = msgspec.structs.replace(detail, is_backward=True)
         else:
             if _STACK not in meta and (of_backward := self._of_compiled_autograd(frame)) is not None:
                 meta[MADE_FOR] = of_backward

@@ -11,9 +11,10 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
+
+import msgspec
 
 from tracer.names import BlindSpotKind, RegionGap, RegionInside, RegionKind, RegionOrigin
 from tracer.recording.origin.sites import Site, Sites, placed
@@ -28,8 +29,7 @@ _INDUCTOR = os.path.join("torch", "_inductor", "")
 _NEAR = 8
 
 
-@dataclass
-class Capture:
+class Capture(msgspec.Struct):
     """One captured graph."""
 
     name: str
@@ -37,7 +37,7 @@ class Capture:
     called_from: Site
     is_seen: bool
     """Was it captured while recording?"""
-    calls: dict[Any, int] = field(default_factory=dict)
+    calls: dict[Any, int] = msgspec.field(default_factory=dict)
     """The calls that were captured, by counter."""
     replays: int = 0
 

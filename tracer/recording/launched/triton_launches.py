@@ -12,10 +12,10 @@ import sys
 from _thread import get_ident
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+import msgspec
 import torch
 
 from tracer.names import BlindSpotKind, KernelLanguage
@@ -36,15 +36,14 @@ _OWN = "tracer.recording.values"
 _WHOLE = ("int", "uint", "bool")
 
 
-@dataclass
-class _LaunchedKernel:
+class _LaunchedKernel(msgspec.Struct):
     """One kernel."""
 
     name: str
     device: str
     is_interpreted: bool
     choice: str = ""
-    sources: dict[Any, Source | None] = field(default_factory=dict)
+    sources: dict[Any, Source | None] = msgspec.field(default_factory=dict)
     """By the kinds of numbers that it was called with."""
 
     def spelled(self, source: Source | None) -> str:
@@ -54,8 +53,7 @@ class _LaunchedKernel:
         return f"{self.name} (whole numbers)" if len(atomic) > 1 and is_harmless else self.name
 
 
-@dataclass(eq=False)
-class Launched:
+class Launched(msgspec.Struct, eq=False):
     """Launches that agree in everything but their number."""
 
     kernel: _LaunchedKernel
@@ -64,7 +62,7 @@ class Launched:
     raw: Any
     node: str
     count: int = 0
-    order: int = field(default_factory=lambda: next(ORDER))
+    order: int = msgspec.field(default_factory=lambda: next(ORDER))
 
 
 class Launches:

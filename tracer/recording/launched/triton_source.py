@@ -13,7 +13,9 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 _SWAPS = ("atomic_cas", "atomic_xchg")
 _ASSEMBLY = "inline_asm_elementwise"
@@ -23,7 +25,7 @@ _LOADS = ("load", "atomic_add", "atomic_cas", "atomic_xchg", "atomic_max", "atom
 _DEEPEST = 8
 
 
-class Source(NamedTuple):
+class Source(msgspec.Struct, frozen=True):
     """What a kernel's source shows."""
 
     atomic: bool | None

@@ -9,6 +9,7 @@ from collections import deque
 from types import FrameType
 from typing import Any
 
+import msgspec
 import torch
 from torch.autograd.function import BackwardCFunction
 
@@ -80,7 +81,7 @@ class Attribution:
         """The origin of a call at ``site``; ``frame`` is where the search for the user's own frame begins."""
         site = site or NOWHERE
         if (inside := site.inside) is not None:
-            site, scope = site._replace(inside=None), self.modules.within(scope, inside)
+            site, scope = msgspec.structs.replace(site, inside=None), self.modules.within(scope, inside)
         if site.kind == USER:
             called_from = NOWHERE
         else:
@@ -137,7 +138,7 @@ class Attribution:
         """The origin of a call at ``frame`` while the node of ``evaluated`` is: its own line, reached from that one."""
         site, scope = self.sites.at(frame), evaluated.scope
         if (inside := site.inside) is not None:
-            site, scope = site._replace(inside=None), self.modules.within(scope, inside)
+            site, scope = msgspec.structs.replace(site, inside=None), self.modules.within(scope, inside)
         forward = evaluated.site if evaluated.site.kind == USER else evaluated.called_from
         called_from = NOWHERE if self.sites.is_graph(frame.f_code.co_filename) and site.kind == USER else forward
         return self.origin(Phase.BACKWARD, scope, site, called_from)

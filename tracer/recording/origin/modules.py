@@ -11,10 +11,10 @@ import sys
 import weakref
 from _thread import get_ident
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -31,8 +31,7 @@ _getframe = sys._getframe
 OWN_HOOK = "_is_the_recorders"
 
 
-@dataclass(slots=True, eq=False)
-class Scope:
+class Scope(msgspec.Struct, eq=False):
     """A module path and the user's line that led into it. Compared by identity: one object per pair."""
 
     path: str
@@ -44,11 +43,11 @@ class Scope:
     """Is the module torch's own ``nn.RNN``, ``nn.GRU`` or ``nn.LSTM``? A GPU runs each as one op."""
     host: HostCode | None = None
     """Why this is known to run on the host; ``None`` if it is not."""
-    children: dict[int, tuple[weakref.ref[torch.nn.Module], Scope]] = field(default_factory=dict)
+    children: dict[int, tuple[weakref.ref[torch.nn.Module], Scope]] = msgspec.field(default_factory=dict)
     """Modules that were entered from here, by ``id``, with their scopes."""
 
 
-class _ModuleEntry(NamedTuple):
+class _ModuleEntry(msgspec.Struct, frozen=True):
     """A known module, held weakly, so that no parameter outlives its model."""
 
     ref: weakref.ref[torch.nn.Module]
@@ -56,7 +55,7 @@ class _ModuleEntry(NamedTuple):
     kind: int
 
 
-class _Parameter(NamedTuple):
+class _Parameter(msgspec.Struct, frozen=True):
     """A known parameter."""
 
     module: weakref.ref[torch.nn.Module]
@@ -73,8 +72,7 @@ class _Parameter(NamedTuple):
         return module is not None and module._parameters.get(self.name) is parameter
 
 
-@dataclass(slots=True, eq=False)
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """One running call of a module."""
 
     module: torch.nn.Module
@@ -86,8 +84,7 @@ class Entry:
     """The innermost line outside torch that led to the call, once one of its ops has looked for it."""
 
 
-@dataclass(slots=True, eq=False)
-class Origin:
+class Origin(msgspec.Struct, eq=False):
     """Phase, module and site of calls. Interned, and compared by identity."""
 
     phase: Phase

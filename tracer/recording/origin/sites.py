@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from tracer.recording.origin.stacks import Frame, FunctionNames, Module, read_stack, stacks_by_line
 
@@ -41,16 +42,13 @@ _TRACER = _folder_of("tracer")
 #: A bundled example is a user's code that happens to ship with the package.
 _BUNDLED = os.path.join(_TRACER, "bundled", "")
 _MODULE_FILE = os.path.join(_TORCH, "nn", "modules", "module.py")
-_STDLIB = tuple(
-    os.path.join(os.path.realpath(path), "")
-    for key in ("stdlib", "platstdlib")
-    if (path := sysconfig.get_paths().get(key))
-)
+#: The standard library's folder as modules name it, and without links.
+_STDLIB = tuple(os.path.join(os.path.dirname(path), "") for path in (os.__file__, os.path.realpath(os.__file__)))
 _SITE_MARKERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: Code without a file of its own.
 _GENERATED = ("<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ")
 #: What torch.compile calls its files, wherever its cache is: a hash.
-_GENERATED_NAME = re.compile(r"c[a-z2-7]{51}\.py$")
+_GENERATED_NAME = r"c[a-z2-7]{51}\.py$"
 #: What torch.fx calls the files of graphs that run as programs.
 _GRAPH = "<eval_with_key>"
 _WALK_LIMIT = 400
@@ -58,7 +56,7 @@ _WALK_LIMIT = 400
 WRAPPER = "__torch_function__"
 
 
-class Site(NamedTuple):
+class Site(msgspec.Struct, frozen=True):
     """A line of code."""
 
     path: str
@@ -91,7 +89,7 @@ def is_compiled_file(filename: str) -> bool:
     """Was ``filename`` written by torch.compile?"""
     if filename.startswith(_GRAPH) or "torchinductor_" in filename or "/inductor_cache/" in filename:
         return True
-    return _GENERATED_NAME.match(os.path.basename(filename)) is not None
+    return re.match(_GENERATED_NAME, os.path.basename(filename)) is not None
 
 
 class Sites:
@@ -151,7 +149,7 @@ class Sites:
         for line, kept in stacks_by_line(frame).items():
             outside = [site for entry in read_stack(kept.stack) if (site := self.of_stack(entry)).kind > 0]
             if outside:
-                sites[line] = outside[-1]._replace(inside=kept.module)
+                sites[line] = msgspec.structs.replace(outside[-1], inside=kept.module)
         if not sites:
             return SKIPPED
         self._graphs[filename] = sites

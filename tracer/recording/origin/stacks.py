@@ -8,23 +8,23 @@ import sys
 import warnings
 from collections.abc import Iterator
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
-_FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
+import msgspec
+
+_FRAME = r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$'
 #: In a call's ``meta``: what the recorder knows of its place; see ``recording.compiled.traced``.
 MADE_FOR = "determinism_tracer_made_for"
 #: A line of the program that torch.fx makes of a graph: ``add: "f32[2]" = x + 1;  x = None``.
-_ASSIGNMENT = re.compile(r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = ")
-
-
-_STEP = re.compile(r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]")
+_ASSIGNMENT = r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = "
+_STEP = r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]"
 #: Parts of a path that ``named_modules()`` does not have.
 _NOT_SPELLED = ("_modules", "__dict__", "_orig_mod")
 #: The module that compiled autograd creates for a whole backward pass.
 _OF_COMPILED_AUTOGRAD = "CompiledAutograd"
 
 
-class Frame(NamedTuple):
+class Frame(msgspec.Struct, frozen=True):
     """One line of a stack."""
 
     path: str
@@ -33,7 +33,7 @@ class Frame(NamedTuple):
     code: str
 
 
-class Module(NamedTuple):
+class Module(msgspec.Struct, frozen=True):
     """The module that a call was made in."""
 
     root: str
@@ -60,7 +60,9 @@ def _dotted(name: str) -> tuple[str, ...]:
     head = re.match(r"^[LG]\['[^']+'\]|^\w+", name)
     if head is None:
         return (name,)
-    steps = [match["key"] or match["name"] or match["index"].strip("'") for match in _STEP.finditer(name, head.end())]
+    steps = [
+        match["key"] or match["name"] or match["index"].strip("'") for match in re.finditer(_STEP, name[head.end() :])
+    ]
     return (head[0], *(step for step in steps if step not in _NOT_SPELLED))
 
 
@@ -69,14 +71,14 @@ def read_stack(text: str | None) -> tuple[Frame, ...]:
     lines = (text or "").splitlines()
     frames = []
     for line, code in zip(lines, (*lines[1:], ""), strict=False):
-        match = _FRAME.match(line)
+        match = re.match(_FRAME, line)
         if match is not None:
-            code = "" if _FRAME.match(code) else code.strip()
+            code = "" if re.match(_FRAME, code) else code.strip()
             frames.append(Frame(match["path"], int(match["line"]), match["function"], code))
     return tuple(frames)
 
 
-class Kept(NamedTuple):
+class Kept(msgspec.Struct, frozen=True):
     """What torch keeps with a call of a graph that runs as a program."""
 
     stack: str
@@ -97,7 +99,7 @@ def stacks_by_line(frame: FrameType) -> dict[int, Kept]:
     by_line: dict[int, Kept] = {}
     last: Kept | None = None
     for number, line in enumerate(linecache.getlines(frame.f_code.co_filename), start=1) if stacks else ():
-        match = _ASSIGNMENT.match(line)
+        match = re.match(_ASSIGNMENT, line)
         last = (match is not None and stacks.get(match["name"])) or last
         if last is not None:
             by_line[number] = last

@@ -24,7 +24,7 @@ from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import BlindSpot
 
 #: Programs that run Python programs; a compiler or ``git`` trains nothing.
-_RUNS_PYTHON = re.compile(
+_RUNS_PYTHON = (
     r"(^|[\s/])(python[\d.]*|pypy[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun)(\.exe)?(\s|$)"
 )
 _LOADER_WORKER = ("torch.utils.data._utils.worker", "_worker_loop")
@@ -118,7 +118,7 @@ def runs_python(command: Any) -> bool:
     if words[:1] == [sys.executable]:
         return True
     # A shell's command line is one word: ``sh -c "python train.py"``.
-    return any(_RUNS_PYTHON.search(word) for place, word in enumerate(words) if place == 0 or " " in word)
+    return any(re.search(_RUNS_PYTHON, word) for place, word in enumerate(words) if place == 0 or " " in word)
 
 
 def _watched() -> Iterator[Target]:

@@ -25,7 +25,8 @@ import tempfile
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial
 from types import FrameType
 from typing import Any
@@ -43,7 +44,6 @@ from tracer.recording.origin.sites import (
     placed,
 )
 from tracer.recording.patching import Call, Holder, held_by, original_of
-from tracer.recording.program_text.source_tree import call_of
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import OutsideInput
 
@@ -60,10 +60,9 @@ _VALUES = 16
 #: The same of the items of a queue; and SQL statements of one connection that are looked at.
 _TAKEN, _STATEMENTS = 4096, 10_000
 #: What in an SQL statement is another one in each run.
-_DRAWS_IN_SQL = re.compile(
-    r"\brandom(?:blob)?\s*\(|\bcurrent_(?:time(?:stamp)?|date)\b|'now'"
-    r"|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)",
-    re.IGNORECASE,
+_DRAWS_IN_SQL = (
+    r"(?i)\brandom(?:blob)?\s*\(|\bcurrent_(?:time(?:stamp)?|date)\b|'now'"
+    r"|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)"
 )
 #: A directory larger than this, as ``stat`` has it, is not listed again to learn the order of its entries.
 _LARGE_DIRECTORY = 1 << 20
@@ -473,7 +472,7 @@ class OutsideLog:
             left[0] -= 1
             if not left[0] or self not in OUTSIDE.listeners:
                 connection.set_trace_callback(None)
-            elif draws := _DRAWS_IN_SQL.search(statement):
+            elif draws := re.search(_DRAWS_IN_SQL, statement):
                 self.note(OutsideKind.RANDOM_QUERY, draws[0].rstrip("( )").lower(), self.reader(sys._getframe(1)))
 
         connection.set_trace_callback(runs)
@@ -566,6 +565,8 @@ def _is_called_in(frame: FrameType, function: str) -> bool:
     name = function.rpartition(".")[2]
     if name not in frame.f_code.co_names:
         return False
+    from tracer.recording.program_text.source_tree import call_of
+
     call = call_of(frame)
     return call is None or getattr(call.func, "attr", getattr(call.func, "id", name)) == name
 
@@ -697,7 +698,7 @@ _AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.UNWRITTEN_ARRAY: OutsideLog.takes_unwritten,
 }
 #: Source files whose calls are not watched: ``realpath`` and ``exists`` ask of each part of a path whether it is there,
-#: 12,000 times while torch is imported.
+#: thousands of times while a large package is imported.
 _NOT_FROM: Mapping[OutsideKind, frozenset[str]] = {
     OutsideKind.FILE_TIME: frozenset(asks.__code__.co_filename for asks in (os.path.realpath, os.path.exists)),
 }
@@ -712,9 +713,16 @@ _BEFORE: Mapping[OutsideKind, _Reads] = {
 }
 
 
-def _watched() -> Iterator[Target]:
-    for kind in OutsideKind:
+#: Kinds that are noted for the program's own lines alone, of functions that imports call all the time.
+_OF_OWN_LINES = (OutsideKind.FILE_TIME, OutsideKind.VARIABLE)
+
+
+def _watched(kinds: Iterable[OutsideKind] = OutsideKind, module: str = "") -> Iterator[Target]:
+    """The functions of ``kinds``; those of ``module`` alone where it is named."""
+    for kind in kinds:
         for names in kind.functions:
+            if module and f"{module}." not in names:
+                continue
             name = names.split()[0]
             holders = _holders(names)
             if kind is OutsideKind.DATABASE:
@@ -729,6 +737,9 @@ def _watched() -> Iterator[Target]:
                 yield Target(holders, after=partial(_read, _AFTER[kind], name), not_from=not_from)
             else:
                 yield Target(holders, after=partial(_ask, kind, name))
+
+
+def _watched_besides() -> Iterator[Target]:
     # Its C++ code writes the file, and no function of Python's opens it.
     yield Target(_holders("torch.serialization.save torch.save"), before=_saves)
     yield Target(_holders("signal.signal"), around=_sets_handler)
@@ -819,6 +830,25 @@ class _Outside(Watchers[OutsideLog]):
         """How many modules there were at the last look, and the newest."""
         self._at_rest: tuple[tuple[int, str], list[Target]] | None = None
         """The same when nothing was replaced, and what there was to watch."""
+        self._kinds: tuple[OutsideKind, ...] = tuple(OutsideKind)
+
+    def imported(self, module: str) -> None:
+        """Watch the functions of ``module``, which was just imported."""
+        if self.listeners:
+            self.watch(_watched(self._kinds, module))
+
+    @contextmanager
+    def while_torch_loads(self) -> Iterator[None]:
+        """Leave out what is noted for the program's own lines alone, and what torch calls 12,000 times as it loads."""
+        kinds = self._kinds
+        self._kinds = tuple(kind for kind in kinds if kind not in _OF_OWN_LINES)
+        self.unwatch(_watched(_OF_OWN_LINES))
+        try:
+            yield
+        finally:
+            self._kinds = kinds
+            if self.listeners:
+                self.watch(_watched(_OF_OWN_LINES))
 
     def look_again(self) -> None:
         newest = _newest_module()
@@ -828,11 +858,14 @@ class _Outside(Watchers[OutsideLog]):
 
     def _targets(self) -> list[Target]:
         if self.placed:
-            return list(_watched())
+            return self._all()
         newest = _newest_module()
         if self._at_rest is None or self._at_rest[0] != newest:
-            self._at_rest = newest, list(_watched())
+            self._at_rest = newest, self._all()
         return self._at_rest[1]
+
+    def _all(self) -> list[Target]:
+        return [*_watched(self._kinds), *_watched_besides()]
 
 
 def _newest_module() -> tuple[int, str]:

@@ -17,7 +17,9 @@ import traceback
 from collections.abc import Callable
 from itertools import islice, product
 from types import FrameType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from tracer.names import NumberSource
 from tracer.recording.program_text.source_tree import (
@@ -51,7 +53,7 @@ _PASSES_ON = frozenset(
 )
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True):
     """A call that may have given a seed's number."""
 
     source: NumberSource
@@ -62,7 +64,7 @@ class Candidate(NamedTuple):
     file: str
 
 
-class Code(NamedTuple):
+class Code(msgspec.Struct, frozen=True):
     """What the code says about a seed's number."""
 
     candidates: tuple[Candidate, ...]

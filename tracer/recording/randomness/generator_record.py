@@ -10,7 +10,6 @@ import msgspec
 from tracer.names import Phase
 from tracer.recording.events import EventEntry
 from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed, spell
-from tracer.recording.program_text.sinks import ends_aside
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.randomness.host_generators import HOST, HostGenerator
 from tracer.recording.randomness.provenance import UNSEEN, UNUSED, Provenance
@@ -157,6 +156,8 @@ class GeneratorRecord:
             return
         key = (generator.name, op, code.co_filename, code.co_firstlineno, outside.f_lasti, generator.provenance)
         if key not in self._draws:
+            from tracer.recording.program_text.sinks import ends_aside
+
             site, own = self._sites.innermost(outside), self._sites.users_own(outside)
             self._draws[key] = _HostDraw(self._phase(), site, own, ends_aside(outside))
         self._draws[key].count += 1

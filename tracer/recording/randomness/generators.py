@@ -11,7 +11,7 @@ import hashlib
 import os
 from functools import partial
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import torch
@@ -52,7 +52,7 @@ _WRAPPING = (
 )
 
 
-class SeedCaller(NamedTuple):
+class SeedCaller(msgspec.Struct, frozen=True):
     """The caller of a generator's method, skipping torch's own functions that only forward the call."""
 
     frame: FrameType | None
@@ -99,7 +99,7 @@ Drawn = tuple[str, Provenance]
 """From which generator a call drew, and where its state came from."""
 
 
-class _Reseeded(NamedTuple):
+class _Reseeded(msgspec.Struct, frozen=True):
     """A generator was seeded again after it was drawn from."""
 
     events: list[EventEntry]

@@ -9,7 +9,7 @@ import multiprocessing
 import sys
 from collections.abc import MutableMapping
 from types import FrameType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import torch
@@ -151,7 +151,7 @@ class LoaderLog:
         return self._places[thing]
 
 
-class _Order(NamedTuple):
+class _Order(msgspec.Struct, frozen=True):
     """The source of a loader's sample order."""
 
     sampler: Any

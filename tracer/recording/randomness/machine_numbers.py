@@ -20,9 +20,6 @@ from tracer.names import NumberSource, NumberUse, Phase
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, placed
 from tracer.recording.patching import Call, original_of
-from tracer.recording.program_text import seed_sources
-from tracer.recording.program_text.sinks import ends_aside
-from tracer.recording.program_text.source_tree import call_of, is_given_a_state
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import MachineNumber
 
@@ -87,7 +84,9 @@ class NumberLog:
         """What the seed ``value`` was derived from, if it differs in every process."""
         if isinstance(value, int) and value in self._entropy:
             return NumberSource.ENTROPY
-        return seed_sources.source_of(value, frame, position, was_taken=self._was_taken)
+        from tracer.recording.program_text.seed_sources import source_of  # here: not every program seeds anything
+
+        return source_of(value, frame, position, was_taken=self._was_taken)
 
     def seeded(self, source: NumberSource, generator: str, frame: FrameType | None) -> None:
         """``generator`` was seeded with such a number."""
@@ -169,8 +168,11 @@ class NumberLog:
         source = NumberSource.ENTROPY if isinstance(number, int) and number in self._entropy else None
         if source is None:
             source = self.source_of(number, frame)
-        elif is_given_a_state(frame):
-            return
+        else:
+            from tracer.recording.program_text.source_tree import is_given_a_state
+
+            if is_given_a_state(frame):
+                return
         key = self._object(source, NumberUse.NUMPY_OBJECT, "numpy.random", frame)
         if key is not None:
             self._last_numpy = ((frame.f_code, frame.f_lasti, id(frame)), key)
@@ -198,6 +200,8 @@ class NumberLog:
 
     def _note(self, source: NumberSource, use: NumberUse, what: str, frame: FrameType) -> _Key:
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
+        from tracer.recording.program_text.sinks import ends_aside
+
         is_aside = use is not NumberUse.SEED and ends_aside(frame)
         key = (source, use, what, site, own, self._events.phase(), is_aside, site.kind == LIBRARY)
         self._counts[key] += 1
@@ -223,6 +227,8 @@ def _is_numpys(frame: FrameType) -> bool:
     """Whether NumPy asks, for a ``SeedSequence``: its code has no frames, so the line calls no such name."""
     if frame.f_code.co_name != "getrandbits" or frame.f_locals.get("k") != _SEED_BITS or frame.f_back is None:
         return False
+    from tracer.recording.program_text.source_tree import call_of
+
     call = call_of(frame.f_back)
     asked = None if call is None else getattr(call.func, "attr", getattr(call.func, "id", ""))
     return "numpy.random" in sys.modules and asked not in ("getrandbits", "randbits")

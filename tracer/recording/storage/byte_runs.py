@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 
 #: A region of more runs is not followed.
@@ -20,7 +21,7 @@ Runs = tuple[Any, Any]
 _NO_RUNS: Runs = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-class Region(NamedTuple):
+class Region(msgspec.Struct, frozen=True):
     """A strided tensor's place in its storage: all in elements, of ``itemsize`` bytes."""
 
     offset: int
@@ -235,4 +236,4 @@ def _first_along(region: Region, stride: int, size: int) -> Region:
     sizes, strides = list(region.sizes), list(region.strides)
     at = list(zip(strides, sizes, strict=True)).index((stride, size))
     del sizes[at], strides[at]
-    return region._replace(sizes=tuple(sizes), strides=tuple(strides))
+    return msgspec.structs.replace(region, sizes=tuple(sizes), strides=tuple(strides))

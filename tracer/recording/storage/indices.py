@@ -7,8 +7,9 @@ in it, until somebody writes to it. No value is read; what is not certain counts
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
@@ -28,7 +29,7 @@ WRITES, CARRIES, MAKES = 1, 2, 3
 _ROLES = {None: 0, Numbers.MAKES: MAKES, Numbers.CARRIES: CARRIES, Numbers.PUTS: CARRIES}
 
 
-class Distinct(NamedTuple):
+class Distinct(msgspec.Struct, frozen=True):
     """What is known of the numbers in a tensor."""
 
     dim: int
@@ -39,7 +40,7 @@ class Distinct(NamedTuple):
     """A negative number stands for a place counted from the end, and so for a second name of it."""
 
 
-class _Contents(NamedTuple):
+class _Contents(msgspec.Struct, frozen=True):
     """Where the numbers lie, and since when."""
 
     version: int

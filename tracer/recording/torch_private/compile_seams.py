@@ -66,20 +66,20 @@ FALLS_BACK = not seams.KEEPS_COMPILED_CODE and "include_infra_modes" in getattr(
 )
 
 #: How compiled autograd spells a node in place of a line of the program.
-_NODE_CALL = re.compile(r"in set_node_origin\n\s*(?P<name>\S+) \(NodeCall \d+\)")
+_NODE_CALL = r"in set_node_origin\n\s*(?P<name>\S+) \(NodeCall \d+\)"
 #: Folders of the standard library's threads and pools.
 _THREADING = (os.path.dirname(threading.__file__), os.path.dirname(concurrent.futures.__file__))
 #: What Inductor calls what it compiles.
-_HASH = re.compile(r"c[a-z2-7]{51}")
+_HASH = r"c[a-z2-7]{51}"
 
 #: torch.fx's short names of dtypes, ``f32``, ``f8e4m3fn``; not every release has a table of them.
-_SHORT_DTYPE = re.compile(r"(?P<kind>bf|[fiuc])(?P<bits>\d+)(?P<format>\w*)")
+_SHORT_DTYPE = r"(?P<kind>bf|[fiuc])(?P<bits>\d+)(?P<format>\w*)"
 _KINDS = {"bf": "bfloat", "f": "float", "i": "int", "u": "uint", "c": "complex"}
 
 
 def dtype_of(short: str) -> torch.dtype:
     """The dtype behind torch.fx's short name. Raises ``LookupError`` for one that this torch does not have."""
-    match = _SHORT_DTYPE.fullmatch(short)
+    match = re.fullmatch(_SHORT_DTYPE, short)
     name = "bool" if short == "b8" else short
     if match is not None:
         name = "_".join(filter(None, (_KINDS[match["kind"]] + match["bits"], match["format"])))
@@ -109,7 +109,7 @@ def is_generated(name: str, path: str) -> bool:
     """
     key = name.partition(".")[0]
     file = os.path.basename(path)
-    is_hash = _HASH.fullmatch(key) is not None and file.startswith(f"{key}.")
+    is_hash = re.fullmatch(_HASH, key) is not None and file.startswith(f"{key}.")
     return is_hash and path.endswith(os.path.join(key[1:3], file))
 
 
@@ -147,7 +147,7 @@ def is_generated_program(code: CodeType) -> bool:
 
 def node_of_compiled_autograd(stack: str) -> str:
     """The autograd node that compiled autograd gives as a call's stack; empty for another stack."""
-    match = _NODE_CALL.search(stack)
+    match = re.search(_NODE_CALL, stack)
     return match["name"] if match is not None else ""
 
 

@@ -187,7 +187,7 @@ def _whole_numbers(text: str, around: Callable[[str], Markup] = escape) -> Marku
     """``text`` escaped by ``around``, but for each place's line number, ``.py:102``, which never breaks."""
     pieces: list[Markup] = []
     end = 0
-    for match in LINE_NUMBER.finditer(text) if ":" in text else ():
+    for match in re.finditer(LINE_NUMBER, text) if ":" in text else ():
         pieces += around(text[end : match.start()]), _WHOLE.format(match.group())
         end = match.end()
     return Markup().join([*pieces, around(text[end:])])

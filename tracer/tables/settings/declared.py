@@ -9,7 +9,9 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from tracer.plain import literal
 from tracer.trace.records import Environment, FactValue
@@ -37,7 +39,7 @@ class Place(IntEnum):
     OTHER = 4
 
 
-class Condition(NamedTuple):
+class Condition(msgspec.Struct, frozen=True):
     """A condition on a setting."""
 
     key: str
@@ -49,7 +51,7 @@ class Condition(NamedTuple):
     """The value that a plan tries to reach; ``None`` if no program can set it."""
 
 
-class Setting(NamedTuple):
+class Setting(msgspec.Struct, frozen=True):
     """One setting of a process."""
 
     key: str
