@@ -168,7 +168,7 @@ class Circumstance(Word):
         "the order of workers is held",
         "the order in which threads or processes finish reaches the step",
         "take results in the order in which they were asked for (`map`, `imap`, `future.result()` in turn,"
-        " `DataLoader(in_order=True)`)",
+        " `DataLoader(in_order=True)`), and give each task what it draws from or adds to, not each worker",
         Change(
             "workers and threads of a pool answer in another order",
             inside=lambda run: delays.hold_up_workers(run.replaced),
