@@ -7,6 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tracer.recording.storage.byte_runs import (
     Region,
@@ -71,7 +72,7 @@ def test_two_regions_share_bytes_as_their_elements_do(one: Region, other: Region
 
 @given(regions(), st.integers(0, 9), st.integers(0, 12))
 def test_two_regions_in_step_share_bytes_as_their_elements_do(one: Region, stride: int, offset: int) -> None:
-    other = one._replace(offset=offset, strides=(*one.strides[:-1], stride) if one.strides else ())
+    other = replace(one, offset=offset, strides=(*one.strides[:-1], stride) if one.strides else ())
     assert share_bytes(one, other) is bool(bytes_of(one) & bytes_of(other))
 
 
