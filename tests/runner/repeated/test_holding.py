@@ -8,15 +8,19 @@ from typing import cast
 
 import pytest
 
-from tests.runner.repeated.comparisons import root
+from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import trace
 from tracer.divergence import Recording
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import Reason, Root, Taken
+from tracer.divergence.model import EndState, Reason, Root, Taken
+from tracer.divergence.repeated import Held
 from tracer.names import BlindSpotKind, NumberSource
+from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.circumstances.declared import Circumstance
 from tracer.runner.repeated.holding import MOST_RUNS, Holds, Search, Shown, Tried, suspects
+from tracer.runner.repeated.repeating import without_luck
 from tracer.trace.records import BlindSpot
+from tracer.trace.values import ValueKind
 
 C = Circumstance
 ALL = tuple(Circumstance)
@@ -205,3 +209,15 @@ def test_workers_are_suspected_first_where_data_differ_and_no_source_is_seen() -
     with_workers = trace(blind_spots=(spot,))
     assert suspects([root(cause=RootCause.INPUT_DATA)], ALL, with_workers) == ([C.ORDER, C.HASH_SEED], 0)
     assert C.ORDER not in suspects([root(cause=RootCause.KERNEL)], ALL, with_workers)[0]
+
+
+@pytest.mark.parametrize(("circumstances", "stays"), [(("addresses",), False), (("order",), True)])
+def test_what_cannot_reach_threads_explains_nothing_that_they_train(
+    circumstances: tuple[str, ...], stays: bool
+) -> None:
+    held = Held(circumstances=circumstances, agrees=True, runs=3, is_cause=True, clause="it is held", shows="it")
+    left = without_luck(held)
+    assert (left.is_cause, left.no_proof == "") == (stays, stays)
+    ends = (EndState(kind=ValueKind.PARAMETER, name="Linear.weight (other threads)"),)
+    told = repeated_headline(repeated(divergence(ends=ends), held=(left,)))
+    assert ("They agree when" in told) == stays

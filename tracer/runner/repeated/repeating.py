@@ -241,6 +241,8 @@ class _Series:
             all_at_once=self.asked.hold is not None,
         )
         self.held = search.find()
+        if not diverging.roots and not_followed(comparing.unheld)[1]:
+            self.held = tuple(map(without_luck, self.held))
 
     def _candidates(self, snapshot: Snapshot | None) -> list[Circumstance]:
         """What can be held here and may explain why two runs diverge."""
@@ -489,6 +491,14 @@ class _HeldRuns:
 
 def _is_not_replayed(root: Root) -> bool:
     return root.reason is not None and root.reason.shows in (Shows.NOT_REPLAYED, Shows.OPAQUE)
+
+
+def without_luck(held: Held) -> Held:
+    """``held`` without a cause that cannot reach threads, where only what threads train differs."""
+    if not held.is_cause or not {Circumstance.ORDER.value, Circumstance.THREADS.value}.isdisjoint(held.circumstances):
+        return held
+    chance = "threads that are not followed train what differs, and may have agreed by chance"
+    return msgspec.structs.replace(held, is_cause=False, no_proof=chance)
 
 
 def _within(task: Task, folder: Path) -> Task:
