@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracer.cli import completing
-from tracer.cli.options import option, script_arguments, steps_in, window_options
+from tracer.cli.options import folder_options, formats_in, option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_folder, show
 from tracer.errors import UsageError
 from tracer.plain import say
@@ -20,7 +19,6 @@ from tracer.plain import say
 if TYPE_CHECKING:
     from tracer.divergence.magnitudes import Comparison
 
-_FORMATS = ("text", "json", "html")
 
 EXAMPLES = """\b
 Examples:
@@ -49,22 +47,7 @@ than rounding explains. 3: undecided, or a recording is not whole."""
 )
 @window_options
 @click.option("--children/--no-children", default=None, help="Compare the Python processes that SCRIPT starts too.")
-@option(
-    "-o --output folder",
-    "FOLDER",
-    "Where the recordings go, and compare.json and compare.html.",
-    type=click.Path(path_type=Path),
-    default=Path("compare"),
-    show_default=True,
-)
-@option(
-    "--format formats",
-    "F[,F]",
-    "text on standard output; json and html in FOLDER.",
-    completing.words(lambda: _FORMATS, several=True),
-    default="text",
-    show_default=True,
-)
+@folder_options("compare")
 @script_arguments
 def command(
     first: str,
@@ -93,9 +76,7 @@ def command(
     from tracer.runner.repeated.task import Task
 
     steps = steps_in(window, exit_after_steps=exit_after_steps)
-    wanted = [word.strip() for word in formats.split(",")]
-    if unknown := [word for word in wanted if word not in _FORMATS]:
-        raise UsageError(f"unknown format {unknown[0]!r}", hint=f"choose from {', '.join(_FORMATS)}")
+    wanted = formats_in(formats)
     if not as_module and not os.path.exists(script):
         raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
     sides = [

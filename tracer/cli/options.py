@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,9 @@ from tracer.names import Backend, Detail
 if TYPE_CHECKING:
     from tracer.runner import Steps
     from tracer.tables.rules import Table
+
+#: How several runs are reported: on standard output, and as files beside their recordings.
+FORMATS = ("text", "json", "html")
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -66,6 +70,28 @@ verbosity = together(
 )
 
 
+def folder_options(name: str) -> Decorator:
+    """``-o`` and ``--format`` of the command ``name``, which makes several runs and leaves their recordings."""
+    return together(
+        option(
+            "-o --output folder",
+            "FOLDER",
+            f"Where the recordings go, and {name}.json and {name}.html.",
+            type=click.Path(path_type=Path),
+            default=Path(name),
+            show_default=True,
+        ),
+        option(
+            "--format formats",
+            "F[,F]",
+            "text on standard output; json and html in FOLDER.",
+            completing.words(lambda: FORMATS, several=True),
+            default="text",
+            show_default=True,
+        ),
+    )
+
+
 def steps_in(window: str, *, exit_after_steps: bool) -> Steps:
     """The steps that ``--steps`` names. Raises ``UsageError`` in one line."""
     from tracer.runner import Steps
@@ -74,6 +100,14 @@ def steps_in(window: str, *, exit_after_steps: bool) -> Steps:
     if exit_after_steps and steps.stop is None:
         raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
     return steps
+
+
+def formats_in(formats: str) -> list[str]:
+    """The formats that ``--format`` of ``folder_options`` names. Raises ``UsageError`` in one line."""
+    wanted = [word.strip() for word in formats.split(",")]
+    if unknown := [word for word in wanted if word not in FORMATS]:
+        raise UsageError(f"unknown format {unknown[0]!r}", hint=f"choose from {', '.join(FORMATS)}")
+    return wanted
 
 
 def detail_of(*, quiet: bool, verbose: bool) -> Detail:

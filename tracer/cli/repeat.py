@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tracer.cli import completing
-from tracer.cli.options import option, script_arguments, steps_in, window_options
+from tracer.cli.options import folder_options, formats_in, option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_folder, show
 from tracer.errors import UsageError
 from tracer.plain import say
@@ -18,7 +18,6 @@ PARTIAL = 3
 FAILED = 4
 
 _SETTINGS = ("recorded", "planned", "warn", "deterministic")
-_FORMATS = ("text", "json", "html")
 
 EXAMPLES = """\b
 Examples:
@@ -83,22 +82,7 @@ class _OfCircumstances(click.Option):
 )
 @click.option("--children/--no-children", default=None, help="Compare the Python processes that SCRIPT starts too.")
 @click.option("--first", is_flag=True, help="End a run as soon as it has diverged from the first.")
-@option(
-    "-o --output folder",
-    "FOLDER",
-    "Where the recordings go, and repeat.json and repeat.html.",
-    type=click.Path(path_type=Path),
-    default=Path("repeat"),
-    show_default=True,
-)
-@option(
-    "--format formats",
-    "F[,F]",
-    "text on standard output; json and html in FOLDER.",
-    completing.words(lambda: _FORMATS, several=True),
-    default="text",
-    show_default=True,
-)
+@folder_options("repeat")
 @script_arguments
 def command(
     runs: int,
@@ -130,9 +114,7 @@ def command(
     steps = steps_in(window, exit_after_steps=exit_after_steps)
     if no_hold and hold is not None:
         raise UsageError("--hold and --no-hold exclude each other", hint="leave out one of them")
-    wanted = [name.strip() for name in formats.split(",")]
-    if unknown := [name for name in wanted if name not in _FORMATS]:
-        raise UsageError(f"--format {unknown[0]!r} is none", hint=f"choose of {', '.join(_FORMATS)}")
+    wanted = formats_in(formats)
     if not as_module and not os.path.exists(script):
         raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
     check_store()
