@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from tracer.errors import TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
-from tracer.recording.options import Keep, Trials, check_option
+from tracer.recording.options import UNSHAKEN, Keep, PlaceOptions, Trials, check_option
 from tracer.trace import Trace
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ class Session:
         library: Iterable[str] = (),
         values: bool | str | os.PathLike[str] = False,
         magnitudes: bool | str | os.PathLike[str] = False,
-        shake: int | None = None,
-        calls_of: str = "",
+        places: PlaceOptions | Mapping[str, Any] = UNSHAKEN,
         trials: Trials | int = 0,
         data_facts: bool = False,
         keep: Keep | str | Iterable[str] = (),
@@ -78,8 +77,6 @@ class Session:
             check_option("values", values, str, "name a file, or ask for one with values=True")
         if not isinstance(magnitudes, bool | str | os.PathLike):
             check_option("magnitudes", magnitudes, str, "name a file, or ask for one with magnitudes=True")
-        if shake is not None:
-            check_option("shake", shake, int, "name a seed: shake=1")
         if on_step is not None and not callable(on_step):
             hint = "it is called with the number of steps so far"
             raise UsageError(f"on_step={on_step!r} cannot be called", hint=hint)
@@ -105,8 +102,7 @@ class Session:
             "library": (library,) if isinstance(library, str) else tuple(library),
             "on_step": on_step,
             "watch": watch,
-            "shake": shake,
-            "calls_of": calls_of,
+            "places": PlaceOptions.of(places),
             "trials": Trials.of(trials),
             "data_facts": data_facts,
             "keep": Keep.of(keep),
@@ -147,7 +143,7 @@ class Session:
             return None
         from tracer.recording.process.child_traces import ChildTraces
 
-        names = ("library", "shake", "calls_of", "trials", "data_facts", "keep")
+        names = ("library", "places", "trials", "data_facts", "keep")
         options = {name: self._options[name] for name in names} | {"magnitudes": bool(self._magnitudes)}
         return ChildTraces(None, options, values=bool(self._values))
 

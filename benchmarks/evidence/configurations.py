@@ -11,14 +11,14 @@ cannot be significant there, however exact the rest: the dtype cannot show it, a
 much a fault changes its place is computed in float32, without the tracer's verdict. A larger fault that is not found
 counts as missed, though rounding upstream may hide it.
 
-    python -m benchmarks.evidence.configurations [--only NAME ...] [--dtype float32] [--sizes]
+    python -m benchmarks.evidence.configurations [--only NAME ...] [--dtype float32] [--second] [--sizes]
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -478,6 +478,124 @@ FAULTS = [
 ]
 
 
+# --- a second set -----------------------------------------------------------------------------------------
+# Written after the tracer shook single modules and compared means, and before any of them was run.
+
+
+def _rms_by_hand(model: Model) -> None:
+    """Root mean square norms by their formula, in the dtype of their input."""
+    for layer in _layers(model):
+        if type(layer).__name__.endswith("RMSNorm"):
+
+            def forward(x: torch.Tensor, layer: Any = layer) -> Any:
+                wide = x.float()
+                size = torch.linalg.vector_norm(wide, dim=-1, keepdim=True) * wide.shape[-1] ** -0.5
+                return layer.weight * (wide / (size.square() + layer.variance_epsilon).sqrt()).to(x.dtype)
+
+            vars(layer)["forward"] = forward
+
+
+def _silu_by_formula(model: Model) -> None:
+    for layer in model.model.layers:
+        layer.mlp.act_fn.forward = lambda x: x / (1 + torch.exp(-x))
+
+
+def _batch_norm_by_formula(model: Model) -> None:
+    for layer in _layers(model):
+        if type(layer) is nn.BatchNorm2d:
+
+            def forward(x: torch.Tensor, layer: Any = layer) -> Any:
+                mean = x.float().mean((0, 2, 3), keepdim=True)
+                variance = x.float().var((0, 2, 3), keepdim=True, correction=0)
+                scaled = (x.float() - mean) / (variance + layer.eps).sqrt()
+                return (scaled * layer.weight.view(1, -1, 1, 1) + layer.bias.view(1, -1, 1, 1)).to(x.dtype)
+
+            vars(layer)["forward"] = forward
+
+
+def _in_halves(path: str) -> Change:
+    """A module called with each half of the batch."""
+
+    def change(model: Model) -> None:
+        layer = model.get_submodule(path)
+        forward = layer.forward
+
+        def by_halves(x: torch.Tensor) -> Any:
+            outs = [forward(half) for half in x.chunk(2)]
+            return (torch.cat([out[0] for out in outs]), None) if isinstance(outs[0], tuple) else torch.cat(outs)
+
+        layer.forward = by_halves
+
+    return change
+
+
+def _edges_shuffled(model: Model) -> None:
+    for layer in model.layers:
+
+        def forward(x: torch.Tensor, edges: torch.Tensor, layer: Any = layer) -> Any:
+            order = torch.randperm(edges.shape[1], generator=torch.Generator().manual_seed(5))
+            return GraphLayer.forward(layer, x, edges[:, order])
+
+        vars(layer)["forward"] = forward
+
+
+def _first_scaled(factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda out: torch.cat((out[:, :1] * factor, out[:, 1:]), 1)
+
+
+SECOND_TWINS = [
+    Pair("llama", "norms by formula", _rms_by_hand),
+    Pair("llama", "activation by formula", _silu_by_formula),
+    Pair("experts", "norms by formula", _rms_by_hand),
+    Pair("bert", "halves of the batch", _in_halves("bert.encoder.layer.0.attention.self.query")),
+    Pair("convnext", "unfolded", _by_unfolding),
+    Pair("gru", "halves of the batch", _in_halves("rnn")),
+    Pair("residual", "batch norm by formula", _batch_norm_by_formula),
+    Pair("graph", "edges shuffled", _edges_shuffled),
+]
+SECOND_FAULTS = [
+    Pair(
+        "llama",
+        "heads exchanged",
+        _hook(f"{_LLAMA}.self_attn.k_proj", lambda out: torch.cat(out.chunk(2, -1)[::-1], -1)),
+        f"{_LLAMA}.self_attn.k_proj",
+    ),
+    Pair("llama", "positions off by one", _hook("model.rotary_emb", lambda out: out.roll(1, 1)), "model.rotary_emb"),
+    Pair("llama", "first token scaled", _hook("model.layers.2.mlp", _first_scaled(1.3)), "model.layers.2.mlp"),
+    Pair("bert", "pooler's activation", _set("bert.pooler", activation=nn.Softsign()), "bert.pooler.activation"),
+    Pair(
+        "bert",
+        "query scaled",
+        _hook(f"{_BERT}.attention.self.query", lambda out: out * 1.05),
+        f"{_BERT}.attention.self.query",
+    ),
+    Pair("bert", "last layer scaled", _hook("bert.encoder.layer.2.output", lambda out: out * 1.08), "layer.2.output"),
+    Pair(
+        "convnext",
+        "projection scaled",
+        lambda model: next(
+            m for n, m in model.named_modules() if n.endswith("stages.3.layers.0.pwconv2")
+        ).register_forward_hook(lambda m, i, o: o * 1.06),
+        "stages.3.layers.0.pwconv2",
+    ),
+    Pair("experts", "experts scaled", _hook("model.layers.1.mlp", lambda out: out * 1.1), "model.layers.1.mlp"),
+    Pair("gru", "last state scaled", _hook("rnn", lambda out: torch.cat((out[:, :-1], out[:, -1:] * 0.7), 1)), "rnn"),
+    Pair(
+        "residual",
+        "bias lost",
+        lambda model: model.stem.register_forward_hook(lambda m, i, o: o - m.bias.view(1, -1, 1, 1)),
+        "stem",
+    ),
+    Pair(
+        "residual",
+        "a channel scaled",
+        _hook("stages.2.b", lambda out: torch.cat((out[:, :1] * 2, out[:, 1:]), 1)),
+        "stages.2.b",
+    ),
+    Pair("graph", "neighbours shifted", _hook("layers.1.others", lambda out: out.roll(1, 0)), "layers.1.others"),
+]
+
+
 def _models(pair: Pair, dtype: torch.dtype) -> list[Model]:
     """One without the change and one with it, of the same parameters."""
     models = []
@@ -543,14 +661,16 @@ def main() -> int:
     parser.add_argument(
         "--sizes", action="store_true", help="by how much each fault changes its place, and nothing else"
     )
+    parser.add_argument("--second", action="store_true", help="the set that was written after the first was looked at")
     asked = parser.parse_args()
+    pairs = (*SECOND_TWINS, *SECOND_FAULTS) if asked.second else (*TWINS, *FAULTS)
     if asked.sizes:
-        for pair in FAULTS:
+        for pair in (pair for pair in pairs if pair.module):
             in_bfloat16 = "" if shows(pair, torch.bfloat16) else "bfloat16 cannot show it"
             print(f"{pair.subject:9} {pair.name:26} {size_of(pair):10.2g} of its place {in_bfloat16}")
         return 0
     accused = twins = found = misplaced = missed = hidden = 0
-    for pair, dtype in _pairs(asked.only, asked.dtype):
+    for pair, dtype in _pairs(pairs, asked.only, asked.dtype):
         comparison = answered(pair, getattr(torch, dtype))
         first, largest = comparison.first, comparison.largest
         is_significant = comparison.verdict is CompareVerdict.SIGNIFICANT
@@ -582,8 +702,8 @@ def main() -> int:
     return int(bool(accused) or misplaced + missed > (found + misplaced + missed) // 20)
 
 
-def _pairs(only: list[str] | None, dtypes: list[str]) -> Iterator[tuple[Pair, str]]:
-    for pair in (*TWINS, *FAULTS):
+def _pairs(pairs: Iterable[Pair], only: list[str] | None, dtypes: list[str]) -> Iterator[tuple[Pair, str]]:
+    for pair in pairs:
         if not only or pair.subject in only:
             for dtype in dtypes:
                 yield pair, dtype

@@ -60,14 +60,15 @@ def test_a_fault_is_named_in_every_format(script: str, tmp_path: Path) -> None:
     assert document["call"]["op"] == "aten.gelu.default"
     assert set(document) == {
         *("schema", "verdict", "places", "differing", "largest", "first", "call", "significant", "following"),
-        *("is_given", "split_steps", "not_finite", "only", "only_count", "steps", "yardstick", "partial", "processes"),
+        *("is_given", "split_steps", "row_steps", "not_finite", "only", "only_count", "steps", "yardstick"),
+        *("partial", "processes"),
     }
     contract = ("place", "kind", "module", "location", "step", "phase", "ratio", "relative", "stretch")
     assert set(contract) <= set(document["first"])
     assert (document["schema"], document["first"]["step"], document["first"]["phase"]) == (1, 0, "forward")
     assert document["significant"][0] == document["first"]
     assert (document["only"], document["only_count"], document["steps"]) == ([], 0, [2, 2])
-    assert document["yardstick"] == {"runs": 3, "seeds": [1, 2, 3], "of_second": 0}
+    assert document["yardstick"] == {"runs": 3, "seeds": [1, 2, 3], "of_second": 0, "inside": ""}
     page = (tmp_path / "compare" / "compare.html").read_text()
     assert "They diverge at" in page
     assert "<script" not in page
@@ -177,10 +178,21 @@ def test_an_interpreter_without_torch_is_told_what_to_install(tracer: Command, s
     assert "-m pip install torch determinism-tracer" in done.err
 
 
-def test_shaking_alone_is_refused(tracer: Command, script: str) -> None:
-    done = tracer("run", "--shake", "1", script)
-    assert done.code == 2
-    assert "add --magnitudes" in done.err
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--shake", "1"), "add --magnitudes"),
+        (("--rows-of", "one.json"), "add --magnitudes"),
+        (("--magnitudes", "--shake-in", "head"), "add --shake"),
+        (("--magnitudes", "--rows-of", "missing.json"), "missing.values"),
+    ],
+)
+def test_options_that_need_others_are_refused(
+    tracer: Command, script: str, options: tuple[str, ...], says: str
+) -> None:
+    done = tracer("run", *options, script)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert says in done.err
 
 
 @pytest.fixture(scope="module")

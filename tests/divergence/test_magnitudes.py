@@ -6,15 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
 from tracer.divergence.magnitudes import SIGNIFICANT, CompareVerdict, Comparison, Lack, compared, first_call
 from tracer.errors import TraceError
-from tracer.names import PlaceKind
+from tracer.names import Phase, PlaceKind
+from tracer.recording.magnitudes.sketching import sketched
+from tracer.recording.options import PlaceOptions
 from tracer.report.sections.configurations import headline
 from tracer.session import Session
-from tracer.trace.values import Magnitudes, read_magnitudes
+from tracer.trace.values import Form, Header, Magnitudes, PlaceName, ValuesWriter, read_magnitudes
 
 Change = Callable[[torch.nn.Module], object]
 
@@ -62,7 +65,7 @@ def record(
         change(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     numbers = torch.Generator().manual_seed(seed)
-    session = Session(model, magnitudes=path, **options)
+    session = Session(model, magnitudes=path, places=PlaceOptions(**options))
     session.enter()
     for _ in range(steps):
         x = torch.randn(16, 32, generator=numbers).to(dtype)
@@ -168,6 +171,130 @@ def test_sums_in_another_order_are_rounding(tmp_path: Path, base: Any, dtype: to
     assert comparison.differing > 20
 
 
+def test_what_rounding_upstream_hides_is_found_by_runs_shaken_inside_its_module_alone(
+    tmp_path: Path, base: Any
+) -> None:
+    first, shaken = base[torch.bfloat16]
+    everywhere = [read_magnitudes(path) for path in shaken]
+    second = record(tmp_path / "b.values", hook("layers.2.act", lambda out: out * 1.05), dtype=torch.bfloat16)
+    hidden = compared(read_magnitudes(first), second, everywhere)
+    assert hidden.verdict is not CompareVerdict.SIGNIFICANT
+    assert hidden.parts_in == "layers.2.act"
+    inside = [
+        record(tmp_path / f"{seed}.values", dtype=torch.bfloat16, shake=seed, shake_in="layers.2.act")
+        for seed in (1, 2, 3)
+    ]
+    comparison = compared(read_magnitudes(first), second, [*everywhere, *inside])
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert (comparison.first.module, comparison.first.is_alone) == ("layers.2.act", True)
+    assert headline(comparison).endswith("all before it agrees bit for bit")
+
+
+def test_what_the_dtype_cannot_show_is_not_looked_at_more_closely(tmp_path: Path, base: Any) -> None:
+    second = record(tmp_path / "b.values", hook("layers.2.act", lambda out: out * 1.02), dtype=torch.bfloat16)
+    comparison = against(base, second, torch.bfloat16)
+    assert comparison.parts_in == ""
+    assert not comparison.significant
+
+
+def place_of(
+    path: Path,
+    values: torch.Tensor,
+    shaken: int | None = None,
+    *,
+    has_region: bool = False,
+    shaken_in: str = "",
+    dtype: str = "float32",
+) -> Magnitudes:
+    """A recording of one output of ``values``, and of a compiled region."""
+    writer = ValuesWriter(path, Header(magnitudes=True, digests=False, shaken=shaken, shaken_in=shaken_in))
+    for kind in (PlaceKind.OUTPUT, PlaceKind.REGION) if has_region else (PlaceKind.OUTPUT,):
+        sketch = sketched(values if kind is PlaceKind.OUTPUT else torch.ones(8))
+        name = PlaceName(kind=kind, module="layer", phase=Phase.FORWARD)
+        form = Form(dtype, tuple(values.shape))
+        writer.place(name, form, 0, sums=sketch.sums.tobytes(), magnitudes=(*sketch.extent, 0))
+    writer.close()
+    return read_magnitudes(path)
+
+
+@pytest.mark.parametrize(
+    ("second_is", "verdict"),
+    [
+        ("off by the same each time", CompareVerdict.SIGNIFICANT),
+        ("noisier", CompareVerdict.ROUNDING),
+        ("noisier and compiled", CompareVerdict.UNDECIDED),
+        ("not shaken there", CompareVerdict.UNDECIDED),
+    ],
+)
+def test_means_of_shaken_runs_decide_what_is_undecided(tmp_path: Path, second_is: str, verdict: CompareVerdict) -> None:
+    numbers = torch.Generator().manual_seed(0)
+    unit = 1e-3
+
+    def noise(times: float) -> torch.Tensor:
+        return unit * times * torch.randn(64, 64, generator=numbers, dtype=torch.float64)
+
+    values = torch.randn(64, 64, generator=numbers, dtype=torch.float64)
+    offset = noise(6.0) if "off" in second_is else torch.zeros(())
+    times = 6.0 if "noisier" in second_is else 1.0
+    frozen = noise(6.0)
+    has_region = "compiled" in second_is
+    first = place_of(tmp_path / "a", values + noise(1))
+    others = [values + (frozen if "not shaken" in second_is else offset + noise(times)) for _ in range(7)]
+    second = place_of(tmp_path / "b", others[0], has_region=has_region)
+    shaken = [place_of(tmp_path / f"a{seed}", values + noise(1), seed) for seed in range(6)]
+    of_second = [place_of(tmp_path / f"b{seed}", other, seed) for seed, other in enumerate(others[1:])]
+    assert compared(first, second, shaken).verdict is CompareVerdict.UNDECIDED
+    comparison = compared(first, second, shaken, of_second, by_means=True)
+    assert comparison.verdict is verdict
+    assert comparison.largest is not None
+    assert comparison.largest.of_means == (verdict is not CompareVerdict.UNDECIDED)
+
+
+@pytest.mark.parametrize(
+    ("second_moves", "verdict"), [(1.0, CompareVerdict.SIGNIFICANT), (15.0, CompareVerdict.ROUNDING)]
+)
+def test_what_the_second_configuration_rounds_inside_the_module_counts_too(
+    tmp_path: Path, second_moves: float, verdict: CompareVerdict
+) -> None:
+    numbers = torch.Generator().manual_seed(0)
+    values = torch.randn(64, 64, generator=numbers, dtype=torch.float64)
+
+    def noise(units: float) -> torch.Tensor:
+        return units * 2.0**-8 * torch.randn(64, 64, generator=numbers, dtype=torch.float64)
+
+    def place(name: str, at: torch.Tensor, seed: int | None = None, shaken_in: str = "") -> Magnitudes:
+        return place_of(tmp_path / name, at, seed, shaken_in=shaken_in, dtype="bfloat16")
+
+    other = values + noise(15)
+    first, second = place("a", values), place("b", other)
+    shaken = [place("a1", values + noise(6), 1)]
+    assert compared(first, second, shaken).parts_in == "layer"
+    shaken.append(place("a1-inside", values + noise(1), 1, "layer"))
+    of_second = [place("b1-inside", other + noise(second_moves), 1, "layer")]
+    assert compared(first, second, shaken, of_second).verdict is verdict
+
+
+@pytest.mark.parametrize("name", ["weight", "_flat_param"])
+def test_flat_parameters_of_ranks_are_not_passed_over(tmp_path: Path, name: str) -> None:
+    def held(path: Path, own: str, shape: tuple[int, ...], rank: int | None = None) -> Magnitudes:
+        world_size = None if rank is None else 2
+        writer = ValuesWriter(path, Header(magnitudes=True, digests=False, rank=rank, world_size=world_size))
+        for kind, place, form in ((PlaceKind.GRADIENT, own, shape), (PlaceKind.PARAMETER, "bias", (4,))):
+            sketch = sketched(torch.ones(form))
+            place_name = PlaceName(kind=kind, module="Net.layer", name=place, phase=Phase.FORWARD)
+            magnitudes = (*sketch.extent, 1)
+            writer.place(place_name, Form("float32", form), 0, sums=sketch.sums.tobytes(), magnitudes=magnitudes)
+        writer.close()
+        return read_magnitudes(path)
+
+    first = held(tmp_path / "a", "weight", (4, 4))
+    ranks = [held(tmp_path / f"b{rank}", name, (8,), rank) for rank in range(2)]
+    comparison = compared(first, msgspec.structs.replace(ranks[0], other_ranks=(ranks[1],)))
+    assert "fully_shard" in comparison.partial
+    assert "fully_shard" not in compared(first, first).partial
+
+
 def test_the_same_run_is_equal(tmp_path: Path, base: Any) -> None:
     comparison = against(base, record(tmp_path / "b.values"))
     assert comparison.verdict is CompareVerdict.EQUAL
@@ -178,6 +305,31 @@ def test_an_accumulated_batch_is_compared_by_gradients_and_parameters(tmp_path: 
     comparison = against(base, record(tmp_path / "b.values", parts=4))
     assert comparison.verdict is CompareVerdict.ROUNDING
     assert comparison.split_steps == (0, 1)
+    assert comparison.row_steps == ()
+
+
+def in_rows(path: Path, base: Any, change: Change | None = None, **options: Any) -> Comparison:
+    return against(base, record(path, change, parts=4, rows_of=str(base[torch.float32][0]), **options))
+
+
+def test_outputs_of_parts_of_a_batch_are_rows_of_the_whole(tmp_path: Path, base: Any) -> None:
+    comparison = in_rows(tmp_path / "b.values", base)
+    assert comparison.verdict is CompareVerdict.ROUNDING
+    assert comparison.row_steps == comparison.split_steps == (0, 1)
+    whole = against(base, read_magnitudes(base[torch.float32][0]))
+    assert comparison.places == whole.places - 2  # but for the losses
+
+
+def test_a_fault_in_accumulated_parts_is_found_at_its_module(tmp_path: Path, base: Any) -> None:
+    change, place = FAULTS["another activation"]
+    comparison = in_rows(tmp_path / "b.values", base, change)
+    assert comparison.first is not None
+    assert (comparison.first.module, comparison.first.kind) == (place, PlaceKind.OUTPUT)
+
+
+def test_parts_of_another_batch_are_no_rows_of_this_one(tmp_path: Path, base: Any) -> None:
+    comparison = in_rows(tmp_path / "b.values", base, seed=2)
+    assert (comparison.split_steps, comparison.row_steps) == ((0, 1), ())
 
 
 def test_an_accumulated_loss_that_is_not_divided_is_found_at_the_last_modules_gradients(
@@ -297,6 +449,7 @@ def test_another_order_whose_result_is_scaled_away_is_found_by_its_gradients(tmp
 
     first, second = (record(tmp_path / f"{name}.values", scaled(is_sorted=name == "b"), steps=1) for name in "ab")
     comparison = compared(first, second, [record(tmp_path / "s.values", scaled(is_sorted=False), steps=1, shake=1)])
+    assert comparison.parts_in == ""
     assert comparison.verdict is CompareVerdict.SIGNIFICANT
     assert comparison.first is not None
     assert (comparison.first.module, comparison.first.kind) == ("layers.1.up", PlaceKind.INPUT)
@@ -432,7 +585,9 @@ def test_the_first_call_inside_a_faulty_module_is_named(tmp_path: Path) -> None:
 def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path: Path, base: Any, wrong: str, says: str) -> None:
     first, (shaken, *_) = (read_magnitudes(base[torch.float32][0]), base[torch.float32][1])
     session = Session(
-        torch.nn.Linear(2, 2), magnitudes=tmp_path / "other.values", shake=1 if "program" in wrong else None
+        torch.nn.Linear(2, 2),
+        magnitudes=tmp_path / "other.values",
+        places=PlaceOptions(shake=1 if "program" in wrong else None),
     )
     session.enter()
     torch.nn.Bilinear(2, 2, 2)(torch.ones(1, 2), torch.ones(1, 2))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
+from tracer.cli import completing
 from tracer.cli.options import option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
-from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
+from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, PlaceOptions, Trials
 from tracer.runner import run_script
 from tracer.runner.ranks import current_rank, path_of_rank
 
@@ -47,6 +48,8 @@ file stands beside it, trace.values, for tracer diff. The exit code is the scrip
 @click.option("--values", is_flag=True, help="Keep digests of what every call reads and writes, beside the trace.")
 @click.option("--magnitudes", is_flag=True, help="Keep how large results are, to compare two configurations.")
 @option("--shake", "SEED", "Change results by rounding, as a yardstick: changes the run.", type=click.IntRange(0))
+@option("--shake-in", "MODULE", "Shake inside this module alone; a path, as compare names it.", default="")
+@option("--rows-of", "TRACE", "Record outputs as rows of TRACE's, which takes the batch as a whole.", completing.files)
 @option("--trials", "N", "Make calls at risk N times more, and compare.", type=click.IntRange(0), default=0)
 @click.option("--trial-all", is_flag=True, help="Try every call; with --trials.")
 @option("--trial-memory", "BYTES", "What the trials of one call may hold.", type=click.IntRange(0))
@@ -69,6 +72,8 @@ def command(
     values: bool,
     magnitudes: bool,
     shake: int | None,
+    shake_in: str,
+    rows_of: str | None,
     trials: int,
     trial_all: bool,
     trial_memory: int | None,
@@ -97,6 +102,10 @@ def command(
         raise UsageError("--trial-all, --trial-memory and --trial-threads need trials", hint="add --trials 5")
     if shake is not None and not magnitudes:
         raise UsageError("--shake makes a yardstick, which is made of magnitudes", hint="add --magnitudes")
+    if shake_in and shake is None:
+        raise UsageError("--shake-in says where results are shaken", hint="add --shake SEED")
+    if rows_of is not None and not magnitudes:
+        raise UsageError("--rows-of places magnitudes", hint="add --magnitudes")
     if machine is not None and not fake:
         raise UsageError("--as names the machine of a run on fake tensors", hint="add --fake")
     if fake and (values or magnitudes or trials or data_facts or keep_inputs):
@@ -137,6 +146,7 @@ def command(
         from tracer.trace.paths import values_path
 
         check_writable(beside := values_path(output))
+    whole = "" if rows_of is None else _recorded_whole(rows_of)
     memory = TRIAL_MEMORY if trial_memory is None else trial_memory
     code = run_script(
         script,
@@ -152,7 +162,7 @@ def command(
         values=beside if values else None,
         options={
             "magnitudes": str(beside) if magnitudes else False,
-            "shake": shake,
+            "places": PlaceOptions(shake=shake, shake_in=shake_in, rows_of=whole),
             "trials": Trials(trials, all=trial_all, threads=trial_threads, memory=memory),
             "data_facts": data_facts,
             "keep": Keep(keep_inputs, bytes=KEEP_BYTES if keep_bytes is None else keep_bytes),
@@ -165,3 +175,11 @@ def command(
 
         say_groups(one_rank.groups, groups_to)
     return code
+
+
+def _recorded_whole(trace: str) -> str:
+    """The file of values beside ``trace``, which has magnitudes. Raises ``TracerError`` in one line."""
+    from tracer.trace.paths import values_path
+    from tracer.trace.values import read_magnitudes
+
+    return os.path.abspath(read_magnitudes(values_path(trace)).places.path)

@@ -71,7 +71,9 @@ def check_job(job: Job, name: str, *, is_first: bool) -> None:
         check_side(magnitudes, f"{name}, {_CHILD}{role}" if role else name, is_first=is_first)
 
 
-def compared_jobs(first: Job, second: Job, shaken: Sequence[Job] = (), of_second: Sequence[Job] = ()) -> Comparison:
+def compared_jobs(
+    first: Job, second: Job, shaken: Sequence[Job] = (), of_second: Sequence[Job] = (), *, by_means: bool = False
+) -> Comparison:
     """Hold ``second`` against ``first``, each process against its own; see ``compared``.
 
     Jobs of other numbers of ranks are joined and compared as wholes. The first significant place is that of the process
@@ -80,13 +82,13 @@ def compared_jobs(first: Job, second: Job, shaken: Sequence[Job] = (), of_second
     sides = (first, second, *shaken, *of_second)
     if all(list(job.processes) == [""] for job in sides):
         one, two, *others = (job.processes[""] for job in sides)
-        return compared(one, two, others[: len(shaken)], others[len(shaken) :])
+        return compared(one, two, others[: len(shaken)], others[len(shaken) :], by_means=by_means)
     roles, unpaired = _paired(first, second)
     if unpaired:
         wholes = [_as_one(job) for job in sides]
         if None not in wholes:
             one, two, *others = (whole for whole in wholes if whole is not None)
-            return compared(one, two, others[: len(shaken)], others[len(shaken) :])
+            return compared(one, two, others[: len(shaken)], others[len(shaken) :], by_means=by_means)
     if not roles:
         raise TraceError(
             "no process of the two configurations corresponds", hint="start them at the same lines in both"
@@ -99,6 +101,7 @@ def compared_jobs(first: Job, second: Job, shaken: Sequence[Job] = (), of_second
             second.processes[other],
             [job.processes[pairs[role]] for job, pairs in zip(shaken, own, strict=True) if role in pairs],
             [job.processes[pairs[other]] for job, pairs in zip(of_second, others_own, strict=True) if other in pairs],
+            by_means=by_means,
         )
         for role, other in sorted(roles.items(), key=lambda pair: _numbers(pair[0]))
     }
@@ -177,6 +180,8 @@ def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
         only=tuple(only[:MOST_LISTED]),
         only_count=sum(comparison.only_count for comparison in every),
         second_is_narrower=any(comparison.second_is_narrower for comparison in every),
+        parts_in=next((comparison.parts_in for comparison in every if comparison.parts_in), ""),
+        agreeing=next((comparison.agreeing for comparison in every if comparison.parts_in), ()),
         partial=next((comparison.partial for comparison in every if comparison.partial), reason),
         processes=len(every),
     )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tracer.names import Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
-from tracer.trace.values.places import Form, PlaceName, Places
+from tracer.trace.values.places import Form, PlaceName, Places, leads_with_class, module_of
 
 PlaceKey = tuple[PlaceKind, str, str, Phase, int, int]
 """What two configurations have in common: kind, module, name, phase, occurrence and step."""
@@ -172,20 +172,9 @@ class JoinedRanks:
 
 
 def _keys(names: Sequence[PlaceName]) -> list[tuple[PlaceKind, str, str, Phase]]:
-    """What each place is called in both recordings: without the class of the only model, which a wrapper changes."""
-    roots = {name.module.partition(".")[0] for name in names if name.module}
-    is_class = len(roots) == 1 and not any(
-        not name.module and name.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT) for name in names
-    )
-    return [
-        (
-            name.kind,
-            name.module.partition(".")[2] if is_class else name.module.removeprefix("FSDP"),  # of fully_shard
-            name.name,
-            name.phase,
-        )
-        for name in names
-    ]
+    """What each place is called in both recordings."""
+    is_class = leads_with_class(names)
+    return [(name.kind, module_of(name, leads_with_class=is_class), name.name, name.phase) for name in names]
 
 
 class Distance(msgspec.Struct, frozen=True):
@@ -201,6 +190,11 @@ class Distance(msgspec.Struct, frozen=True):
     def largest(self) -> float:
         """That of the stretch that differs most."""
         return float(self.stretches.max()) if len(self.stretches) else 0.0
+
+    @property
+    def most(self) -> float:
+        """That of the whole or of a stretch, whichever is larger."""
+        return max(self.whole, self.largest)
 
 
 _SAME = Distance(0.0, np.zeros(0), differs=False)

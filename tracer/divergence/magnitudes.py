@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from difflib import SequenceMatcher
 from functools import cached_property
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -40,12 +40,19 @@ _HALF_UNIT = {
 }
 #: Places that belong to one part of a batch that is accumulated.
 _OF_ONE_BATCH = frozenset((PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.CALL))
+_OF_PARAMETERS = frozenset((PlaceKind.INITIAL, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE))
 #: What another order of the same numbers makes of a stretch at least, relative to its norm.
 _LEAST_OF_AN_ORDER = 0.1
 #: What a norm may move by of itself however small the yardstick is: half a unit of float32.
 _LEAST_OF_A_NORM = 2.0**-24
+#: Runs of a configuration that have a mean at least.
+_LEAST_OF_A_MEAN = 5
 #: Places that are listed as significant, and that only one recording has.
 MOST_LISTED = 200
+
+
+Side = Literal["a", "b"]
+"""One of two configurations."""
 
 
 class CompareVerdict(Word):
@@ -91,6 +98,10 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Do ranks of one configuration alone hold different tensors there, which should be one?"""
     inputs_agree: bool = False
     """Was all that its module was called with compared, and does it agree?"""
+    is_alone: bool = False
+    """Does all before it agree bit for bit, and is it judged by runs that were shaken inside one module alone?"""
+    of_means: bool = False
+    """Is ``ratio`` that of the means of several shaken runs of each configuration?"""
     order: int = 0
     """Its row in the first recording: places in order of execution."""
     process: str = ""
@@ -133,6 +144,8 @@ class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
     seeds: tuple[int, ...] = ()
     of_second: int = 0
     """How many of them shook the second configuration."""
+    inside: str = ""
+    """The module inside which alone some of them were shaken; empty: none were."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +165,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     is_given: bool
     """Are those inputs of the program and initial parameters, which differ already?"""
     split_steps: tuple[int, ...]
-    """Steps whose batches are split into another number of parts: only gradients and parameters are compared there."""
+    """Steps whose batches are split into other parts, or among other ranks: losses are not compared there."""
     not_finite: str
     """The first place with elements that are not finite, in words; they are left out of every difference."""
     only: tuple[OnlyOne, ...]
@@ -168,6 +181,15 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The first call inside the first faulty module that differs, where both ran eagerly and it was looked for."""
     second_is_narrower: bool = False
     """Has the second configuration places of a narrower dtype?"""
+    parts_in: str = ""
+    """The module in which the two come to differ, while all before it agrees bit for bit, and by so much that it would
+    be significant if little was rounded there: runs that are shaken inside it alone decide. Empty: none such."""
+    agreeing: tuple[str, ...] = ()
+    """The modules inside that one whose results agree: nothing that is rounded there can make the two differ."""
+    row_steps: tuple[int, ...] = ()
+    """Split steps whose inputs and outputs were compared as rows of those of the whole batch."""
+    splits_more: Side | None = None
+    """The configuration that splits its batches into more parts."""
     partial: str = ""
     processes: int = 1
     """Processes that were compared, each with its own."""
@@ -176,9 +198,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compared(
-    first: Magnitudes, second: Magnitudes, shaken: Sequence[Magnitudes] = (), of_second: Sequence[Magnitudes] = ()
+    first: Magnitudes,
+    second: Magnitudes,
+    shaken: Sequence[Magnitudes] = (),
+    of_second: Sequence[Magnitudes] = (),
+    *,
+    by_means: bool = False,
 ) -> Comparison:
     """Hold ``second`` against ``first``; ``shaken`` are shaken runs of the first, ``of_second`` of the second.
+
+    ``by_means``: the means of both decide what is undecided; rounding averages out in them, and a fault does not.
 
     Raises ``TraceError`` where they have no place in common, or a yardstick has not.
     """
@@ -196,7 +225,7 @@ def compared(
     with ExitStack() as files:
         for side in sides:
             files.enter_context(side)
-        return _Comparing(sides[0], sides[1], sides[2:count], sides[count:]).compare()
+        return _Comparing(sides[0], sides[1], sides[2:count], sides[count:], by_means=by_means).compare()
 
 
 def _are_of_one_program(one: JoinedRanks, other: JoinedRanks) -> bool:
@@ -259,9 +288,17 @@ class _Comparing:
         second: JoinedRanks,
         shaken: Sequence[JoinedRanks],
         of_second: Sequence[JoinedRanks],
+        *,
+        by_means: bool,
     ) -> None:
         self._first, self._second = first, second
-        self._shaken, self._of_second = shaken, of_second
+        self._shaken, self._shaken_inside = _by_extent(shaken)
+        self._of_second, self._second_inside = _by_extent(of_second)
+        self._by_means = by_means
+        self._parts_in = ""
+        self._agreeing: tuple[str, ...] = ()
+        self._alone: tuple[PlaceKind, str, Phase, int, int] | None = None
+        """The call whose results are the first that differ."""
         self._second_is_narrower = False
         self._compared: set[PlaceKey] = set()
         self._same_numbers: set[int] = set()
@@ -275,7 +312,7 @@ class _Comparing:
         curve, names = [], []
         split = self._steps_split_otherwise()
         for key, row in first.rows.items():
-            if key[0] in _OF_ONE_BATCH and key[-1] in split:
+            if self._is_of_other_part(key, split):
                 continue
             ones = first.wholes(key)
             others = second.wholes(key) if key in second.rows else Lack.NOT_IN_SECOND
@@ -293,7 +330,7 @@ class _Comparing:
                 continue
             if _half_unit(others[0].form) > _half_unit(ones[0].form):
                 self._second_is_narrower = True
-            difference = self._difference(row, key, ones, others)
+            difference = self._difference(row, key, ones, others, is_first=not differences)
             if difference is not None and self._is_judged and not difference.yardstick:
                 only.append(self._only(first, key, Lack.NO_YARDSTICK))
                 continue
@@ -304,7 +341,7 @@ class _Comparing:
             curve.append((row, key[-1], relative, yardstick))
             names.append(str(first.name(row)))
         for key in second.rows:
-            if key not in first.rows and not (key[0] in _OF_ONE_BATCH and key[-1] in split):
+            if key not in first.rows and not self._is_of_other_part(key, split):
                 others = second.wholes(key)
                 if not isinstance(others, Lack) and self._is_lost(key, others[0], first):
                     differences.append(self._lost_gradient(key, (None, others[0].form)))
@@ -325,6 +362,44 @@ class _Comparing:
         counts = [Counter(key[-1] for key in side.rows if key[0] is PlaceKind.LOSS) for side in sides]
         return {step for step in counts[0].keys() & counts[1].keys() if counts[0][step] != counts[1][step]}
 
+    def _is_of_other_part(self, key: PlaceKey, split: set[int]) -> bool:
+        """Belongs the place to a part of a batch, which is no row of what the other side has there?"""
+        if key[0] not in _OF_ONE_BATCH or key[-1] not in split:
+            return False
+        return key[-1] not in self._row_steps or not self._are_rows(key)
+
+    def _are_rows(self, key: PlaceKey) -> bool:
+        """Do both sides hold the whole of it, the one as rows of the other's?"""
+        if key[0] not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
+            return False
+        sides = [side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND for side in (self._first, self._second)]
+        tensors = [side[0].form.size for side in sides if not isinstance(side, Lack)]
+        return len(tensors) == 2 and len(set(tensors)) == 1
+
+    @cached_property
+    def _row_steps(self) -> set[int]:
+        """Steps in which one side's inputs are rows of the other's, the same ones in the same order."""
+        if not (self._first.header.rows_of or self._second.header.rows_of):
+            return set()
+        agree: dict[int, bool] = {}
+        for key in self._given_by_program:
+            is_row = key in self._second.rows and self._are_rows(key)
+            if is_row:
+                ones, others = self._first.wholes(key), self._second.wholes(key)
+                assert not isinstance(ones, Lack)
+                assert not isinstance(others, Lack)
+                unit = max(_half_unit(ones[0].form), _half_unit(others[0].form), 2.0**-40)  # sums of whole numbers
+                is_row = distance_of(ones, others).most <= ROUNDING * unit
+            agree[key[-1]] = agree.get(key[-1], True) and is_row
+        return {step for step, is_row in agree.items() if is_row}
+
+    @cached_property
+    def _splits_more(self) -> Side | None:
+        counts = [sum(key[0] is PlaceKind.LOSS for key in side.rows) for side in (self._first, self._second)]
+        if self._first.world_size != self._second.world_size or counts[0] == counts[1]:
+            return None
+        return "a" if counts[0] > counts[1] else "b"
+
     def _steps_of_one_batch(self) -> set[int]:
         """Steps in which each rank was called with the whole batch, as in tensor parallel."""
         whole: dict[int, bool] = {}
@@ -332,6 +407,7 @@ class _Comparing:
             sides = [side.wholes(key) for side in (self._first, self._second) if key in side.rows]
             tensors = [tensor for side in sides if not isinstance(side, Lack) for tensor in side]
             is_one = len(tensors) == 2 and tensors[0].form.size == tensors[1].form.size
+            is_one = is_one and all(len(tensor.rows) == 1 for tensor in tensors)  # and not rows of it
             whole[key[-1]] = whole.get(key[-1], True) and is_one
         return {step for step, is_one in whole.items() if is_one}
 
@@ -365,7 +441,8 @@ class _Comparing:
             verdict = CompareVerdict.UNDECIDED
         else:
             verdict = CompareVerdict.ROUNDING
-        shaken = [side.header for side in (*self._shaken, *self._of_second)]
+        of_second = (*self._of_second, *self._second_inside)
+        shaken = [side.header for side in (*self._shaken, *self._shaken_inside, *of_second)]
         return Comparison(
             verdict=verdict,
             places=len(curve),
@@ -382,13 +459,18 @@ class _Comparing:
             yardstick=Yardstick(
                 runs=len(shaken),
                 seeds=tuple(header.shaken for header in shaken if header.shaken is not None),
-                of_second=len(self._of_second),
+                of_second=len(of_second),
+                inside=next((side.header.shaken_in for side in self._shaken_inside), ""),
             ),
             curve=tuple(curve),
             names=tuple(names),
             steps=(len(self._first.steps), len(self._second.steps)),
             second_is_narrower=self._second_is_narrower,
-            partial=self._partial(),
+            parts_in=self._parts_in,
+            agreeing=self._agreeing,
+            row_steps=tuple(sorted(split & self._row_steps)),
+            splits_more=self._splits_more if split else None,
+            partial=self._partial(only),
         )
 
     def _is_lost(self, key: PlaceKey, gradient: Whole, without: JoinedRanks) -> bool:
@@ -429,8 +511,15 @@ class _Comparing:
         """Is there a yardstick?"""
         return bool(self._shaken or self._of_second)
 
-    def _partial(self) -> str:
+    def _partial(self, only: Sequence[OnlyOne]) -> str:
         """Why not all of both was compared and judged."""
+        if self._first.world_size != self._second.world_size and any(
+            one.kind in _OF_PARAMETERS and (one.lack is Lack.OTHER_SHAPE or "_flat_param" in one.place) for one in only
+        ):
+            return (
+                "ranks hold parameters in another shape (FullyShardedDataParallel's flat parameters?), which were not"
+                " compared; shard the model with fully_shard"
+            )
         lacking = (self._first.steps & self._second.steps).difference(
             *(side.steps for side in (*self._shaken, *self._of_second))
         )
@@ -559,23 +648,32 @@ class _Comparing:
     # --- one place ---
 
     def _difference(
-        self, row: int, key: PlaceKey, ones: tuple[Whole, ...], others: tuple[Whole, ...]
+        self, row: int, key: PlaceKey, ones: tuple[Whole, ...], others: tuple[Whole, ...], *, is_first: bool
     ) -> PlaceDifference | None:
         """``None`` where the two agree."""
         distance = distance_of(ones, others)
         if not distance.differs:
             return None
         forms = ones[0].form, others[0].form
-        yard = self._yard(key, ones, others)
-        whole, stretch = yard or (0.0, 0.0)
-        ratio: float | None = None
-        if yard is not None:
-            floor = max(map(_half_unit, forms))
-            whole, stretch = max(whole, floor), max(stretch, floor)
-            if math.isfinite(distance.whole):
-                ratio = max(distance.whole / whole, distance.largest / stretch) if whole else None
-            if key[0] in _OF_ONE_BATCH and max(distance.whole, distance.largest) > _LEAST_OF_AN_ORDER:
-                self._note_same_numbers(row, ones[0], others[0], whole)
+        floor = max(map(_half_unit, forms))
+        shaken, of_second = self._shaken, self._of_second
+        yard = self._yard(key, ones, others, shaken, of_second, floor)
+        if yard is not None and key[0] in _OF_ONE_BATCH and math.inf > distance.most > _LEAST_OF_AN_ORDER:
+            self._note_same_numbers(row, ones[0], others[0], yard[0])
+        call = (key[0], key[1], *key[3:])
+        ratio = _ratio(distance, yard)
+        is_hidden = ratio is not None and ratio <= SIGNIFICANT and distance.most > SIGNIFICANT * floor
+        if is_first and is_hidden and row not in self._same_numbers:
+            self._parts_in, self._alone = self._computed_in(row, key), call
+        is_alone = call == self._alone and any(one.header.shaken_in == self._parts_in for one in self._shaken_inside)
+        if is_alone:
+            shaken, of_second = self._shaken_inside, self._second_inside
+            yard = self._yard(key, ones, others, shaken, of_second, floor)
+            ratio = _ratio(distance, yard)
+        of_means: float | None = None
+        if self._by_means and ratio is not None and ROUNDING < ratio <= SIGNIFICANT:
+            of_means = self._ratio_of_means(key, ones, others, shaken, of_second)
+            ratio = ratio if of_means is None else of_means
         name = self._first.name(row)
         line, called_from = self._lines.get(name.module, ("", ""))
         return PlaceDifference(
@@ -589,13 +687,42 @@ class _Comparing:
             occurrence=key[4],
             ratio=ratio,
             relative=distance.whole,
-            yardstick=whole,
+            yardstick=yard[0] if yard is not None else 0.0,
             stretch=_stretch(distance, forms[0]),
             shape=forms[0].shape,
             dtypes=(forms[0].dtype, forms[1].dtype),
             ranks_differ=key[0] not in _OF_ONE_BATCH and len(ones) != len(others),
+            is_alone=is_alone,
+            of_means=of_means is not None,
             order=row,
         )
+
+    def _computed_in(self, row: int, key: PlaceKey) -> str:
+        """The module that computed the first place that differs, where all that it was given was compared.
+
+        That is the module itself for its output, and the one that calls it for its input. Empty: outside all modules.
+        """
+        kind, module, _, phase, occurrence, step = key
+        if phase is not Phase.FORWARD or kind not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
+            return ""
+        path = self._first.name(row).module
+        inputs = self._inputs_by_call(step)
+        if kind is PlaceKind.OUTPUT:
+            rows = inputs.get((module, phase, occurrence), [])
+        else:
+            path, module = path.rpartition(".")[0], module.rpartition(".")[0]
+            calls = [rows for (caller, *_), rows in inputs.items() if caller == module and min(rows) < row]
+            rows = max(calls, default=[row])
+        if not all(self._keys[one] in self._compared for one in rows):
+            return ""
+        agree = {one for one in self._compared if one[0] is PlaceKind.OUTPUT and one[-1] == step}
+        inner = {
+            other: self._first.name(self._first.rows[one]).module
+            for one in agree
+            if _is_inside(other := one[1], module)
+        }
+        self._agreeing = tuple(sorted(inner.values()))
+        return path
 
     def _note_same_numbers(self, row: int, one: Whole, other: Whole, yardstick: float) -> None:
         """Norm and largest magnitude agree. Rounding moves a norm far less than it moves the numbers.
@@ -617,20 +744,78 @@ class _Comparing:
             if name.kind is PlaceKind.OUTPUT
         }
 
-    def _yard(self, key: PlaceKey, ones: tuple[Whole, ...], others: tuple[Whole, ...]) -> tuple[float, float] | None:
-        """How far shaking moves a place: the whole of it, and its stretch that moves most.
+    def _ratio_of_means(
+        self,
+        key: PlaceKey,
+        ones: tuple[Whole, ...],
+        others: tuple[Whole, ...],
+        shaken: Sequence[JoinedRanks],
+        of_second: Sequence[JoinedRanks],
+    ) -> float | None:
+        """How far the means of both configurations are apart, as a multiple of what rounding leaves in a mean.
+
+        ``None``: a run has no such tensor, or it stays undecided. Compiled code runs eagerly in shaken runs, so that
+        these cannot acquit it.
+        """
+        means, variance = [], np.zeros(1)
+        norm = max(ones[0].norm, others[0].norm)
+        for base, runs in ((ones, shaken), (others, of_second)):
+            tensors = [base, *(side.wholes(key) for side in runs if key in side.rows)]
+            if len(tensors) < _LEAST_OF_A_MEAN or any(isinstance(one, Lack) or len(one) > 1 for one in tensors):
+                return None
+            sketches = [one[0].sketch() for one in tensors if not isinstance(one, Lack)]
+            if len({one.shape for one in sketches}) > 1 or not np.isfinite(sketches).all():
+                return None
+            if not np.ptp(sketches, 0).any():  # what is called there was not shaken
+                return None
+            means.append(np.mean(sketches, 0))
+            variance = variance + np.var(sketches, 0, ddof=1).sum(1) / len(sketches)
+        if means[0].shape != means[1].shape:
+            return None
+        apart = ((means[0] - means[1]) ** 2).sum(1)
+        floor = (max(_half_unit(ones[0].form), _half_unit(others[0].form)) * norm) ** 2
+        of_whole = apart.sum() / max(variance.sum(), floor)
+        of_stretch = apart.max() / max(variance.max(), floor / len(apart))
+        ratio = math.sqrt(max(of_whole, of_stretch))
+        has_regions = any(key[0] is PlaceKind.REGION for key in self._second.rows)
+        return ratio if ratio > SIGNIFICANT or (ratio <= ROUNDING and not has_regions) else None
+
+    def _yard(
+        self,
+        key: PlaceKey,
+        ones: tuple[Whole, ...],
+        others: tuple[Whole, ...],
+        of_first: Sequence[JoinedRanks],
+        of_second: Sequence[JoinedRanks],
+        floor: float,
+    ) -> tuple[float, float] | None:
+        """How far shaking moves a place, at least ``floor``: the whole of it, and its stretch that moves most.
 
         ``None``: no shaken run has it in that size, or one has elements there that are not finite.
         """
         whole = stretch = -1.0
-        for base, shaken in ((ones, self._shaken), (others, self._of_second)):
+        counts_second = self._second_is_narrower or not self._by_means or of_second is self._second_inside
+        for base, shaken in ((ones, of_first), (others, of_second if counts_second else ())):
             for side in shaken:
                 moved = side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND
                 if isinstance(moved, Lack) or moved[0].form.size != base[0].form.size:
                     continue
                 distance = distance_of(base, moved)
                 whole, stretch = max(whole, distance.whole), max(stretch, distance.largest)
-        return (whole, stretch) if 0 <= whole < math.inf else None
+        return (max(whole, floor), max(stretch, floor)) if 0 <= whole < math.inf else None
+
+
+def _ratio(distance: Distance, yard: tuple[float, float] | None) -> float | None:
+    """A distance as a multiple of how far the whole and its stretches move; ``None``: infinite, or no yardstick."""
+    if yard is None or not yard[0] or not math.isfinite(distance.whole):
+        return None
+    return max(distance.whole / yard[0], distance.largest / yard[1])
+
+
+def _by_extent(shaken: Sequence[JoinedRanks]) -> tuple[list[JoinedRanks], list[JoinedRanks]]:
+    """Runs that were shaken everywhere, and those that were inside one module alone."""
+    everywhere = [one for one in shaken if not one.header.shaken_in]
+    return everywhere, [one for one in shaken if one.header.shaken_in]
 
 
 def _is_inside(module: str, other: str) -> bool:

@@ -1,8 +1,8 @@
-"""Options of a recording: trials and kept inputs. Imports no torch."""
+"""Options of a recording: trials, kept inputs and magnitudes. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -72,6 +72,37 @@ class Keep(msgspec.Struct, frozen=True):
         """``keep`` as an object; ``None`` where it names nothing."""
         keep = keep if isinstance(keep, Keep) else cls(keep)
         return keep if any(keep.globs) else None
+
+
+class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How magnitudes are taken.
+
+    Raises ``UsageError`` for a seed of the wrong type or below 0.
+    """
+
+    shake: int | None = None
+    """The seed with which results are shaken; compiled code runs eagerly then."""
+    shake_in: str = ""
+    """The path of a module inside whose forward alone they are; empty: everywhere."""
+    shake_not: tuple[str, ...] = ()
+    """Modules inside that one in which results are left alone."""
+    calls_of: str = ""
+    """The path of a module whose single calls are places too."""
+    rows_of: str = ""
+    """A file of values of a run that takes the batch as a whole: inputs and outputs are recorded as rows of its."""
+
+    def __post_init__(self) -> None:
+        if self.shake is not None:
+            check_option("shake", self.shake, int, "name a seed: shake=1")
+
+    @classmethod
+    def of(cls, places: PlaceOptions | Mapping[str, Any]) -> PlaceOptions:
+        """``places`` as an object."""
+        return places if isinstance(places, PlaceOptions) else cls(**places)
+
+
+#: Magnitudes of a run that is left alone.
+UNSHAKEN = PlaceOptions()
 
 
 def check_option(name: str, value: Any, kind: type, hint: str) -> None:

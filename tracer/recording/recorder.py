@@ -26,7 +26,7 @@ from tracer.recording.launched.launches import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
 from tracer.recording.observers import Observer
-from tracer.recording.options import Keep, Trials
+from tracer.recording.options import UNSHAKEN, Keep, PlaceOptions, Trials
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.gradients import GradientWatch
 from tracer.recording.origin.modules import ModuleStack, follow_loaders
@@ -108,9 +108,8 @@ class Recorder:
     ``asked`` says which further facts the rules want of an op, ``asked_compiled`` of one that ran in a compiled region
     (called when there is one), ``variables`` which environment variables to keep; ``watch`` is one that goes on for
     longer than the recording, ``values`` the file that digests go to, if any, and ``magnitudes`` the one that
-    magnitudes go to. ``shake`` is the seed with which results are shaken, ``calls_of`` the module whose single
-    calls are places too. ``keeps_lines`` keeps lines of generated code
-    with a region's kernels.
+    magnitudes go to. ``places`` says how they are taken. ``keeps_lines`` keeps lines of generated code with a region's
+    kernels.
     """
 
     def __init__(
@@ -126,8 +125,7 @@ class Recorder:
         watch: ProcessWatch | None = None,
         values: Path | None = None,
         magnitudes: Path | None = None,
-        shake: int | None = None,
-        calls_of: str = "",
+        places: PlaceOptions = UNSHAKEN,
         trials: Trials | None = None,
         data_facts: bool = False,
         keep: Keep | None = None,
@@ -175,12 +173,16 @@ class Recorder:
             self.magnitudes = PlaceRecorder(
                 magnitudes, self._header, self.attribution, lambda: None if self.values is None else self.values.writer
             )
-            self.magnitudes.calls_of = calls_of
+            self.magnitudes.calls_of = places.calls_of
+            if places.rows_of:
+                self.magnitudes.lay_out_as(places.rows_of, *_rank_and_world_size())
+        self._places = places
         self._shaking: Shaking | None = None
-        if shake is not None:
+        if places.shake is not None:
             from tracer.recording.magnitudes.shaking import Shaking
 
-            self._shaking = Shaking(shake)
+            running = str if self.magnitudes is None else self.magnitudes.running
+            self._shaking = Shaking(places.shake, places.shake_in, places.shake_not, running=running)
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self.kept_inputs: KeptInputs | None = None
         """The inputs to save, if any were asked for."""
@@ -322,7 +324,9 @@ class Recorder:
             environment=environment,
             digests=self.values is not None,
             magnitudes=self.magnitudes is not None,
-            shaken=None if self._shaking is None else self._shaking.seed,
+            shaken=self._places.shake,
+            shaken_in=self._places.shake_in,
+            rows_of=self._places.rows_of,
         )
 
     def _look_again(self) -> None:
@@ -431,7 +435,7 @@ class Recorder:
             fake_calls=self.mode.fake_calls,
             values=self.values is not None,
             magnitudes=self.magnitudes is not None,
-            shaken=None if self._shaking is None else self._shaking.seed,
+            shaken=self._places.shake,
             partial=self.partial,
         )
 

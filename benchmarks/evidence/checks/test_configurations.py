@@ -10,17 +10,10 @@ import torch
 pytest.importorskip("transformers")
 
 from benchmarks.evidence import changed_configurations, configurations
-from benchmarks.evidence.configurations import FAULTS, TWINS, Pair, shows
+from benchmarks.evidence.configurations import FAULTS, SECOND_FAULTS, SECOND_TWINS, TWINS, Pair, shows
 from tracer.divergence.magnitudes import CompareVerdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-
-#: Faults that bfloat16 can show at their place, and that the rounding of everything upstream hides.
-HIDDEN = {
-    ("llama", "activation"),
-    ("residual", "another padding"),
-    ("graph", "an edge lost"),
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,17 +36,17 @@ def named(pair: Pair) -> str:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("twin", TWINS, ids=named)
+@pytest.mark.parametrize("twin", [*TWINS, *SECOND_TWINS], ids=named)
 def test_a_twin_is_not_called_significant(twin: Pair, dtype: torch.dtype) -> None:
     comparison = configurations.answered(twin, dtype)
     assert comparison.verdict is not CompareVerdict.SIGNIFICANT, comparison.first
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("fault", FAULTS, ids=named)
+@pytest.mark.parametrize("fault", [*FAULTS, *SECOND_FAULTS], ids=named)
 def test_a_fault_that_the_dtype_can_show_is_found_at_its_module(fault: Pair, dtype: torch.dtype) -> None:
     comparison = configurations.answered(fault, dtype)
     first = comparison.first
-    if shows(fault, dtype) and not (dtype is torch.bfloat16 and (fault.subject, fault.name) in HIDDEN):
+    if shows(fault, dtype):
         assert comparison.verdict is CompareVerdict.SIGNIFICANT
     assert first is None or first.module.endswith(fault.module)

@@ -24,6 +24,7 @@ from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Phase, PlaceKind, ValueKind
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import Run
+from tracer.recording.magnitudes.batch_rows import WholeBatch
 from tracer.recording.magnitudes.parts import part_of
 from tracer.recording.magnitudes.sketching import DeviceSketch, Sketch
 from tracer.recording.observers import Frame, Interest, Observer
@@ -48,6 +49,8 @@ _MOST_WAITING = 2048
 #: Wrappers whose child is the module that they wrap: two configurations may differ in them alone.
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _WRAPPING = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule")
+#: Those whose places are their child's, which they call with what they were called with.
+_CALLING = ("DistributedDataParallel", "DataParallel")
 
 
 class _Running:
@@ -81,6 +84,7 @@ class PlaceRecorder:
         """Optimizer steps that ended before recording began."""
         self.calls_of = ""
         """A module whose single calls are places too."""
+        self._whole_batch: WholeBatch | None = None
         self._header = header
         self._shared = shared
         self._modules = attribution.modules
@@ -91,12 +95,16 @@ class PlaceRecorder:
         self._running: list[_Running] = []
         self._handles: list[Any] = []
         self._counts: Counter[Any] = Counter()
-        self._rows: dict[int, tuple[weakref.ref[torch.Tensor], int, int, Form]] = {}
-        """By ``id`` of a tensor whose row was written in this step: itself, its version, its row, its form."""
+        self._rows: dict[int, tuple[weakref.ref[torch.Tensor], int, int, Form, int]] = {}
+        """By ``id`` of a tensor whose row was written in this step: itself, its version, row, form and offset."""
         self._waiting: list[tuple[PlaceName, Form, int, int, Sketch | DeviceSketch | None, int, int]] = []
         self._optimizers: list[weakref.ref[Any]] = []
         """Those that are stepping."""
         self._known_modules = -1
+
+    def lay_out_as(self, path: str, rank: int | None, world_size: int | None) -> None:
+        """Place inputs and outputs as rows of those in the file of values ``path``."""
+        self._whole_batch = WholeBatch(path, rank or 0, world_size or 1)
 
     # --- beginning and end ---
 
@@ -179,6 +187,8 @@ class PlaceRecorder:
     def _enters(self, module: torch.nn.Module, frame: FrameType, inputs: Any) -> None:
         scope = self._modules.scope
         if not scope.is_module or seams.is_compiled_module(module) or seams.is_generated_module(module):
+            return
+        if type(module).__name__ in _CALLING:
             return
         phase = Phase.RECOMPUTE if seams.graph_task_id() != -1 else Phase.FORWARD
         place = placed(self._sites.innermost(frame), scope.called_from)
@@ -327,6 +337,10 @@ class PlaceRecorder:
                     )
                     self.record(place, tensor)
 
+    def running(self) -> str:
+        """The path of the module that runs, as places have it; empty: none."""
+        return self.spelt(self._modules.scope.path)
+
     # --- rows ---
 
     def record(self, place: PlaceName, tensor: torch.Tensor, *, shared: bool = False) -> None:
@@ -336,14 +350,21 @@ class PlaceRecorder:
         occurrence = self._counts[place.key]
         self._counts[place.key] += 1
         dtype = str(tensor.dtype).removeprefix("torch.")
-        if shared:
-            known = self._rows.get(id(tensor))
-            if known is not None and known[0]() is tensor and known[1] == tensor._version:
-                self._write(place, known[3], occurrence, known[2])
-                return
         part = sketch = None
         with suppress(RuntimeError, TypeError, NotImplementedError):
             part = part_of(tensor)
+        if self._whole_batch is not None and part is not None:
+            step = self.first_step + self._optimizer.steps
+            leads_with_class = not self._modules.model_class
+            rows = self._whole_batch.rows(place, step, occurrence, part, leads_with_class=leads_with_class)
+            part, occurrence = rows or (part, occurrence)
+        if shared and part is not None:
+            known = self._rows.get(id(tensor))
+            is_same = known is not None and known[0]() is tensor and known[1] == tensor._version
+            if known is not None and is_same and (known[3].shape, known[4]) == (part.shape, part.offset):
+                self._write(place, known[3], occurrence, known[2])
+                return
+        with suppress(RuntimeError, TypeError, NotImplementedError):
             sketch = part.sketched() if part is not None else None
         if part is None or sketch is None:
             self._write(place, Form(dtype, tuple(tensor.shape)), occurrence)
@@ -356,7 +377,7 @@ class PlaceRecorder:
         bits = digest(part.local) or 0 if part.local.is_cpu else 0
         self._write(place, form, occurrence, sketch=sketch, bits=bits, offset=part.offset)
         if shared:
-            self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row, form)
+            self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row, form, part.offset)
 
     def _next_row(self) -> int:
         assert self._writer is not None

@@ -7,6 +7,7 @@ terms and partial sums, not of its result alone. Draws, integers, masks and resu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,15 +39,21 @@ _REDUCTIONS = (
 class Shaking(TorchDispatchMode):
     """Shakes what is called while it is entered, by numbers of its own generators, seeded with ``seed``.
 
-    It changes the run. Compiled code runs eagerly under it.
+    ``module`` is the path of one inside whose forward alone it shakes, empty: everywhere; ``without`` are modules
+    inside it that it leaves alone; ``running`` gives the path of the module that runs. It changes the run. Compiled
+    code runs eagerly under it.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self, seed: int, module: str = "", without: tuple[str, ...] = (), *, running: Callable[[], str] = str
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seed = seed
+        self.module = module
+        self._without = without
+        self._running = running
         self._generators: dict[torch.device, torch.Generator] = {}
         self._reduces: dict[Any, bool] = {}
-        self._depth = 0
 
     def start(self) -> None:
         """Begin to shake, on this thread."""
@@ -61,6 +68,8 @@ class Shaking(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func._schema.is_mutable:
+            return func(*args, **kwargs)
+        if self.module and (_current_node() is not None or not self._is_inside()):
             return func(*args, **kwargs)
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, _Tensor)]
         if _current_node() is None and not any(tensor.requires_grad for tensor in tensors):
@@ -84,6 +93,10 @@ class Shaking(TorchDispatchMode):
             elif "batch_norm" in name:
                 result = (self._with_shifted_channels(tensors[0], result[0]), *result[1:])
         return result
+
+    def _is_inside(self) -> bool:
+        path = self._running()
+        return _is_in(path, self.module) and not any(_is_in(path, module) for module in self._without)
 
     def _with_order_of_terms(self, gradient: torch.Tensor, summed: Any, of_gradient: bool) -> Any:
         """The gradient of a norm's or a convolution's own parameters, shaken by the order in which it may be summed.
@@ -150,6 +163,10 @@ class Shaking(TorchDispatchMode):
             noise = torch.rand(tensor.shape, generator=generator, dtype=wide, device=device).sub_(0.5)
             factor = noise.mul_(torch.finfo(tensor.dtype).eps).add_(1.0)
             return torch.empty_like(tensor).copy_(factor.mul_(tensor.detach()))  # with its strides
+
+
+def _is_in(path: str, module: str) -> bool:
+    return path == module or path.startswith(f"{module}.")
 
 
 def _is_wide(tensor: Any) -> bool:

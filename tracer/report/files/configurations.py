@@ -59,6 +59,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "following": comparison.following,
         "is_given": comparison.is_given,
         "split_steps": list(comparison.split_steps),
+        "row_steps": list(comparison.row_steps),
         "not_finite": comparison.not_finite,
         "only": msgspec.to_builtins(comparison.only),
         "only_count": comparison.only_count,

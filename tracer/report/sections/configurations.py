@@ -133,9 +133,11 @@ def _given(first: PlaceDifference, comparison: Comparison) -> str:
     if first.ranks_differ:
         return "; ranks that should hold the same there do not"
     if first.kind is PlaceKind.OUTPUT:
+        if first.is_alone:
+            return "; all before it agrees bit for bit"
         return "; all that it was given agrees" if first.inputs_agree else "; not all that it was given was compared"
-    if first.kind is PlaceKind.GRADIENT and not comparison.split_steps:
-        return "; outputs and losses agree"
+    if first.kind is PlaceKind.GRADIENT and comparison.split_steps == comparison.row_steps:
+        return "; outputs agree" if comparison.row_steps else "; outputs and losses agree"
     return ""
 
 
@@ -233,9 +235,14 @@ def _call_in_words(call: CallDifference) -> str:
 
 def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
     if comparison.split_steps:
+        rest = (
+            "outputs as rows of the whole batch, and losses are not."
+            if comparison.row_steps
+            else "and outputs and losses are not."
+        )
         yield said.Paragraph(
             "The batch is split into other parts, or among other ranks: gradients, parameters and the optimizer's state"
-            " are compared, and outputs and losses are not."
+            f" are compared, {rest}"
         )
     if comparison.not_finite:
         yield said.Paragraph(
@@ -281,10 +288,15 @@ def _yardstick(comparison: Comparison) -> str:
         if comparison.yardstick.of_second
         else ""
     )
+    inside = (
+        f" (in some of them inside `{comparison.yardstick.inside}` alone: all before that agrees bit for bit)"
+        if comparison.yardstick.inside
+        else ""
+    )
     return (
         f"{places} compared, {comparison.differing:,} differ. The yardstick is"
         f" {plural(runs, 'run')} (seeds {seeds}){second} in which each result was"
-        " changed by up to half a unit in the last place; compiled code ran eagerly there."
+        f" changed by up to half a unit in the last place{inside}; compiled code ran eagerly there."
     )
 
 

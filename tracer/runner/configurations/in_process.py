@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tracer.divergence.jobs import Job
-from tracer.divergence.magnitudes import Comparison
+from tracer.divergence.magnitudes import Comparison, Side
 from tracer.errors import UsageError
-from tracer.runner.configurations.yardstick import Side, answered
+from tracer.recording.options import UNSHAKEN, PlaceOptions
+from tracer.runner.configurations.yardstick import answered
 from tracer.runner.repeated.within.state import SavedState, objects_of
 from tracer.session import Session
 from tracer.trace.values import read_magnitudes
@@ -37,7 +38,7 @@ def compare(
     step_a, step_b
         Called without arguments; ``functools.partial`` or a ``lambda`` binds them.
     yardstick_runs
-        Shaken calls, one or more. Where the answer is undecided, three more are made.
+        Shaken calls, one or more. Where they leave the answer open, further ones are made, of ``step_b`` too.
     state
         What to put back, as for ``tracer.repeat``; by default what both steps can reach.
     model
@@ -85,17 +86,17 @@ class _Calls:
         self._model = model
         self._count = 0
 
-    def record(self, side: Side, *, shake: int | None = None, calls_of: str = "") -> Job:
+    def record(self, side: Side, places: PlaceOptions = UNSHAKEN) -> Job:
         """Call a step once from the state that everything had at first: a ``Recording``."""
         if self._count:
             self._state.restore()
         self._count += 1
         path = self._folder / f"{self._count}.values"
-        session = Session(self._model, name=path.stem, magnitudes=path, shake=shake, calls_of=calls_of)
+        session = Session(self._model, name=path.stem, magnitudes=path, places=places)
         session.enter()
         problem: type[BaseException] | None = None
         try:
-            with _eagerly() if shake is not None else nullcontext():
+            with _eagerly() if places.shake is not None else nullcontext():
                 self._steps[side]()
         except BaseException as error:
             problem = type(error)

@@ -12,11 +12,12 @@ from pathlib import Path
 import msgspec
 
 from tracer.divergence.jobs import Job, read_job
-from tracer.divergence.magnitudes import Comparison
+from tracer.divergence.magnitudes import Comparison, Side
 from tracer.errors import EndedEarly, TraceError, UsageError
 from tracer.names import Training
 from tracer.plain import say
-from tracer.runner.configurations.yardstick import Side, answered
+from tracer.recording.options import UNSHAKEN, PlaceOptions
+from tracer.runner.configurations.yardstick import answered
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
 from tracer.runner.repeated.task import Order, Task
@@ -73,41 +74,35 @@ class _Runs:
         self._runs = 0
         self._children = asked.children
 
-    def record(self, side: Side, *, shake: int | None = None, calls_of: str = "") -> Job:
+    def record(self, side: Side, places: PlaceOptions = UNSHAKEN) -> Job:
         """Make one run: a ``Recording``."""
-        name = side if shake is None else f"{side}-shaken"
-        name += "-calls" if calls_of else "" if shake is None else f"-{shake}"
-        configuration = self._asked.first if side == "a" else self._asked.second
-        job = read_job(self._run(name, configuration, shake=shake, calls_of=calls_of))
+        job = read_job(self._run(side, places))
         if self._children is None:
             self._children = job.training is Training.ELSEWHERE
             if self._children and not launching.ENDING.by:
                 say("tracer: a trained nothing itself, and started processes: once more, recording them too")
-                return self.record(side, shake=shake, calls_of=calls_of)
+                return self.record(side, places)
         return job
 
-    def _run(self, name: str, side: Configuration, *, shake: int | None, calls_of: str) -> Path:
+    def _run(self, letter: Side, places: PlaceOptions) -> Path:
         """Make one run; its trace."""
         if launching.ENDING.by:
             raise EndedEarly(f"{launching.ENDING.by} before all runs were made", hint="run it again")
+        name, words = _named(letter, places)
         output = self._asked.folder / f"{name}.json"
         for left in (output, values_path(output), *files_of_children(output)):
             left.unlink(missing_ok=True)
+        side = self._asked.first if letter == "a" else self._asked.second
         task = msgspec.structs.replace(self._asked.task, args=(*side.args, *self._asked.task.args))
         order = Order(
             task=task,
             output=os.path.abspath(output),
             magnitudes=True,
-            shake=shake,
-            calls_of=calls_of,
+            places=places,
             children=bool(self._children),
             scratch=str(self._scratch),
         )
-        say(
-            f"tracer: {_WORDS.get(name, name)}"
-            if shake is None
-            else f"tracer: {name.partition('-')[0]}, shaken ({shake})"
-        )
+        say(f"tracer: {words}")
         code, _ = launching.run(order, side.variables, self._runs, python=side.python)
         if launching.ENDING.by:
             raise EndedEarly(f"{launching.ENDING.by} before all runs were made", hint="run it again")
@@ -134,7 +129,17 @@ def _how_it_ended(code: int) -> str:
     return f"was ended by {names.get(-code, f'signal {-code}')}"
 
 
-_WORDS = {"a": "a", "b": "b", "a-calls": "a, call by call", "b-calls": "b, call by call"}
+def _named(side: Side, places: PlaceOptions) -> tuple[str, str]:
+    """What the file of a run is called, and what is said of it."""
+    name: str = side
+    words: str = side
+    if places.shake is not None:
+        inside = places.shake_in and not places.calls_of
+        name += f"-shaken{'-inside' if inside else ''}{'' if places.calls_of else f'-{places.shake}'}"
+        words += f", shaken{f' inside {places.shake_in} alone' if places.shake_in else ''} ({places.shake})"
+    if places.calls_of:
+        return f"{name}-calls", f"{words}, call by call"
+    return (f"{name}-rows", f"{words}, its batches as rows of the whole") if places.rows_of else (name, words)
 
 
 def _check_python(side: str, python: str) -> None:

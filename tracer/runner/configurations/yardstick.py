@@ -2,53 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 
 from tracer.divergence.jobs import Job, check_job, compared_jobs, first_call_of_jobs
-from tracer.divergence.magnitudes import CompareVerdict, Comparison
+from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side
 from tracer.errors import TraceError
 from tracer.names import PlaceKind
+from tracer.recording.options import UNSHAKEN, PlaceOptions
 
 #: Further shaken runs where the answer is undecided.
 FURTHER = 3
-
-Side = Literal["a", "b"]
 
 
 class Recording(Protocol):
     """Runs one configuration and gives the magnitudes of its processes."""
 
-    def __call__(self, side: Side, *, shake: int | None = None, calls_of: str = "") -> Job:
-        """``shake``: the seed with which results are shaken; ``calls_of``: a module whose single calls are places."""
+    def __call__(self, side: Side, places: PlaceOptions = UNSHAKEN) -> Job: ...
 
 
 def answered(record: Recording, yardstick_runs: int) -> Comparison:
-    """Compare the two configurations by ``yardstick_runs`` shaken runs, and by some more where it is undecided."""
+    """Compare the two configurations by ``yardstick_runs`` shaken runs, and by further ones where that does not decide.
+
+    Where all agrees bit for bit up to one module, runs of both that are shaken inside it alone judge what it returns.
+    What is undecided then is decided by more runs, and by the means of shaken runs of both.
+    """
     first = record("a")
     check_job(first, "a", is_first=True)
     second = record("b")
     check_job(second, "b", is_first=False)
     comparison = compared_jobs(first, second)
+    rows = {"a": "", "b": ""}
+    if comparison.splits_more is not None and list(first.processes) == list(second.processes) == [""]:
+        split = comparison.splits_more
+        rows[split] = str((second if split == "a" else first).processes[""].places.path)
+        laid_out = record(split, PlaceOptions(rows_of=rows[split]))
+        first, second = (laid_out, second) if split == "a" else (first, laid_out)
+        comparison = compared_jobs(first, second)
     shaken: list[Job] = []
     of_second: list[Job] = []
+
+    def shake(side: Side, seeds: Iterable[int], module: str = "") -> list[Job]:
+        places = PlaceOptions(shake_in=module, shake_not=comparison.agreeing if module else (), rows_of=rows[side])
+        return [record(side, msgspec.structs.replace(places, shake=seed)) for seed in seeds]
+
     second_is_narrower = comparison.second_is_narrower
     needed = yardstick_runs if comparison.verdict is CompareVerdict.NOT_JUDGED else 0
+    runs = 0
     while needed:
-        for seed in range(len(shaken) + 1, len(shaken) + needed + 1):
-            shaken.append(record("a", shake=seed))
-            if second_is_narrower:
-                of_second.append(record("b", shake=seed))
+        seeds = range(runs + 1, runs + needed + 1)
+        runs += needed
+        shaken += shake("a", seeds)
+        of_second += shake("b", seeds if second_is_narrower else ())
         comparison = compared_jobs(first, second, shaken, of_second)
+        if comparison.parts_in:
+            shaken += shake("a", seeds, comparison.parts_in)
+            of_second += shake("b", seeds, comparison.parts_in)
+            comparison = compared_jobs(first, second, shaken, of_second)
         is_undecided = comparison.verdict is CompareVerdict.UNDECIDED
-        needed = FURTHER if is_undecided and len(shaken) < yardstick_runs + FURTHER else 0
+        needed = FURTHER if is_undecided and runs < yardstick_runs + FURTHER else 0
+    if comparison.verdict is CompareVerdict.UNDECIDED:
+        of_second += shake("b", () if second_is_narrower else range(1, runs + 1))
+        comparison = compared_jobs(first, second, shaken, of_second, by_means=True)
     place = comparison.first
     if place is None or place.kind is not PlaceKind.OUTPUT or comparison.is_given:
         return comparison
+    if place.step in comparison.split_steps:  # single calls of a part are not those of the whole
+        return comparison
+    inside = comparison.parts_in if place.is_alone else ""
+    calls = PlaceOptions(calls_of=place.module)
     try:
-        one, two = record("a", calls_of=place.module), record("b", calls_of=place.module)
-        call = first_call_of_jobs(one, two, record("a", shake=1, calls_of=place.module), place)
+        one, two = record("a", calls), record("b", calls)
+        without = comparison.agreeing if inside else ()
+        shaken_calls = record("a", msgspec.structs.replace(calls, shake=1, shake_in=inside, shake_not=without))
+        call = first_call_of_jobs(one, two, shaken_calls, place)
     except TraceError:  # a side that fails now and then; the answer stands
         return comparison
     return msgspec.structs.replace(comparison, call=call)

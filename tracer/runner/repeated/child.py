@@ -48,7 +48,7 @@ def main() -> int:
     if order.replayed is not None:
         options = {"trials": Trials(REPLAYS, all=True, ops=order.replayed)}
     elif order.magnitudes:
-        options = {"magnitudes": str(kept), "shake": order.shake, "calls_of": order.calls_of}
+        options = {"magnitudes": str(kept), "places": order.places}
     try:
         return run_script(
             task.target,
@@ -60,7 +60,7 @@ def main() -> int:
             rank=current_rank(),
             values=None if options else kept,
             options=options,
-            eager=order.shake is not None,
+            eager=order.places.shake is not None,
             left_behind=tuple if left is None else left.states,
             quiet=True,
             children=order.children,

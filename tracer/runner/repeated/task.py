@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tracer.recording.options import UNSHAKEN, PlaceOptions
 from tracer.runner.repeated.circumstances.declared import Circumstance, Inside
 from tracer.runner.repeated.circumstances.planned import make_before_the_script
 from tracer.runner.repeated.circumstances.replacing import Replacements
@@ -42,10 +43,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the first run's plan, for a run that holds them."""
     magnitudes: bool = False
     """Take magnitudes instead of digests."""
-    shake: int | None = None
-    """The seed with which results are shaken; compiled code runs eagerly then."""
-    calls_of: str = ""
-    """A module's path: take magnitudes of the single calls inside it too."""
+    places: PlaceOptions = UNSHAKEN
+    """How they are taken."""
     replayed: tuple[str, ...] | None = None
     """Overloads to replay on the spot, without digests; ``None`` for an ordinary run."""
     began: int = 0

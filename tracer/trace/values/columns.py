@@ -88,6 +88,10 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     """Were magnitudes taken?"""
     shaken: int | None = None
     """The seed with which results were shaken; ``None`` where the run was left alone."""
+    shaken_in: str = ""
+    """The module inside which alone they were shaken; empty: everywhere."""
+    rows_of: str = ""
+    """The recording of a whole batch that inputs and outputs are recorded as rows of; empty: none."""
 
 
 class Entries(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, BinaryIO, ClassVar
 
 import msgspec
@@ -66,6 +67,19 @@ class PlaceName(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
         if self.kind in (PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE, PlaceKind.INITIAL):
             words = f"{self.module}.{self.name}" if self.module else self.name
         return words or "the program"
+
+
+def leads_with_class(names: Sequence[PlaceName]) -> bool:
+    """Do the paths of all modules begin with the class of one model, which a wrapper changes?"""
+    roots = {name.module.partition(".")[0] for name in names if name.module}
+    return len(roots) == 1 and not any(
+        not name.module and name.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT) for name in names
+    )
+
+
+def module_of(name: PlaceName, *, leads_with_class: bool) -> str:
+    """The module of a place as two configurations call it: without a leading class, or what ``fully_shard`` adds."""
+    return name.module.partition(".")[2] if leads_with_class else name.module.removeprefix("FSDP")
 
 
 class Form(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
