@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.evidence.models.step import Built, Step
+from benchmarks.evidence.models.step import FIRST, Built, Chosen, Step
 from benchmarks.evidence.record_steps import LABELS, masks, padded, pixels, series, small, tokens
 
 Inputs = Callable[[Any], dict[str, Any]]
+#: Class, its inputs, and what its small configuration has besides.
+Named = tuple[tuple[str, Inputs, dict[str, Any]], ...]
 
 
 def text(config: Any) -> dict[str, Any]:
@@ -63,8 +65,7 @@ def spectra(config: Any) -> dict[str, Any]:
     return {"input_features": torch.randn(2, 64, 80), "labels": tokens(4)}
 
 
-#: Class, its inputs, and what its small configuration has besides.
-NAMED: tuple[tuple[str, Inputs, dict[str, Any]], ...] = (
+NAMED: Named = (
     # language models of one decoder
     ("GPTBigCodeForCausalLM", text, {}),
     ("GptOssForCausalLM", text, {}),
@@ -330,9 +331,9 @@ def plays(config: Any) -> dict[str, Any]:
     }
 
 
-def steps() -> Iterator[Step]:
-    """One step of each."""
-    for name, inputs, options in NAMED:
+def of_names(named: Named, chosen: Chosen) -> Iterator[Step]:
+    """One step of each class."""
+    for name, inputs, options in named:
 
         def build(name: str = name, inputs: Inputs = inputs, options: dict[str, Any] = options) -> Built:
             import transformers
@@ -342,4 +343,9 @@ def steps() -> Iterator[Step]:
             config.use_cache = False
             return kind(config), inputs(config)
 
-        yield Step(f"transformers {name}", build)
+        yield Step(f"transformers {name}", build, chosen=chosen)
+
+
+def steps() -> Iterator[Step]:
+    """One step of each."""
+    return of_names(NAMED, FIRST)
