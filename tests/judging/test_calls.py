@@ -19,6 +19,7 @@ from tracer.tables.loading import load_tables
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
+from tracer.trace.arguments import TensorForm
 from tracer.trace.file import Trace
 from tracer.trace.records import BlindSpot, CallGroup, CudaDevice, FactValue, TraceSource
 
@@ -66,6 +67,7 @@ def test_a_recorded_target_has_the_recordings_version_and_settings() -> None:
         "threads": "one",
         "nccl_nvls": "excluded",
         "inductor_deterministic": False,
+        "triton": "not-recorded",
     }
 
 
@@ -306,6 +308,19 @@ def test_attention_that_the_step_itself_restricts_to_the_math_route_stays_there(
     assert judgement.tally["nondeterministic"] == risks
     if fused == [True]:
         assert found(judgement).runs_as == "aten._scaled_dot_product_efficient_attention_backward"
+
+
+@pytest.mark.parametrize(("stride", "risks"), [((64, 0, 8, 1), 0), ((0, 64, 8, 1), 0), ((64, 64, 1, 8), 1)])
+def test_attention_whose_keys_are_broadcast_stays_on_the_math_route(stride: tuple[int, ...], risks: int) -> None:
+    keys = TensorForm(dtype="float32", shape=(2, 4, 8, 8), stride=stride)
+    four: dict[str, FactValue] = {**FLOAT, "ndim": 4}
+    forward = [
+        call("aten.mul.Scalar", facts=four),
+        call("aten.clone.default", facts=four, given={"self": keys}),
+        call("aten._safe_softmax.default", facts={**four, "sdp.fused": True}),
+    ]
+    backward = call("aten._softmax_backward_data.default", phase="backward", node="SafeSoftmaxBackward0", facts=four)
+    assert judge(*forward, backward).tally["nondeterministic"] == risks
 
 
 def test_the_backward_of_a_plain_softmax_stays_what_it_is() -> None:

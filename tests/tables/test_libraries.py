@@ -202,7 +202,8 @@ def test_an_optimizer_of_bitsandbytes_varies_where_it_limits_the_norm(limit: flo
     [
         ("_roi_pool_backward", "2.0", Verdict.NONDETERMINISTIC, Verdict.NONDETERMINISTIC),
         ("_roi_pool_backward", "2.6", Verdict.NONDETERMINISTIC, Verdict.RAISES),
-        ("_roi_pool_backward", "2.14", Verdict.NONDETERMINISTIC, Verdict.NONDETERMINISTIC),
+        ("_roi_pool_backward", "2.15", Verdict.NONDETERMINISTIC, Verdict.RAISES),
+        ("_ps_roi_align_backward", "2.15", Verdict.NONDETERMINISTIC, Verdict.RAISES),
         ("_roi_align_backward", "2.0", Verdict.NONDETERMINISTIC, Verdict.NONDETERMINISTIC),
         ("_roi_align_backward", "2.14", Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL),  # its other way needs Triton
         ("deform_conv2d", "2.6", Verdict.CONDITIONAL, Verdict.RAISES),  # it multiplies within
@@ -213,6 +214,22 @@ def test_torchvisions_refusals_came_and_went(op: str, version: str, off: Verdict
     found = judge(recorded, backend="cuda", torch=version, settings="default").findings
     (finding,) = (one for one in found if one.about is About.CALL)
     assert (finding.verdict, finding.deterministic_mode) == (off, on)
+
+
+@pytest.mark.parametrize(
+    ("beside", "mode", "verdict"),
+    [
+        (True, "on", Verdict.DETERMINISTIC),
+        (True, "warn", Verdict.DETERMINISTIC),
+        (False, "on", Verdict.RAISES),
+        (False, "warn", Verdict.NONDETERMINISTIC),
+        (None, "on", Verdict.CONDITIONAL),
+    ],
+)
+def test_what_mode_does_to_roi_align_depends_on_triton(beside: bool | None, mode: str, verdict: Verdict) -> None:
+    recorded = trace(call("torchvision._roi_align_backward.default"))
+    settings = {"deterministic_mode": mode, **({} if beside is None else {"has_triton": beside})}
+    assert judge(recorded, backend="cuda", torch="2.13", settings=settings).tally[verdict] == 1
 
 
 @pytest.mark.parametrize("op", ["roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d"])

@@ -605,6 +605,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     hip: str | None = None
     cudnn: str | None = None
     nccl: str | None = None
+    has_triton: bool | None = None
+    """Could Triton be imported beside a build of torch for GPUs? ``None`` for another build."""
     devices: tuple[CudaDevice, ...] = ()
     deterministic_mode: names.DeterministicMode = names.DeterministicMode.OFF
     fill_uninitialized_memory: bool | None = None

@@ -187,7 +187,7 @@ def diffusers_models() -> Iterator[Step]:
 def sampled(model: nn.Module, inputs: tuple[Any, ...]) -> torch.Tensor:
     """As ``denoised``, of models that return a tensor under ``return_dict=False`` as well."""
     *rest, options = inputs
-    out = model(*rest, **options, return_dict=False)[0]
+    out: torch.Tensor = model(*rest, **options, return_dict=False)[0]
     return (out - torch.randn_like(out)).pow(2).mean()
 
 
@@ -296,7 +296,11 @@ def graph_models() -> Iterator[Step]:
             torch.randint(0, NODES, (EDGES,)),
         )
 
-    yield Step("torch_geometric RotatE", facts, lambda model, inputs: model.loss(*inputs), SECOND)
+    def likely(model: Any, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        loss: torch.Tensor = model.loss(*inputs)
+        return loss
+
+    yield Step("torch_geometric RotatE", facts, likely, SECOND)
 
 
 def torchaudio_models() -> Iterator[Step]:

@@ -24,7 +24,10 @@ def clipped(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
     chosen = torch.distributions.Categorical(logits=scores)
     ratio = (chosen.log_prob(acted) - before).exp()
     least = torch.minimum(ratio * gained, ratio.clamp(0.8, 1.2) * gained)
-    return -least.mean() + functional.smooth_l1_loss(model(seen)[:, 0], gained) - 0.01 * chosen.entropy().mean()
+    loss: torch.Tensor = (
+        -least.mean() + functional.smooth_l1_loss(model(seen)[:, 0], gained) - 0.01 * chosen.entropy().mean()
+    )
+    return loss
 
 
 def temporal(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
@@ -41,7 +44,8 @@ def soft(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
     drawn = torch.distributions.Normal(mean, spread.clamp(-5, 2).exp())
     squashed = torch.distributions.TransformedDistribution(drawn, torch.distributions.TanhTransform(cache_size=1))
     acted = squashed.rsample()
-    return (0.2 * squashed.log_prob(acted).sum(-1) - acted.pow(2).sum(-1)).mean()
+    loss: torch.Tensor = (0.2 * squashed.log_prob(acted).sum(-1) - acted.pow(2).sum(-1)).mean()
+    return loss
 
 
 def played() -> tuple[torch.Tensor, ...]:
@@ -53,11 +57,12 @@ def writer() -> nn.Module:
 
     config = small(transformers.Qwen2Config)
     config.use_cache = False
-    return transformers.Qwen2ForCausalLM(config)
+    model: nn.Module = transformers.Qwen2ForCausalLM(config)
+    return model
 
 
 def likelihood(model: Any, words: torch.Tensor) -> torch.Tensor:
-    scores = model(input_ids=words).logits[:, :-1].log_softmax(-1)
+    scores: torch.Tensor = model(input_ids=words).logits[:, :-1].log_softmax(-1)
     return scores.gather(-1, words[:, 1:, None]).squeeze(-1)
 
 
@@ -151,10 +156,13 @@ def penalised(model: nn.Module, inputs: tuple[torch.Tensor, torch.Tensor]) -> to
     real, drawn = inputs
     between = (real + drawn).div(2).requires_grad_()
     (slope,) = torch.autograd.grad(model(between).sum(), between, create_graph=True)
-    return model(drawn).mean() - model(real).mean() + 10 * (slope.flatten(1).norm(dim=1) - 1).pow(2).mean()
+    loss: torch.Tensor = (
+        model(drawn).mean() - model(real).mean() + 10 * (slope.flatten(1).norm(dim=1) - 1).pow(2).mean()
+    )
+    return loss
 
 
-def coded(model: nn.Module, picture: torch.Tensor) -> torch.Tensor:
+def coded(model: Any, picture: torch.Tensor) -> torch.Tensor:
     """A variational autoencoder's."""
     mean, spread = model[0](picture).chunk(2, -1)
     drawn = torch.distributions.Normal(mean, spread.exp())
@@ -197,15 +205,15 @@ def rendered(model: nn.Module, inputs: tuple[torch.Tensor, torch.Tensor]) -> tor
 
 def quantised(model: nn.Module, picture: torch.Tensor) -> torch.Tensor:
     """A discrete autoencoder's, by Gumbel's straight choice."""
-    scores = model(picture).flatten(2).transpose(1, 2)
+    scores: torch.Tensor = model(picture).flatten(2).transpose(1, 2)
     hard = functional.gumbel_softmax(scores, tau=0.7, hard=True)
     share = scores.softmax(-1).mean((0, 1))
-    return (hard.cumsum(1).var(-1).mean()) + (share * share.clamp_min(1e-8).log()).sum()
+    return hard.cumsum(1).var(-1).mean() + (share * share.clamp_min(1e-8).log()).sum()
 
 
-def coupled(model: nn.Module, drawn: torch.Tensor) -> torch.Tensor:
+def coupled(model: Any, drawn: torch.Tensor) -> torch.Tensor:
     """A flow's: two couplings and the density of what comes out."""
-    log = torch.zeros(len(drawn), device=drawn.device)
+    log: torch.Tensor = torch.zeros(len(drawn), device=drawn.device)
     for layer in model:
         still, moved = drawn.chunk(2, -1)
         scale, shift = layer(still).chunk(2, -1)
@@ -214,12 +222,14 @@ def coupled(model: nn.Module, drawn: torch.Tensor) -> torch.Tensor:
     base = torch.distributions.MultivariateNormal(
         torch.zeros(drawn.shape[1], device=drawn.device), torch.eye(drawn.shape[1], device=drawn.device)
     )
-    return -(base.log_prob(drawn) + log).mean()
+    loss: torch.Tensor = -(base.log_prob(drawn) + log).mean()
+    return loss
 
 
 def decorrelated(model: nn.Module, inputs: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
     """Barlow Twins' and VICReg's together."""
-    first, second = (model(seen) for seen in inputs)
+    first: torch.Tensor = model(inputs[0])
+    second: torch.Tensor = model(inputs[1])
     crossed = functional.batch_norm(first, None, None, training=True).t() @ second / len(first)
     off = crossed - torch.diag(crossed.diagonal())
     spread = functional.relu(1 - first.var(0).add(1e-4).sqrt()).mean()
@@ -243,8 +253,8 @@ def heard_device(model: nn.Module, heard: torch.Tensor) -> torch.Tensor:
     """CTC's, with lengths where the scores lie."""
     scores = model(heard).permute(2, 0, 1).log_softmax(-1)
     said = torch.randint(1, 12, (2, 5), device=heard.device)
-    lengths = [torch.tensor(counts, device=heard.device) for counts in ([28, 20], [5, 3])]
-    return functional.ctc_loss(scores, said, *lengths, zero_infinity=True)
+    widths, lengths = (torch.tensor(counts, device=heard.device) for counts in ([28, 20], [5, 3]))
+    return functional.ctc_loss(scores, said, widths, lengths, zero_infinity=True)
 
 
 def segmented(model: nn.Module, picture: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """Records each step under the tracer, in the process of a build whose device is hidden: as a user without a GPU would.
 
-python -m benchmarks.evidence.models.recording FOLDER
+python -m benchmarks.evidence.models.recording FOLDER LIST...
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> int:
     signal.signal(signal.SIGPROF, stop)
     for number, step in enumerate(steps()):
         place = folder / f"{number}.trace.json"
-        if place.exists():
+        if place.exists() or step.chosen.name not in sys.argv[2:]:
             continue
         signal.setitimer(signal.ITIMER_PROF, PATIENCE)
         try:

@@ -2,7 +2,8 @@
 
     python -m benchmarks.evidence.models.worker OUT.jsonl MODE FOLDER
 
-``MODE``: ``off``, ``on``, or ``bare``, which is ``on`` without a workspace for cuBLAS. A refused op runs again with the
+``MODE``: ``off``, ``on``, ``bare``, which is ``on`` without a workspace for cuBLAS, or ``triton``, which is ``on`` for
+the steps that Triton beside the build matters to. A refused op runs again with the
 mode off, so that one step shows all its refusals. Values are real, unlike elsewhere in ``nullgpu``: memory is the
 host's, so each op is computed there by the CPU's own kernel, and code that asks for values takes its real way.
 Only steps that were recorded in ``FOLDER`` are taken.
@@ -30,6 +31,8 @@ from benchmarks.evidence.nullgpu.worker import Runtime
 from benchmarks.evidence.record_steps import PATIENCE
 
 _CPU = torch.device("cpu")
+#: In deterministic mode ``torchvision.ops.roi_align`` takes another route where Triton is installed.
+ASKS_TRITON = "torchvision._roi_align_backward"
 
 
 def on_host(leaf: Any) -> Any:
@@ -149,7 +152,8 @@ def work(path: Path, mode: str, recorded: Path) -> None:
     runtime = Runtime()
     with path.open("a") as stream:
         for number, step in enumerate(steps()):
-            if number in done or not (recorded / f"{number}.trace.json").exists():
+            trace = recorded / f"{number}.trace.json"
+            if number in done or not trace.exists() or (mode == "triton" and ASKS_TRITON not in trace.read_text()):
                 continue
             stream.write(json.dumps({"number": number, "error": "died", "calls": []}) + "\n")
             stream.flush()

@@ -105,7 +105,7 @@ def _unpack(torch: str, folder: Path) -> None:
     told = ""
     for platform in _PLATFORMS:
         options = ["--no-deps", "--only-binary", ":all:", "--python-version", _python(), "--platform", platform]
-        told = _pip("download", "-q", f"torch==={torch}", *options, "-d", str(wheel))
+        told = pip("download", "-q", f"torch==={torch}", *options, "-d", str(wheel))
         if not told:
             break
     found = sorted(wheel.glob("torch-*.whl"))
@@ -130,14 +130,14 @@ def _cuda_of(package: Path) -> str:
 def _headers(cuda: str, folder: Path) -> Path:
     place = folder / "headers"
     if not place.is_dir():
-        told = _pip("install", "-q", "--target", str(place), "--no-deps", _HEADERS[cuda])
+        told = pip("install", "-q", "--target", str(place), "--no-deps", _HEADERS[cuda])
         if told:
             raise BuildError(f"the headers of CUDA {cuda} could not be had: {told}")
     return next(place.rglob("driver_types.h")).parent
 
 
-def _pip(*arguments: str) -> str:
-    """What went wrong, in one line; empty where nothing did."""
+def pip(*arguments: str) -> str:
+    """Run pip with ``arguments``; what went wrong, in one line, empty where nothing did."""
     certificate = os.environ.get("PIP_CERT")
     options = ["--cert", certificate] if certificate else []
     command = [sys.executable, "-m", "pip", "--isolated", *options, "--disable-pip-version-check", *arguments]

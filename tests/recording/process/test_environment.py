@@ -15,6 +15,7 @@ import torch
 
 from tests.support.lines import record
 from tracer.names import DeterministicMode
+from tracer.recording.process import environment
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private.seams import cudnn_number, sleeping_devices
 
@@ -60,6 +61,17 @@ def test_reading_starts_no_device_and_draws_no_number() -> None:
     capture_environment()
     assert torch.equal(torch.get_rng_state(), state)
     assert not torch.cuda.is_initialized()
+
+
+@pytest.mark.parametrize(
+    ("cuda", "spec", "beside"), [("13.0", object(), True), ("13.0", None, False), (None, None, None)]
+)
+def test_triton_is_looked_for_beside_a_build_for_gpus(
+    monkeypatch: pytest.MonkeyPatch, cuda: str | None, spec: object, beside: bool | None
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(environment, "find_spec", lambda name: spec if name == "triton" else None)
+    assert environment.has_triton() is beside
 
 
 def test_the_number_of_cudnn_is_read_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import msgspec
@@ -80,6 +81,12 @@ def _sdp_backends() -> tuple[str, ...]:
         "cudnn": getattr(cuda, "cudnn_sdp_enabled", lambda: False),
     }
     return tuple(name for name, is_enabled in asked.items() if is_enabled())
+
+
+def has_triton() -> bool | None:
+    """Whether Triton can be imported, without importing it; ``None`` in a build of torch that starts no GPU's kernels:
+    what lies beside that says nothing of another machine."""
+    return find_spec("triton") is not None if torch.version.cuda or torch.version.hip else None
 
 
 def devices() -> tuple[CudaDevice, ...]:

@@ -28,6 +28,7 @@ from tracer.tables.ruling.translating import BoundTranslation, Translator
 from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS
+from tracer.trace.arguments import TensorForm
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, is_set_up
 
 #: The matrix products of attention's math path.
@@ -86,6 +87,8 @@ class ForwardCalls:
         route, softmax = self.math_routes.get(place), self.facts.get((SOFTMAX, *place), {})
         if route is None or softmax.get("sdp.fused") is not True or softmax.get("ndim") != _DIMENSIONS:
             return False
+        if route.is_broadcast:
+            return False
         dtype = route.dtype or softmax.get("dtype")
         return dtype in _HALF or (dtype == "float32" and not route.shares_heads)
 
@@ -131,19 +134,24 @@ class MathRoute(NamedTuple):
     """The half-precision dtype, if the CPU computes in float32 for it."""
     has_mask: bool
     """Is the user's mask added to the scores, not one that attention itself builds (``is_causal=True``)?"""
+    is_broadcast: bool
+    """Are keys or values broadcast to the batch or heads of queries, without ``enable_gqa``? No fused kernel does
+    that."""
 
     @property
     def facts(self) -> dict[str, FactValue]:
         """As the facts that conditions use."""
         holding = {"attention.has_mask": self.has_mask, "sdp.shares_heads": self.shares_heads}
         facts: dict[str, FactValue] = {key: True for key, holds in holding.items() if holds}
+        if self.is_broadcast:
+            facts["sdp.fused"] = False
         return facts if self.dtype is None else {**facts, "dtype": self.dtype}
 
 
 def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]:
     """By module and location. Order: queries converted to float32, then scaled; keys repeated; scores masked."""
     copied: dict[tuple[str, str], FactValue] = {}
-    scaled, widened, repeated, masked, causal, softened = (set[tuple[str, str]]() for _ in range(6))
+    scaled, widened, repeated, broadcast, masked, causal, softened = (set[tuple[str, str]]() for _ in range(7))
     for group in calls:
         place, ndim, dtype = (group.module, group.location), group.facts.get("ndim"), group.facts.get("dtype")
         if group.phase is _BACKWARD:
@@ -156,6 +164,8 @@ def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]
             copied[place] = dtype
         elif group.op == _REPEATS and ndim == _DIMENSIONS + 1 and place in scaled:
             repeated.add(place)
+        elif group.op == _REPEATS and place in scaled and _is_broadcast(group.given.get("self")):
+            broadcast.add(place)
         elif group.op.startswith(_MASKS) and ndim == _DIMENSIONS and place in scaled - softened:
             masked.add(place)
         elif group.op == _MAKES_CAUSAL:
@@ -164,10 +174,20 @@ def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]
             softened.add(place)
     return {
         place: MathRoute(
-            place in repeated, copied[place] if place in widened else None, place in masked and place not in causal
+            place in repeated,
+            copied[place] if place in widened else None,
+            place in masked and place not in causal,
+            place in broadcast,
         )
         for place in softened
     }
+
+
+def _is_broadcast(keys: object) -> bool:
+    """Are the keys of attention one tensor, expanded along the batch or the heads?"""
+    if not isinstance(keys, TensorForm) or len(keys.shape) != _DIMENSIONS or keys.stride is None:
+        return False
+    return any(size != 1 and step == 0 for size, step in zip(keys.shape[:2], keys.stride[:2], strict=True))
 
 
 def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[Place]:

@@ -165,6 +165,11 @@ def _threads(environment: Environment) -> str | None:
     return None if count is None else "one" if count == 1 else "many"
 
 
+def _triton(environment: Environment) -> str:
+    """Whether torch can compile for the GPU; the recording of a build without a GPU does not tell."""
+    return {None: "not-recorded", True: "importable", False: "missing"}[environment.has_triton]
+
+
 def _capability(environment: Environment) -> str | None:
     """The generation of the NVIDIA devices that the process saw; ``None`` without any, or if they differ. AMD's
     capabilities have another meaning."""
@@ -306,6 +311,12 @@ DECLARED: tuple[Setting, ...] = (
         watched=("set_num_threads", "get_num_threads"),
         made_by="torch.set_num_threads()",
         condition=Condition("threads", ("one", "many"), _threads),
+    ),
+    Setting(
+        "has_triton",
+        label="Triton can be imported",
+        read="tracer.recording.process.environment.has_triton()",
+        condition=Condition("triton", ("not-recorded", "importable", "missing"), _triton),
     ),
     Setting(
         "num_interop_threads",
