@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
+LAUNCHERS_STAMP := $(VENV)/.launchers-installed
 CONSTRAINTS := $(VENV)/constraints.txt
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
@@ -37,7 +38,7 @@ test: $(STAMP)
 pytest: $(STAMP)
 	$(PYTEST)
 
-test-all: $(DOCS_STAMP) lint
+test-all: $(DOCS_STAMP) $(LAUNCHERS_STAMP) lint
 	$(PYTEST) -m "slow or not slow"
 
 lint: $(STAMP)
@@ -84,6 +85,10 @@ $(STAMP): pyproject.toml constraints.txt
 $(DOCS_STAMP): $(STAMP)
 	$(INSTALL) --editable '.[docs]'
 	touch $(DOCS_STAMP)
+
+$(LAUNCHERS_STAMP): $(STAMP)
+	$(INSTALL) --editable '.[launchers]'
+	touch $(LAUNCHERS_STAMP)
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import process, tracer_process
+from tests.support.command import PATIENCE, process, tracer_process
 from tests.support.slow import slow_unless
-from tracer.names import BlindSpotKind, ChildState, StartedBy
+from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
 from tracer.trace import Trace, load_families
 from tracer.trace.records import Child
 
@@ -97,6 +98,61 @@ SHORT = """
     for _ in range(200):
         subprocess.run([sys.executable, "-c", "pass"], check=True)
 """
+THREADS = """
+    import threading
+
+    def run(seed):
+        code = f"import training; training.train({seed})"
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=True)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+POOL_IN_CHILD = """
+    def pooled():
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            pool.map(training.train, range(2), chunksize=1)
+
+    child = multiprocessing.get_context("fork").Process(target=pooled)
+    child.start()
+    child.join()
+"""
+SPAWN_IN_TORCHRUN = """
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "spawning.py"]
+    sys.exit(subprocess.run(command).returncode)
+"""
+SPAWNING = """
+import multiprocessing
+from training import train
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=train)
+    child.start()
+    child.join()
+"""
+ELSEWHERE = """
+    code = f"import sys; sys.path.insert(0, {os.getcwd()!r}); import training; training.train()"
+    os.mkdir("elsewhere") if not os.path.exists("elsewhere") else None
+    subprocess.run([sys.executable, "-c", code], cwd="elsewhere", check=True)
+"""
+EXEC = """
+    if os.fork() == 0:
+        os.execv(sys.executable, [sys.executable, "-c", "import training; training.train()"])
+    os.wait()
+    import torch
+    if os.fork() == 0:
+        training.train()
+        sys.stdout.flush()
+        os.execve(sys.executable, [sys.executable, "-c", "import training; training.train()"], dict(os.environ))
+    os.wait()
+"""
+INFERENCE = """
+    code = "import torch; print(torch.nn.Linear(2, 2).requires_grad_(False)(torch.ones(1, 2)).shape)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+"""
 
 
 @pytest.fixture
@@ -147,6 +203,62 @@ def test_a_childs_training_is_recorded_with_its_own_lines(
     child = next(child for child in trace.children if child.role == role)
     assert (child.state, child.started_by, child.optimizer_steps) == (ChildState.RECORDED, started_by, 2)
     assert "training.py:10" in lines_of(folder, role)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "steps"),
+    [
+        pytest.param(THREADS, [2, 2, 2], id="threads"),
+        pytest.param(POOL_IN_CHILD, [4], id="pool-in-child"),
+        pytest.param(SPAWN_IN_TORCHRUN, [2, 2], id="spawn-in-torchrun"),
+        pytest.param(ELSEWHERE, [2], id="elsewhere"),
+        pytest.param(EXEC, [2, 2, 2], id="exec"),
+    ],
+)
+def test_children_of_children_threads_and_exec_are_recorded_and_no_process_is_missed(
+    folder: Path, script: str, steps: list[int]
+) -> None:
+    (folder / "spawning.py").write_text(SPAWNING)
+    same_with_and_without(folder, script)
+    traces = load_families([folder / "trace.json"])
+    trained = [source.optimizer_steps for trace in traces for source in trace.sources if source.optimizer_steps]
+    assert trained == steps
+    assert not any(trace.partial for trace in traces)
+    assert sum(trace.not_followed for trace in traces) == 0
+
+
+@pytest.mark.slow
+def test_a_child_that_infers_leaves_a_trace_and_the_job_is_an_inference(folder: Path) -> None:
+    (child,) = same_with_and_without(folder, INFERENCE).children
+    assert (child.state, child.optimizer_steps) == (ChildState.RECORDED, 0)
+    assert {trace.training for trace in load_families([folder / "trace.json"]) if trace.call_count} == {
+        Training.INFERENCE
+    }
+
+
+@pytest.mark.slow
+def test_a_child_that_trains_after_the_first_process_ended_is_recorded(folder: Path) -> None:
+    code = """
+import os, time
+while not os.path.exists("go"):
+    time.sleep(0.05)
+import training
+training.train()
+"""
+    (folder / "start.py").write_text(
+        f"import subprocess, sys\nnowhere = subprocess.DEVNULL\n"
+        f"subprocess.Popen([sys.executable, '-c', {code!r}], stdout=nowhere, stderr=nowhere)\n"
+    )
+    assert tracer_process("run", "--children", "start.py", cwd=folder).code == 0
+    (folder / "go").touch()
+    begun = time.monotonic()
+    while not (folder / "trace.child-1.json").exists() or Trace.load(folder / "trace.child-1.json").partial:
+        assert time.monotonic() - begun < PATIENCE
+        time.sleep(0.1)
+    first = next(trace for trace in load_families([folder / "trace.json"]) if trace.children)
+    assert [child.state for child in first.children] == [ChildState.RECORDED]
+    assert first.not_followed == 0
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -251,7 +363,8 @@ class Trainer:
 
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 actors = [Trainer.remote() for _ in range(2)]
-ray.get([actor.train.remote(number) for number, actor in enumerate(actors)])
+for _ in range(2):
+    ray.get([actor.train.remote(number) for number, actor in enumerate(actors)])
 print("done")
 ray.shutdown()
 """
@@ -264,5 +377,6 @@ def test_actors_of_ray_are_recorded(folder: Path) -> None:
     done = tracer_process("run", "--children", "start.py", cwd=folder, RAY_AUTH_MODE="disabled")
     assert (done.code, done.out) == (0, "done\n"), done.err
     trained = [trace for trace in load_families([folder / "trace.json"]) if trace.call_count]
-    assert [trace.sources[0].optimizer_steps for trace in trained] == [2, 2]
+    assert [trace.sources[0].optimizer_steps for trace in trained] == [4, 4]
+    assert [trace.partial for trace in trained] == ["", ""]
     assert all("training.py:10" in {call.location for call in trace.calls} for trace in trained)

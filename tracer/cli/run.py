@@ -14,6 +14,7 @@ from tracer.errors import UsageError
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, PlaceOptions, Trials
 from tracer.runner import run_script
 from tracer.runner.ranks import current_rank, path_of_rank
+from tracer.runner.replacing import own_line
 
 #: Asks for ranks in different positions.
 ALL_DISTINCT = "all-distinct"
@@ -169,6 +170,7 @@ def command(
         },
         rank=this_rank,
         children=children,
+        own_line=own_line(script, args),
     )
     if one_rank is not None and code == 0:
         from tracer.runner.fake_ranks import say_groups

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import atexit
 import os
-import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 import msgspec
 
 from tracer.recording import patching
 from tracer.recording.options import Keep
 from tracer.recording.patching import Call, Watch
-from tracer.recording.process.child_traces import ChildTask, ChildTraces
+from tracer.recording.process.child_traces import ChildTask, ChildTraces, remove_left
 from tracer.recording.process.following import FOLLOWING, Event
 from tracer.runner.imports import when_imported
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
 from tracer.runner.steps import Steps
+from tracer.runner.task_workers import between_tasks
 from tracer.trace.paths import child_path, files_of_children, values_path
 
 #: Children that are recorded; further ones are counted.
 MOST_CHILDREN = 256
-#: A trace is written as its process goes: after each of the first steps, then for one part in so many of its time.
-_FIRST_STEPS, _SHARE = 8, 20
-_POOL = os.path.join("multiprocessing", "pool.py")
-#: What a pool sends to a worker that it ends, and may end by a signal before it has gone.
-_NO_TASK = pickle.dumps(None)
+#: A trace is written as its process goes, which may be killed: the first times always, then for one part in so many of
+#: its time.
+_FIRST_TIMES, _SHARE = 8, 20
+_Result = TypeVar("_Result")
 
 
 class _Current:
@@ -87,7 +87,8 @@ def begin(role: str, task: msgspec.Raw) -> None:
     recording.values = values_path(output) if order.values else None
     recording.source_folder = order.source_folder
     keep = Keep(order.keep, bytes=order.keep_bytes)
-    recording.options = {**order.options, "on_step": _writing(recording), "keep": keep}
+    save = _rationed(recording.save_so_far)
+    recording.options = {**order.options, "on_step": lambda count: save(), "keep": keep}
     if order.options.get("magnitudes"):
         recording.options["magnitudes"] = str(values_path(output))
     if order.trials is not None:
@@ -97,7 +98,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
     atexit.register(_end_at_exit, recording)
     recording.begin()
     _when_it_ends(lambda ended_by: _end(recording, ended_by))
-    _when_a_pool_waits(recording)
+    _when_tasks_come(recording)
 
     def begun() -> None:
         FOLLOWING.log(Event(role=role, event="records", pid=process))
@@ -106,58 +107,41 @@ def begin(role: str, task: msgspec.Raw) -> None:
     when_imported("torch", begun)
 
 
-def _writing(recording: ScriptRecording) -> Callable[[int], None]:
-    """Writes the trace after each optimizer step, since pools and Ray kill their processes in the end."""
-    last, cost = 0.0, 0.0
+def _rationed(work: Callable[[], _Result]) -> Callable[[], _Result | None]:
+    """``work``, done each of the first times, then for one part in so many of the time; ``None`` where it is not."""
+    times, last, cost = 0, 0.0, 0.0
 
-    def stepped(count: int) -> None:
-        nonlocal last, cost
+    def rationed() -> _Result | None:
+        nonlocal times, last, cost
+        times += 1
         began = time.monotonic()
-        if count <= _FIRST_STEPS or began - last >= _SHARE * cost:
-            recording.save_so_far()
-            last = time.monotonic()
-            cost = last - began
+        if times > _FIRST_TIMES and began - last < _SHARE * cost:
+            return None
+        result = work()
+        last = time.monotonic()
+        cost = last - began
+        return result
 
-    return stepped
+    return rationed
 
 
-def _when_a_pool_waits(recording: ScriptRecording) -> None:
-    """Complete the trace between two tasks of a ``multiprocessing`` pool, which ends its workers by a signal.
+def _when_tasks_come(recording: ScriptRecording) -> None:
+    """Have the trace whole between two tasks of a worker that may be ended while it waits."""
+    is_paused = False
+    pause = _rationed(recording.pause)
 
-    It is before the result of the last task is sent: the pool may end its workers as soon as it has that.
-    """
-    connections = getattr(sys.modules.get("multiprocessing.connection"), "_ConnectionBase", None)
-    is_paused, tasks, last, cost = False, 0, 0.0, 0.0
-
-    def answers(call: Call) -> None:
-        nonlocal is_paused, tasks, last, cost
-        if is_paused or not _is_of_pool(call) or _Current.recording is not recording:
-            return
-        tasks += 1
-        began = time.monotonic()
-        if tasks <= _FIRST_STEPS or began - last >= _SHARE * cost:
-            is_paused = recording.pause()
-            last = time.monotonic()
-            cost = last - began
-
-    def has_task(call: Call) -> None:
+    def ends() -> None:
         nonlocal is_paused
-        if is_paused and _is_of_pool(call) and _Current.recording is recording and call.result != _NO_TASK:
+        if not is_paused and _Current.recording is recording:
+            is_paused = bool(pause())
+
+    def begins() -> None:
+        nonlocal is_paused
+        if is_paused and _Current.recording is recording:
             is_paused = False
             recording.resume()
 
-    if connections is not None:
-        patching.place([(connections, "send_bytes")], Watch(answers))
-        patching.place([(connections, "recv_bytes")], Watch(after=has_task))
-
-
-def _is_of_pool(call: Call) -> bool:
-    """Whether a pool's worker is sending a result or receiving a task through a queue."""
-    worker = call.frame.f_back
-    while worker is not None and worker.f_globals.get("__name__") == patching.__name__:
-        worker = worker.f_back  # the queue's method is watched too
-    code = None if worker is None else worker.f_code
-    return code is not None and code.co_name == "worker" and code.co_filename.endswith(_POOL)
+    between_tasks(ends, begins)
 
 
 def _when_it_ends(end: Callable[[str], None]) -> None:
@@ -170,7 +154,12 @@ def _when_it_ends(end: Callable[[str], None]) -> None:
     def left(call: Call) -> None:
         end(f"exit code {call.result}" if call.result else "")
 
+    def is_replaced(call: Call) -> None:
+        if os.access(call.args[0], os.X_OK):  # a path is searched by trying
+            end("")
+
     patching.place([(os, "_exit")], Watch(leaves))
+    patching.place([(os, "execv"), (os, "execve")], Watch(is_replaced))
     processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
     if processes is not None:
         patching.place([(processes, "_bootstrap")], Watch(after=left))
@@ -201,3 +190,4 @@ def _end(recording: ScriptRecording, ended_by: str) -> None:
                 draws=() if trace is None else trace.draws,
             )
         )
+        remove_left(FOLLOWING.folder)

@@ -84,7 +84,7 @@ class ScriptRecording:
         """What is done in child processes that are not forked, before their first line."""
         self.child = ""
         """The role of the process that is recorded; empty for the one that the user started. A child has a trace only
-        if it trains: an optimizer stepped, or gradients were computed."""
+        if it trains (an optimizer stepped, or gradients were computed) or infers."""
 
     def begin(self) -> None:
         """Watch what the script sets, and start recording as soon as torch is imported."""
@@ -263,7 +263,7 @@ class ScriptRecording:
             window.close()
         partial = self._missed(window, ended_by)
         window.session.end_values(partial)
-        if not self.child or window.finished or _computes_gradients(window.session.trace):
+        if not self.child or window.finished or _is_of_a_model(window.session.trace):
             self._write(window, partial)
         self._end_watch()
         self._is_finished, self.is_writing = True, False
@@ -332,10 +332,14 @@ class ScriptRecording:
         return "; ".join(parts)
 
 
-def _computes_gradients(trace: Trace) -> bool:
-    from tracer.names import Phase
+def _is_of_a_model(trace: Trace) -> bool:
+    """Did the process train a model or run one, other than to prepare a batch?"""
+    from torch.utils.data import get_worker_info
 
-    return any(call.phase is Phase.BACKWARD for call in trace.calls)
+    from tracer.names import Phase, Training
+
+    is_inference = trace.training is Training.INFERENCE and get_worker_info() is None
+    return is_inference or any(call.phase is Phase.BACKWARD for call in trace.calls)
 
 
 def _is_half_imported(package: str) -> bool:

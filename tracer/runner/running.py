@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from tracer.plain import say
 from tracer.runner.interrupts import AGAIN, end_by, interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
+from tracer.runner.replacing import followed_by_exec
 from tracer.runner.script import prepare
 from tracer.runner.steps import Steps
 from tracer.runner.tracebacks import trim
@@ -103,6 +104,7 @@ def run_script(
     left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple,
     rank: Rank | None = None,
     children: bool = False,
+    own_line: Sequence[str] = (),
     at_start: tuple[Callable[[str, msgspec.Raw], None], object] | None = None,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
@@ -112,6 +114,7 @@ def run_script(
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
     using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
     ``DeterminismTracer`` (``trials``), ``left_behind`` says what the run leaves besides its model, for the digests.
+    ``own_line`` is the command line that runs a script so (see ``replacing``).
     ``children`` records the Python processes that the script starts too; ``at_start``, a function of a module and what
     it is called with after the process's role, is called in those that are not forked before their first line.
     ``machine`` is what a run on fake tensors is run as; ``None`` for real ones. ``one_rank`` is the rank of a job that
@@ -134,7 +137,10 @@ def run_script(
     recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0
     problem: BaseException | None = None
-    with trace_before_dying(recording), _following(recording) if children else nullcontext():
+    with trace_before_dying(recording), ExitStack() as watched:
+        watched.enter_context(followed_by_exec(recording, own_line, watched.close))
+        if children:
+            watched.enter_context(_following(recording))
         with collector_paused():
             recording.begin()
         running = False

@@ -32,8 +32,16 @@ def family_of(
     """``load_family`` for a ``first`` trace that is at hand; those of its children lie beside ``path``."""
     beside = {child.role: child_path(path, child.role) for child in first.children if child.count == 1}
     traces = {"": first} | {role: load(file) for role, file in beside.items() if file.is_file()}
-    family = [_without_followed(trace, role, first.children, traces.keys()) for role, trace in traces.items()]
+    children = tuple(_met_again(child, traces.keys()) for child in first.children)
+    traces[""] = replace(first, children=children)
+    family = [_without_followed(trace, role, children, traces.keys()) for role, trace in traces.items()]
     return tuple(sorted(family, key=lambda trace: not any(source.optimizer_steps for source in trace.sources)))
+
+
+def _met_again(child: Child, loaded: Container[str]) -> Child:
+    """``child``, as recorded if it ran on when its first process ended and has left a trace since."""
+    has_trace = child.count == 1 and child.role in loaded
+    return replace(child, state=ChildState.RECORDED) if has_trace else child
 
 
 def load_families(paths: Iterable[str | os.PathLike[str]]) -> tuple[Trace, ...]:

@@ -17,6 +17,8 @@ from tracer.recording.process.following import FOLLOWING, Started, Step, childre
 from tracer.trace.paths import child_path
 from tracer.trace.records import Child
 
+#: Says that the first process has ended before others.
+_LEFT = "left"
 #: What a child process runs as it loads torch: it records itself as a script is recorded.
 _BEGIN = "tracer.runner.child_processes:begin"
 
@@ -93,6 +95,30 @@ class ChildTraces:
 
 
 def _remove(folder: str, process: int) -> None:
-    """Remove a recording's own folder, unless this is a forked child."""
-    if os.getpid() == process:
+    """Remove a recording's own folder, unless this is a forked child, or a process that runs on will begin there."""
+    if os.getpid() != process:
+        return
+    if any(map(_is_running, FOLLOWING.processes(folder))):
+        Path(folder, _LEFT).touch()
+    else:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_left(folder: str) -> None:
+    """Remove ``folder`` if the first process has left it to those that run on, of which this one is the last."""
+    if os.path.exists(os.path.join(folder, _LEFT)):
+        others = FOLLOWING.processes(folder) - {os.getpid()}
+        if not any(map(_is_running, others)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    """Is there a process of this number? One that has ended and was not waited for is none, where that can be read."""
+    try:
+        os.kill(process, 0)
+        with open(f"/proc/{process}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[0] != b"Z"
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True

@@ -13,6 +13,7 @@ import pkgutil
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import FrameType
@@ -38,8 +39,15 @@ from tracer.trace.records import Child, Draw, Generator
 _VARIABLE = "TRACER_CHILDREN"
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
 _LOG, _ORDER, _START = "log", "order.json", "start.json"
-#: Where the environment stands among the arguments of ``Popen._execute_child`` and ``os.posix_spawn``.
-_ENVIRONMENT_AT = {"_execute_child": 7, "posix_spawn": 2, "posix_spawnp": 2}
+#: Where the environment stands among the arguments of ``Popen._execute_child`` and functions of ``os``.
+_ENVIRONMENT_AT = {
+    "_execute_child": 7,
+    "posix_spawn": 2,
+    "posix_spawnp": 2,
+    "execv": 2,
+    "execve": 2,
+    "spawnv_passfds": 3,  # of multiprocessing.util: none
+}
 _POOLS = ("multiprocessing.pool", "concurrent.futures.process")
 Step = tuple[str, object]
 """A function, ``module:function``, and what it is called with after a role."""
@@ -95,7 +103,10 @@ class Following(ChildLog):
         """Called in a forked child before it records itself: it leaves what its parent records."""
         self._next = threading.local()
         """The role of the process that this thread starts next."""
+        self._starting = threading.RLock()
+        """Held while a process starts that inherits the environment, which all threads share."""
         self._lifts: list[Callable[[], None]] = []
+        self._extends_spawning = False
         self._hooked = False
 
     @property
@@ -170,16 +181,24 @@ class Following(ChildLog):
         except (OSError, msgspec.MsgspecError):
             return []
 
+    def processes(self, folder: str) -> set[int]:
+        """The numbers of all processes that were heard of in ``folder``."""
+        return {event.pid for event in self.events(folder) if event.pid}
+
+    @property
+    def folder(self) -> str:
+        """What is followed in; empty where nothing is."""
+        return self._folder
+
     # --- of this process's own ---
 
     def _enter(self, folder: str, role: str, started: Started) -> None:
         self._folder, self.role, self._started, self._listens = folder, role, started, True
         CHILDREN.add(self)
-        for owner, names in ((subprocess.Popen, ("_execute_child",)), (os, ("posix_spawn", "posix_spawnp"))):
-            for name in names:
-                watch = Watch(around=_with_variables(_ENVIRONMENT_AT[name], self._variables))
-                lift = patching.place([(owner, name)], watch) if hasattr(owner, name) else None
-                self._lifts += [lift] if lift is not None else []
+        for name in _ENVIRONMENT_AT:
+            if name != "spawnv_passfds":
+                self._extend(subprocess.Popen if name == "_execute_child" else os, name)
+        self._extends_spawning = False
         if not self._hooked and hasattr(os, "register_at_fork"):
             self._hooked = True  # after the hook that lifts what the parent has replaced
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._forked)
@@ -192,6 +211,9 @@ class Following(ChildLog):
     def process_starts(self, call: Call) -> None:
         """A process of ``multiprocessing`` starts."""
         process = call.first
+        if not self._extends_spawning and "multiprocessing.util" in sys.modules:
+            self._extends_spawning = True
+            self._extend(sys.modules["multiprocessing.util"], "spawnv_passfds")
         methods: Any = sys.modules["multiprocessing"]
         method = getattr(process, "_start_method", None) or methods.get_start_method(allow_none=True)
         started_by = StartedBy(method or methods.get_all_start_methods()[0])
@@ -226,6 +248,10 @@ class Following(ChildLog):
         if is_counted:
             place = placed(self._sites.innermost(frame), self._sites.users_own(frame))
             self.log(Event(role=role, event="starts", started_by=started_by, **place))
+        with self._starting:
+            self._put_variables()
+
+    def _put_variables(self) -> None:
         put = original_of(os.putenv)
         for name, value in self._variables(os.environ).items():
             put(name, value)
@@ -244,6 +270,25 @@ class Following(ChildLog):
             ours = own
         return {"PYTHONPATH": ours, _VARIABLE: f"{role}:{self._folder}"}
 
+    def _extend(self, owner: Any, name: str) -> None:
+        """Have the function ``name`` start programs with an environment that is extended."""
+        place = _ENVIRONMENT_AT[name]
+
+        def around(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if name.startswith("exec"):
+                self._next.role = self.role
+            passed = args[place] if len(args) > place else None
+            if isinstance(passed, Mapping) and all(isinstance(key, str) for key in passed):
+                args = (*args[:place], {**passed, **self._variables(passed)}, *args[place + 1 :])
+            if passed is not None:
+                return call(*args, **kwargs)
+            with self._starting:
+                self._put_variables()
+                return call(*args, **kwargs)
+
+        lift = patching.place([(owner, name)], Watch(around=around))
+        self._lifts += [lift] if lift is not None else []
+
     def _about_to_fork(self) -> None:
         frame = sys._getframe(1)
         file = frame.f_code.co_filename
@@ -258,6 +303,7 @@ class Following(ChildLog):
             self._folder = ""
             return
         self._lifts.clear()  # they were lifted
+        self._starting = threading.RLock()  # another thread may have held it
         with suppress(Exception):  # what the parent had entered may be on a thread that is not here
             self.left_by_fork()
         self._enter(folder, role, Started())
@@ -273,23 +319,16 @@ def _call(folder: str, name: str, role: str) -> None:
     pkgutil.resolve_name(order.begin)(role, order.task)
 
 
-def _with_variables(place: int, variables: Callable[[Mapping[Any, Any]], dict[str, str]]) -> Callable[..., Any]:
-    """Calls a function that starts a program, its environment at ``place`` among the arguments extended."""
-
-    def around(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        passed = args[place] if len(args) > place else None
-        if isinstance(passed, Mapping) and all(isinstance(name, str) for name in passed):
-            args = (*args[:place], {**passed, **variables(passed)}, *args[place + 1 :])
-        return call(*args, **kwargs)
-
-    return around
-
-
 def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tuple[Child, ...]:
     """What became of each process, in the order of roles. ``has_trace``: is there one of this role?"""
     by_role: dict[str, dict[str, Event]] = {}
+    is_left: Counter[str] = Counter()
+    """Processes of a role, or that have inherited it, that loaded torch and were not heard of again."""
     for event in events:
         by_role.setdefault(event.role, {})[event.event] = event
+        first, _, number = event.role.rpartition(".")
+        inherited = first if number.isdigit() and int(number) > LOWEST_SHARED else event.role
+        is_left[inherited] += {"loads-torch": 1, "records": -1, "is-too-many": -1}.get(event.event, 0)
     children: dict[Child, int] = {}
     for role in sorted(by_role, key=lambda role: [int(part) for part in role.split(".")]):
         heard = by_role[role]
@@ -305,7 +344,7 @@ def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tu
         elif "records" in heard:
             state = ChildState.CUT_SHORT
         else:
-            state = ChildState.NOT_FOLLOWED if "loads-torch" in heard else ChildState.WITHOUT_TORCH
+            state = ChildState.NOT_FOLLOWED if is_left[role] > 0 else ChildState.WITHOUT_TORCH
         is_line = state in (ChildState.UNTRAINED, ChildState.RECORDED)
         child = Child(
             role=role,
