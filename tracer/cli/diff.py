@@ -110,14 +110,19 @@ def command(
     on_parting, verdicts = _fail_on(fail_on)
     with progress("comparing"):
         from tracer.divergence import compare_recordings
-        from tracer.divergence.families import compare_families
+        from tracer.divergence.families import compare_families, compare_jobs
         from tracer.gate.comparing import Kind, compare_judgements
         from tracer.session import judge
-        from tracer.trace import compare_draws, merge_traces
+        from tracer.trace import compare_draws, load_traces, merge_traces
 
-        recordings = _recordings(old, new, needed=on_parting or steps is not None)
-        traces = _traces(old, new, recordings)
-        missing = _missing((old, new), traces) if new is not None and traces is not None else ""
+        jobs = _jobs(old, new)
+        recordings = None
+        if jobs is None:
+            recordings = _recordings(old, new, needed=on_parting or steps is not None)
+            traces = _traces(old, new, recordings)
+        else:
+            traces = [merge_traces(load_traces(job.values())) for job in jobs]
+        missing = _missing((old, new), traces) if new is not None and jobs is None and traces is not None else ""
         reports = [
             judge(trace, backend=backends[side], torch=versions[side], settings=settings_pair[side])
             for side, trace in enumerate(traces or ())
@@ -127,15 +132,20 @@ def command(
             draws = [(draw.generator, draw.ahead, draw.second or draw.first) for draw in compare_draws(*traces)]
             compared = compare_judgements(reports[0].judgement, reports[1].judgement, draws)
         parted = None
-        if recordings is not None and new is not None:
+        if jobs is not None:
+            findings = reports[0].findings
+            parted = compare_jobs(
+                *jobs, lambda ours, theirs: compare_recordings(ours, theirs, align_step=steps, findings=findings)
+            )
+        elif recordings is not None and new is not None:
             families = _families((old, new), recordings)
-            findings = reports[0].findings if reports else None
+            of_first = reports[0].findings if reports else None
             if traces is not None and len(families[0]) > 1:
                 of_all = merge_traces([own.trace for own in families[0].values() if own.trace is not None])
-                findings = judge(of_all, backend=backends[0], torch=versions[0], settings=settings_pair[0]).findings
+                of_first = judge(of_all, backend=backends[0], torch=versions[0], settings=settings_pair[0]).findings
             parted = compare_families(
                 *families,
-                lambda ours, theirs: compare_recordings(ours, theirs, align_step=steps, findings=findings),
+                lambda ours, theirs: compare_recordings(ours, theirs, align_step=steps, findings=of_first),
             )
     if form == "json":
         show(_json(parted, compared))
@@ -250,6 +260,26 @@ def _compare_magnitudes(first: Magnitudes, second: Magnitudes, shaken: list[Magn
     else:
         show(printed(drawn(configuration_blocks(comparison, READER))))
     return code_of(comparison)
+
+
+def _jobs(old: str, new: str | None) -> tuple[dict[int, Path], dict[int, Path]] | None:
+    """The traces of both runs by rank, where the names are those of jobs with values; ``None`` where none is.
+
+    Raises ``UsageError`` where one alone is, or a rank has no values.
+    """
+    from tracer.divergence import has_values
+    from tracer.trace.paths import traces_of_ranks
+
+    first, second = (traces_of_ranks(path) if path is not None else {} for path in (old, new))
+    if not first and not second:
+        return None
+    if new is None or not first or not second:
+        job, other = (old, new) if first else (new, old)
+        raise UsageError(f"{job} stands for several ranks, and {other} does not", hint="name two jobs, or two files")
+    for path in (*first.values(), *second.values()):
+        if not has_values(path):
+            raise UsageError(f"{path} has no values beside it", hint="record every rank with `tracer run --values`")
+    return first, second
 
 
 def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, Recording] | None:

@@ -60,8 +60,23 @@ def compare_families(
         return whole
     compared = {"": whole} | {role: held(role, other) for role, other in roles.items()}
     children = children_of(first)
-    beside = {role: _with_siblings(divergence, role, children) for role, divergence in compared.items()}
-    return _joined(beside, unpaired)
+    beside = {
+        f"child {role}" if role else "": _with_siblings(divergence, role, children)
+        for role, divergence in compared.items()
+    }
+    return _joined(beside, "the runs started different numbers of processes" if unpaired else "")
+
+
+def compare_jobs(
+    first: Mapping[int, Path], second: Mapping[int, Path], compare: Callable[[Recording, Recording], Divergence]
+) -> Divergence:
+    """Where two runs of a job diverge, over all ranks: their traces by rank. Two ranks are in memory at a time.
+
+    Raises ``TraceError`` in one line.
+    """
+    both = [rank for rank in first if rank in second]
+    compared = {f"rank {rank}": compare(read_recording(first[rank]), read_recording(second[rank])) for rank in both}
+    return _joined(compared, "the runs had different ranks" if first.keys() != second.keys() else "")
 
 
 def children_of(family: Family) -> tuple[Child, ...]:
@@ -97,22 +112,22 @@ def _may_be_a_siblings(root: Root, reason: Reason) -> bool:
     return is_state or root.cause is RootCause.OUTSIDE_CHANGE
 
 
-def _joined(compared: Mapping[str, Divergence], unpaired: int) -> Divergence:
-    """One answer for all processes: the roots of those that diverge by themselves, if there are any."""
-    of_role = {
-        role: tuple(msgspec.structs.replace(root, process=f"child {role}" if role else "") for root in divergence.roots)
-        for role, divergence in compared.items()
-    }
-    differing = [roots for roots in of_role.values() if roots]
+def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
+    """One answer for all processes, by their names: the roots of those that diverge by themselves, if there are any.
+
+    ``reason``: why not all have a counterpart.
+    """
+    of_process = [
+        tuple(msgspec.structs.replace(root, process=process) for root in divergence.roots)
+        for process, divergence in compared.items()
+    ]
+    differing = [roots for roots in of_process if roots]
     least = min((_received(roots) for roots in differing), default=0)
     causing = [roots for roots in differing if _received(roots) == least]
     causing = causing if least == 0 else causing[:1]
     roots = tuple(_each_once(sorted((root for roots in causing for root in roots), key=_order)))
-    shown = compared[""]
-    if roots:
-        shown = compared[roots[0].process.removeprefix("child ")]
+    shown = compared[roots[0].process] if roots else next(iter(compared.values()))
     every = compared.values()
-    reason = "the runs started different numbers of processes" if unpaired else ""
     partial: Sequence[str] = [next((side.partial[at] for side in every if side.partial[at]), reason) for at in (0, 1)]
     return msgspec.structs.replace(
         shown,

@@ -40,6 +40,21 @@ def files_of_children(trace: str | os.PathLike[str]) -> Iterator[Path]:
         yield from path.parent.glob(pattern.name)
 
 
+def traces_of_ranks(trace: str | os.PathLike[str]) -> dict[int, Path]:
+    """The traces by rank of a name that several ranks were given, in order; empty where it is a file itself."""
+    path = Path(trace)
+    if path.exists():
+        return {}
+    ending = next((ending for ending in (".json.gz", ".json") if path.name.endswith(ending)), path.suffix)
+    start = f"{path.name.removesuffix(ending)}.rank"
+    ranks = {}
+    for beside in path.parent.glob(f"{glob.escape(start)}*{ending}"):
+        number = beside.name.removeprefix(start).removesuffix(ending)
+        if number.isdecimal():
+            ranks[int(number)] = beside
+    return {number: ranks[number] for number in sorted(ranks)}
+
+
 def values_of_ranks(trace: str | os.PathLike[str]) -> list[Path]:
     """The file of values beside a trace; of a name that several ranks were given, those of the ranks in order."""
     path = values_path(trace)
