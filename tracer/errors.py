@@ -51,7 +51,7 @@ class UsageError(TracerError):
 
 
 class RankError(UsageError):
-    """A script that is another rank of a job than the one that it was to run as."""
+    """A script that cannot run alone as the rank of a job that it was to run as."""
 
 
 class EndedEarly(TracerError):

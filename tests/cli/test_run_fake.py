@@ -41,6 +41,58 @@ def test_a_script_runs_as_the_machine_that_was_asked_for(
     assert type(torch.ones(1)) is torch.Tensor
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(
+            "device = torch.accelerator.current_accelerator()\n"
+            "assert torch.accelerator.is_available() and device.type == 'cuda'\n"
+            "assert (torch.accelerator.device_count(), torch.accelerator.current_device_index()) == (1, 0)\n"
+            "torch.nn.Linear(2, 2).to(device)(torch.ones(1, 2, device=device)).sum().backward()\n"
+            "torch.accelerator.synchronize(), torch.accelerator.memory_allocated()\n",
+            id="accelerator",
+        ),
+        pytest.param(
+            "generator = torch.Generator('cuda').manual_seed(3)\n"
+            "assert isinstance(generator, torch.Generator) and generator.initial_seed() == 3\n"
+            "assert isinstance(torch.default_generator, torch.Generator)\n"
+            "torch.randn(4, generator=generator, device='cuda')\n",
+            id="generator",
+        ),
+        pytest.param(
+            "stream = torch.Stream(device='cuda')\n"
+            "with torch.cuda.device(0), torch.cuda.stream(torch.cuda.Stream()):\n"
+            "    torch.Event('cuda').record()\n"
+            "with torch.random.fork_rng(devices=[0]):\n"
+            "    torch.cuda.seed_all()\n"
+            "torch.cuda.nvtx.range_push('a'), torch.cuda.memory_stats()['num_ooms'], torch.cuda.utilization()\n"
+            "torch.ones(2).type(torch.cuda.FloatTensor) + torch.cuda.FloatTensor(2)\n",
+            id="streams and old types",
+        ),
+        pytest.param("torch.compile(torch.nn.Linear(2, 2))(torch.ones(1, 2, device='cuda')).sum()\n", id="compile"),
+    ],
+)
+def test_what_asks_for_the_gpu_in_other_words_is_answered(tracer: Any, folder: Path, lines: str) -> None:
+    stands_for = torch.Generator
+    Path("train.py").write_text(f"import torch\n{lines}")
+    result = tracer("run", "--fake", "--as", "cuda:8.0", "train.py")
+    assert result.code == 0, result.err
+    assert torch.Generator is stands_for
+    assert not torch.accelerator.is_available() or torch.version.cuda
+    assert Trace.load("trace.json").sources[0].fake_calls > 0
+
+
+def test_without_a_machine_there_is_no_accelerator_and_nothing_is_compiled(tracer: Any, folder: Path) -> None:
+    Path("train.py").write_text(
+        "import torch\n"
+        "assert not torch.accelerator.is_available() and torch.accelerator.current_accelerator() is None\n"
+        "torch.compile(torch.nn.Linear(2, 2))(torch.ones(1, 2)).sum().backward()\n"
+    )
+    result = tracer("run", "--fake", "train.py")
+    assert result.code == 0, result.err
+    assert "aten.addmm.default" in {call.op for call in Trace.load("trace.json").calls}
+
+
 def test_the_context_manager_builds_and_trains_on_fake_tensors() -> None:
     with DeterminismTracer(fake=True) as recording:
         model = torch.nn.Linear(1 << 20, 1 << 20)

@@ -182,6 +182,37 @@ def test_all_distinct_records_the_corners_of_a_mesh(tmp_path: Path) -> None:
     assert "6 of 8 ranks recorded (0, 1, 2, 4, 6, 7), which have the same program" in finished.err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", ["0", "3"])
+def test_a_pipeline_that_asks_its_neighbours_for_shapes_is_refused_in_one_line(tmp_path: Path, rank: str) -> None:
+    line = SCRIPT.read_text().replace(", input_args=rows, output_args=rows", "")
+    (tmp_path / "train.py").write_text(line)
+    finished = fake(tmp_path, "--rank", rank, "train.py", "pp")
+    assert finished.code == 2
+    assert "takes its shapes from its neighbours, which do not run; pass input_args and output_args" in finished.err
+    assert len(finished.err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_meshes_of_three_dimensions_and_of_tensors_are_made_and_read(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "from torch.distributed.device_mesh import DeviceMesh, init_device_mesh\n"
+        "from torch.distributed.fsdp import fully_shard\n"
+        "mesh = init_device_mesh('cuda', (4, 2, 8), mesh_dim_names=('pp', 'dp', 'tp'))\n"
+        "assert mesh.get_coordinate() == (1, 0, 1) and mesh['dp'].mesh.tolist() == [17, 25]\n"
+        "assert mesh['dp', 'tp']._flatten('both').size() == 16\n"
+        "hybrid = DeviceMesh('cuda', torch.arange(64).reshape(-1, 8), mesh_dim_names=('replicate', 'shard'))\n"
+        "model = torch.nn.Linear(64, 64).to('cuda')\n"
+        "fully_shard(model, mesh=hybrid)\n"
+        "model(torch.ones(4, 64, device='cuda')).sum().backward()\n"
+        "assert DeviceMesh('cuda', torch.arange(64)).get_local_rank() == 17\n"
+    )
+    finished = fake(tmp_path, "--as", "cuda:8.0", "--rank", "17", "train.py", world=64)
+    assert finished.code == 0, finished.err
+    assert set(sizes(Trace.load(tmp_path / "trace.rank17.json"))) == {8}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

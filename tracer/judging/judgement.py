@@ -182,7 +182,8 @@ def banners_of(
         yield (
             f"Calls on fake tensors: {fake:,} of {trace.call_count:,}. They are judged as if they had run on the device"
             " that the tensors claim. Ops, shapes, modules, lines and settings are real; values, memory, and which"
-            " kernel a heuristic picks by data are not: no data, digests or trials stand behind them."
+            " kernel a heuristic picks by data are not: no data, digests or trials stand behind them. Nothing was"
+            " compiled: what torch.compile would have compiled ran op by op."
         )
     if meta_calls:
         yield (

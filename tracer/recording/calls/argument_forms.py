@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import torch
+from torch._C import Generator
 from torch.nn.parameter import is_lazy
 
 from tracer.recording.torch_private import seams
@@ -55,7 +56,7 @@ def _form(value: Any) -> Any:
         return value if len(value) <= _LONGEST_WORD and not set(value) & set("/\\\n") else ...
     if kind is torch.device or kind in _WORDS:
         return value
-    return torch.Generator if isinstance(value, torch.Generator) else ...
+    return Generator if isinstance(value, Generator) else ...
 
 
 def tensor_form(tensor: torch.Tensor) -> Any:
@@ -99,7 +100,7 @@ def _argument(value: Any, device: str, depth: int = 0) -> Any:
         return NotKept()
     if isinstance(value, torch.device):
         return DeviceType(value.type)
-    if value is torch.Generator:
+    if value is Generator:
         return TorchWord("Generator")
     if type(value) in _WORDS:
         return TorchWord(_word(value))

@@ -6,9 +6,9 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from operator import attrgetter
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -18,114 +18,16 @@ from torch.utils.data import _utils, dataloader
 
 from tracer.names import BlindSpotKind
 from tracer.recording.blind_spots import WATCHES
-from tracer.recording.fake import weights
+from tracer.recording.fake import gpu, weights
 from tracer.recording.fake.machine import Machine, OneRank
 from tracer.recording.patching import Call, Holder, Watch, place
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.fake_tensors import fake_tensors
-
-#: Bytes of memory that each GPU claims: nothing is allocated there, and nothing is to be offloaded for want of it.
-_MEMORY = 1 << 40
-
-
-def _answers(machine: Machine) -> dict[str, Any]:
-    """What functions of ``torch.cuda`` return on ``machine``, by name."""
-    assert machine.capability is not None
-    major, minor = machine.capability
-    name = f"fake {machine}"
-    properties = SimpleNamespace(
-        name=name, major=major, minor=minor, total_memory=_MEMORY, multi_processor_count=108, warp_size=32
-    )
-    nothing = dict.fromkeys(
-        [
-            "_lazy_init",
-            "init",
-            "set_device",
-            "synchronize",
-            "empty_cache",
-            "ipc_collect",
-            "set_stream",
-            "manual_seed",
-            "manual_seed_all",
-            "reset_peak_memory_stats",
-            "reset_max_memory_allocated",
-        ]
-    )
-    no_bytes = dict.fromkeys(["memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"], 0)
-    return {
-        **nothing,
-        **no_bytes,
-        "is_available": True,
-        "is_initialized": True,
-        "device_count": machine.devices,
-        "current_device": 0,
-        "get_device_name": name,
-        "get_device_capability": machine.capability,
-        "get_device_properties": properties,
-        "is_bf16_supported": major >= 8,
-        "mem_get_info": (_MEMORY, _MEMORY),
-        "initial_seed": torch.initial_seed(),
-        "get_rng_state": torch.zeros(16, dtype=torch.uint8),
-        "set_rng_state": None,
-        "current_stream": _Stream(),
-        "default_stream": _Stream(),
-        "stream": nullcontext(),
-    }
-
-
-class _Stream:
-    """A stream or an event on which nothing waits."""
-
-    device = torch.device("cuda", 0)
-
-    def __init__(self, *_: object, **__: object) -> None:
-        """Whatever is asked for: a priority, timing."""
-
-    def record(self, *_: object) -> _Stream:
-        """Nothing is recorded."""
-        return self
-
-    record_event = record
-
-    def wait_stream(self, *_: object) -> None:
-        """Nothing is waited for."""
-
-    wait_event = synchronize = wait = wait_stream
-
-    def query(self) -> bool:
-        """All work is done."""
-        return True
-
-    def elapsed_time(self, *_: object) -> float:
-        """Milliseconds: no time passes."""
-        return 0.0
+from tracer.recording.torch_private.setting_seams import compilation_off
 
 
 def _returning(answer: Any) -> Watch:
     return Watch(around=lambda call, args, kwargs: answer)
-
-
-def _moved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Moving to ``cuda`` without an index asks for the current device of a build with CUDA: it is the first here."""
-    if call.__name__ == "cuda":
-        return args[0].to(_Stream.device, non_blocking=bool(kwargs.get("non_blocking")))
-
-    def indexed(value: Any) -> Any:
-        return _Stream.device if value in ("cuda", torch.device("cuda")) else value
-
-    is_device = (str, torch.device)
-    args = tuple(indexed(value) if isinstance(value, is_device) else value for value in args)
-    return call(*args, **{key: indexed(value) if key == "device" else value for key, value in kwargs.items()})
-
-
-def _autocast_on_cpu(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Autocasting for CUDA casts nothing on the CPU: there it is the CPU's, with CUDA's type unless one is passed."""
-    self, device, *others = args if len(args) > 1 else (*args, kwargs.pop("device_type", "cuda"))
-    if torch.device(device).type == "cuda":
-        device = "cpu"
-        if not others and kwargs.get("dtype") is None:
-            kwargs["dtype"] = torch.float16
-    return call(self, device, *others, **kwargs)
 
 
 def _note(name: str, frame: FrameType) -> None:
@@ -163,11 +65,20 @@ def _saved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     return _unwritten(call, args, kwargs) if has_fake else call(*args, **kwargs)
 
 
+def _voting(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A stage of a pipeline says whether all are to take their shapes from their neighbours."""
+    from tracer.recording.torch_private.fake_groups import check_stage
+
+    check_stage(args[0], bool(kwargs.get("has_backward", args[1:2] == (True,))))
+    return call(*args, **kwargs)
+
+
 #: What answers for functions of libraries, by module and name.
 _OF_LIBRARIES = {
     ("transformers.utils.import_utils", "is_fake_tensor"): _returning(False),  # it takes another path for them
     ("transformers.modeling_utils", "PreTrainedModel.save_pretrained"): Watch(around=_unwritten),
     ("safetensors.torch", "save_file"): Watch(around=_unwritten),
+    ("torch.distributed.pipelining.stage", "PipelineStage._warmup_forward_vote"): Watch(around=_voting),
 }
 LIBRARIES = ("safetensors", *(module for module, _ in _OF_LIBRARIES))
 """Modules to look for again once they are imported."""
@@ -202,23 +113,19 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
                             put(watch, (attrgetter(holder)(sys.modules[owner]) if holder else sys.modules[owner], name))
 
         mode = undo.enter_context(fake_tensors(_note))  # first: it loads Dynamo, which lists torch's functions
+        undo.enter_context(compilation_off())  # compiled code reads memory that fake tensors do not have
         put(Watch(around=_saved), (torch, "save"))
         put(Watch(before=_loading), (torch, "load"))
         for holder, answer in _answers_of_loaders():
             put(Watch(around=answer), holder)
-        watches: dict[tuple[Any, str], Watch] = {}
-        if machine.capability is None:
-            watches[torch.cuda, "is_available"] = _returning(False)
-        else:
-            watches = {(torch.cuda, name): _returning(answer) for name, answer in _answers(machine).items()}
-            for name in ("to", "cuda"):
-                watches[torch.Tensor, name] = Watch(around=_moved)
-            watches[torch.amp.autocast, "__init__"] = Watch(around=_autocast_on_cpu)
-            for name in ("Stream", "Event"):  # classes: programs name them in annotations, and ask for instances
-                undo.callback(setattr, torch.cuda, name, getattr(torch.cuda, name))
-                setattr(torch.cuda, name, _Stream)
-        for holder, watch in watches.items():
-            put(watch, holder)
+        for holder, answer in (gpu.no_gpu() if machine.capability is None else gpu.gpus(machine)).items():
+            put(_returning(answer), holder)
+        if machine.capability is not None:
+            for holder, around in gpu.calls():
+                put(Watch(around=around), holder)
+            for module, name, stand_in in gpu.classes():
+                undo.callback(setattr, module, name, getattr(module, name))
+                setattr(module, name, stand_in)
         if one_rank is not None:
             from tracer.recording.torch_private.fake_groups import fake_groups
 

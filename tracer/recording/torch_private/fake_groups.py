@@ -6,6 +6,7 @@ Checked on torch 2.13.0.
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -253,6 +254,16 @@ def _compared(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         with seams.without_modes():
             stand_ins = [torch.empty((), dtype=one.dtype).expand(one.shape) for one in parameters]
         return call(group, stand_ins, *others, **kwargs)
+
+
+def check_stage(stage: Any, has_backward: bool) -> None:
+    """Raises ``RankError`` where a stage of a pipeline would ask its neighbours for shapes."""
+    needs_neighbours = sys.modules[type(stage).__module__].InferenceMode.needs_dynamic(stage._user_meta, has_backward)
+    if needs_neighbours and not (stage.is_first and stage.is_last):
+        raise RankError(
+            f"stage {stage.stage_index} of the pipeline takes its shapes from its neighbours, which do not run",
+            hint="pass input_args and output_args to PipelineStage",
+        )
 
 
 def _leave_job() -> None:

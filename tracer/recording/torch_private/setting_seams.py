@@ -6,7 +6,8 @@ Checked on torch 2.4.1 and 2.13.0.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -61,6 +62,18 @@ def switch_compilation_off() -> None:
         torch.compiler.set_stance("force_eager")
     else:
         sys.modules["torch._dynamo.config"].disable = True  # type: ignore[attr-defined]
+
+
+@contextmanager
+def compilation_off() -> Iterator[None]:
+    """``switch_compilation_off`` for the block (torch 2.6 and newer)."""
+    global _is_compilation_off
+    before, _is_compilation_off = _is_compilation_off, True
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        _is_compilation_off = before
 
 
 def is_compilation_off() -> bool:
