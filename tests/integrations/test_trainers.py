@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from tracer.errors import UsageError
 from tracer.integrations import chosen_steps
 from tracer.integrations.chosen_steps import ChosenSteps
+from tracer.names import Training
 from tracer.trace import Trace
 
 WIDTH = 8
@@ -137,6 +138,43 @@ def test_a_transformers_run_yields_the_report_of_its_chosen_steps(tmp_path: Path
     assert callback.report is not None
     assert (tmp_path / "found" / "report.json").is_file()
     assert same_bits(recorded, fit_transformers(tmp_path, None, accumulation))
+
+
+@pytest.mark.parametrize("loop", ["validate", "test", "predict"])
+def test_a_lightning_loop_without_training_is_an_inference_beside_the_training(tmp_path: Path, loop: str) -> None:
+    ours = pytest.importorskip("tracer.integrations.lightning", reason="Lightning is not installed")
+    import lightning.pytorch as lightning
+
+    class Module(lightning.LightningModule):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = Net()
+
+        def forward(self, batch: dict[str, torch.Tensor], *_: int) -> torch.Tensor:
+            return self.net(**batch)["logits"]  # type: ignore[no-any-return]
+
+        validation_step = test_step = predict_step = forward
+
+    callback = ours.DeterminismCallback(steps=[1], output=tmp_path / "found", formats="json", backend="cuda")
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = lightning.Trainer(accelerator="cpu", devices=1, callbacks=[callback], **quiet)  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        getattr(trainer, loop)(Module(), DataLoader(Rows(), batch_size=4))
+    trace = Trace.load(tmp_path / "found" / f"trace.{loop}.json")
+    assert trace.training is Training.INFERENCE
+    assert {call.module for call in trace.calls} >= {"net.first", "net.last"}
+    assert {path.name for path in (tmp_path / "found").iterdir()} == {f"trace.{loop}.json", f"report.{loop}.json"}
+
+
+def test_a_transformers_evaluation_alone_says_that_it_was_not_recorded(tmp_path: Path) -> None:
+    ours = pytest.importorskip("tracer.integrations.transformers", reason="Transformers is not installed")
+    transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
+    arguments = transformers.TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True, disable_tqdm=True)
+    callback = ours.DeterminismCallback(output=tmp_path / "found")
+    trainer = transformers.Trainer(model=Net(), args=arguments, eval_dataset=Rows(), callbacks=[callback])
+    with pytest.warns(UserWarning, match="records no evaluate"):
+        trainer.evaluate()
 
 
 def test_steps_that_never_came_are_said(tmp_path: Path) -> None:

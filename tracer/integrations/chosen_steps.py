@@ -56,6 +56,7 @@ class ChosenSteps:
         self._backend, self._torch, self._settings = backend, torch, settings
         self._tracer: DeterminismTracer | None = None
         self._is_inside = False
+        self._loop = ""
         self.report: Report | None = None
         """The report, on rank zero, once the loop has ended."""
 
@@ -76,9 +77,13 @@ class ChosenSteps:
             self._is_inside = False
             self._tracer.__exit__(type(problem) if problem else None, problem, None)
 
-    def finish(self) -> Report | None:
-        """Write this rank's trace; on rank zero, judge and render those of all ranks."""
+    def finish(self, loop: str = "") -> Report | None:
+        """Write this rank's trace; on rank zero, judge and render those of all ranks.
+
+        ``loop`` is part of the files' names, if it is not empty.
+        """
         self.after()
+        self._loop = f".{loop}" if loop else ""
         if self._tracer is None:
             _wait_for_all()
             steps = ", ".join(map(str, sorted(self.steps)))
@@ -110,7 +115,7 @@ class ChosenSteps:
         return tracer.trace, rank, world
 
     def _path(self, rank: int, world: int) -> Path:
-        return self.output / ("trace.json" if world == 1 else f"trace.rank{rank}.json")
+        return self.output / (f"trace{self._loop}.json" if world == 1 else f"trace{self._loop}.rank{rank}.json")
 
     def _render(self, own: Trace, world: int) -> Report:
         from tracer.errors import ReportError
@@ -127,7 +132,7 @@ class ChosenSteps:
         report = judge(merge_traces(traces), backend=self._backend, torch=self._torch, settings=self._settings)
         report = replace(report, ranks=compare_ranks(traces))
         for name in self.formats:
-            path = self.output / f"report{FORMATS[name].suffix}"
+            path = self.output / f"report{self._loop}{FORMATS[name].suffix}"
             write_whole(path, to_write(name, report), error=ReportError)
         return report
 
