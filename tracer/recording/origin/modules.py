@@ -55,6 +55,12 @@ class _ModuleEntry(msgspec.Struct, frozen=True):
     kind: int
 
 
+def _reference(entry: Any) -> weakref.ref[torch.nn.Module]:
+    """The first field of an entry of any table."""
+    first: weakref.ref[torch.nn.Module] = entry[0] if isinstance(entry, tuple) else msgspec.structs.astuple(entry)[0]
+    return first
+
+
 class _Parameter(msgspec.Struct, frozen=True):
     """A known parameter."""
 
@@ -371,7 +377,7 @@ class ModuleStack:
         tables: list[dict[int, Any]] = [self._entries, self._parameters]
         tables += (scope.children for scope in self._scopes.values())
         for table in tables:
-            for number in [number for number, entry in table.items() if entry[0]() is None]:
+            for number in [number for number, entry in table.items() if _reference(entry)() is None]:
                 del table[number]
         self._roots = {name: root for name, root in self._roots.items() if root() is not None}
         self._forget_at = len(self._entries) * 5 // 4 + 64
