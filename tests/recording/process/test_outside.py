@@ -6,6 +6,7 @@ import asyncio
 import builtins
 import ctypes
 import datetime
+import email.utils
 import getpass
 import importlib
 import inspect
@@ -141,6 +142,7 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.MACHINE_NUMBER, "os.cpu_count", lambda: os.cpu_count()),
     (OutsideKind.MACHINE_NUMBER, "os.cpu_count", lambda: cpu_count()),
     (OutsideKind.MACHINE_NUMBER, "os.getpid", lambda: os.getpid()),
+    (OutsideKind.MACHINE_NUMBER, "os.getpid", lambda: email.utils.make_msgid(domain="here")),
     (OutsideKind.FILE_TIME, "a.txt", lambda: Path("a.txt").stat().st_mtime_ns),
     (OutsideKind.FILE_TIME, "a.txt", lambda: os.stat("a.txt").st_mtime),
     (OutsideKind.PORT, "socket.socket.getsockname", asks_port),

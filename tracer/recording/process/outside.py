@@ -92,6 +92,7 @@ _CIRCUMSTANCES = os.path.join("runner", "repeated", "circumstances", "")
 _STANDS_BETWEEN = frozenset(
     {
         *(os.path.join(_STANDARD, name) for name in ("os.py", "_collections_abc.py")),
+        os.path.join(_STANDARD, "email", "utils.py"),
         *("<frozen os>", "<frozen _collections_abc>", os.path.join(_STANDARD, "multiprocessing", "context.py")),
     }
 )

@@ -315,8 +315,9 @@ import os, random, secrets, tempfile, uuid
 from tracer.runner.repeated.circumstances.entropy import hold_entropy
 from tracer.runner.repeated.circumstances.replacing import Replacements
 hold_entropy(Replacements(), is_new_process=True)
-import numpy, torch
+import email.utils, numpy, torch
 print(os.urandom(4), secrets.token_hex(2), uuid.uuid4(), uuid.uuid1(), os.getpid(), random.random())
+print(email.utils.make_msgid(domain="here").split(".")[1])  # the process id
 print(random.Random().random(), numpy.random.default_rng().random(), numpy.random.RandomState().rand())
 print(torch.rand(1), numpy.random.rand(), torch.seed(), torch.rand(1), os.path.basename(tempfile.mktemp()))
 random.seed(); print(random.random(), random.Random(5).random() == random.Random(5).random(), os.urandom(4))

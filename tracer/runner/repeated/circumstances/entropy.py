@@ -24,6 +24,8 @@ from tracer.runner.repeated.circumstances.replacing import Replacements, caller,
 
 #: Modules that ask for somebody else.
 _PASSING = frozenset({"random", "secrets", "tempfile", "uuid", "threading", "contextlib", "functools"})
+#: Modules of Python's that make a value for the program of what they ask.
+_MAKING = frozenset({"email.utils"})
 #: The first process id that a script sees; its forked children have the next ones, other processes blocks of their own.
 _PROCESS, _BLOCK, _BLOCKS = 40_000, 1_000, 2_000
 
@@ -139,6 +141,8 @@ def _hold_process_id(replaced: Replacements, streams: _Streams) -> None:
     def for_scripts(real: Callable[[], int], held: Callable[[], int]) -> Callable[[], int]:
         def read() -> int:
             frame = caller(sys._getframe(1))
+            if frame.f_globals.get("__name__") in _MAKING and frame.f_back is not None:
+                frame = caller(frame.f_back)
             if is_of_library(frame.f_code.co_filename):
                 return real()
             streams.used_by(frame)
