@@ -201,26 +201,32 @@ class _Turns:
     """The threads that a script started, and how much longer to wait for them."""
 
     def __init__(self) -> None:
-        self._at_a_queue: dict[threading.Thread, bool] = {}
+        self._at_a_queue: dict[threading.Thread, tuple[int, Any] | None] = {}
+        """The queue at which a thread waits, and the how manieth wait this is."""
+        self._waits = itertools.count()
         self._left = _MOST_OF_ALL
 
     def starts(self, thread: threading.Thread) -> None:
         """A script starts ``thread``."""
-        self._at_a_queue[thread] = False
+        self._at_a_queue[thread] = None
 
     def has(self, thread: threading.Thread) -> bool:
         """Did a script start it?"""
         return thread in self._at_a_queue
 
-    def waits(self, thread: threading.Thread, *, at_a_queue: bool) -> None:
-        """``thread`` waits at a queue from now on, or no longer."""
+    def waits(self, thread: threading.Thread, queue: Any) -> None:
+        """``thread`` waits at ``queue`` from now on; no longer at any if it is ``None``."""
         if thread in self._at_a_queue:
-            self._at_a_queue[thread] = at_a_queue
+            self._at_a_queue[thread] = None if queue is None else (next(self._waits), queue)
+
+    def waiting_at(self, queue: Any) -> set[int]:
+        """The waits of threads at ``queue``."""
+        return {place[0] for place in list(self._at_a_queue.values()) if place is not None and place[1] is queue}
 
     def let_all_go(self) -> None:
         """Wait until all threads have ended or wait at a queue, within the time limit."""
         threads = self._at_a_queue
-        self.wait_for(lambda: not any(thread.is_alive() and not idle for thread, idle in list(threads.items())))
+        self.wait_for(lambda: not any(thread.is_alive() and not place for thread, place in list(threads.items())))
 
     def wait_for(self, is_done: Callable[[], bool]) -> None:
         """Wait until ``is_done``, within the time limit."""
@@ -260,17 +266,18 @@ def _queues_in_turn(replaced: Replacements, turns: _Turns) -> None:
     @functools.wraps(get)
     def gets(self: Any, *args: Any, **named: Any) -> Any:
         thread = threading.current_thread()
-        turns.waits(thread, at_a_queue=self.empty())
+        turns.waits(thread, self if self.empty() else None)
         try:
             return get(self, *args, **named)
         finally:
-            turns.waits(thread, at_a_queue=False)
+            turns.waits(thread, None)
 
     @functools.wraps(put)
     def puts(self: Any, *args: Any, **named: Any) -> None:
+        waiting = turns.waiting_at(self)
         put(self, *args, **named)
         if not turns.has(threading.current_thread()):
-            time.sleep(_TICK)  # whoever waits there wakes up
+            turns.wait_for(lambda: not waiting or not waiting <= turns.waiting_at(self))  # one of them has it
             turns.let_all_go()
 
     replaced.put(queue.Queue, "get", gets)
