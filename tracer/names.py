@@ -862,3 +862,20 @@ class AcceptedBy(Word):
     """A comment at its line of code."""
     SELECTION = "selection"
     """It was chosen out by what a gate looks at."""
+
+
+class Way(Word):
+    """In which way a root shows itself; ``causes`` makes a cause of it."""
+
+    ENTERED = "entered"
+    DRAWN = "drawn"
+    NUMBERS = "numbers"
+    READ = "read"
+    """Its inputs differ, and who wrote them agrees."""
+    WROTE = "wrote"
+    """All that it read agrees."""
+    GAP = "gap"
+    AHEAD = "ahead"
+    """It draws otherwise (another number of values, or in one run alone), so that a later draw finds another state."""
+    RANKS = "ranks"
+    """The first call of an optimizer that reads otherwise on two ranks."""

@@ -57,7 +57,7 @@ def test_a_hostile_name_stays_text(tmp_path: Path, tracer: Command, text: str) -
     assert json.loads(tracer("report", *paths, "--format", "json").out)["ranks"]["calls"][0]["counts"] == [1, 2]
 
 
-@pytest.mark.parametrize("apart", ["", "apart"])
+@pytest.mark.parametrize("apart", ["", pytest.param("apart", marks=pytest.mark.slow)])
 def test_two_ranks_of_a_job_are_compared(tmp_path: Path, tracer: Command, apart: str) -> None:
     line = ("run", "-o", "t.json", "--steps", "1:2", SCRIPTS / "two_ranks.py", *([apart] if apart else []))
     for done in ranks(*line, cwd=tmp_path):

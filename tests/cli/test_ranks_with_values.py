@@ -52,6 +52,7 @@ def job(folder: Path, name: str, kind: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_parameter_that_is_not_brought_together_drifts_and_what_another_rank_gave_is_no_kernels_fault(
     tmp_path: Path, tracer: Command
 ) -> None:

@@ -67,8 +67,8 @@ def fake(folder: Path, *line: str | Path, world: int = 4) -> Finished:
 @pytest.mark.parametrize(
     ("world", "ways"),
     [
-        (2, ("ddp", "collectives")),
-        pytest.param(2, ("fsdp2", "tp", "pp"), marks=pytest.mark.slow),
+        (2, ("ddp",)),
+        pytest.param(2, ("fsdp2", "tp", "pp", "collectives"), marks=pytest.mark.slow),
         pytest.param(4, ("ddp",), marks=pytest.mark.slow),
         pytest.param(4, ("fsdp2",), marks=pytest.mark.slow),
         pytest.param(4, ("tp",), marks=pytest.mark.slow),
@@ -145,6 +145,7 @@ def test_the_report_lists_collectives_with_the_size_of_their_group(tmp_path: Pat
     assert re.search(r"Collectives: [\d,]+ calls over 2 ranks; [\d,]+ calls over 512 ranks", render("text", report))
 
 
+@pytest.mark.slow
 def test_several_ranks_are_recorded_one_after_another_and_compared(tmp_path: Path) -> None:
     Path(tmp_path, "train.py").write_text(
         "import os, sys, torch\n"

@@ -63,7 +63,7 @@ def compared(folder: Path, cause: str, kind: str) -> Divergence:
     return compare_recordings(*recordings)
 
 
-@pytest.mark.parametrize("cause", slow_unless({"kernel", "outside-change"}, CAUSES))
+@pytest.mark.parametrize("cause", slow_unless({"outside-change"}, CAUSES))
 def test_a_planted_cause_is_the_first_root_at_its_line(tmp_path: Path, cause: str) -> None:
     found = compared(tmp_path, cause, "bad")
     assert not found.agrees

@@ -178,9 +178,9 @@ def lines_of(folder: Path, role: str) -> set[str]:
 IN_EVERY_RUN = [
     pytest.param(PROCESS.format(method="spawn", seed=0), StartedBy.SPAWN, "1", id="spawn"),
     pytest.param(PROCESS.format(method="fork", seed=0), StartedBy.FORK, "1", id="fork"),
-    pytest.param(PROGRAM, StartedBy.PROGRAM, "1", id="subprocess"),
 ]
 MORE = [
+    pytest.param(PROGRAM, StartedBy.PROGRAM, "1", id="subprocess"),
     pytest.param(PROCESS.format(method="forkserver", seed=0), StartedBy.FORKSERVER, "1.1", id="forkserver"),
     pytest.param(POOL, StartedBy.POOL, "1", id="pool"),
     pytest.param(FORK, StartedBy.FORK, "1", id="os.fork"),
@@ -340,6 +340,7 @@ def test_a_pattern_that_names_the_children_too_takes_each_in_once(folder: Path) 
     assert len(load_families(sorted(folder.glob("trace*.json")))) == 2
 
 
+@pytest.mark.slow
 def test_of_a_child_whose_trace_is_gone_nothing_is_claimed(folder: Path) -> None:
     same_with_and_without(folder, PROCESS.format(method="fork", seed=0))
     (folder / "trace.child-1.json").unlink()

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tracer.divergence.matching.ways import Way
-from tracer.names import ValueKind, Word
+from tracer.names import ValueKind, Way, Word
 
 
 class RootCause(Word):

@@ -11,7 +11,6 @@ from tracer.divergence.end_states import OF_TRAINING, compare_ends, nan_in_both
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
-from tracer.divergence.matching.ways import Way
 from tracer.divergence.model import Divergence, Fork, Loss, Outputs, Place, Replicas, Root
 from tracer.divergence.outside import compare_outside
 from tracer.divergence.recordings import Recording
@@ -21,7 +20,7 @@ from tracer.divergence.roots import Classifier, Tables, changed_settings, place
 from tracer.divergence.strip import states, strip
 from tracer.errors import TraceError
 from tracer.findings import Finding
-from tracer.names import Phase, Training
+from tracer.names import Phase, Training, Way
 from tracer.trace.file import Trace
 from tracer.trace.values import ValueKind, Values
 

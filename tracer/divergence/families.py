@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.divergence.causes import RootCause
-from tracer.divergence.model import Divergence, Outputs, Reason, Root
+from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.model import Divergence, Outputs, Root
 from tracer.divergence.outside import joined_outside
 from tracer.divergence.process_pairs import paired_roles, siblings
 from tracer.divergence.recordings import Family, Recording, has_values, read_recording
@@ -97,19 +97,27 @@ def _with_siblings(divergence: Divergence, role: str, children: Sequence[Child])
     places = tuple(dict.fromkeys(filter(None, started)))
     return msgspec.structs.replace(
         divergence,
-        roots=tuple(
-            msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, processes=places))
-            if root.reason is not None and _may_be_a_siblings(root, root.reason)
-            else root
-            for root in divergence.roots
-        ),
+        roots=tuple(_beside(root, places) for root in divergence.roots),
     )
 
 
-def _may_be_a_siblings(root: Root, reason: Reason) -> bool:
-    """May another process have written what differs, into memory that both have? Nothing else explains it then."""
+def _beside(root: Root, places: tuple[str, ...]) -> Root:
+    """``root`` with the lines that started other processes, if one of them may have written what differs.
+
+    Memory that both have may be written between a digest and the call, and between two replays: against the tables no
+    kernel is blamed then.
+    """
+    reason = root.reason
+    if reason is None:
+        return root
+    if places and root.contradicts:
+        reason = msgspec.structs.replace(reason, shows=Shows.THREADS)
+        root = msgspec.structs.replace(root, cause=RootCause.UNKNOWN, contradicts=False)
     is_state = root.cause is RootCause.INITIAL_STATE and not reason.outside and reason.seed is None
-    return is_state or root.cause is RootCause.OUTSIDE_CHANGE
+    is_written = reason.shows in (Shows.THREADS, Shows.REPLAYED, Shows.NOT_REPLAYED)
+    if not (is_state or is_written or root.cause is RootCause.OUTSIDE_CHANGE):
+        return root
+    return msgspec.structs.replace(root, reason=msgspec.structs.replace(reason, processes=places))
 
 
 def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:

@@ -13,7 +13,6 @@ from tracer.divergence.loading import loading_of, loads_in
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate
 from tracer.divergence.matching.pairing import Pairs, texts_of
-from tracer.divergence.matching.ways import Way
 from tracer.divergence.model import Changed, Outside, Place, Reason, Root, Seed, Taken
 from tracer.divergence.outside import before
 from tracer.divergence.recordings import Recording
@@ -31,6 +30,7 @@ from tracer.names import (
     Phase,
     SeedOrigin,
     Verdict,
+    Way,
 )
 from tracer.ops.rows import packet_of
 from tracer.trace.file import Trace

@@ -185,7 +185,7 @@ def test_a_script_that_cannot_begin_is_refused_in_one_line_and_not_run_again(tra
         (("--vary", "sound", "agrees.py"), "unknown circumstance 'sound' for --vary"),
         (("--hold", "sound", "agrees.py"), "unknown circumstance 'sound' for --hold"),
         (("--hold", "clock", "--no-hold", "agrees.py"), "--hold and --no-hold exclude each other"),
-        (("--format", "pdf", "agrees.py"), "--format 'pdf' is none"),
+        (("--format", "pdf", "agrees.py"), "unknown format 'pdf'"),
         (("--exit-after-steps", "agrees.py"), "--exit-after-steps needs to know the last step"),
         (("--runs", "1", "agrees.py"), "--runs"),
     ],

@@ -19,8 +19,7 @@ from tracer.divergence.matching.differing import (
     wrote_elsewhere,
 )
 from tracer.divergence.matching.pairing import Flags, Ints, Pairs
-from tracer.divergence.matching.ways import Way
-from tracer.names import GeneratorKind
+from tracer.names import GeneratorKind, Way
 from tracer.trace.values import Mark, ValueKind, Values
 
 _TO_HOST, _UNWRITTEN = int(Mark.TO_HOST), int(Mark.UNWRITTEN)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from tracer.divergence import Divergence, compare_recordings
@@ -19,10 +20,10 @@ from tracer.divergence.model import Root
 from tracer.divergence.process_pairs import siblings
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import Held
-from tracer.divergence.same_calls import makes_calls_of
 from tracer.findings import Finding
 from tracer.runner.repeated.circumstances.declared import Circumstance, in_order
 from tracer.trace.file import Trace
+from tracer.trace.values import Values
 
 #: The most further runs, unless circumstances are named.
 MOST_RUNS = 6
@@ -436,3 +437,31 @@ def _sources(root: Root) -> Iterable[str]:
         yield taken.source if taken.source is not None else "entropy"
     for outside in reason.outside:
         yield outside.kind
+
+
+# --- is it still the same program? ---
+
+_CallKind = tuple[str, ...]
+_LINE = itemgetter(3, 4)
+
+
+def makes_calls_of(values: Values, others: Sequence[Values]) -> bool:
+    """Are these the calls of one of ``others``, or calls of the same kinds?
+
+    How often a loop goes round may be what varies: it is enough that the kinds of calls are theirs, all that they have
+    in common and none that none of them has. Where the kinds are what varies, it is enough that calls are made at the
+    lines that all of them have.
+    """
+    ours, theirs = _calls(values), [_calls(other) for other in others]
+    if ours in theirs:
+        return True
+    kinds = [set(other) for other in theirs]
+    shared, all_kinds = set.intersection(*kinds), set.union(*kinds)
+    if shared == all_kinds:
+        return set(ours) == shared
+    return set(map(_LINE, shared)) <= set(map(_LINE, ours))
+
+
+def _calls(values: Values) -> list[_CallKind]:
+    kinds = [(group.op, group.phase.value, group.module, group.location, group.function) for group in values.groups]
+    return [kinds[number] for number in values.group.tolist()]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.build import call
-from tracer.divergence.same_calls import makes_calls_of
+from tracer.runner.repeated.holding import makes_calls_of
 from tracer.trace.values import Values
 
 

@@ -1,0 +1,49 @@
+"""Processes beside the one in which calls differ: memory that they share may explain it, and no kernel is blamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.divergence.recorded import Recorder
+from tests.runner.repeated.comparisons import root
+from tests.support.build import trace
+from tracer.divergence import Divergence, Recording, compare_recordings
+from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.families import compare_families
+from tracer.divergence.model import Reason
+from tracer.names import ChildState, StartedBy
+from tracer.report.sections.reasons import why_of
+from tracer.trace.records import Child
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause", "names_them"),
+    [
+        ({"contradicts": True}, RootCause.UNKNOWN, True),
+        ({}, RootCause.KERNEL, False),
+        ({"cause": RootCause.UNKNOWN, "reason": Reason(shows=Shows.REPLAYED)}, RootCause.UNKNOWN, True),
+        ({"cause": RootCause.OUTSIDE_CHANGE, "reason": Reason(shows=Shows.CHANGED_OUTSIDE)}, None, True),
+    ],
+    ids=["table-says-deterministic", "table-says-it-varies", "replayed", "changed-outside"],
+)
+def test_what_a_process_beside_may_have_written_is_no_kernels_fault(
+    tmp_path: Path, fields: dict[str, Any], cause: RootCause | None, names_them: bool
+) -> None:
+    record = Recorder(tmp_path)
+    started = Child(role="1", started_by=StartedBy.FORK, location="start.py:20", state=ChildState.RECORDED, calls=4)
+    whole = msgspec.structs.replace(record(), trace=trace(children=(started,)))
+    child = msgspec.structs.replace(record(), trace=trace())
+    differing = root(**fields)
+
+    def compare(ours: Recording, theirs: Recording) -> Divergence:
+        return msgspec.structs.replace(compare_recordings(ours, theirs), roots=(differing,), agrees=False)
+
+    joined = compare_families({"": whole, "1": child}, {"": whole, "1": child}, compare)
+    own = next(each for each in joined.roots if not each.process.startswith("child"))
+    assert own.cause is (cause or differing.cause)
+    assert not own.contradicts
+    assert ("processes that were started at start.py:20" in why_of(own)) == names_them
