@@ -14,10 +14,12 @@ from tests.support.build import trace
 from tracer.divergence import Divergence, Recording, compare_recordings
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.families import compare_families
-from tracer.divergence.model import Reason
+from tracer.divergence.model import Reason, Taken
 from tracer.names import ChildState, StartedBy
 from tracer.report.sections.reasons import why_of
 from tracer.trace.records import Child
+
+STARTED = Child(role="1", started_by=StartedBy.FORK, location="start.py:20", state=ChildState.RECORDED, calls=4)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +36,7 @@ def test_what_a_process_beside_may_have_written_is_no_kernels_fault(
     tmp_path: Path, fields: dict[str, Any], cause: RootCause | None, names_them: bool
 ) -> None:
     record = Recorder(tmp_path)
-    started = Child(role="1", started_by=StartedBy.FORK, location="start.py:20", state=ChildState.RECORDED, calls=4)
-    whole = msgspec.structs.replace(record(), trace=trace(children=(started,)))
+    whole = msgspec.structs.replace(record(), trace=trace(children=(STARTED,)))
     child = msgspec.structs.replace(record(), trace=trace())
     differing = root(**fields)
 
@@ -47,3 +48,24 @@ def test_what_a_process_beside_may_have_written_is_no_kernels_fault(
     assert own.cause is (cause or differing.cause)
     assert not own.contradicts
     assert ("processes that were started at start.py:20" in why_of(own)) == names_them
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_process_that_takes_a_number_of_the_machine_received_nothing(tmp_path: Path, takes: bool) -> None:
+    record = Recorder(tmp_path)
+    taken = (Taken(what="numpy.random", location="rank.py:15", is_unseeded=True),) if takes else ()
+    drawn = root(37, RootCause.DRAW, reason=Reason(shows=Shows.DRAW))
+    own = root(20, RootCause.INPUT_DATA, reason=Reason(shows=Shows.ENTERED, taken=taken))
+    whole = msgspec.structs.replace(record(), trace=trace(children=(STARTED,)))
+    child = msgspec.structs.replace(record(), trace=trace())
+
+    def compare(ours: Recording, theirs: Recording) -> Divergence:
+        roots = (drawn,) if ours is whole else (own,)
+        return msgspec.structs.replace(compare_recordings(ours, theirs), roots=roots, follows=7, agrees=False)
+
+    joined = compare_families({"": whole, "1": child}, {"": whole, "1": child}, compare)
+    assert [(each.process, each.location) for each in joined.roots] == [
+        ("", "train.py:37"),
+        *([("child 1", "train.py:20")] if takes else []),
+    ]
+    assert joined.follows == 14 + (not takes)

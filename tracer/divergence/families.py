@@ -143,6 +143,7 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
         calls_compared=sum(divergence.calls_compared for divergence in every),
         calls=(sum(side.calls[0] for side in every), sum(side.calls[1] for side in every)),
         roots=roots,
+        follows=sum(_differing(divergence.follows, divergence.roots) for divergence in every) - _differing(0, roots),
         ends=tuple(end for divergence in every for end in divergence.ends),
         is_inference=all(divergence.is_inference for divergence in every),
         outputs=Outputs(
@@ -174,9 +175,20 @@ def _each_once(roots: Iterable[Root]) -> list[Root]:
 
 def _received(roots: Iterable[Root]) -> int:
     """How likely what makes a process diverge came from another one; 0 if it did not."""
-    return min(_RECEIVED.get(root.cause, 0) for root in roots)
+    return min(map(_received_by, roots))
+
+
+def _received_by(root: Root) -> int:
+    """The same of one root; what takes a number of the machine itself received nothing."""
+    takes = root.reason is not None and bool(root.reason.taken)
+    return 0 if takes else _RECEIVED.get(root.cause, 0)
+
+
+def _differing(follows: int, roots: Iterable[Root]) -> int:
+    """How many calls differ: the roots, those of the same causes, and those that follow."""
+    return follows + sum(root.same_cause + 1 for root in roots)
 
 
 def _order(root: Root) -> tuple[object, ...]:
     """By step; of one step those that no other process explains first."""
-    return root.step, _RECEIVED.get(root.cause, 0), bool(root.process), root.call
+    return root.step, _received_by(root), bool(root.process), root.call
