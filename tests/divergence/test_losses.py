@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,18 @@ def test_the_loss_of_each_step_is_recorded(tmp_path: Path) -> None:
     assert [(loss.step, loss.first, loss.second, loss.differs) for loss in losses] == [
         (step, 3.0 * step, 3.0 * step, False) for step in range(4)
     ]
+
+
+def test_what_another_thread_differentiates_is_no_loss_of_the_step(tmp_path: Path) -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    with DeterminismTracer(values=str(tmp_path / "one.values")):
+        thread = threading.Thread(target=lambda: (weight.sum() * 7).backward())
+        thread.start()
+        thread.join()
+        weight.sum().backward()
+        torch.optim.SGD([weight], lr=0.0).step()
+    run = read_recording(tmp_path / "one.values")
+    assert [loss.first for loss in compare_recordings(run, run).losses] == [3.0]
 
 
 def test_the_step_at_which_losses_part_is_named(tmp_path: Path) -> None:

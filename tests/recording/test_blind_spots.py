@@ -184,6 +184,23 @@ def test_threads_that_may_have_written_what_a_call_reads_are_not_said_to_be_foll
     assert tracer.trace.threads_not_followed == count
 
 
+def test_a_thread_that_computes_and_writes_what_a_call_reads_counts_once() -> None:
+    total, layer = torch.zeros(4), torch.nn.Linear(4, 4)
+
+    def computes() -> None:
+        with torch.no_grad():
+            total.add_(layer(torch.ones(4)))
+
+    tracer = DeterminismTracer(values=True)
+    with tracer:
+        total.sum()
+        thread = threading.Thread(target=computes)
+        thread.start()
+        thread.join()
+        total.sum()
+    assert tracer.trace.threads_not_followed == 1
+
+
 @pytest.mark.parametrize(("is_ours", "count"), [(True, 1), (False, 0)])
 def test_a_daemon_counts_where_it_runs_code_of_the_programs(is_ours: bool, count: int) -> None:
     done = threading.Event()

@@ -52,6 +52,8 @@ class BlindSpots:
         """Where Python threads were started while recording."""
         self._may_have_written: Counter[str] = Counter()
         """How many threads that may compute were started at each line."""
+        self._computed: Counter[str] = Counter()
+        """How many of them are known to compute."""
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
         self._this_thread = threading.local()
@@ -120,6 +122,7 @@ class BlindSpots:
     def _thread_computes(self, what: str, location: str) -> None:
         if not getattr(self._this_thread, "computed", False):
             self._this_thread.computed = True
+            self._computed[self._started.get(threading.current_thread(), location)] += 1
             self._counts[BlindSpotKind.COMPUTING_THREAD, BlindSpotKind.COMPUTING_THREAD.of(what), location] += 1
             self.on_unseen()
 
@@ -171,13 +174,10 @@ class BlindSpots:
     def listed(self) -> tuple[BlindSpot, ...]:
         """All blind spots, in the order in which they were first noticed."""
         counts = self._counts.copy()
-        computed: Counter[str] = Counter()
-        for (kind, _, location), count in self._counts.items():
-            computed[location] += count * (kind is BlindSpotKind.COMPUTING_THREAD)
         detail = BlindSpotKind.COMPUTING_THREAD.of("memory that calls read changed while a Python thread ran")
         for location, threads in self._suspected.items():
-            if threads > computed[location]:
-                counts[BlindSpotKind.COMPUTING_THREAD, detail, location] = threads - computed[location]
+            if threads > self._computed[location]:
+                counts[BlindSpotKind.COMPUTING_THREAD, detail, location] = threads - self._computed[location]
         return tuple(
             BlindSpot(kind=kind, detail=detail, location=location, count=count)
             for (kind, detail, location), count in counts.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
@@ -143,8 +144,11 @@ class ValuesRecording:
                 self.moments.indices(name, position, self._indices[iterator].pop(position, NO_DIGEST))
 
     def differentiates(self, call: Call) -> None:
-        """``backward`` is called on a tensor, or on several: then nothing says which is the loss."""
-        if self.calls.writer is not None:
+        """``backward`` is called on a tensor, or on several: then nothing says which is the loss.
+
+        Other threads' losses come in any order, and are left out.
+        """
+        if self.calls.writer is not None and get_ident() == self._modules.thread:
             with suppress(Exception):  # a tensor of somebody's own may refuse to be read
                 self.moments.loss(call.first)
 
