@@ -102,6 +102,20 @@ class Opened:
         if self.page.evaluate(said) != text:  # to begin waiting takes longer than to look
             self.page.wait_for_function(f"text => {said} === text", arg=text)
 
+    def sought(self, field: str, text: str, said: str = "") -> None:
+        """Type ``text`` into ``field``, and wait until the table is drawn for it: the page waits for another letter
+        first, and the line above the table may say ``said`` before and after."""
+        table = "tracerTables('#rows').DataTable()"
+        self.page.evaluate(f"window.isDrawn = false; {table}.one('draw', () => {{ window.isDrawn = true; }}); 0")
+        self.page.fill(field, text)
+        self.page.wait_for_function("() => window.isDrawn")
+        if said:
+            self.matched(said)
+
+    def at(self, address: str) -> None:
+        """Wait until the page stands at ``address``: it goes there after the click that asks for it."""
+        self.page.wait_for_function("address => location.hash === address", arg=address)
+
     def cleared(self, total: int) -> None:
         """Take every filter back as the button does; a mouse tries it in the tests of every control."""
         self.page.evaluate("document.getElementById('clear').click()")

@@ -61,13 +61,11 @@ def test_a_new_column_stands_in_parquet_with_its_type() -> None:
 def test_the_page_shows_it_in_an_opened_row_and_searches_its_words(chromium: Browser, tmp_path: Path) -> None:
     opened = Opened(chromium, report(finding()).write(tmp_path / "report.html"))
     page = opened.page
-    page.fill("#search", "cuda-index-add on the page")
-    opened.matched("All 1 shown")
+    opened.sought("#search", "cuda-index-add on the page", "All 1 shown")
     page.locator("#rows .opener").first.click()
     labels, values = (page.locator(f"#rows dl.details {name}").all_inner_texts() for name in ("dt", "dd"))
     told = dict(zip(labels, values, strict=True))
     assert (told["Letters of the op"], told["Shouted"]) == ("23", "CUDA-INDEX-ADD on the page")
     assert "for files alone" not in told.values()
-    page.fill("#search", "for files alone")
-    opened.matched("0 of 1 match")
+    opened.sought("#search", "for files alone", "0 of 1 match")
     opened.done()

@@ -61,7 +61,6 @@ ONE_OF_EACH_LOOK = """
   }
 }
 """
-MATCHED = "() => document.getElementById('shown').textContent.includes('match')"
 ROWS_LEFT = "tracerTables('#rows').DataTable().page.info().recordsDisplay"
 CLASSES = "[...new Set([...document.querySelectorAll('[class]')].flatMap((node) => [...node.classList]))]"
 
@@ -177,16 +176,19 @@ def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: 
     assert shown(page) == total
 
     # Links to places on the page.
-    page.locator("nav a").last.click()
-    assert page.evaluate("document.querySelector(location.hash) !== null")
+    last = page.locator("nav a").last
+    last.click()
+    opened.at(last.get_attribute("href"))
     nowhere = "[...document.querySelectorAll('nav a')].filter((one) => !document.querySelector(one.hash))"
     assert page.evaluate(f"{nowhere}.map((one) => one.hash)") == []
     page.locator(".skip").focus()
     page.keyboard.press("Enter")
-    assert page.url.endswith("#findings")
+    opened.at("#findings")
     page.locator(".plan a.number").first.click()
-    assert page.url.endswith("#change-1")
-    page.locator(".lines a.at").first.click()
+    opened.at("#change-1")
+    line = page.locator(".lines a.at").first
+    line.click()
+    opened.at(line.get_attribute("href"))
     assert page.evaluate("document.querySelector(location.hash).closest('#lines') !== null")
 
     page.locator("#settings a.to").first.click()
@@ -216,12 +218,10 @@ def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: 
     page.select_option("#by-about", "setting")
     assert 0 < shown(page) < 10
     opened.cleared(total)
-    page.fill("#by-module", "h.2.")
-    page.wait_for_function(MATCHED)
+    opened.sought("#by-module", "h.2.")
     assert all("transformer.h.2." in text for text in opened.column(4))
     opened.cleared(total)
-    page.fill("#search", "SOFTMAX backward 193")
-    page.wait_for_function(MATCHED)
+    opened.sought("#search", "SOFTMAX backward 193")
     assert all("softmax_backward" in text for text in opened.column(2))
     opened.cleared(total)
 
@@ -301,8 +301,7 @@ def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: 
     opened.cleared(total)
 
     # A row opens to all that is known; its address opens it again.
-    page.fill("#search", "cuda-efficient-attention-backward")
-    page.wait_for_function(MATCHED)
+    opened.sought("#search", "cuda-efficient-attention-backward")
     row = f"#{page.locator('#rows tbody tr[id]').first.get_attribute('id')}"
     if not page.locator(f"{row}.open").count():
         page.locator(f"{row} .opener").focus()
@@ -317,7 +316,7 @@ def test_every_control_does_what_it_says(chromium: Browser, pages: Pages, dark: 
     address = details.locator("a").inner_text()
     assert address == row
     details.locator("a").click()
-    assert page.url.endswith(address)
+    opened.at(address)
     opened.cleared(total)
     page.evaluate("address => { location.hash = ''; location.hash = address; }", address)
     page.wait_for_selector(f"{address}.open")

@@ -86,7 +86,7 @@ def children_of(family: Family) -> tuple[Child, ...]:
 
 
 def _with_siblings(divergence: Divergence, role: str, children: Sequence[Child]) -> Divergence:
-    """Where bytes changed that no op of ``role`` wrote: with the lines that started the processes beside it."""
+    """``divergence`` of ``role``; roots that other processes may explain have the lines that started those."""
     started = [
         child.called_from or child.location
         for child in children
@@ -95,10 +95,9 @@ def _with_siblings(divergence: Divergence, role: str, children: Sequence[Child])
         and (child.calls or child.state is ChildState.RECORDED)
     ]
     places = tuple(dict.fromkeys(filter(None, started)))
-    return msgspec.structs.replace(
-        divergence,
-        roots=tuple(_beside(root, places) for root in divergence.roots),
-    )
+    if not places:
+        return divergence
+    return msgspec.structs.replace(divergence, roots=tuple(_beside(root, places) for root in divergence.roots))
 
 
 def _beside(root: Root, places: tuple[str, ...]) -> Root:
@@ -110,7 +109,7 @@ def _beside(root: Root, places: tuple[str, ...]) -> Root:
     reason = root.reason
     if reason is None:
         return root
-    if places and root.contradicts:
+    if root.contradicts:
         reason = msgspec.structs.replace(reason, shows=Shows.THREADS)
         root = msgspec.structs.replace(root, cause=RootCause.UNKNOWN, contradicts=False)
     is_state = root.cause is RootCause.INITIAL_STATE and not reason.outside and reason.seed is None

@@ -566,10 +566,11 @@ def _is_called_in(frame: FrameType, function: str) -> bool:
     name = function.rpartition(".")[2]
     if name not in frame.f_code.co_names:
         return False
-    from tracer.recording.program_text.source_tree import call_of
+
+    from tracer.recording.program_text.source_tree import call_of, called_name
 
     call = call_of(frame)
-    return call is None or getattr(call.func, "attr", getattr(call.func, "id", name)) == name
+    return call is None or called_name(call) in (name, "")
 
 
 def _path_of(value: Any) -> str:

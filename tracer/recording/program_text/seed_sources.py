@@ -26,6 +26,7 @@ from tracer.recording.program_text.source_tree import (
     argument_of,
     assigned_attributes,
     call_of,
+    called_name,
     default_of,
     function_of,
     given_as,
@@ -124,7 +125,7 @@ class _Reader:
             lines = (node.lineno, node.end_lineno or node.lineno)
             self.candidates.append(Candidate(source, is_certain, lines, frame.f_code.co_filename))
             return
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = called_name(node)
         if isinstance(node.func, ast.Attribute):
             self.follow(node.func.value, frame, is_certain=is_certain, depth=depth)
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):

@@ -10,7 +10,7 @@ import ast
 import functools
 from types import CodeType, FrameType
 
-from tracer.recording.program_text.source_tree import call_of, function_of, tree_of
+from tracer.recording.program_text.source_tree import call_of, called_name, function_of, tree_of
 
 #: Expressions and assignments that are followed, at most.
 _DEPTH = 16
@@ -95,7 +95,7 @@ class _Following:
         """Is it an argument of a call that takes it aside, or gives it on to what does?"""
         if not isinstance(call, ast.Call):
             return False
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        name = called_name(call)
         return name in _SINKS or (name in _PASSES_ON and self.is_aside(call, depth + 1))
 
     def _is_kept_aside(self, target: ast.expr, depth: int) -> bool:

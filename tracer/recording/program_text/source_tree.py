@@ -38,6 +38,11 @@ def call_of(frame: FrameType) -> ast.Call | None:
     return min(calls.get(frame.f_lineno, ()), key=lambda call: call.col_offset, default=None)
 
 
+def called_name(call: ast.Call) -> str:
+    """The last part of the name that is called; empty where it has none."""
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
 @functools.lru_cache(maxsize=16)
 def _calls_in(filename: str) -> dict[int, list[ast.Call]]:
     """The calls in a file, by the line that they begin on."""
@@ -143,7 +148,7 @@ def default_of(function: Any, name: str) -> ast.expr | None:
 
 def is_left_out(function: Any, call: ast.Call | None) -> bool:
     """Does ``call`` call ``function`` with all its arguments spelled out?"""
-    if call is None or getattr(call.func, "attr", getattr(call.func, "id", "")) != function.name:
+    if call is None or called_name(call) != function.name:
         return False
     is_starred = any(isinstance(argument, ast.Starred) for argument in call.args)
     return not is_starred and all(keyword.arg is not None for keyword in call.keywords)

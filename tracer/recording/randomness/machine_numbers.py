@@ -227,10 +227,10 @@ def _is_numpys(frame: FrameType) -> bool:
     """Whether NumPy asks, for a ``SeedSequence``: its code has no frames, so the line calls no such name."""
     if frame.f_code.co_name != "getrandbits" or frame.f_locals.get("k") != _SEED_BITS or frame.f_back is None:
         return False
-    from tracer.recording.program_text.source_tree import call_of
+    from tracer.recording.program_text.source_tree import call_of, called_name
 
     call = call_of(frame.f_back)
-    asked = None if call is None else getattr(call.func, "attr", getattr(call.func, "id", ""))
+    asked = None if call is None else called_name(call)
     return "numpy.random" in sys.modules and asked not in ("getrandbits", "randbits")
 
 
