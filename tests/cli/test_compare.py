@@ -76,17 +76,13 @@ def test_a_fault_is_named_in_every_format(script: str, tmp_path: Path) -> None:
     assert "<script" not in page
 
 
-def test_recordings_of_two_runs_are_compared_by_a_yardstick(script: str, tmp_path: Path) -> None:
-    for name, options in {"a": (), "b": (), "s": ("--shake", "1")}.items():
-        argument = ("--gelu", "tanh") if name == "b" else ()
-        done = tracer_process("run", "--magnitudes", *options, "-o", f"{name}.json", script, *argument, cwd=tmp_path)
-        assert done.code == 0, done.err
-    judged = tracer_process("diff", "a.json", "b.json", "--yardstick", "s.json", "--format", "json", cwd=tmp_path)
+def test_recordings_of_two_runs_are_compared_by_a_yardstick(tracer: Command, recordings: Path) -> None:
+    a, b, s = (recordings / f"{name}.json" for name in "abs")
+    judged = tracer("diff", a, b, "--yardstick", s, "--format", "json")
     assert (judged.code, json.loads(judged.out)["verdict"]) == (1, "significant")
-    alone = tracer_process("diff", "a.json", "b.json", "--format", "json", cwd=tmp_path)
+    alone = tracer("diff", a, b, "--format", "json")
     assert (alone.code, json.loads(alone.out)["verdict"]) == (3, "not-judged")
-    report = tracer_process("report", "s.json", cwd=tmp_path)
-    assert "shaken" in report.out
+    assert "shaken" in tracer("report", s).out
 
 
 def test_a_script_that_fails_before_anything_is_recorded_is_told(script: str, tmp_path: Path) -> None:
@@ -115,17 +111,13 @@ def test_a_script_that_fails_midway_is_compared_as_far_as_it_goes(tracer: Comman
     ("arguments", "says"),
     [
         (("--b", "--steps 0"), "b recorded no place: no module was called"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (("--a", "--steps 0"), "a recorded no place: no module was called"),
-                (("--b", "--gelu tanh", "--steps", "5:7"), "a ended before --steps 5:7 began"),
-                (("--a", "--nan"), "the loss of a is not finite in its first step, 0"),
-                (("--b", "other.py"), "no place in common"),
-            )
-        ),
+        (("--a", "--steps 0"), "a recorded no place: no module was called"),
+        (("--b", "--gelu tanh", "--steps", "5:7"), "a ended before --steps 5:7 began"),
+        (("--a", "--nan"), "the loss of a is not finite in its first step, 0"),
+        (("--b", "other.py"), "no place in common"),
     ],
 )
+@pytest.mark.slow
 def test_configurations_that_cannot_be_compared_are_refused_in_one_line(
     tracer: Command, script: str, tmp_path: Path, arguments: tuple[str, ...], says: str
 ) -> None:
@@ -200,7 +192,8 @@ def test_options_that_need_others_are_refused(
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with recordings: ``a``, its yardstick ``s``, ``values`` alone, and a shaken one of ``other.py``."""
+    """A folder with recordings: ``a``, its yardstick ``s``, ``b`` of another configuration, ``values`` alone, and a
+    shaken one of ``other.py``."""
     folder = tmp_path_factory.mktemp("recordings")
     (folder / "train.py").write_text(SCRIPT)
     (folder / "other.py").write_text(
@@ -208,12 +201,14 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     for name, options in {
         "a": ("--magnitudes",),
+        "b": ("--magnitudes",),
         "s": ("--magnitudes", "--shake", "1"),
         "values": ("--values",),
         "other": ("--magnitudes", "--shake", "1"),
     }.items():
         script = "other.py" if name == "other" else "train.py"
-        done = tracer_process("run", *options, "-o", f"{name}.json", script, cwd=folder)
+        arguments = ("--gelu", "tanh") if name == "b" else ()
+        done = tracer_process("run", *options, "-o", f"{name}.json", script, *arguments, cwd=folder)
         assert done.code == 0, done.err
     return folder
 

@@ -80,6 +80,7 @@ def test_the_fault_of_one_process_is_named_and_no_other(tmp_path: Path, start: s
     assert process in text
 
 
+@pytest.mark.slow
 def test_processes_that_agree_are_equal(tmp_path: Path) -> None:
     code, result, _ = compared(tmp_path, FORKED, "--children", "--a", "none", "--b", "none", "--env-b", "NAME=1")
     assert (code, result["verdict"], result["processes"]) == (0, "equal", 2)

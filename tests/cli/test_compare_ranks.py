@@ -36,9 +36,8 @@ def against(tracer: Command, folder: Path, layout: str, fault: str = "") -> dict
     return document
 
 
-@pytest.mark.parametrize(
-    "layout", ["ddp", *(pytest.param(layout, marks=pytest.mark.slow) for layout in ("fsdp", "tp"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["ddp", "fsdp", "tp"])
 def test_a_layout_over_two_ranks_is_rounding(tracer: Command, one_process: Path, layout: str) -> None:
     document = against(tracer, one_process, layout)
     assert document["verdict"] == "rounding"

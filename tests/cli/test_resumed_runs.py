@@ -80,7 +80,7 @@ def resumed(folder: Path, lacks: str) -> Divergence:
     return compare_recordings(first, read_recording(recorded(folder, f"{lacks}.json", lacks, "resume")))
 
 
-@pytest.mark.parametrize("lacks", slow_unless({"buffers", "generator", "optimizer"}, LACKS))
+@pytest.mark.parametrize("lacks", slow_unless({"optimizer"}, LACKS))
 def test_what_a_checkpoint_lacks_is_named_and_nothing_else(folder: Path, lacks: str) -> None:
     found = resumed(folder, lacks)
     assert found.resumed is not None

@@ -69,7 +69,10 @@ def test_an_error_has_the_exit_code_and_the_traceback_that_python_gives_it(tmp_p
     assert Trace.load(tmp_path / "t.json").partial == "RuntimeError"
 
 
-@pytest.mark.parametrize(("how", "code", "says"), [("exit3", 3, ""), ("message", 1, "the data is gone\n")])
+@pytest.mark.parametrize(
+    ("how", "code", "says"),
+    [pytest.param("exit3", 3, "", marks=pytest.mark.slow), ("message", 1, "the data is gone\n")],
+)
 def test_a_script_that_leaves_keeps_its_exit_code_and_its_message(
     tmp_path: Path, how: str, code: int, says: str
 ) -> None:
@@ -81,7 +84,10 @@ def test_a_script_that_leaves_keeps_its_exit_code_and_its_message(
 
 @pytest.mark.parametrize(
     ("how", "code", "partial"),
-    [("SIGINT", -signal.SIGINT, "interrupted"), ("SIGTERM", -signal.SIGTERM, "ended by SIGTERM")],
+    [
+        pytest.param("SIGINT", -signal.SIGINT, "interrupted", marks=pytest.mark.slow),
+        ("SIGTERM", -signal.SIGTERM, "ended by SIGTERM"),
+    ],
 )
 def test_a_signal_leaves_a_partial_trace(tmp_path: Path, how: str, code: int, partial: str) -> None:
     done = tracer_process("run", SCRIPTS / "fails.py", how, cwd=tmp_path)

@@ -64,16 +64,17 @@ def fake(folder: Path, *line: str | Path, world: int = 4) -> Finished:
     return tracer_process("run", "--fake", "--world-size", str(world), *line, cwd=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "ways"),
     [
         (2, ("ddp",)),
-        pytest.param(2, ("fsdp2", "tp", "pp", "collectives"), marks=pytest.mark.slow),
-        pytest.param(4, ("ddp",), marks=pytest.mark.slow),
-        pytest.param(4, ("fsdp2",), marks=pytest.mark.slow),
-        pytest.param(4, ("tp",), marks=pytest.mark.slow),
-        pytest.param(4, ("both",), marks=pytest.mark.slow),
-        pytest.param(4, ("pp",), marks=pytest.mark.slow),
+        (2, ("fsdp2", "tp", "pp", "collectives")),
+        (4, ("ddp",)),
+        (4, ("fsdp2",)),
+        (4, ("tp",)),
+        (4, ("both",)),
+        (4, ("pp",)),
     ],
 )
 def test_a_rank_on_fake_process_groups_has_the_groups_of_the_real_one(

@@ -34,7 +34,13 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.mark.parametrize("values", [(), ("--values", "--with-source", "--data-facts", "--keep-inputs", "index_add_")])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param((), marks=pytest.mark.slow),
+        ("--values", "--with-source", "--data-facts", "--keep-inputs", "index_add_"),
+    ],
+)
 def test_a_run_below_a_folder_of_any_name_leaves_its_trace(folder: Path, values: tuple[str, ...]) -> None:
     output = f"o{ODD}.trace.json"
     done = tracer_process("run", *values, "-o", output, f"tr{ODD}.py", cwd=folder)

@@ -56,6 +56,7 @@ def test_a_script_without_steps_is_told_so(folder: Path, tracer: Command) -> Non
     assert trace.partial
 
 
+@pytest.mark.slow
 def test_a_mode_of_the_scripts_own_stays_its_own(tmp_path: Path) -> None:
     plain = process(SCRIPTS / "hooks_torch.py", cwd=tmp_path)
     traced = tracer_process("run", "--steps", "1:2", SCRIPTS / "hooks_torch.py", cwd=tmp_path)

@@ -128,7 +128,10 @@ def test_each_rank_has_a_file_and_says_which(
 
 @pytest.mark.parametrize(
     ("end", "reason"),
-    [("raise ValueError", "ValueError"), ("os.kill(os.getpid(), signal.SIGTERM)", "ended by SIGTERM")],
+    [
+        pytest.param("raise ValueError", "ValueError", marks=pytest.mark.slow),
+        ("os.kill(os.getpid(), signal.SIGTERM)", "ended by SIGTERM"),
+    ],
 )
 def test_what_cut_the_script_short_is_said_in_the_file(tmp_path: Path, end: str, reason: str) -> None:
     process("run", "--values", training(tmp_path, end).name, cwd=tmp_path, module=True)

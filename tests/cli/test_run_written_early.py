@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import SCRIPTS, tracer_process
+from tests.support.slow import slow_unless
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.steps import Steps
 from tracer.trace import Trace
@@ -27,7 +28,7 @@ def training(tmp_path: Path, *end: str) -> Path:
     return script
 
 
-@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("how", slow_unless({"SIGKILL"}, ENDS))
 def test_what_kills_the_script_after_its_recorded_steps_leaves_the_trace(tmp_path: Path, how: str) -> None:
     line, code = ENDS[how]
     done = tracer_process("run", "--with-source", "--steps", "1:2", training(tmp_path, line).name, cwd=tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, Subset
 
 from tests.support.lines import line_of
+from tests.support.slow import slow_unless
 from tracer import DeterminismTracer
 from tracer.divergence import RootCause, compare_recordings
 from tracer.divergence.model import Loading, Root
@@ -136,8 +138,10 @@ def test_the_second_epochs_indices_are_held_against_the_second_epochs(tmp_path: 
     assert loading(runs(tmp_path, make)).indices_agree is False
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("dataset", [Noisy, Stream], ids=["map-style", "iterable"])
+@pytest.mark.parametrize(
+    ("dataset", "method"),
+    slow_unless(lambda case: case != (Stream, "spawn"), itertools.product((Noisy, Stream), ("fork", "spawn"))),
+)
 def test_workers_seeds_and_draws_are_said_and_what_spawned_ones_draw_is_said_to_be_unseen(
     tmp_path: Path, dataset: Callable[[], Any], method: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,46 +107,34 @@ def test_nothing_is_loaded_where_it_is_not_used(tmp_path: Path) -> None:
     assert done.code == 0, done.out
 
 
-def test_a_mistake_in_the_marker_fails_its_test_in_one_line(tmp_path: Path) -> None:
-    mistakes = {
-        "fail_on='often'": "there is no verdict 'often'",
-        "backend='tpu'": "'tpu' does not exist",
-        "surprise=1": "takes keywords only",
-        "'cuda'": "takes keywords only",
-        "baseline='none.lock'": "there is no baseline",
-    }
-    tests = (
-        f"@pytest.mark.determinism({marker})\ndef test_{number}():\n    torch.ones(1)\n"
-        for number, marker in enumerate(mistakes)
-    )
-    (tmp_path / "test_all.py").write_text("\n".join(["import pytest, torch\n", *tests]), encoding="utf-8")
-    done = pytest_in(tmp_path, "-q", "-rfE")
-    assert done.code == 1
-    assert "Traceback" not in done.out
-    summary = [line for line in done.out.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    for number, says in enumerate(mistakes.values()):
-        assert any(f"::test_{number}" in line for line in summary)
-        assert says in done.out.split(f" test_{number} _", 1)[1].split(f" test_{number + 1} _", 1)[0]
-
-
 def test_a_report_of_an_unknown_kind_is_refused_before_any_test_runs(project: Path) -> None:
     done = pytest_in(project, "--determinism-report", "out.docx")
     assert done.code == 4
     assert "cannot tell a report format" in done.out
 
 
-def test_a_failing_test_keeps_its_own_failure(tmp_path: Path) -> None:
-    (tmp_path / "test_one.py").write_text(
-        "import pytest\n\n@pytest.mark.determinism\ndef test():\n    assert 1 == 2\n", encoding="utf-8"
-    )
-    done = pytest_in(tmp_path, "-q")
-    assert done.code == 1
-    assert "assert 1 == 2" in done.out
+MISTAKES = {
+    "fail_on='often'": "there is no verdict 'often'",
+    "backend='tpu'": "'tpu' does not exist",
+    "surprise=1": "takes keywords only",
+    "'cuda'": "takes keywords only",
+    "baseline='none.lock'": "there is no baseline",
+}
+SEVERAL = {
+    "test_mistakes.py": "import pytest, torch\n\n"
+    + "\n".join(
+        f"@pytest.mark.determinism({marker})\ndef test_mistake_{number}():\n    torch.ones(1)\n"
+        for number, marker in enumerate(MISTAKES)
+    ),
+    "test_failing.py": """
+import pytest
 
-
-def test_a_repeated_test_runs_from_the_same_state_and_fails_where_its_runs_part(tmp_path: Path) -> None:
-    (tmp_path / "test_two.py").write_text(
-        """import itertools, multiprocessing, pytest, torch
+@pytest.mark.determinism
+def test_fails_itself():
+    assert 1 == 2
+""",
+    "test_repeated.py": """\
+import itertools, multiprocessing, pytest, torch
 COUNT = itertools.count(1)
 
 @pytest.fixture
@@ -173,34 +162,69 @@ def test_starts():
     child.join()
     torch.ones(2) * 2
 """,
-        encoding="utf-8",
-    )
-    done = pytest_in(tmp_path, "-q")
-    assert "3 failed, 1 passed" in done.out, done.out
-    assert "1 process was started and not followed" in done.out
-    assert "Run 2 diverges from run 1" in done.out
-    assert "test_two.py:16 (aten.mul.Tensor)" in done.out
-    assert "two runs or more can be compared" in done.out
+    "test_comments.py": """
+import pytest, torch
+
+@pytest.mark.determinism(backend='cuda', select='cuda-*')
+def test_comment(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    torch.zeros(2).index_add(
+        0, torch.tensor([0, 0]), torch.ones(2)
+    )  # tracer: ignore[cuda-index-add] two rows
+""",
+    "test_nothing.py": """
+def test_nothing(determinism):
+    determinism.report()
+""",
+}
 
 
-def test_a_comment_is_found_wherever_the_test_went(tmp_path: Path) -> None:
-    (tmp_path / "test_one.py").write_text(
-        "import pytest, torch\n\n"
-        "@pytest.mark.determinism(backend='cuda', select='cuda-*')\n"
-        "def test(monkeypatch, tmp_path):\n"
-        "    monkeypatch.chdir(tmp_path)\n"
-        "    torch.zeros(2).index_add(\n"
-        "        0, torch.tensor([0, 0]), torch.ones(2)\n"
-        "    )  # tracer: ignore[cuda-index-add] two rows\n",
-        encoding="utf-8",
-    )
-    done = pytest_in(tmp_path, "-q")
-    assert "1 passed" in done.out, done.out
+class Several(NamedTuple):
+    """How tests of several files ended: ``PASSED``, ``FAILED`` or ``ERROR``, and what was said of those that failed."""
+
+    ends: dict[str, str]
+    said: dict[str, str]
 
 
-def test_a_report_on_nothing_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "test_one.py").write_text("def test(determinism):\n    determinism.report()\n", encoding="utf-8")
-    assert "nothing was recorded; run the step in a block" in pytest_in(tmp_path, "-q").out
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Several:
+    folder = tmp_path_factory.mktemp("several")
+    for name, text in SEVERAL.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    done = pytest_in(folder, "-rA")
+    assert (done.code, "INTERNALERROR" in done.out, "Traceback" in done.out) == (1, False, False), done.out
+    ends = re.findall(r"^(PASSED|FAILED|ERROR) \S+::(\w+)", done.out, re.MULTILINE)
+    parts = re.split(r"^_+ (?:ERROR at \w+ of )?(\w+) _+$", done.out, flags=re.MULTILINE)
+    return Several({name: end for end, name in ends}, dict(zip(parts[1::2], parts[2::2], strict=True)))
+
+
+@pytest.mark.parametrize(("number", "says"), enumerate(MISTAKES.values()))
+def test_a_mistake_in_the_marker_fails_its_test_in_one_line(several: Several, number: int, says: str) -> None:
+    assert several.ends[f"test_mistake_{number}"] in ("FAILED", "ERROR")
+    assert says in several.said[f"test_mistake_{number}"]
+
+
+def test_a_failing_test_keeps_its_own_failure(several: Several) -> None:
+    assert several.ends["test_fails_itself"] == "FAILED"
+    assert "assert 1 == 2" in several.said["test_fails_itself"]
+
+
+def test_a_repeated_test_runs_from_the_same_state_and_fails_where_its_runs_part(several: Several) -> None:
+    assert several.ends["test_agrees"] == "PASSED"
+    assert {several.ends[name] for name in ("test_parts", "test_once", "test_starts")} == {"FAILED"}
+    assert "1 process was started and not followed" in several.said["test_starts"]
+    assert "Run 2 diverges from run 1" in several.said["test_parts"]
+    assert "test_repeated.py:16 (aten.mul.Tensor)" in several.said["test_parts"]
+    assert "two runs or more can be compared" in several.said["test_once"]
+
+
+def test_a_comment_is_found_wherever_the_test_went(several: Several) -> None:
+    assert several.ends["test_comment"] == "PASSED"
+
+
+def test_a_report_on_nothing_says_what_to_do(several: Several) -> None:
+    assert several.ends["test_nothing"] == "FAILED"
+    assert "nothing was recorded; run the step in a block" in several.said["test_nothing"]
 
 
 UNMARKED = """

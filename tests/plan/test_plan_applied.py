@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import process
+from tests.support.slow import slow_unless
 from tracer import Trace, judge
 from tracer.names import Verdict
 from tracer.plan import Step, promised, step_of
@@ -45,7 +46,7 @@ def at_risk(report: Report) -> set[str]:
     return {one.location or one.rule for one in report.findings if one.verdict not in good}
 
 
-@pytest.mark.parametrize("backend", ["cuda", "cpu", "recorded"])
+@pytest.mark.parametrize("backend", slow_unless({"cuda"}, ["cuda", "cpu", "recorded"]))
 def test_the_plans_lines_leave_no_risk_but_where_the_plan_says_that_some_stays(
     unplanned: Trace, tmp_path: Path, backend: str
 ) -> None:

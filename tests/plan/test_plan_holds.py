@@ -68,9 +68,8 @@ def runs(text: str, folder: Path) -> Result:
     return repeat_script(Asked(task=Task(target="train.py"), folder=folder, hold=()))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if "clock" in name else pytest.mark.slow) for name in PLANTED]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
 def test_the_plans_text_makes_runs_agree(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     planted = PLANTED[name]

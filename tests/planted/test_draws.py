@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.planted.planting import CLEAN, FAULTS, expect_found, expect_nothing, of
 
-IN_EVERY_RUN = {"numpy_object", "seeds_from_clocks", "unseeded_dropout"}
+IN_EVERY_RUN = {"numpy_object", "unseeded_dropout"}
 
 
 @of("draws", FAULTS, IN_EVERY_RUN)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.planted.planting import CLEAN, FAULTS, expect_found, expect_nothing, of
 
-IN_EVERY_RUN = {"cublas_variable_late", "hash_seed_in_the_script", "mode_toggled_before_backward"}
+IN_EVERY_RUN = {"cublas_variable_late"}
 
 
 @of("settings", FAULTS, IN_EVERY_RUN)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import process
-from tests.support.slow import slow_unless
 from tracer.divergence import Divergence, compare_recordings, read_recording
 
 SCRIPT = """
@@ -63,7 +62,8 @@ def compared(folder: Path, cause: str, kind: str) -> Divergence:
     return compare_recordings(*recordings)
 
 
-@pytest.mark.parametrize("cause", slow_unless({"outside-change"}, CAUSES))
+@pytest.mark.slow
+@pytest.mark.parametrize("cause", CAUSES)
 def test_a_planted_cause_is_the_first_root_at_its_line(tmp_path: Path, cause: str) -> None:
     found = compared(tmp_path, cause, "bad")
     assert not found.agrees
@@ -71,7 +71,8 @@ def test_a_planted_cause_is_the_first_root_at_its_line(tmp_path: Path, cause: st
     assert (str(found.first.cause), found.first.location) == (cause, f"s.py:{line}")
 
 
-@pytest.mark.parametrize("cause", slow_unless({"outside-change"}, CAUSES))
+@pytest.mark.slow
+@pytest.mark.parametrize("cause", CAUSES)
 def test_its_clean_twin_agrees_in_every_call(tmp_path: Path, cause: str) -> None:
     found = compared(tmp_path, cause, "good")
     assert found.agrees, found.roots

@@ -171,9 +171,7 @@ def test_hostile_names_stay_text_when_searched_and_opened(chromium: Browser, tmp
 
 
 @pytest.mark.slow
-def test_a_page_of_twenty_thousand_findings_opens_and_filters(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_a_page_of_twenty_thousand_findings_opens_and_filters(chromium: Browser, tmp_path: Path) -> None:
     many = report(
         *(
             finding(location=f"src/part_{n % 60}.py:{n // 60}", module=f"net.{n % 24}.{n % 7}.part{n}", count=n % 9 + 1)

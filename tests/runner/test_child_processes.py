@@ -175,11 +175,9 @@ def lines_of(folder: Path, role: str) -> set[str]:
     return {call.location for call in Trace.load(folder / f"trace.child-{role}.json").calls}
 
 
-IN_EVERY_RUN = [
-    pytest.param(PROCESS.format(method="spawn", seed=0), StartedBy.SPAWN, "1", id="spawn"),
-    pytest.param(PROCESS.format(method="fork", seed=0), StartedBy.FORK, "1", id="fork"),
-]
+IN_EVERY_RUN = [pytest.param(PROCESS.format(method="spawn", seed=0), StartedBy.SPAWN, "1", id="spawn")]
 MORE = [
+    pytest.param(PROCESS.format(method="fork", seed=0), StartedBy.FORK, "1", id="fork"),
     pytest.param(PROGRAM, StartedBy.PROGRAM, "1", id="subprocess"),
     pytest.param(PROCESS.format(method="forkserver", seed=0), StartedBy.FORKSERVER, "1.1", id="forkserver"),
     pytest.param(POOL, StartedBy.POOL, "1", id="pool"),
@@ -278,6 +276,7 @@ def test_a_child_that_hangs_and_is_killed_leaves_what_it_had(folder: Path, targe
     assert "killed" in source.partial
 
 
+@pytest.mark.slow
 def test_two_hundred_children_without_torch_are_one_line_and_no_blind_spot(folder: Path) -> None:
     (child,) = same_with_and_without(folder, SHORT).children
     assert (child.state, child.count) == (ChildState.WITHOUT_TORCH, 200)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.build import call, trace
-from tests.support.command import tracer_process
+from tests.support.command import Command
 from tracer.runner import source_lines as module
 from tracer.runner.source_lines import LONGEST, source_lines, with_neighbours
 from tracer.trace import Trace, merge_traces
@@ -21,11 +21,14 @@ y.backward()
 """
 
 
-def test_lines_are_kept_only_when_asked(tmp_path: Path) -> None:
+def test_lines_are_kept_only_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tracer = Command(capsys, monkeypatch)
     (tmp_path / "train.py").write_text(SCRIPT)
     for options, kept in (((), None), (("--with-source",), "y = x.cumsum(0).sum()")):
-        done = tracer_process("run", *options, "-o", "t.json", "train.py", cwd=tmp_path)
-        assert done.code == 0
+        assert tracer("run", *options, "-o", "t.json", "train.py").code == 0
         assert Trace.load(tmp_path / "t.json").source_lines.get("train.py:4") == kept
 
 

@@ -318,6 +318,7 @@ def test_a_step_with_settings_that_change_gives_the_same_bits() -> None:
     assert [bits(one) for one in run(True)] == [bits(one) for one in run(False)]
 
 
+@pytest.mark.slow
 def test_compiled_code_that_sets_deterministic_mode_outlives_the_watch(tmp_path: Path) -> None:
     code = (
         "import torch\n"

@@ -177,6 +177,7 @@ def test_processes_that_take_turns_at_shared_weights_agree_without_an_optimizer(
     assert (code, result["agrees"], result["not_followed"]) == (0, True, 0)
 
 
+@pytest.mark.slow
 def test_a_process_that_only_runs_forward_is_compared_and_not_said_to_be_lost(tmp_path: Path) -> None:
     code, result = repeated(tmp_path, ONLY_FORWARD, fault=False)
     assert (code, result["agrees"], result["not_followed"]) == (0, True, 0)

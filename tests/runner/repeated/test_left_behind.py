@@ -67,6 +67,7 @@ def test_runs_that_end_with_other_weights_do_not_agree_though_all_calls_do(trace
     assert "No risk found" not in page.partition("What to change")[0]
 
 
+@pytest.mark.slow
 def test_dates_durations_process_numbers_and_an_appended_log_are_no_difference(tracer: Command) -> None:
     Path("leaves.py").write_text(LEAVES)
     done = tracer("repeat", "--format", "text,json", "leaves.py")

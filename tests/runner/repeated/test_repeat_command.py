@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Command, process
+from tests.support.slow import slow_unless
 from tracer.runner.repeated import repeating
 from tracer.runner.repeated.task import Task
 from tracer.trace import Trace
@@ -52,11 +53,11 @@ def test_runs_that_part_exit_with_1_and_leave_recordings_json_and_a_page(tracer:
 
 def test_runs_that_agree_exit_with_0_and_nobody_calls_it_a_proof(tracer: Command) -> None:
     Path("agrees.py").write_text(AGREES)
-    done = tracer("repeat", "--runs", "3", "agrees.py", "--epochs", "1")
+    done = tracer("repeat", "agrees.py", "--epochs", "1")
     assert done.code == 0, done.err
-    assert "3 runs agree in all" in done.out
+    assert "2 runs agree in all" in done.out
     assert "Agreement proves nothing" in done.out
-    assert Path("repeat/run-3.values").is_file()
+    assert Path("repeat/run-2.values").is_file()
 
 
 @pytest.mark.slow
@@ -83,6 +84,7 @@ def test_runs_without_a_call_are_not_said_to_agree(tracer: Command) -> None:
     assert tracer("diff", *recordings, "--fail-on", "parted").code == 1
 
 
+@pytest.mark.slow
 def test_a_script_that_fails_alike_in_both_runs_has_a_code_of_its_own(tracer: Command) -> None:
     Path("fails.py").write_text("import torch\nx = torch.ones(2) * 2\nraise ValueError('its own words')\n")
     done = tracer("repeat", "fails.py")
@@ -160,6 +162,7 @@ def test_what_a_thread_trains_is_compared_and_never_said_to_agree_alone(tracer: 
     assert {end["kind"] for end in document["ends"]} == {"parameter"}
 
 
+@pytest.mark.slow
 def test_workers_of_a_loader_leave_the_exit_code_at_0(tracer: Command) -> None:
     Path("loads.py").write_text(
         "import torch\ntorch.manual_seed(0)\n"
@@ -266,6 +269,7 @@ def test_threads_and_the_hash_seed_are_varied_by_variables(tmp_path: Path) -> No
     }
 
 
+@pytest.mark.slow
 def test_runs_that_agree_are_judged_only_for_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text("import torch\n\ntorch.ones(2).sum()\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -278,7 +282,10 @@ def test_runs_that_agree_are_judged_only_for_the_page(tmp_path: Path, monkeypatc
     assert len(judged) == 1
 
 
-@pytest.mark.parametrize("command", [["run"], ["run", "--values"], ["repeat", "--hold", "entropy"]])
+@pytest.mark.parametrize(
+    "command",
+    slow_unless([["repeat", "--hold", "entropy"]], [["run"], ["run", "--values"], ["repeat", "--hold", "entropy"]]),
+)
 def test_the_first_line_of_a_script_finds_neither_torch_nor_numpy_loaded(tmp_path: Path, command: list[str]) -> None:
     """Both read variables as they load, which scripts set in their first lines (``OPENBLAS_NUM_THREADS``)."""
     text = 'import sys\nwith open("loaded", "a") as f:\n    print(*{"numpy", "torch"} & set(sys.modules), file=f)\n'

@@ -99,6 +99,7 @@ def test_a_thread_that_works_beside_the_step_is_named_by_its_function(tmp_path: 
     assert "lets a thread run follow at train.py:8 (train.py:13), beside the recorded calls" in said
 
 
+@pytest.mark.slow
 def test_an_array_of_numpy_that_nobody_wrote_is_named_and_zero_where_memory_is_held(tmp_path: Path) -> None:
     lines = (
         "import numpy, torch",
