@@ -294,6 +294,13 @@ class OutsideKind(Word):
     )
     """A child program, by its file's name; its digest is that of its command line and of what it answered."""
     LIBRARY = "library", "loads", ("library loaded by ctypes", "libraries loaded by ctypes"), ("ctypes.CDLL.__init__",)
+    FOREIGN_CALL = (
+        "foreign-call",
+        "calls",
+        ("compiled function called by ctypes", "compiled functions called by ctypes"),
+        (),
+    )
+    """A compiled function, called through ctypes: what it returned, and what it left in objects given by reference."""
     CONNECTION = (
         "connection",
         "connects to",
@@ -325,10 +332,10 @@ class OutsideKind(Word):
     TIMER = (
         "timer",
         "is interrupted by",
-        ("timer set", "timers set"),
+        ("timer or signal handled", "timers and signals handled"),
         ("signal.setitimer", "signal.alarm"),
     )
-    """A timer whose signal runs a function of the program: after how many recorded calls it ran."""
+    """A timer or a signal that runs a function of the program: after how many recorded calls it ran."""
     THREAD = (
         "thread",
         "lets a thread run",
@@ -509,7 +516,8 @@ class NumberSource(Word):
     CLOCK = "clock"
     PROCESS_ID = "process-id"
     ENTROPY = "entropy"
-    """The operating system's random numbers: ``os.urandom``, ``secrets``, ``uuid``, a generator made without a seed."""
+    """The operating system's random numbers: ``os.urandom``, ``secrets``, ``uuid``, OpenSSL's, a generator made without
+    a seed."""
     HASH = "hash"
     """The hash of a text, where Python was started without a hash seed."""
     ADDRESS = "address"

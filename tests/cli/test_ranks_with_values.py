@@ -110,6 +110,6 @@ def test_a_job_under_torchrun_is_repeated_rank_by_rank(tmp_path: Path) -> None:
     )
     told = " ".join(done.stdout.split())
     assert "by the results of other processes" in told, done.stderr
-    assert "by a number among its arguments" in told
+    assert "by one of its arguments" in told
     for rank in "01":
         assert {path.name for path in (tmp_path / "repeat" / f"rank{rank}").iterdir()} >= {"run-1.json", "run-2.values"}

@@ -107,12 +107,14 @@ def test_a_kernel_that_the_tables_call_deterministic_is_blamed_where_a_replay_va
     assert says in why_of(root)
 
 
-def test_a_kernel_is_not_blamed_beside_a_thread_that_may_have_written_its_inputs(record: Recorder) -> None:
+@pytest.mark.parametrize("varied", [0, 3])
+def test_a_kernel_is_not_blamed_beside_a_thread_that_may_have_written_its_inputs(record: Recorder, varied: int) -> None:
     where = {"op": "aten.index_put_.default", "location": "train.py:14", "module": "", "function": "step"}
     spot = BlindSpot(kind=BlindSpotKind.OTHER_THREAD, detail="a Python thread was started", location="train.py:3")
     first = record(trace=trace(call(**where), blind_spots=(spot,)))
-    root = only(compare_recordings(first, record(kernel=2), findings=[]))
-    assert root.cause is RootCause.UNKNOWN
+    replayed = trace(call(**where, tried=Tried(calls=1, trials=10, varied=varied)))
+    root = only(compare_recordings(first, record(kernel=2), findings=[], replayed=replayed))
+    assert (root.cause, root.contradicts) == (RootCause.UNKNOWN, False)
     assert "a thread that the program started at train.py:3 may have written it" in why_of(root)
 
 

@@ -86,7 +86,15 @@ def test_other_numbers_beside_another_part_are_told_as_numbers(compared: Callabl
         torch.randn(12)[place].mul(place)
 
     (root,) = compared(step, 3, 5).roots
-    assert why_of(root) == "a number among its arguments differs: other=3 and other=5"
+    assert why_of(root) == "one of its arguments differs: other=3 and other=5"
+
+
+def test_another_dtype_is_an_argument(compared: Callable[..., Divergence]) -> None:
+    def step(dtype: torch.dtype) -> None:
+        torch.ones(3).to(dtype)
+
+    (root,) = compared(step, torch.float16, torch.float64).roots
+    assert why_of(root) == "one of its arguments differs: dtype=torch.float16 and dtype=torch.float64"
 
 
 @pytest.mark.parametrize("together", [False, True])

@@ -42,8 +42,8 @@ class RootCause(Word):
         (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.GRADIENT, ValueKind.OPTIMIZER_STATE),
     )
     """A parameter, a buffer or an optimizer's state differs before the first step."""
-    ARGUMENT = "argument", "by a number among its arguments"
-    """A Python number among its arguments differs."""
+    ARGUMENT = "argument", "by one of its arguments"
+    """A Python number or a dtype among its arguments differs, or the part of a tensor that it is given."""
     OUTSIDE_CHANGE = "outside-change", "by bytes that no op changed", (ValueKind.OUTSIDE_CHANGE,)
     """Bytes that it read changed while no op wrote."""
     STRUCTURE = "structure", "by different calls"
@@ -115,6 +115,10 @@ class Evidence(Protocol):
         """Does it write to a tensor of which it reads nothing?"""
 
     @property
+    def is_deterministic_by_tables(self) -> bool:
+        """Do the tables call it deterministic?"""
+
+    @property
     def is_called_deterministic(self) -> bool:
         """Do the tables call it deterministic, and did no trial contradict them?"""
 
@@ -168,7 +172,7 @@ class Shows(Word):
     DRAW = "draw", RootCause.DRAW, (Way.DRAWN,)
     """The generator was in a different state."""
     NUMBERS = "numbers", RootCause.ARGUMENT, (Way.NUMBERS,)
-    """Numbers among its arguments differ, or the parts of tensors that it is given."""
+    """Numbers or dtypes among its arguments differ, or the parts of tensors that it is given."""
     RANKS = (
         "ranks",
         RootCause.COLLECTIVE,
@@ -273,9 +277,9 @@ class Shows(Word):
         "threads",
         RootCause.UNKNOWN,
         (Way.WROTE,),
-        lambda root: root.is_called_deterministic and root.runs_beside_threads,
+        lambda root: root.is_deterministic_by_tables and root.runs_beside_threads,
     )
-    """Another thread may have written what it read, between the digest and the call."""
+    """Another thread may have written what it read, between the digest and the call, or between two replays."""
     REPLAYED = (
         "replayed",
         RootCause.UNKNOWN,

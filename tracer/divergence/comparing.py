@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import msgspec
 import numpy as np
 
-from tracer.divergence.end_states import OF_TRAINING, compare_ends, nan_in_both
+from tracer.divergence.end_states import OF_TRAINING, ComparedEnds, compare_ends, nan_in_both
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
-from tracer.divergence.model import Divergence, Fork, Loss, Outputs, Place, Replicas, Root
+from tracer.divergence.model import Divergence, Fork, Loss, Place, Replicas, Root
 from tracer.divergence.outside import compare_outside
 from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
@@ -68,18 +68,17 @@ def compare_recordings(
     state = states(pairs, differing, following)
     undigested = differing.undigested & ~differing.any
     is_same_program = replicas is None and begins is None
-    ends, ends_compared, outputs = compare_ends(ours, theirs) if is_same_program else ((), 0, Outputs())
-    is_same_training = not roots and not any(end.kind in (*OF_TRAINING, ValueKind.RETURNED) for end in ends)
+    left = compare_ends(ours, theirs) if is_same_program else ComparedEnds()
+    is_same_training = not roots and not any(end.kind in (*OF_TRAINING, ValueKind.RETURNED) for end in left.ends)
     return Divergence(
         agrees=is_same_training if replicas is None else replicas.drift is None,
-        ends=ends,
-        ends_compared=ends_compared,
+        **left._asdict(),
         is_inference=all(_is_inference(recording) for recording in (first, second)),
-        outputs=outputs,
         nan=nan_in_both(ours, theirs) if is_same_program else (),
         calls_compared=pairs.size,
         calls=(len(ours), len(theirs)),
         roots=roots,
+        draws_alone=is_same_program and _are_unread_draws(pairs, differing),
         follows=sum(root.follows for root in roots),
         structure=tuple(_forks(pairs, following)),
         only=(
@@ -96,6 +95,12 @@ def compare_recordings(
         strip=strip(pairs, state),
         names=(first.name, second.name),
     )
+
+
+def _are_unread_draws(pairs: Pairs, differing: Differences) -> bool:
+    """Are all calls that differ draws, of which nothing differs but the generator and what they gave?"""
+    others = differing.inputs | differing.numbers | differing.entered | differing.undigested | ~differing.drawn
+    return not pairs.gaps and bool(differing.any.any()) and not (differing.any & others).any()
 
 
 def _is_inference(recording: Recording) -> bool:

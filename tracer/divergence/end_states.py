@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,14 +24,23 @@ _APPENDED = 1
 _Ends = dict[tuple[ValueKind, str, int], tuple[int, ...]]
 
 
-def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], int, Outputs]:
+class ComparedEnds(NamedTuple):
+    """What two recordings left behind: as the fields of ``Divergence`` say it."""
+
+    ends: tuple[EndState, ...] = ()
+    ends_compared: int = 0
+    states_compared: int = 0
+    outputs: Outputs = Outputs()
+
+
+def compare_ends(first: Values, second: Values) -> ComparedEnds:
     """What both recordings left, and left other bytes in; how many were compared, and how many of those are outputs.
 
     Nothing is, where one of them was cut short. A file that one run wrote anew and the other appended to is not
     compared. Of the printed lines, their order is not.
     """
     if first.partial or second.partial:
-        return (), 0, Outputs()
+        return ComparedEnds()
     ends = (_ends(first), _ends(second))
     pairs = {
         key: (ends[0][key], ends[1][key])
@@ -53,9 +63,13 @@ def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], i
         returned=sum(len(ours) for (kind, _, _), (ours, _) in pairs.items() if kind is ValueKind.RETURNED),
         printed=printed,
         files=len({name for kind, name, _ in pairs if kind is ValueKind.FILE}),
-        states=len(states[0]) if states[0] == states[1] else 0,
     )
-    return tuple(differ), len(pairs) + printed, outputs
+    return ComparedEnds(
+        ends=tuple(differ),
+        ends_compared=len(pairs) + printed,
+        states_compared=len(states[0]) if states[0] == states[1] else 0,
+        outputs=outputs,
+    )
 
 
 def nan_in_both(first: Values, second: Values) -> tuple[str, ...]:

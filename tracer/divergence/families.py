@@ -57,14 +57,14 @@ def compare_families(
     roles, unpaired = paired_roles(ours, theirs, lambda role, other: float(held(role, other).differs))
     whole = held("", "")
     if not roles and not unpaired:
-        return whole
+        return _without_unread_draws(whole)
     compared = {"": whole} | {role: held(role, other) for role, other in roles.items()}
     children = children_of(first)
     beside = {
         f"child {role}" if role else "": _with_siblings(divergence, role, children)
         for role, divergence in compared.items()
     }
-    return _joined(beside, "the runs started different numbers of processes" if unpaired else "")
+    return _without_unread_draws(_joined(beside, "the runs started different numbers of processes" if unpaired else ""))
 
 
 def compare_jobs(
@@ -139,6 +139,7 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
     return msgspec.structs.replace(
         shown,
         agrees=all(divergence.agrees for divergence in every),
+        draws_alone=all(divergence.agrees or divergence.draws_alone for divergence in every),
         calls_compared=sum(divergence.calls_compared for divergence in every),
         calls=(sum(side.calls[0] for side in every), sum(side.calls[1] for side in every)),
         roots=roots,
@@ -149,13 +150,22 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
             returned=sum(divergence.outputs.returned for divergence in every),
             printed=sum(divergence.outputs.printed for divergence in every),
             files=sum(divergence.outputs.files for divergence in every),
-            states=sum(divergence.outputs.states for divergence in every),
         ),
+        states_compared=sum(divergence.states_compared for divergence in every),
         ends_compared=0 if any(partial) else sum(divergence.ends_compared for divergence in every),
         not_digested=sum(divergence.not_digested for divergence in every),
         partial=(partial[0], partial[1]),
         outside=joined_outside(divergence.outside for divergence in every),
     )
+
+
+def _without_unread_draws(divergence: Divergence) -> Divergence:
+    """Runs agree that differ in draws alone, if no compared call reads these and what the runs leave agrees."""
+    is_open = any(divergence.partial) or divergence.not_digested
+    left_alike = divergence.states_compared and not divergence.ends and not is_open
+    if not (divergence.draws_alone and left_alike):
+        return divergence
+    return msgspec.structs.replace(divergence, agrees=True, roots=(), follows=0, unread_draws=divergence.roots)
 
 
 def _each_once(roots: Iterable[Root]) -> list[Root]:

@@ -305,15 +305,13 @@ class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Outputs(msgspec.Struct, frozen=True, kw_only=True):
-    """How many outputs and final states of two runs were compared."""
+    """How many outputs of two runs were compared."""
 
     returned: int = 0
     """Tensors that models returned, generated tokens, what the function returned that was called."""
     printed: int = 0
     """Lines on standard output."""
     files: int = 0
-    states: int = 0
-    """Parameters, buffers and optimizer states at the end; none if a run has others than the other."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -331,8 +329,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Two recordings with values, compared."""
 
     agrees: bool
-    """Is there no root, and do both leave the same state and return the same? ``partial`` and ``not_digested`` say what
-    is open."""
+    """Is there no root, and do both leave the same state and return the same? ``partial``, ``not_digested`` and
+    ``unread_draws`` say what is open."""
     calls_compared: int
     calls: tuple[int, int]
     """The number of calls in each recording."""
@@ -340,6 +338,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """What the runs left behind with different bytes; if calls differ, it follows from them."""
     ends_compared: int = 0
     """States, files and printed lines that both left."""
+    states_compared: int = 0
+    """The parameters, buffers and optimizer states among them; none if a run has others than the other."""
     is_inference: bool = False
     """Are both whole, without an optimizer step, and did nothing ask for a gradient? Outputs count then."""
     outputs: Outputs = Outputs()
@@ -348,6 +348,10 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """States that hold NaN in both when they end, by kind and name: that they agree says nothing of training."""
     roots: tuple[Root, ...] = ()
     """In order of execution, one per cause."""
+    draws_alone: bool = False
+    """Are all calls that differ draws, and does no compared call read what they gave?"""
+    unread_draws: tuple[Root, ...] = ()
+    """Draws that differ although the runs agree: no compared call reads them, and what the runs leave agrees."""
     follows: int = 0
     """Calls that differ only because of others."""
     structure: tuple[Fork, ...] = ()

@@ -48,6 +48,7 @@ _SAME_INPUT: Mapping[OutsideKind, str] = {
     OutsideKind.DATABASE: "Read a fixed copy of it, in a fixed order",
     OutsideKind.PROGRAM: "Run it once, keep what it answers in a file, and read that",
     OutsideKind.LIBRARY: "Load the same build of it in every run",
+    OutsideKind.FOREIGN_CALL: "Give it a fixed seed or moment, one thread and written memory, or keep what it answers",
     OutsideKind.CONNECTION: "Fetch the data once, keep it in a file, and read that",
     OutsideKind.THREAD: "Wait for it (`thread.join()`) before what hangs on it, or have it work on a copy",
     OutsideKind.UNWRITTEN_ARRAY: "Take `numpy.zeros`, or write all of it before it is read",

@@ -32,7 +32,7 @@ _MAY_COME_FROM_OUTSIDE = frozenset(
 _MAY_COME_FROM_WEAK = frozenset({RootCause.INPUT_DATA, RootCause.OUTSIDE_CHANGE, RootCause.ARGUMENT})
 
 #: They answer the program, and their answers are seen only in part.
-_ANSWERING = (OutsideKind.PROGRAM, OutsideKind.CONNECTION)
+_ANSWERING = (OutsideKind.FOREIGN_CALL, OutsideKind.PROGRAM, OutsideKind.CONNECTION)
 
 _KINDS = list(OutsideKind)
 

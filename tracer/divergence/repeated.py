@@ -135,6 +135,11 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return next((outcome.first for outcome in self.arms.values() if outcome.first is not None), None)
 
     @property
+    def unread_draws(self) -> tuple[Root, ...]:
+        """Draws that differ although the runs agree."""
+        return self.divergence.unread_draws
+
+    @property
     def numbered(self) -> tuple[Root, ...]:
         """All roots as a report numbers them: those of the displayed comparison, then those of the others."""
         roots = {_place(root): root for root in self.roots}

@@ -63,10 +63,10 @@ class Classifier:
                 spot.location
                 for trace in self.traces
                 for spot in trace.blind_spots
-                if spot.kind is BlindSpotKind.OTHER_THREAD and spot.location
+                if spot.kind is BlindSpotKind.OTHER_THREAD
             )
         )
-        """Where the program started threads."""
+        """Where the program started threads; an empty place for those that ran before recording began."""
         self._details: Mapping[Shows, Callable[[Root, Candidate], Root]] = {
             Shows.STRUCTURE: self._structure,
             Shows.DRAWN_AHEAD: self._ahead,
@@ -361,10 +361,13 @@ class _Shown:
         return self._pairs.first.groups[int(self._pairs.first.group[int(self._pairs.at[0][self._candidate.node])])]
 
     @property
+    def is_deterministic_by_tables(self) -> bool:
+        return self._classifier.tables.calls_deterministic(self._group)
+
+    @property
     def is_called_deterministic(self) -> bool:
-        tables = self._classifier.tables
-        tried = tables.tried(self._group)
-        return tables.calls_deterministic(self._group) and not (tried is not None and tried.has_varied)
+        tried = self._classifier.tables.tried(self._group)
+        return self.is_deterministic_by_tables and not (tried is not None and tried.has_varied)
 
     @property
     def is_opaque(self) -> bool:

@@ -144,8 +144,8 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
 
     from tracer.divergence import Recording, read_recording
     from tracer.errors import TracerError
-    from tracer.runner.repeated.within.function import held_against_the_first, recorded
-    from tracer.runner.repeated.within.held_calls import HeldCalls, circumstances_in
+    from tracer.runner.repeated.within.function import explained, recorded
+    from tracer.runner.repeated.within.held_calls import circumstances_in
     from tracer.runner.repeated.within.state import SavedState, objects_of
     from tracer.session import DeterminismTracer
 
@@ -173,7 +173,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
             return recorded(item.runtest, Path(folder, f"{name}.json"), wanted.get("model"))
 
         recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
-        repeated = HeldCalls(again, recordings).explain(held_against_the_first(item.nodeid, recordings), circumstances)
+        repeated = explained(item.nodeid, recordings, again, circumstances)
     if not repeated.agrees or repeated.not_followed:
         from tracer.report.render.terminal import READER, drawn, printed
         from tracer.report.sections.runs import repeated_blocks

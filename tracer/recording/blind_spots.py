@@ -50,6 +50,8 @@ class BlindSpots:
         self._recorded_thread = get_ident()
         self._started: weakref.WeakKeyDictionary[threading.Thread, str] = weakref.WeakKeyDictionary()
         """Where Python threads were started while recording."""
+        self._alive: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        """Threads that were noted because they were alive as recording began or ended."""
         self._may_have_written: Counter[str] = Counter()
         """How many threads that may compute were started at each line."""
         self._computed: Counter[str] = Counter()
@@ -74,16 +76,21 @@ class BlindSpots:
             self.on_unseen()
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Begin to watch, and note the threads that run already and may compute."""
         self._recorded_thread = get_ident()
+        self._note_threads()
         WATCHES.add(self)
 
     def stop(self) -> None:
-        """Stop watching, and note the threads that were alive and may have computed."""
+        """Stop watching, and note the threads that are alive and may have computed."""
         WATCHES.discard(self)
-        for thread in threading.enumerate():
-            if thread.ident not in (get_ident(), threading.main_thread().ident) and self._may_compute(thread):
+        self._note_threads()
+
+    def _note_threads(self) -> None:
+        for thread in set(threading.enumerate()).difference(self._alive, (threading.main_thread(),)):
+            if thread.ident != get_ident() and self._may_compute(thread):
                 self.note(BlindSpotKind.OTHER_THREAD, "another Python thread was alive while recording")
+                self._alive.add(thread)
 
     def _may_compute(self, thread: threading.Thread) -> bool:
         """A library's daemon does not: progress bars and the pinning of memory run in such. Nor does a compiler's."""

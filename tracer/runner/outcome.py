@@ -99,6 +99,7 @@ class ScriptRecording:
         self._watch.enter()
         when_imported("numpy", lambda: None)  # control-C waits until it is loaded
         when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))
+        when_imported("ssl", HOST.look_again)
         when_imported("multiprocessing.process", CHILDREN.look_again)
         for name in modules_watched():
             if name not in sys.modules:

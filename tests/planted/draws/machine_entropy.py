@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import ssl
 import uuid
 from os import urandom
 
@@ -15,6 +16,7 @@ numbers = [
     secrets.randbelow(100),  # planted: environment-machine-number
     secrets.choice(range(100)),  # planted: environment-machine-number
     secrets.token_bytes(1)[0],  # planted: environment-machine-number
+    ssl.RAND_bytes(1)[0],  # planted: environment-machine-number
 ]
 weight = torch.ones(len(numbers), requires_grad=True)
 optimizer = torch.optim.SGD([weight], 0.1)

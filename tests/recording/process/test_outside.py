@@ -96,6 +96,14 @@ def set_timer() -> None:
         signal.signal(signal.SIGALRM, former)
 
 
+def get_signal() -> None:
+    former = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    try:
+        os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+
+
 def read_pipe() -> None:
     reads, writes = os.pipe()
     os.write(writes, b"1")
@@ -147,6 +155,8 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.FILE_TIME, "a.txt", lambda: os.stat("a.txt").st_mtime),
     (OutsideKind.PORT, "socket.socket.getsockname", asks_port),
     (OutsideKind.TIMER, "signal.setitimer", set_timer),
+    (OutsideKind.TIMER, "SIGUSR1", get_signal),
+    (OutsideKind.FOREIGN_CALL, "getpid", lambda: ctypes.CDLL("libc.so.6").getpid()),
     (OutsideKind.FILE_TIME, "os.fstat", lambda: os.fstat(0).st_ctime_ns),
     (OutsideKind.FILE_TIME, "a.txt", lambda: os.path.getmtime("a.txt")),
     (OutsideKind.TEMPORARY_NAME, "tempfile.mkdtemp", lambda: tempfile.mkdtemp()),
@@ -181,6 +191,7 @@ def lines_of(program: Callable[[], Any]) -> int:
         connect: 4,
         asks_port: 3,
         set_timer: 5,
+        get_signal: 1,
         run_beside: 3,
         read_pipe: 3,
         receive: 3,
@@ -541,6 +552,40 @@ def test_an_array_that_numpy_itself_allocates_and_writes_is_none_of_the_programs
 
 def test_a_path_that_is_only_looked_for_is_no_time_of_a_file() -> None:
     assert taken_in(lambda: (Path("a.txt").exists(), os.path.exists("a.txt"), Path("data").is_dir())) == ()
+
+
+class Moment(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+@pytest.mark.parametrize(
+    ("program", "differs", "is_partial"),
+    [
+        (lambda libc: libc.abs(-3), False, True),
+        (lambda libc: libc.clock(), True, False),
+        (lambda libc: libc.clock_gettime(1, ctypes.byref(Moment())), True, True),
+        (lambda libc: address_of(libc, 8), False, True),
+    ],
+    ids=["the same", "clock", "left in a structure", "an address"],
+)
+def test_what_a_compiled_function_answers_is_compared_where_it_is_no_address(
+    program: Callable[[Any], Any], differs: bool, is_partial: bool
+) -> None:
+    found = []
+    for _ in range(2):
+        (called,) = [
+            one for one in taken_in(lambda: program(ctypes.CDLL("libc.so.6"))) if one.kind is OutsideKind.FOREIGN_CALL
+        ]
+        found.append(called)
+        burn = [b"" for _ in range(200_000)]  # the clock of the processor goes on
+        assert burn
+    assert (found[0].digest != found[1].digest) == differs
+    assert found[0].is_partial == is_partial
+
+
+def address_of(libc: Any, size: int) -> None:
+    libc.malloc.restype = ctypes.c_void_p
+    libc.malloc(size)
 
 
 def test_a_handler_for_a_signal_is_found_by_identity() -> None:

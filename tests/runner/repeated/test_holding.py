@@ -37,7 +37,10 @@ class Program:
         outcomes: int = 10**6,
         varies: bool = False,
         shifts: Iterable[Circumstance] = (),
+        relative: Iterable[Circumstance] = (C.ADDRESSES,),
     ) -> None:
+        self.relative = frozenset(relative)
+        """What these decide hangs on all that is held."""
         self.causes, self.breaks, self.outcomes, self.varies = causes, frozenset(breaks), outcomes, varies
         self.shifts = frozenset(shifts)
         self.runs: list[Holds] = []
@@ -50,7 +53,7 @@ class Program:
         result: list[object] = []
         for cause in self.causes:
             laid_out = cause is not C.ADDRESSES or C.HASH_SEED in held
-            fixed = held if cause is C.ADDRESSES else frozenset({cause})  # addresses hang on all that is held
+            fixed = held if cause in self.relative else frozenset({cause})
             result.append(fixed if cause in held and laid_out else number % self.outcomes)
         result += [number] * self.varies
         result.append(self.shifts & held)
@@ -88,6 +91,11 @@ def test_a_suspected_cause_is_found_in_six_runs(cause: Circumstance) -> None:
 
 def test_the_first_run_that_holds_the_suspect_alone_is_enough() -> None:
     assert searched(Program(C.CLOCK), suspected=[C.CLOCK], sure=1) == ({"clock"}, 3)
+
+
+def test_memory_that_zeros_do_not_reach_is_compared_with_itself_and_no_second_cause_is_named() -> None:
+    program = Program(C.MEMORY, relative=[C.MEMORY])
+    assert searched(program, [C.ENTROPY, C.MEMORY]) == ({"memory"}, 5)
 
 
 def test_two_causes_at_two_lines_are_found_to_be_two() -> None:

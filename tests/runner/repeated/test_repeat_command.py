@@ -37,7 +37,7 @@ def test_runs_that_part_exit_with_1_and_leave_recordings_json_and_a_page(tracer:
     done = tracer("repeat", "--format", "text,json,html", "-o", "out", "parts.py")
     assert done.code == 1, done.err
     assert "Run 2 diverges from run 1 in step " in done.out
-    assert "parts.py:4 (aten.mul.Tensor), by a number among its arguments" in " ".join(done.out.split())
+    assert "parts.py:4 (aten.mul.Tensor), by one of its arguments" in " ".join(done.out.split())
     assert done.out.count("epoch True") == 5
     assert "They agree when the system's random numbers are held" in " ".join(done.out.split())
     held = {f"held-{number}.{kind}" for number in (1, 2, 3) for kind in ("json", "values")}
@@ -207,7 +207,7 @@ def test_under_the_plans_settings_what_parted_agrees_and_one_sentence_says_both(
     done = tracer("repeat", "--settings", "planned", "--format", "text,json", "unseeded.py")
     assert done.code == 0, done.err + done.out
     said = " ".join(done.out.split())
-    assert "As you have it the runs diverge at unseeded.py:3 (aten.add.Tensor, by a number among its arguments)" in said
+    assert "As you have it the runs diverge at unseeded.py:3 (aten.add.Tensor, by one of its arguments)" in said
     assert "under the plan they agree in all" in said
     told = json.loads(Path("repeat/repeat.json").read_text())
     assert told["agrees"]

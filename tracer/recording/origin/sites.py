@@ -46,7 +46,10 @@ _MODULE_FILE = os.path.join(_TORCH, "nn", "modules", "module.py")
 _STDLIB = tuple(os.path.join(os.path.dirname(path), "") for path in (os.__file__, os.path.realpath(os.__file__)))
 _SITE_MARKERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: Code without a file of its own.
-_GENERATED = ("<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ")
+_GENERATED = (
+    *("<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ", "<timeit-src>"),
+    *("<lambdifygenerated", "<decorator-gen", "<makefun-gen"),
+)
 #: What torch.compile calls its files, wherever its cache is: a hash.
 _GENERATED_NAME = r"c[a-z2-7]{51}\.py$"
 #: What torch.fx calls the files of graphs that run as programs.

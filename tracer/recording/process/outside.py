@@ -26,7 +26,7 @@ import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from types import FrameType
 from typing import Any
@@ -35,6 +35,7 @@ from tracer.names import OutsideKind
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import (
     LIBRARY,
+    NOWHERE,
     USER,
     Site,
     Sites,
@@ -192,6 +193,8 @@ class OutsideLog:
         self._queues: weakref.WeakKeyDictionary[Any, _QueueOrder] = weakref.WeakKeyDictionary()
         self._timers: dict[int, _Input] = {}
         """By the signal that they send."""
+        self._handlers: dict[int, tuple[Site, Site]] = {}
+        """By signal, where the program set a function for it."""
         self._threads: weakref.WeakKeyDictionary[threading.Thread, tuple[_Input, int]] = weakref.WeakKeyDictionary()
         """Those that run, and how many calls were recorded before."""
 
@@ -271,6 +274,11 @@ class OutsideLog:
         if frame is None:
             return None
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
+        return self._note_at(kind, name, site, own, path=path, by_import=self._sites.is_import(frame))
+
+    def _note_at(
+        self, kind: OutsideKind, name: str, site: Site, own: Site, *, path: str = "", by_import: bool = False
+    ) -> _Input:
         place = (kind, site, own)
         key = (kind, path or name, site, own)
         source, is_rest = self._inputs.get(key), False
@@ -282,8 +290,7 @@ class OutsideLog:
         if source is None:
             self._names[place] = self._names.get(place, 0) + 1
             full = os.path.join(os.getcwd(), path) if path else ""
-            is_import = self._sites.is_import(frame)
-            source = self._inputs[key] = _Input(self._events.calls_recorded(), full, is_import, is_rest=is_rest)
+            source = self._inputs[key] = _Input(self._events.calls_recorded(), full, by_import, is_rest=is_rest)
         source.count += 1
         return source
 
@@ -393,6 +400,24 @@ class OutsideLog:
         library_input = self.note(OutsideKind.LIBRARY, os.path.basename(library), frame)
         if library_input is not None and os.path.isfile(library):
             self._digest_at(library_input, library)
+
+    def library_loaded(self, name: str, call: Call) -> None:
+        """Have the library that the program's own code loaded tell of its calls."""
+        frame = self.reader(call.frame)
+        if frame is not None and self._sites.kind_of(frame.f_code.co_filename) == USER:
+            from tracer.recording.process.foreign_calls import tell_of_calls
+
+            path = _path_of(call.args[1] if len(call.args) > 1 else call.kwargs.get("name"))
+            library = os.path.basename(path) or "the C library"
+            tell_of_calls(call.first, partial(_tell_of_foreign_call, library))
+
+    def called_foreign(self, name: str, answer: tuple[bytes, bool], frame: FrameType) -> None:
+        """The program's own line called a compiled function; ``answer`` is what can be compared, and whether all is."""
+        source = self.note(OutsideKind.FOREIGN_CALL, name, self.asker(frame))
+        if source is not None and source.wants_more:
+            compared, is_whole = answer
+            source.is_partial |= not is_whole
+            source.add(compared)
 
     def runs_program(self, name: str, call: Call) -> None:
         """A program is started, or what it answered is read."""
@@ -519,7 +544,7 @@ class OutsideLog:
         timer = self.note(OutsideKind.TIMER, name, self.asker(call.frame))
         if timer is not None:
             which = call.first if name.endswith("setitimer") else 0
-            self._timers[(signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)[which]] = timer
+            self._timers[_of_timers()[which]] = timer
 
     def thread_runs(self, name: str, call: Call) -> None:
         """A thread of the program's own begins, or ends: how many calls are recorded meanwhile?"""
@@ -549,10 +574,18 @@ class OutsideLog:
             source.size += array.nbytes
             source.add(array.ravel(order="K")[: _PART // array.itemsize or 1].tobytes())
 
+    def handles(self, number: int, frame: FrameType) -> None:
+        """The program sets a function for a signal."""
+        self._handlers[number] = self._sites.innermost(frame), self._sites.users_own(frame)
+
     def interrupted(self, number: int) -> None:
         """A function of the program runs since a signal came."""
-        if (timer := self._timers.get(number)) is not None:
-            timer.add(str(self._events.calls_recorded()).encode())
+        source = self._timers.get(number)
+        site, own = self._handlers.get(number, (NOWHERE, NOWHERE))
+        if site.kind == USER and number not in _of_timers():
+            source = self._note_at(OutsideKind.TIMER, signal.Signals(number).name, site, own)
+        if source is not None:
+            source.add(str(self._events.calls_recorded()).encode())
 
     @staticmethod
     def _add_value(source: _Input | None, value: object) -> None:
@@ -715,6 +748,11 @@ _BEFORE: Mapping[OutsideKind, _Reads] = {
 }
 
 
+#: Those that are read when the call is done as well.
+_BEFORE_AND_AFTER: Mapping[OutsideKind, _Reads] = {
+    OutsideKind.DATABASE: OutsideLog.database_opened,
+    OutsideKind.LIBRARY: OutsideLog.library_loaded,
+}
 #: Kinds that are noted for the program's own lines alone, of functions that imports call all the time.
 _OF_OWN_LINES = (OutsideKind.FILE_TIME, OutsideKind.VARIABLE)
 
@@ -727,9 +765,9 @@ def _watched(kinds: Iterable[OutsideKind] = OutsideKind, module: str = "") -> It
                 continue
             name = names.split()[0]
             holders = _holders(names)
-            if kind is OutsideKind.DATABASE:
-                opened = partial(_read, OutsideLog.database_opened, name)
-                yield Target(holders, before=partial(_read, _BEFORE[kind], name), after=opened)
+            if kind in _BEFORE_AND_AFTER:
+                after = partial(_read, _BEFORE_AND_AFTER[kind], name)
+                yield Target(holders, before=partial(_read, _BEFORE[kind], name), after=after)
             elif kind in _BEFORE and not name.endswith(_ANSWERS):
                 yield Target(holders, before=partial(_read, _BEFORE[kind], name))
             elif kind in _BEFORE:
@@ -756,16 +794,22 @@ def _ask(kind: OutsideKind, name: str, log: OutsideLog, call: Call) -> None:
     log.asked(kind, name, call)
 
 
-#: The signals that timers send.
-_OF_TIMERS = frozenset(getattr(signal, name) for name in ("SIGALRM", "SIGVTALRM", "SIGPROF") if hasattr(signal, name))
 _HANDLER = "_tracer_handler"
 
 
+def _of_timers() -> tuple[int, ...]:
+    """The signals that timers send, by ``setitimer``'s numbers; none on Windows."""
+    names = ("SIGALRM", "SIGVTALRM", "SIGPROF")
+    return tuple(getattr(signal, name) for name in names if hasattr(signal, name))
+
+
 def _sets_handler(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Have the program's function for a timer's signal tell that it runs; whoever asks gets the function itself."""
+    """Have the program's function for a signal tell that it runs; whoever asks gets the function itself."""
     handler = args[1] if len(args) == 2 and not kwargs else None
-    if not OUTSIDE.listeners or not inspect.isroutine(handler) or args[0] not in _OF_TIMERS:
+    if not OUTSIDE.listeners or not (inspect.isfunction(handler) or inspect.ismethod(handler)):
         return _own_handler(inner(*args, **kwargs))
+    for log in OUTSIDE.listeners:
+        log.handles(args[0], sys._getframe())
 
     @functools.wraps(handler)
     def runs(number: int, frame: FrameType | None) -> Any:
@@ -784,6 +828,16 @@ def _asks_handler(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 def _own_handler(handler: Any) -> Any:
     """What the program set."""
     return getattr(handler, _HANDLER, handler)
+
+
+def _tell_of_foreign_call(library: str, name: str, result: Any, args: tuple[Any, ...], frame: FrameType) -> None:
+    if OUTSIDE.listeners:
+        from tracer.recording.process.foreign_calls import answered
+
+        with suppress(Exception):  # no business of the program's
+            answer = answered(result, args)
+            for log in OUTSIDE.listeners:
+                log.called_foreign(f"{name} of {library}", answer, frame)
 
 
 def _saves(log: OutsideLog, call: Call) -> None:

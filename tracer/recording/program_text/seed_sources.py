@@ -173,6 +173,8 @@ def _source_of(called: Any, node: ast.Call) -> NumberSource | None:
         return NumberSource.PROCESS_ID
     if (module in ("posix", "nt", "os") and name in ("urandom", "getrandom")) or module in ("secrets", "uuid"):
         return NumberSource.ENTROPY if name not in ("uuid3", "uuid5", "UUID", "compare_digest") else None
+    if name == "RAND_bytes":  # of ssl, which has it from OpenSSL
+        return NumberSource.ENTROPY
     constants = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
     if type(owner).__name__ == "SystemRandom" or "/dev/urandom" in constants or "/dev/random" in constants:
         return NumberSource.ENTROPY

@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -121,9 +122,9 @@ class NumberLog:
             frame = frame.f_back
         self._take(use, what, frame, call.frame)
 
-    def made_a_uuid(self, call: Call) -> None:
-        """``uuid.uuid1`` read the clock and the network's address."""
-        self._take(NumberUse.VALUE, "uuid.uuid1", _outside(call.frame), call.frame)
+    def took(self, what: str, call: Call) -> None:
+        """The function ``what`` gave a number that differs in every process."""
+        self._take(NumberUse.VALUE, what, _outside(call.frame), call.frame)
 
     def _take(self, use: NumberUse, what: str, frame: FrameType | None, innermost: FrameType) -> None:
         if frame is None or _is_numpys(innermost):
@@ -250,9 +251,23 @@ def _look(call: Call) -> None:
     call.before = _state_of(call.first)
 
 
+#: Functions that hand out such numbers: their modules, their names, and how they are called.
+_TAKES = (
+    ("uuid", "_generate_time_safe", "uuid.uuid1"),  # of the clock and the network's address
+    ("os", "getrandom", "os.getrandom"),
+    ("ssl", "RAND_bytes", "ssl.RAND_bytes"),
+)
+
+
+def _took(what: str, log: NumberLog, call: Call) -> None:
+    log.took(what, call)
+
+
 def _functions() -> Iterator[Target]:
     yield Target([(random, "_urandom"), (os, "urandom")], after=NumberLog.took_entropy)
-    yield Target([(sys.modules.get("uuid"), "_generate_time_safe")], after=NumberLog.made_a_uuid)
+    for module, name, what in _TAKES:
+        if hasattr(owner := sys.modules.get(module), name):
+            yield Target([(owner, name)], after=partial(_took, what))
     yield Target([(random.Random, "__init__")], after=NumberLog.made_python_object)
     for name in ("seed", "setstate"):
         yield Target([(random.Random, name)], look=_look, after=NumberLog.gave_python_object_a_state)

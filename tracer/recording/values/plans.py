@@ -111,7 +111,8 @@ class Plan:
         )
 
     def numbers(self, args: Args, kwargs: Kwargs) -> int:
-        """The digest of the numbers among a call's arguments, and of the parts of tensors that they are; 0 without."""
+        """The digest of the numbers and dtypes among a call's arguments, and of the parts of tensors that they are; 0
+        without."""
         numbers: list[Any] = []
         is_numbered, is_placed = False, bool(self.sized or kwargs)
         for value in args:
@@ -147,8 +148,8 @@ class Plan:
     def _text(self, args: Args, kwargs: Kwargs, places: list[Place]) -> str:
         """The numbers in words, by the names that the schema gives: ``alpha=1, beta=0.5``."""
         named = (*zip(self.argument_names, args, strict=False), *kwargs.items())
-        plain = ((name, value if type(value) in _PLAIN else _listed(value)) for name, value in named)
-        return ", ".join(f"{name}={value!r}" for name, value in plain if value is not None) + spelt_places(places)
+        words = ((name, _word(value)) for name, value in named)
+        return ", ".join(f"{name}={word}" for name, word in words if word) + spelt_places(places)
 
 
 class RegionPlan(Plan):
@@ -161,13 +162,23 @@ class RegionPlan(Plan):
 
 
 def _listed(value: Any) -> Any:
-    """A list of numbers as it is, another library's number as text; ``None`` for anything but numbers."""
+    """A list of numbers as it is, another library's number and a dtype as text; ``None`` for anything else."""
     kind = type(value)
+    if kind is torch.dtype:
+        return str(value)
     if kind is list or kind is tuple:
         return list(value) if value and value[0] is not None and type(value[0]) in _PLAIN else None
     if isinstance(value, (int, float, complex)):  # NumPy's float is one, a symbolic number is none
         return repr(value)
     return None
+
+
+def _word(value: Any) -> str:
+    """A number or a dtype in words; empty for anything else."""
+    if type(value) is torch.dtype:
+        return str(value)
+    plain = value if type(value) in _PLAIN else _listed(value)
+    return "" if plain is None else repr(plain)
 
 
 def plan_of(func: Any, access: Access, spell: Callable[[str], int]) -> Plan | None:

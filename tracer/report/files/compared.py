@@ -57,7 +57,7 @@ def divergence_json(divergence: Divergence) -> dict[str, Any]:
     """What stands in the JSON of two recordings: the fields that several runs have too, and the rest of what is
     known."""
     document = _leading(divergence, runs=2, arms={})
-    rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=()))
+    rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=(), unread_draws=()))
     if divergence.resumed is not None:
         lacks = ((lack.kind.value, lack.name, lack_of(lack)) for lack in divergence.resumed.not_restored)
         rest["resumed"]["not_restored"] = [{"kind": kind, "name": name, "why": why} for kind, name, why in lacks]
@@ -85,7 +85,7 @@ def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, 
         "ends": repeated.ends,
         "ends_compared": divergence.ends_compared,
         "is_inference": divergence.is_inference,
-        "outputs": {name: getattr(divergence.outputs, name) for name in ("returned", "printed", "files")},
+        "outputs": divergence.outputs,
         "not_digested": divergence.not_digested,
         "held": [_held(held) for held in repeated.held],
         "not_held": repeated.not_held,
@@ -112,6 +112,7 @@ def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, A
         "calls_compared": compared.calls_compared,
         "first": compared.first and _root(compared.first),
         "roots": [_root(root) for root in compared.roots],
+        "unread_draws": [_root(root) for root in compared.unread_draws],
         "arms": dict(arms),
     }
 

@@ -181,7 +181,7 @@ def _of_numbers(first: str, second: str) -> str:
         parts = _parted(places_of(first) or "a whole tensor", places_of(second) or "a whole tensor")
         return f"it is given different parts of a tensor: {' and '.join(parts)}"
     pair = f": {' and '.join(_parted(numbers, others))}" if numbers and others else ""
-    return f"a number among its arguments differs{pair}"
+    return f"one of its arguments differs{pair}"
 
 
 def _parted(first: str, second: str) -> tuple[str, str]:
@@ -235,9 +235,10 @@ def _of_threads(threads: Sequence[str]) -> str:
     """Threads that the program started: they may have written what the call reads."""
     if not threads:
         return ""
-    started = " and ".join(threads[:2])
+    started = " and ".join(list(filter(None, threads))[:2])
     which = "a thread" if len(threads) == 1 else "threads"
-    return f"; {which} that the program started at {started} may have written it, and is not recorded"
+    where = f" that the program started at {started}" if started else " that ran before"
+    return f"; {which}{where} may have written it, and {'is' if len(threads) == 1 else 'are'} not recorded"
 
 
 def _of_processes(processes: Sequence[str]) -> str:

@@ -194,7 +194,7 @@ def _compared(
             yield said.Paragraph(f"In the end {left_otherwise(divergence.ends)}.")
         elif outputs := _outputs(divergence):
             yield said.Paragraph(f"Their outputs nevertheless agree ({outputs}).")
-    elif roots and divergence.outputs.states and not any(end.kind in OF_TRAINING for end in divergence.ends):
+    elif roots and divergence.states_compared and not any(end.kind in OF_TRAINING for end in divergence.ends):
         yield said.Paragraph("Both runs nevertheless end with the same parameters, buffers and optimizer states.")
     if roots:
         shown, left_out = first(roots, min(_MOST, reader.rows))
@@ -333,7 +333,20 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
     lacking = divergence.resumed is not None and divergence.resumed.not_restored
     but = ", but not everything was restored" if lacking else ""
     left = f", but {left_otherwise(divergence.ends)}" if divergence.ends else _and_in_outputs(divergence)
-    return f"{_capital(second)} agrees with {first} in all {calls}{digested}{but}{left}."
+    return f"{_capital(second)} agrees with {first} in all {calls}{_but_draws(divergence)}{digested}{but}{left}."
+
+
+def _but_draws(divergence: Divergence) -> str:
+    """`` but 2 draws (train.py:9), which no compared call reads; ...``; empty if no draw differs."""
+    draws = divergence.unread_draws
+    if not draws:
+        return ""
+    count = plural(sum(1 + draw.same_cause + draw.follows for draw in draws), "draw")
+    places = joined(list(dict.fromkeys(draw.called_from or draw.location for draw in draws))[:_MOST_NAMED])
+    outputs = divergence.outputs
+    left = ["parameters", "buffers", "optimizer states", *(("files",) if outputs.files else ())]
+    left += ["printed lines"] if outputs.printed else []
+    return f" but {count} ({places}), which no compared call reads; {joined(left)} agree"
 
 
 def _and_in_outputs(divergence: Divergence) -> str:
@@ -443,7 +456,7 @@ def repeated_headline(repeated: Repeated) -> str:
         diverges = divergence_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
         held = held_sentence(repeated)
         return f"{diverges}. {held}" if held else diverges
-    calls = _all_calls(unvaried.calls_compared)
+    calls = f"{_all_calls(unvaried.calls_compared)}{_but_draws(repeated.divergence)}"
     if repeated.ended_by:
         calls = f"the calls that were compared ({unvaried.calls_compared:,})"
     if repeated.failed:
@@ -509,7 +522,7 @@ def _briefly(repeated: Repeated) -> str:
         return "they make no call that could be compared"
     ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
     left = f", but {left_otherwise(repeated.ends)}" if repeated.ends else ""
-    agree = f"they agree in {_all_calls(repeated.calls_compared)}{left}{ended}"
+    agree = f"they agree in {_all_calls(repeated.calls_compared)}{_but_draws(repeated.divergence)}{left}{ended}"
     return "; ".join((agree, *reservations(repeated)))
 
 

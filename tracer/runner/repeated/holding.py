@@ -194,7 +194,9 @@ class Search:
                 self._free_addresses(everything)
                 return
             half = left[: (len(left) + 1) // 2] if len(left) > 1 else left
-            entry = self._suffices(_with_required([*needed, *half]))
+            # What memory holds where zeros do not reach depends on everything else that is held.
+            by_itself = left == [Circumstance.MEMORY]
+            entry = self._suffices(_with_required([*needed, *half]), by_itself=by_itself)
             if entry is None:
                 if proven is not None and len(left) == 1:
                     self._by_elimination(needed.union(left), proven)
@@ -239,15 +241,18 @@ class Search:
         entry.shows = _SETTLED
         return True
 
-    def _suffices(self, held: Holds) -> _Entry | None:
-        """Do runs with only ``held`` held agree? ``None`` if no run is left to tell."""
+    def _suffices(self, held: Holds, *, by_itself: bool = False) -> _Entry | None:
+        """Do runs with only ``held`` held agree, if not with the first one then with each other (``by_itself``)?
+
+        ``None`` if no run is left to tell.
+        """
         reference = self._runs[0]
         run = self._make(held)
         if run is None:
             return None
         shown = self._compare(reference, run)
         changed = {circumstance for circumstance in reference.held - held if not circumstance.is_chance}
-        if shown.agrees or not (changed or Circumstance.ADDRESSES in held):
+        if shown.agrees or not (changed or by_itself or Circumstance.ADDRESSES in held):
             return self._note(held, [run], shown, more=2 if shown.agrees else 0)
         again = self._make(held)
         return None if again is None else self._note(held, [run, again], self._compare(run, again))

@@ -13,7 +13,7 @@ from tracer.names import Phase, ValueKind
 from tracer.trace.records import Environment, Place, Placed
 
 #: The format that this release writes, and the newest that it reads.
-SCHEMA = 3
+SCHEMA = 4
 
 #: The digest of nothing, and of what was not digested.
 NO_DIGEST = 0

@@ -311,11 +311,12 @@ assert 0.2 < time.perf_counter() - began < 60
 
 def test_the_systems_random_numbers_are_the_same_in_each_process_when_held(tmp_path: Path) -> None:
     code = """
-import os, random, secrets, tempfile, uuid
+import os, random, secrets, ssl, tempfile, uuid
 from tracer.runner.repeated.circumstances.entropy import hold_entropy
 from tracer.runner.repeated.circumstances.replacing import Replacements
 hold_entropy(Replacements(), is_new_process=True)
 import email.utils, numpy, torch
+print(ssl.RAND_bytes(4).hex())
 print(os.urandom(4), secrets.token_hex(2), uuid.uuid4(), uuid.uuid1(), os.getpid(), random.random())
 print(email.utils.make_msgid(domain="here").split(".")[1])  # the process id
 print(random.Random().random(), numpy.random.default_rng().random(), numpy.random.RandomState().rand())

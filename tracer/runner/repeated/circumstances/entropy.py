@@ -85,6 +85,7 @@ def hold_entropy(replaced: Replacements, *, is_new_process: bool, role: str = ""
     _hold_python(replaced, streams)
     _hold_process_id(replaced, streams)
     replaced.when_imported("uuid", lambda: _hold_uuid(replaced, streams))
+    replaced.when_imported("ssl", lambda: _hold_ssl(replaced, streams))
     if is_new_process:
         _seed_python(replaced, streams)
         replaced.when_imported("numpy.random", lambda: _seed_numpy(replaced, streams))
@@ -163,6 +164,11 @@ def _hold_uuid(replaced: Replacements, streams: _Streams) -> None:
         return uuid.UUID(bytes=streams.take(16), version=1)
 
     replaced.put(uuid, "uuid1", uuid1)
+
+
+def _hold_ssl(replaced: Replacements, streams: _Streams) -> None:
+    """OpenSSL draws by itself."""
+    replaced.put(sys.modules["ssl"], "RAND_bytes", streams.take)
 
 
 def _seed_numpy(replaced: Replacements, streams: _Streams) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tracer.divergence import Recording, compare_recordings, read_recording
+from tracer.divergence.families import compare_families
 from tracer.divergence.outside import joined_outside
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
+from tracer.findings import Finding
 from tracer.recording.values.moments import leaves
 from tracer.recording.values.value_recorder import ValuesRecording
+from tracer.runner.repeated.circumstances.declared import Circumstance
 from tracer.runner.repeated.left_behind import without_time
 from tracer.runner.repeated.within.held_calls import HeldCalls, circumstances_in
 from tracer.runner.repeated.within.state import SavedState, objects_of
@@ -89,8 +92,7 @@ def repeat(
         recordings = [recorded(step, Path(folder, "run-1.json"), model)]
         recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
         name = getattr(step, "__qualname__", type(step).__name__)
-        repeated = held_against_the_first(name, recordings, saved_state.not_restored, began=began)
-        return HeldCalls(again, recordings).explain(repeated, circumstances)
+        return explained(name, recordings, again, circumstances, saved_state.not_restored, began=began)
 
 
 def recorded(step: Callable[[], Any], path: Path, model: Any = None) -> Recording:
@@ -120,14 +122,42 @@ def _note_returned(values: ValuesRecording, value: Any) -> None:
             values.writer.moment(ValueKind.RETURNED, "text and numbers that the function returns", text_digest(text))
 
 
-def held_against_the_first(
-    name: str, recordings: list[Recording], not_restored: tuple[str, ...] = (), *, began: int = 0
+def explained(
+    name: str,
+    recordings: list[Recording],
+    again: Callable[[str], Recording],
+    circumstances: tuple[Circumstance, ...],
+    not_restored: tuple[str, ...] = (),
+    *,
+    began: int = 0,
 ) -> Repeated:
-    """Compare two or more ``recordings`` of one function; ``began`` as for ``compare_recordings``."""
+    """Compare two or more ``recordings`` of one function; if they diverge, hold ``circumstances``.
+
+    ``again`` records one more call under a name; ``began`` is that of ``compare_recordings``.
+    """
+    trace = recordings[0].trace
+    report = judge(trace) if trace is not None else None
+    findings = report.findings if report is not None else None
+    repeated = _compared_with_the_first(name, recordings, findings, not_restored, began)
+    planned = report.planned_settings if report is not None else {}
+    return HeldCalls(again, recordings, findings, planned).explain(repeated, circumstances)
+
+
+def _compared_with_the_first(
+    name: str,
+    recordings: list[Recording],
+    findings: Sequence[Finding] | None,
+    not_restored: tuple[str, ...],
+    began: int,
+) -> Repeated:
     base = recordings[0]
-    findings = judge(base.trace).findings if base.trace is not None else None
     divergences = [
-        compare_recordings(base, other, may_resume=False, findings=findings, began=began) for other in recordings[1:]
+        compare_families(
+            {"": base},
+            {"": other},
+            lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=findings, began=began),
+        )
+        for other in recordings[1:]
     ]
     compared = {UNVARIED: divergences}
     roots = with_arms(compared)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -11,12 +11,13 @@ from tracer.divergence import Recording
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import Repeated
 from tracer.errors import UsageError
+from tracer.findings import Finding
 from tracer.runner.repeated.circumstances.declared import Circumstance, Inside, in_order, parse_held, unused_of
 from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.circumstances.replacing import Replacements
 from tracer.runner.repeated.holding import Comparing, Holds, Search, Shown, Tried, suspects
-from tracer.session import judge
 from tracer.tables.settings.declared import SEEDS
+from tracer.trace.records import FactValue
 
 #: Circumstances that belong to a process, not to a call.
 _FIXED = tuple(choice for choice in Circumstance if choice.held is not None and not choice.held.in_one_process)
@@ -43,15 +44,20 @@ def circumstances_in(hold: str | Iterable[str] | None) -> tuple[Circumstance, ..
 class HeldCalls:
     """The ``Laboratory`` of a function: ``record`` puts the state back, calls it and reads what was recorded."""
 
-    def __init__(self, record: Callable[[str], Recording], recordings: list[Recording]) -> None:
+    def __init__(
+        self,
+        record: Callable[[str], Recording],
+        recordings: list[Recording],
+        findings: Sequence[Finding] | None,
+        settings: Mapping[str, FactValue],
+    ) -> None:
+        """``findings`` of the first call, and the ``settings`` that its plan makes."""
         self._record = record
         self._recordings = recordings
         self._began = time.time_ns()
         self._count = 0
         self._comparing: Comparing | None = None
-        trace = recordings[0].trace
-        self._report = judge(trace) if trace is not None else None
-        settings = self._report.planned_settings if self._report is not None else {}
+        self._findings = findings
         left_out = {*SEEDS, *variables_among(settings)}
         self._planned = {name: value for name, value in settings.items() if name not in left_out}
 
@@ -61,8 +67,9 @@ class HeldCalls:
         if not hold or not divergence.differs:
             return repeated
         number = int(repeated.second.rpartition(" ")[2])
-        findings = self._report.findings if self._report is not None else None
-        self._comparing = Comparing([{"": self._recordings[0]}, {"": self._recordings[number - 1]}], lambda: findings)
+        self._comparing = Comparing(
+            [{"": self._recordings[0]}, {"": self._recordings[number - 1]}], lambda: self._findings
+        )
         candidates = [circumstance for circumstance in hold if self._can_explain(circumstance)]
         suspected, sure = suspects(divergence.roots, candidates, self._recordings[0].trace)
         search = Search(

@@ -1,0 +1,68 @@
+"""Calls of compiled functions through ``ctypes``: who is told of them, and what of their answers can be compared."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+#: Types that hold an address, which differs in every process.
+_ADDRESSES = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p, ctypes._Pointer, ctypes._CFuncPtr)  # type: ignore[attr-defined]
+_PLAIN = (bool, int, float, bytes, str, type(None))
+#: Bytes of one argument that are compared.
+_MOST = 1 << 16
+
+Tell = Callable[[str, Any, tuple[Any, ...], FrameType], None]
+"""Told the name of a function that was called, what it returned, its arguments, and the frame that called."""
+
+
+def tell_of_calls(library: Any, tell: Tell) -> None:
+    """Tell of each call of a function that the program takes from ``library``, after it; the call itself is ctypes'."""
+    inner: Any = getattr(
+        library, "_FuncPtr", None
+    )  # private; in Python 3.10 to 3.14 each library has a class of its own
+    if inner is None:
+        return
+
+    class Function(inner):  # type: ignore[misc]
+        _flags_ = inner._flags_
+        _restype_ = inner._restype_
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            result = super().__call__(*args, **kwargs)
+            is_address = isinstance(self.restype, type) and issubclass(self.restype, ctypes.c_void_p)
+            tell(getattr(self, "__name__", ""), None if is_address else result, args, sys._getframe(1))
+            return result
+
+    Function.__name__, Function.__qualname__ = inner.__name__, inner.__qualname__
+    library._FuncPtr = Function
+
+
+def answered(result: Any, args: tuple[Any, ...]) -> tuple[bytes, bool]:
+    """What a function returned and left in the objects that it was given by reference, and whether that is all.
+
+    Addresses are left out, and so is the memory that they point to.
+    """
+    parts = [repr(result).encode(errors="surrogateescape")] if isinstance(result, _PLAIN) else []
+    is_whole = isinstance(result, _PLAIN)
+    for value in args:
+        passed = getattr(value, "_obj", value)  # of ``ctypes.byref``
+        if isinstance(passed, (ctypes.Structure, ctypes.Union, ctypes.Array)) or passed is not value:
+            if _holds_addresses(type(passed)):
+                is_whole = False
+            else:
+                parts.append(bytes(memoryview(passed).cast("B")[:_MOST]))
+        else:
+            is_whole = is_whole and not isinstance(passed, (int, *_ADDRESSES))
+    return b"\0".join(parts), is_whole
+
+
+def _holds_addresses(kind: Any) -> bool:
+    if issubclass(kind, ctypes.Array):
+        return _holds_addresses(kind._type_)
+    fields = getattr(kind, "_fields_", None)
+    if fields is not None:
+        return any(_holds_addresses(field[1]) for field in fields)
+    return issubclass(kind, (*_ADDRESSES, ctypes.py_object))
