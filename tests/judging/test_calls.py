@@ -377,6 +377,23 @@ def test_a_recurrent_layer_computed_step_by_step_is_one_call_of_cudnn(phase: str
     assert judge(elsewhere).findings == ()
 
 
+@pytest.mark.parametrize(
+    ("phase", "fuses", "runs_as", "verdict"),
+    [
+        ("forward", True, "aten.mm", Verdict.RAISES),
+        ("forward", False, "", Verdict.CONDITIONAL),
+        ("backward", True, "", Verdict.CONDITIONAL),
+    ],
+)
+def test_the_products_of_a_recurrent_cell_add_no_bias_on_cuda(
+    phase: str, fuses: bool, runs_as: str, verdict: Verdict
+) -> None:
+    facts = {**FLOAT, "layout": "strided", "operands.row_within": True, "shape.no_elements": False}
+    product = call("aten.addmm.default", phase=phase, facts=facts | {"module.fuses_gates": True} if fuses else facts)
+    finding = found(judge(product, torch="2.9"))
+    assert (finding.runs_as, finding.deterministic_mode) == (runs_as, verdict)
+
+
 def test_a_target_that_nobody_translated_for_says_unknown_for_the_cpus_own_ops() -> None:
     finding = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="xpu"))
     assert finding.verdict is Verdict.UNKNOWN

@@ -232,6 +232,20 @@ def test_what_mode_does_to_roi_align_depends_on_triton(beside: bool | None, mode
     assert judge(recorded, backend="cuda", torch="2.13", settings=settings).tally[verdict] == 1
 
 
+@pytest.mark.parametrize("op", ["_roi_align_backward", "_ps_roi_align_backward"])
+@pytest.mark.parametrize(("version", "on"), [("2.13", Verdict.DETERMINISTIC), ("2.15", Verdict.RAISES)])
+def test_without_a_region_nothing_is_added_and_older_torchvisions_do_not_refuse(
+    op: str, version: str, on: Verdict
+) -> None:
+    recorded = trace(
+        call(f"torchvision.{op}.default", facts={"device": "cpu", "dtype": "float32", "shape.no_elements": True})
+    )
+    settings = {"has_triton": False, "deterministic_mode": "off"}
+    assert judge(recorded, backend="cuda", torch=version, settings=settings).tally[Verdict.DETERMINISTIC] == 1
+    settings["deterministic_mode"] = "on"
+    assert judge(recorded, backend="cuda", torch=version, settings=settings).tally[on] == 1
+
+
 @pytest.mark.parametrize("op", ["roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d"])
 def test_torchvisions_forwards_are_no_findings(op: str) -> None:
     found = judge(trace(call(f"torchvision.{op}.default")), backend="cuda", torch="2.13", settings="default").findings

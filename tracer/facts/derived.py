@@ -37,6 +37,7 @@ FACTS = (
         "Does a library's line convert integers before it counts them on a CPU, which cannot count integers?",
     ),
     _derived("module.recurrent", "Does nn.RNN, nn.GRU or nn.LSTM call it?"),
+    _derived("module.fuses_gates", "Does nn.GRU, nn.LSTM or a cell of theirs call it? A GPU fuses gates and biases."),
     _process("value", ("unset", "safe", "other"), "A setting: not set, set to a safe value, or to another one."),
     _process(
         "late",

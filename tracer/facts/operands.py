@@ -135,7 +135,7 @@ FACTS = (
     noted_fact(
         "shape.no_elements",
         _has_no_elements,
-        "Products, scans: is there nothing to add, because some operand has no elements?",
+        "Products, scans, pooled regions: is there nothing to add, because some operand has no elements?",
         on_plain=MISSING,
     ),
     noted_fact(

@@ -413,8 +413,7 @@ class Recorder:
                     read[key] = value
                 elif counter.extra is None:  # else the calls inside draw, and say so
                     read |= draws.draw_facts(value)
-        if counter.origin.scope.is_recurrent:
-            read["module.recurrent"] = True
+        read |= dict.fromkeys(counter.origin.scope.facts, True)
         if counter.extra is not None:
             name, value = counter.extra
             if name == "subclass":

@@ -234,6 +234,7 @@ DERIVATIONS: Mapping[str, Derivation] = {
     "attention.has_mask": _where("attention.has_mask"),
     "library.widens_counts": _where("library.widens_counts"),
     "module.recurrent": _where("module.recurrent"),
+    "module.fuses_gates": _where("module.fuses_gates"),
 }
 
 

@@ -203,10 +203,16 @@ def test_a_recorded_model_dies_with_its_last_owner() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layer", "recurrent"), [(torch.nn.GRU(3, 3), True), (torch.nn.RNN(3, 3), True), (torch.nn.GRUCell(3, 3), False)]
+    ("layer", "facts"),
+    [
+        (torch.nn.GRU(3, 3), {"module.recurrent", "module.fuses_gates"}),
+        (torch.nn.RNN(3, 3), {"module.recurrent"}),
+        (torch.nn.GRUCell(3, 3), {"module.fuses_gates"}),
+        (torch.nn.RNNCell(3, 3), set()),
+    ],
 )
 def test_what_torchs_recurrent_layers_compute_is_noted_forward_and_backward(
-    layer: torch.nn.Module, recurrent: bool
+    layer: torch.nn.Module, facts: set[str]
 ) -> None:
     def step() -> None:
         out = layer(torch.ones(2, 3))
@@ -214,4 +220,4 @@ def test_what_torchs_recurrent_layers_compute_is_noted_forward_and_backward(
 
     found = groups(record(step), "aten.addmm") + groups(record(step), "aten.mm")
     assert {group.phase for group in found} == {Phase.FORWARD, Phase.BACKWARD}
-    assert {group.facts.get("module.recurrent", False) for group in found} == {recurrent}
+    assert all({name for name in group.facts if name.startswith("module.")} == facts for group in found)

@@ -39,8 +39,8 @@ class Scope(msgspec.Struct, eq=False):
     is_module: bool
     kind: int = USER
     """Whose code runs: the module's class', or its caller's if the class is torch's own."""
-    is_recurrent: bool = False
-    """Is the module torch's own ``nn.RNN``, ``nn.GRU`` or ``nn.LSTM``? A GPU runs each as one op."""
+    facts: tuple[str, ...] = ()
+    """Facts of every call inside that hold because of the module's class."""
     host: HostCode | None = None
     """Why this is known to run on the host; ``None`` if it is not."""
     children: dict[int, tuple[weakref.ref[torch.nn.Module], Scope]] = msgspec.field(default_factory=dict)
@@ -284,7 +284,7 @@ class ModuleStack:
         key = (module_entry.path, called_from, kind)
         scope = self._scopes.get(key)
         if scope is None:
-            scope = Scope(module_entry.path, called_from, True, kind, isinstance(module, torch.nn.RNNBase))
+            scope = Scope(module_entry.path, called_from, True, kind, _facts_of(module))
             self._scopes[key] = scope
         entry = Entry(module, self.entry, parent)
         if not parent.is_module:
@@ -400,6 +400,14 @@ class ModuleStack:
         if filename is None:
             return USER if cls.__module__ == "__main__" else SKIPPED
         return self._sites.kind_of(filename)
+
+
+def _facts_of(module: torch.nn.Module) -> tuple[str, ...]:
+    """What the class of a module says of the calls inside: a GPU runs torch's own recurrent layers as one op, and fuses
+    the gates of cells with their biases."""
+    layers, cells = torch.nn.RNNBase, (torch.nn.GRU, torch.nn.LSTM, torch.nn.GRUCell, torch.nn.LSTMCell)
+    facts = (("module.recurrent", isinstance(module, layers)), ("module.fuses_gates", isinstance(module, cells)))
+    return tuple(fact for fact, holds in facts if holds)
 
 
 def _joined(path: str, name: str) -> str:
