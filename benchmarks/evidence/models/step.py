@@ -34,7 +34,13 @@ FIRST = Chosen(
 SECOND = Chosen(
     "second", "2026-11-23", "after the rules had been mended by the first; committed before a step of it was judged"
 )
-LISTS = (FIRST, SECOND)
+THIRD = Chosen(
+    "third",
+    "2026-11-23",
+    "after the rules had been mended by the second, for what is still refused from 2.10 on; committed before a step of"
+    " it was judged",
+)
+LISTS = (FIRST, SECOND, THIRD)
 
 
 @dataclass(frozen=True)

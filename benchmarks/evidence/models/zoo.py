@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.evidence.models import (
+    dense_steps,
     graph_steps,
     language_steps,
     loss_steps,
@@ -17,6 +18,7 @@ from benchmarks.evidence.models.step import Step
 SOURCES = (
     *(transformers_steps, vision_steps, graph_steps, loss_steps),
     *(language_steps, perception_steps, network_steps, objective_steps),
+    dense_steps,
 )
 
 
