@@ -9,10 +9,13 @@ from typing import Any
 
 import msgspec
 
+import tracer
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, PlaceDifference
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.plain import json_text
+from tracer.report.blocks import PAGE
+from tracer.report.sections.configurations import SEVERITY, configuration_blocks, headline
 
 SCHEMA = 1
 #: Exit codes: somewhere the difference is larger than rounding explains; nobody can say, or a recording is not whole.
@@ -29,11 +32,31 @@ def write_comparison(comparison: Comparison, folder: Path, wanted: Iterable[str]
         if name == "json":
             text = json_text(comparison_json(comparison))
         else:
-            from tracer.report.render.configurations_page import render
-
-            text = render(comparison, script)
+            text = _page(comparison, script)
         written.append(write_whole(folder / f"compare.{name}", text.encode("utf-8"), error=ReportError))
     return written
+
+
+def _page(comparison: Comparison, script: str) -> str:
+    """``comparison`` as one HTML page that opens offline; it has no script."""
+    from markupsafe import Markup
+
+    from tracer.report.render.page import assets, page_environment
+
+    style = assets()
+    return (
+        page_environment()
+        .get_template("compare.html")
+        .render(
+            verdict=SEVERITY[comparison.verdict],
+            headline=headline(comparison),
+            script_name=script,
+            blocks=list(configuration_blocks(comparison, PAGE))[1:],
+            version=tracer.__version__,
+            style=Markup(style["style.css"] + style["compare.css"]),
+            bundle=None,
+        )
+    )
 
 
 def code_of(comparison: Comparison) -> int:
