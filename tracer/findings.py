@@ -90,7 +90,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     changes: tuple[int, ...] = ()
     """Numbers of the plan's changes that make it so; empty where none does, or where it is so already."""
     holds: bool = False
-    """Is it so already?"""
+    """Whether it holds already."""
 
 
 class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -213,7 +213,7 @@ class FillCost(msgspec.Struct, frozen=True, kw_only=True):
     unfollowed: int
     """Calls whose memory could not be followed."""
     is_on: bool
-    """Is it filled under the target's settings?"""
+    """Whether unwritten memory is filled under the target's settings."""
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,13 +294,13 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     meta_calls: int = 0
     """Calls on ``meta`` tensors that computed nothing and would have on a device."""
     nothing_computed: bool = False
-    """Was every call of the step one of them?"""
+    """Whether every call of the step was one of them."""
     unnamed: dict[names.EvidenceKind, int] = {}
     """Deterministic calls of ops that no rule names, by the evidence for them."""
     training: names.Training = names.Training.UNKNOWN
-    """Does the recording hold an optimizer's step?"""
+    """Whether the recording holds an optimizer's step."""
     watched_from_start: bool | None = None
-    """Was the process watched from its start, so that every seed was seen? ``None``: not known."""
+    """Whether the process was watched from its start, so that every seed was seen; ``None`` if unknown."""
 
 
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -93,7 +93,7 @@ class LaidOut(str):
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Is ``stream`` a terminal? ``None`` is a standard stream that the shell closed."""
+    """Return whether ``stream`` is a terminal. ``None`` is a standard stream that the shell closed."""
     try:
         return stream is not None and stream.isatty()
     except ValueError:  # closed since

@@ -106,7 +106,7 @@ def seeded_by_line(finding: Finding) -> str:
 
 
 def is_settled(finding: Finding) -> bool:
-    """Do the planned settings and seeds leave nothing of ``finding`` to do?
+    """Return whether the planned settings and seeds leave nothing of ``finding`` to do.
 
     Of unwritten memory they leave everything: deterministic mode fills it, with NaN where there is one, and runs agree
     on a wrong result.
@@ -125,7 +125,7 @@ def _hangs_on_a_seed(finding: Finding) -> bool:
 
 
 def is_mode_on(target: Target) -> bool:
-    """Does ``target`` have ``torch.use_deterministic_algorithms(True)`` switched on already?"""
+    """Return whether ``target`` has ``torch.use_deterministic_algorithms(True)`` switched on already."""
     return target.conditions.get(MODE) == DeterministicMode.ON.value
 
 
@@ -309,7 +309,7 @@ def _setting(name: str, plan: _Plan, closed: list[int]) -> Draft:
 
 
 def _is_variable(name: str) -> bool:
-    """Is it no dotted name of Python's? A trace may hold variables of any name, and no setting that no row knows."""
+    """Return whether ``name`` is no dotted name of Python's, as variables of any name may be in a trace."""
     parts = name.removesuffix("()").split(".")
     return len(parts) < 2 or not all(map(str.isidentifier, parts))
 

@@ -110,7 +110,7 @@ class Session:
         """Those that the recorder takes as they are."""
         self._values_folder: weakref.finalize[..., Session] | None = None
         self._is_left_by_fork = False
-        """Is this a forked child, which records itself?"""
+        """Whether this is a forked child, which records itself."""
         self._depth = 0
         self._entering = threading.RLock()
         self._thread = threading.current_thread()

@@ -167,7 +167,7 @@ def command(
 
 
 def _are_machines(old: str, new: str) -> bool:
-    """Are both files of ``tracer doctor --save``? Raises ``UsageError`` where one alone is."""
+    """Return whether both are files of ``tracer doctor --save``. Raises ``UsageError`` where one alone is."""
     from tracer.doctor.machine import is_machine
 
     are = [is_machine(path) for path in (old, new)]

@@ -112,7 +112,7 @@ def write_rendered(report: Report, rendered: Iterable[Rendered]) -> None:
 
 
 def is_summary(path: Path) -> bool:
-    """Is ``path`` the file that ``GITHUB_STEP_SUMMARY`` names?"""
+    """Return whether ``path`` is the file that ``GITHUB_STEP_SUMMARY`` names."""
     named = os.environ.get(SUMMARY)
     return bool(named) and os.path.realpath(path) == os.path.realpath(str(named))
 

@@ -66,7 +66,7 @@ class RootCause(Word):
 
     @property
     def is_of_op(self) -> bool:
-        """Is it the op itself that differs, so that the tables' verdict on it counts?"""
+        """Whether it is the op itself that differs, so that the tables' verdict on it counts."""
         return self in (RootCause.KERNEL, RootCause.SETTING)
 
     @classmethod
@@ -80,15 +80,15 @@ class Evidence(Protocol):
 
     @property
     def is_collective(self) -> bool:
-        """Do other processes contribute to its result?"""
+        """Whether other processes contribute to its result."""
 
     @property
     def reads_unwritten(self) -> bool:
-        """Did it read unwritten memory?"""
+        """Whether it read unwritten memory."""
 
     @property
     def reads_kept(self) -> bool:
-        """Does a resumed run read a state of earlier steps that the recording has no name for?"""
+        """Whether a resumed run reads a state of earlier steps that the recording has no name for."""
 
     @property
     def entered(self) -> ValueKind | None:
@@ -96,23 +96,23 @@ class Evidence(Protocol):
 
     @property
     def is_undigested(self) -> bool:
-        """Did it read something that was not digested?"""
+        """Whether it read something that was not digested."""
 
     @property
     def reads_other_tensors(self) -> bool:
-        """Is it given other tensors, or the same in another order?"""
+        """Whether it gets other tensors, or the same in another order."""
 
     @property
     def reads_part(self) -> bool:
-        """Does it read data from outside, of which an earlier call may have read another part?"""
+        """Whether it reads data from outside, of which an earlier call may have read another part."""
 
     @property
     def reads_other_layout(self) -> bool:
-        """Is it given the same bytes in another memory layout?"""
+        """Whether it reads the same bytes in another memory layout."""
 
     @property
     def only_writes(self) -> bool:
-        """Does it write to a tensor of which it reads nothing?"""
+        """Whether it writes to a tensor of which it reads nothing."""
 
     @property
     def is_deterministic_by_tables(self) -> bool:
@@ -120,31 +120,31 @@ class Evidence(Protocol):
 
     @property
     def is_called_deterministic(self) -> bool:
-        """Do the tables call it deterministic, and did no trial contradict them?"""
+        """Whether the tables call it deterministic, and no trial contradicted them."""
 
     @property
     def is_opaque(self) -> bool:
-        """Is it a custom op that the tables do not know?"""
+        """Whether it is a custom op that the tables do not list."""
 
     @property
     def was_tried(self) -> bool:
-        """Was it replayed?"""
+        """Whether it was replayed."""
 
     @property
     def runs_beside_threads(self) -> bool:
-        """Did the program start threads of its own?"""
+        """Whether the program started threads of its own."""
 
     @property
     def runs_other_code(self) -> bool:
-        """Is it a region that was compiled to other code in the second recording?"""
+        """Whether it is a region that was compiled to other code in the second recording."""
 
     @property
     def settings_differ(self) -> bool:
-        """Do settings or versions differ that kernels read?"""
+        """Whether settings or versions differ that kernels read."""
 
     @property
     def is_region(self) -> bool:
-        """Is it a compiled region?"""
+        """Whether it is a compiled region."""
 
 
 def _always(_: Evidence) -> bool:

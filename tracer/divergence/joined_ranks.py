@@ -184,7 +184,7 @@ class Distance(msgspec.Struct, frozen=True):
     stretches: Any
     """One a stretch; relative to the norm that a stretch has on average."""
     differs: bool = True
-    """May be true where the distance is 0: other bits."""
+    """Whether the tensors differ; may be true where the distance is 0: other bits."""
 
     @property
     def largest(self) -> float:

@@ -86,7 +86,7 @@ def _loader(recording: Recording, name: str) -> Loader | None:
 def _agree(
     kind: ValueKind, name: str, values: tuple[Values, Values], until: tuple[int, int], *, only_last: bool = False
 ) -> bool | None:
-    """Do both runs have the same states of that kind and name before those calls? ``None`` where one has none."""
+    """Return whether both runs have the same states of that kind and name before those calls; ``None`` without any."""
     ours, theirs = (_digests(kind, name, side, call) for side, call in zip(values, until, strict=True))
     if not ours or not theirs or NO_DIGEST in (*ours, *theirs):
         return None

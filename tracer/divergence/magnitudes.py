@@ -1,4 +1,4 @@
-"""Two configurations: is their difference rounding, or a fault, and at which place of the step does it begin?
+"""Tells whether two configurations differ by rounding or by a fault, and at which place of the step that begins.
 
 The difference at each place is divided by the yardstick: how far the same place moves when the results of the step are
 shaken by half a unit in the last place. Pure: reads two recordings of magnitudes and some shaken ones.
@@ -95,13 +95,13 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     dtypes: tuple[str, str] = ("", "")
     """Empty for the side that has no gradient there."""
     ranks_differ: bool = False
-    """Do ranks of one configuration alone hold different tensors there, which should be one?"""
+    """Whether ranks of one configuration hold different tensors there, which should be the same."""
     inputs_agree: bool = False
-    """Was all that its module was called with compared, and does it agree?"""
+    """Whether all that its module was called with was compared, and agrees."""
     is_alone: bool = False
-    """Does all before it agree bit for bit, and is it judged by runs that were shaken inside one module alone?"""
+    """Whether all before it agrees bit for bit, and it is judged by runs that were shaken inside one module alone."""
     of_means: bool = False
-    """Is ``ratio`` that of the means of several shaken runs of each configuration?"""
+    """Whether ``ratio`` is that of the means of several shaken runs of each configuration."""
     order: int = 0
     """Its row in the first recording: places in order of execution."""
     process: str = ""
@@ -109,7 +109,7 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_significant(self) -> bool:
-        """Is it larger than rounding explains?"""
+        """Whether it is larger than rounding explains."""
         return self.ratio is None or self.ratio > SIGNIFICANT
 
 
@@ -163,7 +163,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     following: int
     """Significant places that follow from those."""
     is_given: bool
-    """Are those inputs of the program and initial parameters, which differ already?"""
+    """Whether those are inputs of the program and initial parameters, which differ already."""
     split_steps: tuple[int, ...]
     """Steps whose batches are split into other parts, or among other ranks: losses are not compared there."""
     not_finite: str
@@ -180,7 +180,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     call: CallDifference | None = None
     """The first call inside the first faulty module that differs, where both ran eagerly and it was looked for."""
     second_is_narrower: bool = False
-    """Has the second configuration places of a narrower dtype?"""
+    """Whether the second configuration has places of a narrower dtype."""
     parts_in: str = ""
     """The module in which the two come to differ, while all before it agrees bit for bit, and by so much that it would
     be significant if little was rounded there: runs that are shaken inside it alone decide. Empty: none such."""
@@ -229,7 +229,7 @@ def compared(
 
 
 def _are_of_one_program(one: JoinedRanks, other: JoinedRanks) -> bool:
-    """Have they places in common that not every program has? Any model has an output, and any training a loss."""
+    """Return whether they share places that not every program has: any model has an output, and any training a loss."""
     own, others = ({key for key in side.rows if key[1] or key[0] not in _OF_ONE_BATCH} for side in (one, other))
     return bool(own & others if own and others else one.rows.keys() & other.rows.keys())
 
@@ -363,13 +363,13 @@ class _Comparing:
         return {step for step in counts[0].keys() & counts[1].keys() if counts[0][step] != counts[1][step]}
 
     def _is_of_other_part(self, key: PlaceKey, split: set[int]) -> bool:
-        """Belongs the place to a part of a batch, which is no row of what the other side has there?"""
+        """Return whether the place belongs to a part of a batch that is no row of what the other side has there."""
         if key[0] not in _OF_ONE_BATCH or key[-1] not in split:
             return False
         return key[-1] not in self._row_steps or not self._are_rows(key)
 
     def _are_rows(self, key: PlaceKey) -> bool:
-        """Do both sides hold the whole of it, the one as rows of the other's?"""
+        """Return whether both sides hold the whole of it, one as rows of the other's."""
         if key[0] not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
             return False
         sides = [side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND for side in (self._first, self._second)]
@@ -474,7 +474,7 @@ class _Comparing:
         )
 
     def _is_lost(self, key: PlaceKey, gradient: Whole, without: JoinedRanks) -> bool:
-        """Has one side alone a gradient of a parameter that both have, in a step in which others have theirs?"""
+        """Return whether one side lacks a gradient of a parameter of both, in a step in which others have theirs."""
         if key[0] is not PlaceKind.GRADIENT or not gradient.norm or key[-1] not in without.steps_with_gradients:
             return False
         return all(self._initial(key) in side.initial for side in (self._first, self._second))
@@ -508,7 +508,7 @@ class _Comparing:
 
     @cached_property
     def _is_judged(self) -> bool:
-        """Is there a yardstick?"""
+        """Whether there is a yardstick."""
         return bool(self._shaken or self._of_second)
 
     def _partial(self, only: Sequence[OnlyOne]) -> str:

@@ -54,7 +54,7 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
     source: NumberSource | None = None
     """Which number of the machine it is; ``None`` for any other number."""
     is_machines: bool = False
-    """Was the generator left unseeded, so that the machine chose its state?"""
+    """Whether the generator was left unseeded, so that the machine chose its state."""
     first: str = ""
     """The seed in the first run; empty if unknown."""
     second: str = ""
@@ -67,7 +67,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     location: str
     source: NumberSource | None = None
     is_unseeded: bool = False
-    """Is it drawn from an unseeded generator?"""
+    """Whether it is drawn from an unseeded generator."""
 
 
 class Outside(records.Placed, frozen=True, kw_only=True):
@@ -77,14 +77,14 @@ class Outside(records.Placed, frozen=True, kw_only=True):
     name: str
     _: ClassVar[records.Place]
     differs: bool | None
-    """Does it differ, or did only one run read it? ``None`` if unknown."""
+    """Whether it differs, or only one run read it. ``None`` if unknown."""
     first: str
     """The input of the first run, in words and digests."""
     second: str
     only_order: bool = False
-    """Is it a directory with the same entries in another order?"""
+    """Whether it is a directory with the same entries in another order."""
     by_first_run: bool = False
-    """Is it a file that the first run wrote?"""
+    """Whether it is a file that the first run wrote."""
     by_import: bool = False
     calls: int = 0
     """Calls recorded before it, in the run that read it first."""
@@ -98,16 +98,16 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: int
     """Which batch it is, from 0; -1 where that is not known."""
     indices_agree: bool | None = None
-    """Did the sampler give both runs the same indices, up to this batch? ``None``: none were seen."""
+    """Whether the sampler gave both runs the same indices, up to this batch; ``None`` if none were recorded."""
     seeds_agree: bool | None = None
-    """Were the workers' seeds the same? ``None`` without workers, or where they were not seen."""
+    """Whether the workers' seeds were the same; ``None`` without workers, or if they were not recorded."""
     workers: int | None = None
     """Worker processes, 0 for the training process itself; ``None`` where no trace says it."""
     start_method: str = ""
     is_iterable: bool = False
-    """Does the data set give the order itself, without a sampler?"""
+    """Whether the data set gives the order itself, without a sampler."""
     workers_seen: bool = False
-    """Could the workers' draws be watched? Only forked ones' can."""
+    """Whether the workers' draws could be watched. Only forked ones' can."""
     draws: tuple[str, ...] = ()
     """Global generators that workers drew from, ``python``, ``numpy``, ``torch``; without workers, those that were in
     another state in the second run."""
@@ -125,7 +125,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings: tuple[Changed, ...] = ()
     """The settings that differ."""
     is_first: bool = False
-    """Was it read before the end of the first step?"""
+    """Whether it was read before the end of the first step."""
     position: int = -1
     """The position of a batch; -1 if unknown."""
     elsewhere: int | None = None
@@ -133,12 +133,12 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     loading: Loading | None = None
     """Of a batch: how it came about."""
     is_resumed: bool = False
-    """Is it where a resumed run goes on?"""
+    """Whether it is where a resumed run goes on."""
     seed: Seed | None = None
     next_draw: Place | None = None
     """The draw that finds the generator in a different state."""
     is_alone: bool = False
-    """Does only one run draw here?"""
+    """Whether only one run draws here."""
     goes_on: tuple[Place | None, Place | None] = (None, None)
     """The next call of each run; ``None`` if it ends."""
     only: tuple[int, int] = (0, 0)
@@ -176,7 +176,7 @@ class Root(records.Placed, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     """The tables' verdict on the call under its settings; ``None`` if the tables were not asked."""
     contradicts: bool = False
-    """Did a kernel differ that the tables call deterministic? Then the table is wrong here."""
+    """Whether a kernel differed that the tables call deterministic. Then the table is wrong here."""
     reason: Reason | None = None
     """What the recordings show here."""
     kind: ValueKind | None = None
@@ -195,7 +195,7 @@ class Root(records.Placed, frozen=True, kw_only=True):
     other_call: int | None = None
     """Index of the call in the second recording; ``None`` if only one has it."""
     only_second: bool = False
-    """Is it a call that only the second recording has?"""
+    """Whether it is a call that only the second recording has."""
     arms: tuple[str, ...] = ()
     """The arms of a repeated run in which it differed."""
     process: str = ""
@@ -221,7 +221,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     """The number of calls that only the first has before both continue in step."""
     only_second: int
     is_root: bool
-    """Do the runs diverge here? If not, it follows from an earlier divergence."""
+    """Whether the runs diverge here. If not, it follows from an earlier divergence."""
 
 
 class NotRestored(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,9 +233,9 @@ class NotRestored(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     """How many of its kind are affected, or existed."""
     has_none: bool = False
-    """Does the resumed run have nothing of the kind?"""
+    """Whether the resumed run has nothing of the kind."""
     is_missing: bool = False
-    """Is this one missing?"""
+    """Whether this one is missing."""
     first: str = ""
     """Its value, if known."""
     second: str = ""
@@ -250,7 +250,7 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     """The first recording's step that was aligned with ``second_step``."""
     second_step: int
     by_itself: bool
-    """Was the step found by comparing parameters, rather than passed in?"""
+    """Whether the step was located by comparing parameters, rather than passed in."""
     not_restored: tuple[NotRestored, ...] = ()
 
 
@@ -278,7 +278,7 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[tuple[int, ...], ...]
     """Ranks grouped by equal values, the largest group first."""
     gradients_differ: bool | None = None
-    """Did the gradients of that parameter differ in the step before? ``None``: not recorded."""
+    """Whether the gradients of that parameter differed in the step before; ``None``: not recorded."""
 
 
 class Replicas(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,7 +288,7 @@ class Replicas(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     """Steps whose parameters were compared; 0 if nothing is known."""
     are_replicas: bool
-    """Did all parameters agree at the start? If not, they are shards, or not meant to agree."""
+    """Whether all parameters agreed at the start. If not, they are shards, or not meant to agree."""
     drift: Drift | None = None
 
 
@@ -299,9 +299,9 @@ class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A parameter, a buffer, an optimizer's state, a file, or output (a printed line)."""
     name: str
     only_one: bool = False
-    """Did only one run leave it?"""
+    """Whether only one run left it."""
     only_second: bool = False
-    """Did the second run leave it, or print this line?"""
+    """Whether the second run left it, or printed this line."""
 
 
 class Outputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,14 +322,14 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """``None`` if that run has none in this step."""
     second: float | None
     differs: bool
-    """Do they differ, bit for bit? A NaN equals itself."""
+    """Whether they differ, bit for bit. A NaN equals itself."""
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Two recordings with values, compared."""
 
     agrees: bool
-    """Is there no root, and do both leave the same state and return the same? ``partial``, ``not_digested`` and
+    """Whether there is no root, and both leave the same state and return the same. ``partial``, ``not_digested`` and
     ``unread_draws`` say what is open."""
     calls_compared: int
     calls: tuple[int, int]
@@ -341,7 +341,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     states_compared: int = 0
     """The parameters, buffers and optimizer states among them; none if a run has others than the other."""
     is_inference: bool = False
-    """Are both whole, without an optimizer step, and did nothing ask for a gradient? Outputs count then."""
+    """Whether both are whole, without an optimizer step, and nothing asked for a gradient. Outputs count then."""
     outputs: Outputs = Outputs()
     """The outputs that were compared; those that differ stand among ``ends``."""
     nan: tuple[str, ...] = ()
@@ -382,7 +382,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Does a call differ, or something that the runs left behind?"""
+        """Whether a call differs, or something that the runs left behind."""
         return not self.agrees or bool(self.ends)
 
     @property

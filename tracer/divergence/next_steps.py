@@ -111,7 +111,7 @@ def _of_tables(root: Root, repeated: Repeated, plan: Sequence[Change], findings:
 
 
 def _speaks_of(finding: Finding, root: Root) -> bool:
-    """Is the finding about the call, or about what the root was seen to come from?"""
+    """Return whether the finding is about the call, or about what the root was seen to come from."""
     if finding.about is not About.CALL:
         reason = root.reason
         seed = reason.seed.location if reason is not None and reason.seed is not None else ""

@@ -68,7 +68,7 @@ def _order(outside: Outside) -> tuple[object, ...]:
 
 
 def is_always_another(outside: Outside) -> bool:
-    """Is it another one in every process, whatever else differs?"""
+    """Return whether it is another one in every process, whatever else differs."""
     return outside.kind in _ALWAYS_ANOTHER
 
 
@@ -129,12 +129,12 @@ def _pair(key: _Key, ours: OutsideInput | None, theirs: OutsideInput | None, beg
 
 
 def _is_since(ours: OutsideInput | None, began: int) -> bool:
-    """Did the first run find a file written since it began? Then each run writes its own before it reads it."""
+    """Return whether the first run read a file written since it began: each run writes its own before it reads it."""
     return ours is not None and ours.modified > began  # in milliseconds: one of the same may have been before
 
 
 def _differs(ours: OutsideInput | None, theirs: OutsideInput | None) -> bool | None:
-    """Is it another one? ``None`` where that cannot be told."""
+    """Return whether it is another one; ``None`` if that is unknown."""
     if ours is None or theirs is None or ours.kind in _NEVER_ALIKE:
         return True
     if not (ours.digest and theirs.digest) or _key_of(ours.digest) != _key_of(theirs.digest):

@@ -10,8 +10,8 @@ from tracer.trace.paths import LOWEST_SHARED
 from tracer.trace.records import Child
 
 Siblings = Mapping[tuple[object, ...], Sequence[str]]
-"""Roles that two runs know by the same key. Its last part: do they come in any order, as workers of a pool do, and
-those that C code starts?"""
+"""Roles that two runs know by the same key. Its last part: whether they come in any order, as workers of a
+pool do, and those that C code starts."""
 
 
 def siblings(roles: Iterable[str], children: Iterable[Child]) -> Siblings:

@@ -33,7 +33,7 @@ Family = Mapping[str, Recording]
 
 
 def has_values(path: str | os.PathLike[str]) -> bool:
-    """Is there a file of values beside this trace, or is it one itself?"""
+    """Return whether there is a file of values beside this trace, or it is one itself."""
     return os.path.isfile(values_path(path))
 
 

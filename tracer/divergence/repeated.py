@@ -31,7 +31,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Its exit code; -15 and the like for a signal."""
     calls: int = 0
     stopped: bool = False
-    """Was it ended early: after it had diverged, with ``--first``, or by a signal?"""
+    """Whether it was ended early: after it had diverged, with ``--first``, or by a signal."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,15 +56,15 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     circumstances: tuple[str, ...]
     """Their names."""
     is_all: bool = False
-    """Are these all circumstances that were to be held?"""
+    """Whether these are all circumstances that were to be held."""
     agrees: bool
-    """Do runs agree with them held?"""
+    """Whether runs agree with them held."""
     runs: int
     """Compared runs that held them."""
     is_cause: bool = False
-    """Do runs agree with them held, and no longer with them free?"""
+    """Whether runs agree with them held, and no longer with them free."""
     is_certain: bool = True
-    """Was it confirmed that it is the cause? If no run was left for that, it may be."""
+    """Whether it was confirmed that it is the cause. If no run was left for that, it may be."""
     clause: str = ""
     """``the hash seed is held``."""
     shows: str = ""
@@ -121,7 +121,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """Do all runs agree in every compared call? That proves nothing."""
+        """Whether all runs agree in every compared call. That proves nothing."""
         return all(outcome.agrees for outcome in self.arms.values())
 
     @property

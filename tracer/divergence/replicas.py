@@ -16,7 +16,7 @@ _Digests = Mapping[str, int]
 
 
 def are_ranks(first: Recording, second: Recording) -> bool:
-    """Are these two ranks of one job, rather than two runs?"""
+    """Return whether these two are ranks of one job, rather than two runs."""
     ours, theirs = first.values.header, second.values.header
     same_job = ours.world_size is not None and ours.world_size == theirs.world_size
     return same_job and None not in (ours.rank, theirs.rank) and ours.rank != theirs.rank

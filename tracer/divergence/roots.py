@@ -502,7 +502,7 @@ def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> 
 
 
 def _is_value(number: MachineNumber) -> bool:
-    """May a value that the program computed with have come from it?"""
+    """Return whether a value that the program computed with may have come from it."""
     is_of_program = bool(number.location) and not (number.by_library or number.is_aside)
     return is_of_program and number.use is not NumberUse.SEED
 
@@ -574,7 +574,7 @@ class Tables:
         return self._tried_regions.get(group.region) if group.region else self._tried.get(_key(group))
 
     def calls_deterministic(self, group: Group) -> bool:
-        """Do the tables know of nothing that varies in these calls?"""
+        """Return whether the tables list nothing that varies in these calls."""
         if not group.region:
             return self._of(group)[1] in SAFE
         region = self._regions.get(group.region)

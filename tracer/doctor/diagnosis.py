@@ -26,14 +26,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     value: FactValue | None
     """As it stands: as it was read, else torch's default; ``None`` where it has none."""
     is_set: bool
-    """Did somebody set it to another value than the default?"""
+    """Whether somebody set it to another value than the default."""
     wanted: str
     """What it should be, in words; empty where any value does."""
     verdict: Verdict
     missing: tuple[str, ...] = ()
     """For an unknown verdict: settings that would have decided and could not be read."""
     is_note: bool = False
-    """Does it differ from what makes other machines and versions agree? Two runs agree on this one."""
+    """Whether it differs from what makes other machines and versions agree. Two runs agree on this one."""
     backends: tuple[Backend, ...] = ()
     """Those present that it bears on; empty: the process whatever the backend."""
     why: str = ""
@@ -131,7 +131,7 @@ def _banners(outlook: Outlook, place: str, asked: str, releases: Sequence[str]) 
 
 
 def _bears(row: Row, outlook: Outlook) -> bool:
-    """Can the row's setting be read, and can calls be made here to which it matters?"""
+    """Return whether the row's setting can be read, and calls that it affects can be made here."""
     is_setting = row.about in (About.SETTING, About.COMPILED) and bool(row.field or row.variable or row.read)
     is_here = row.id not in outlook.absent and (not row.needs or not set(row.needs) <= set(outlook.absent))
     return is_setting and is_here and (not row.backends or not set(row.backends).isdisjoint(outlook.backends))

@@ -60,7 +60,7 @@ def save_machine(path: str | os.PathLike[str], environment: Environment, outlook
 
 
 def is_machine(path: str | os.PathLike[str]) -> bool:
-    """Does ``path`` begin as such a file does, or is it called so? A trace is not read for that."""
+    """Return whether ``path`` begins as such a file does, or is called so. A trace is not read for that."""
     if os.fspath(path).endswith(SUFFIX):
         return True
     try:

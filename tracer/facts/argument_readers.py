@@ -28,14 +28,14 @@ def argument_getter(func: Any, *names: str) -> Getter | None:
 
 
 def takes_lists(func: Any, name: str) -> bool:
-    """Is the argument a list, like the indices of ``index_put`` and unlike those of an embedding's backward?"""
+    """Return whether the argument is a list, as the indices of ``index_put`` are and an embedding's backward's not."""
     schema = getattr(func, "_schema", None)
     arguments = schema.arguments if schema is not None else ()
     return any(argument.name == name and "List" in str(argument.type) for argument in arguments)
 
 
 def dropout_reader(func: Any, *further: str) -> Reader | None:
-    """Is dropout active? Not at a rate of 0, and not in evaluation. ``further``: other names of the rate."""
+    """Return a reader of whether dropout is active: not at rate 0, nor in evaluation. ``further``: other rate names."""
     rate = argument_getter(func, "dropout_p", "dropout", *further)
     trains = argument_getter(func, "train", "training")
     if rate is None or trains is None:
@@ -44,7 +44,7 @@ def dropout_reader(func: Any, *further: str) -> Reader | None:
 
 
 def training_reader(func: Any) -> Reader | None:
-    """Does an op that has no rate run in training?"""
+    """Return a reader of whether an op that has no rate runs in training."""
     trains = argument_getter(func, "train", "training")
     return None if trains is None else lambda args, kwargs: bool(trains(args, kwargs))
 

@@ -29,7 +29,7 @@ def _note_product(args: Args, kwargs: Kwargs) -> bool:
 
 
 def _head(wrong: Callable[[int], bool], *, notes: bool = False) -> Makes:
-    """Attention: is a head size ``wrong``, the query's or the value's? The softmax of the math path is judged by the
+    """Attention: whether the query's or value's head size is ``wrong``. The softmax of the math path is judged by the
     matrix product before it, which computed the scores. ``notes``: store these products."""
 
     def make(func: Any, services: Services) -> Reader | None:
@@ -43,13 +43,13 @@ def _head(wrong: Callable[[int], bool], *, notes: bool = False) -> Makes:
 
 
 def _is_last_product(scores: torch.Tensor) -> bool:
-    """Did the last stored product compute ``scores``?"""
+    """Return whether the last stored product computed ``scores``."""
     return scores.shape[-2:] == (_LAST.rows, _LAST.columns)
 
 
 @of_arguments("query", "key", "value")
 def _shares_heads(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    """Attention: are there fewer heads of keys or of values than of queries (``enable_gqa=True``)?"""
+    """Attention: whether there are fewer heads of keys or of values than of queries (``enable_gqa=True``)."""
     return not query.shape[-3:-2] == key.shape[-3:-2] == value.shape[-3:-2]
 
 

@@ -19,7 +19,7 @@ _FUNCTIONS: Mapping[str, str] = {"pad": "pad", "grid_sampler": "grid_sample"}
 
 
 def _fits_cudnns_ctc(func: Any, services: Services) -> Reader | None:
-    """Does cuDNN take the loss if its targets are on the CPU? ``F.ctc_loss`` has them before they become int64."""
+    """Return a reader of whether cuDNN takes the loss if its targets, which become int64 later, are on the CPU."""
     from torch import float32, int32
 
     @of_arguments("log_probs", "targets", "input_lengths", "target_lengths", "blank")
@@ -60,7 +60,7 @@ def _caller(function: str, services: Services) -> FrameType | None:
 
 
 def _is_direct(func: Any, services: Services) -> Test | None:
-    """Was the op called directly, not through ``F.pad`` or the like? Scripted code has no frame of these."""
+    """Return a test of whether the op was called directly, not through ``F.pad`` or the like, which scripts hide."""
     name = str(func)
     function = next((called for part, called in _FUNCTIONS.items() if part in name), "interpolate")
     return lambda args, kwargs: _caller(function, services) is None

@@ -70,7 +70,7 @@ def _has_own_depthwise(func: Any, services: Services) -> Test | None:
 
 
 def _may_take_half(image: torch.Tensor, weight: torch.Tensor, steps: Sequence[int]) -> bool:
-    """May some release of cuDNN take a contiguous depthwise convolution in float16 that is not dilated?"""
+    """Return whether some release of cuDNN may take a contiguous float16 depthwise convolution that is not dilated."""
     if image.dim() == 5 or image.shape[1] < _CUDNN_CHANNELS:
         return False
     height, rows = (1, 1) if image.dim() == 3 else (image.shape[2], weight.shape[2])
@@ -118,14 +118,14 @@ def _pads_output_widely(func: Any, services: Services) -> Test | None:
 
 
 def _keeps_channels_last(image: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Does torch hand the call to cuDNN channels-last? Never in double precision."""
+    """Return whether torch hands the call to cuDNN channels-last. Never in double precision."""
     from torch import float64
 
     return image.dtype is not float64 and (_is_channels_last(image) or _is_channels_last(weight))
 
 
 def _is_channels_last(tensor: Any) -> bool:
-    """Does torch treat ``tensor`` as channels-last? Strides decide, even if both layouts fit."""
+    """Return whether torch treats ``tensor`` as channels-last. Strides decide, even if both layouts fit."""
     last = tensor.dim() - 1
     if last not in (3, 4):
         return False

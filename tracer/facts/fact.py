@@ -41,7 +41,7 @@ class DistinctNumbers(Protocol):
 
     @property
     def has_no_negative(self) -> bool:
-        """Is no number negative?"""
+        """Whether no number is negative."""
 
 
 class KnownIndices(Protocol):
@@ -51,10 +51,10 @@ class KnownIndices(Protocol):
         """What is known of ``tensor``."""
 
     def distinct_along(self, tensor: Any, dim: int) -> bool:
-        """Does no number occur twice along ``dim``?"""
+        """Return whether no number occurs twice along ``dim``."""
 
     def are_zeros(self, tensor: Any) -> bool:
-        """Does ``tensor`` hold only zeros?"""
+        """Return whether ``tensor`` holds only zeros."""
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Services(msgspec.Struct, frozen=True):
     indices_of: Callable[[Any], Any]
     """The indices of a sparse tensor, read without dispatching anything."""
     is_torchs_own: Callable[[str], bool]
-    """Does a source file belong to torch or the recorder?"""
+    """Whether a source file belongs to torch or the recorder."""
 
 
 #: Takes an overload; returns the reader of its calls, or ``None`` if the overload lacks an argument that it needs.

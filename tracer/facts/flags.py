@@ -27,7 +27,7 @@ def _argument(
 
 
 def _is_given(name: str) -> Makes:
-    """Is there an optional tensor of that schema name?"""
+    """Return a function that reads whether the optional tensor of that schema name is passed."""
     return of_arguments(name)(lambda optional: optional is not None)
 
 

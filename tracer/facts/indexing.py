@@ -1,4 +1,4 @@
-"""Does an indexed write address each place once? By the index's shape, or because the step made it so.
+"""Whether an indexed write addresses each place once: by the index's shape, or because the step made it so.
 
 Two places share a slot only if they agree in the number and in every coordinate that the op takes over: numbers that
 differ along the indexed dimension are enough.
@@ -77,8 +77,8 @@ def _is_distinct_row(tensor: torch.Tensor, indices: KnownIndices) -> bool:
 
 
 def _are_distinct(index_arguments: Sequence[torch.Tensor | None], indices: KnownIndices) -> bool:
-    """Do several indices, broadcast together, name each place once? Two positions name different places if they differ
-    along a dimension in which one of the indices is a row of distinct numbers."""
+    """Return whether several indices, broadcast together, name each place once. Two positions name different places if
+    they differ along a dimension in which one of the indices is a row of distinct numbers."""
     from torch import broadcast_shapes
 
     tensors = [value for value in index_arguments if value is not None]
@@ -109,7 +109,7 @@ def _index_is_mask(func: Any, services: Services) -> Reader | None:
 
 @of_arguments("values|source")
 def _one_value(written: torch.Tensor) -> bool:
-    """Indexed writing: is one single value written everywhere? Then no order of writes shows."""
+    """Indexed writing: whether one single value is written everywhere. Then no order of writes shows."""
     from torch import strided
 
     if written.numel() == 1 or written.layout is not strided:
@@ -119,7 +119,7 @@ def _one_value(written: torch.Tensor) -> bool:
 
 
 def _numel_is_large(func: Any, services: Services) -> Reader | None:
-    """Does the loop that writes have at least 32,768 elements? That is what torch divides among threads."""
+    """Return a reader of whether the writing loop has at least 32,768 elements, which torch divides among threads."""
     name = str(func)
     target, indices = argument_getter(func, "self", "input"), argument_getter(func, "indices")
     if target is None or not ("put" in name or "index_copy" in name):

@@ -22,7 +22,7 @@ MANY = 3
 
 
 def meets_at_most_twice(func: Any, services: Services) -> Test | None:
-    """Does no element of the result of ``func`` collect more than two addends?"""
+    """Return a test of whether no element of the result of ``func`` collects more than two addends."""
     bounds = _bounds_of(str(func).split(".")[1])(func, services)
     return None if bounds is None else lambda args, kwargs: prod(bounds(args, kwargs)) <= 2
 

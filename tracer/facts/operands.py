@@ -15,7 +15,7 @@ _TENSOR_LISTS = ("List[Tensor]", "List[Optional[Tensor]]")
 
 
 def _has_sparse_beside_first(func: Any, services: Services) -> Test | None:
-    """Is a tensor sparse that ``layout`` does not speak of? Of a list it speaks of the first member alone."""
+    """Return a test of whether a tensor is sparse beside the first, whose layout is the fact ``layout``."""
     arguments = [argument for argument in func._schema.arguments if not argument.kwarg_only]
     kinds = [str(argument.type) for argument in arguments]
     tensors = [place for place, kind in enumerate(kinds) if kind in _TENSORS]
@@ -39,7 +39,7 @@ def _has_sparse_beside_first(func: Any, services: Services) -> Test | None:
 
 
 def _has_no_elements(func: Any, services: Services) -> Test | None:
-    """Is one of the tensors empty? Then there is nothing to multiply, and nothing but a bias or a start to add."""
+    """Return a test of whether a tensor is empty: nothing to multiply, and nothing but a bias or a start to add."""
     from torch import Tensor
 
     return lambda args, kwargs: any(isinstance(arg, Tensor) and arg.numel() == 0 for arg in args)
@@ -51,7 +51,7 @@ def _has_integral_weights(weights: torch.Tensor | None) -> bool:
 
 
 def _adds_row_within(func: Any, services: Services) -> Test | None:
-    """Does cuBLASLt add the row while it multiplies? As ``nn.Linear`` has it; what stands apart is added before."""
+    """Return a test of whether cuBLASLt adds the row as it multiplies, as in ``nn.Linear``, or it is added before."""
     argument_getters = getters(func, "self", "mat1", "mat2", "beta")
     if argument_getters is None or getters(func, "out") is not None:
         return None
@@ -85,7 +85,7 @@ def _makes_half_complex(func: Any, services: Services) -> Test | None:
 
 
 def _both_sparse(func: Any, services: Services) -> Reader | None:
-    """Are both factors of a product sparse? They are its last two tensors; an addend comes before them."""
+    """Return a reader of whether both factors of a product, its last two tensors after any addend, are sparse."""
     from torch import Tensor, strided
 
     def read(args: Args, kwargs: Kwargs) -> bool:

@@ -59,7 +59,7 @@ def _do_fractional_windows_overlap(sizes: Sequence[int], counts: Sequence[int], 
 
 
 def _windows_overlap(func: Any, services: Services) -> Reader | None:
-    """Pooling: can one input element lie in two windows?"""
+    """Pooling: whether one input element can lie in two windows."""
     return _do_fractional_windows_overlap(func, services) or _do_windows_overlap(func, services)
 
 
@@ -70,7 +70,7 @@ def _unit_stride_unpadded(sizes: Sequence[int], steps: Sequence[int], pads: Sequ
 
 
 def _meets_thrice(func: Any, services: Services) -> Reader | None:
-    """Padding: does some input element collect three gradients or more? Two give the same sum in either order."""
+    """Padding: whether some input element collects three or more gradients. Two give the same sum in either order."""
     copies = _mirrored if "reflection" in str(func) else _replicated
 
     @of_arguments("padding", "self")
@@ -111,7 +111,7 @@ def _same_size(output: Sequence[int], source: Sequence[int]) -> bool:
 
 @of_arguments("self|input")
 def _channels_last(source: torch.Tensor) -> bool:
-    """Is the input laid out in channels-last order, and not in the ordinary one as well?"""
+    """Return whether the input is laid out in channels-last order, and not in the ordinary one as well."""
     from torch import channels_last
 
     is_ordinary = source.dim() != 4 or source.is_contiguous()
@@ -125,7 +125,7 @@ def _counts_past_float(source: torch.Tensor) -> bool:
 
 @of_arguments("grad_output", "indices", "num_weights", "scale_grad_by_freq")
 def _rows_repeat_long(gradient: torch.Tensor, indices: torch.Tensor, rows: int, by_frequency: bool) -> bool:
-    """Embedding: may CUDA take its kernel with atomics, on any number of SMs, as for far more indices than rows?"""
+    """Embedding: whether CUDA may take its kernel with atomics, on any number of SMs: far more indices than rows."""
     count = indices.numel()
     if count <= _FEW_ROWS and not by_frequency:
         return False
@@ -137,13 +137,13 @@ def _rows_repeat_long(gradient: torch.Tensor, indices: torch.Tensor, rows: int, 
 
 @of_arguments("self", "k", "dim")
 def _topk_radix(source: torch.Tensor, k: int, dim: int) -> bool:
-    """Are ``k`` and ``dim`` among those that the kernels which count arrivals are built for?"""
+    """Return whether ``k`` and ``dim`` are among those that the kernels which count arrivals are built for."""
     return k in _RADIX_KS and dim in (-1, source.dim() - 1)
 
 
 @of_arguments("self", "size?", "the_template?")
 def _grows(held: torch.Tensor, size: Sequence[int] | None, template: torch.Tensor | None) -> bool:
-    """Resizing: does the new size need more memory than the tensor's storage has?"""
+    """Resizing: whether the new size needs more memory than the tensor's storage has."""
     wanted = size if size is not None else template.shape if template is not None else ()
     needed = (held.storage_offset() + prod(wanted)) * held.element_size() if prod(wanted) else 0
     return bool(needed > held.untyped_storage().nbytes())

@@ -25,7 +25,7 @@ class Gate(NamedTuple):
     verdicts: frozenset[Verdict] = frozenset(DEFAULT_FAIL_ON)
     """Verdicts that stop, unless the baseline accepts the finding."""
     new: bool = False
-    """Does every finding stop that the baseline does not accept?"""
+    """Whether every finding stops that the baseline does not accept."""
     select: tuple[str, ...] = ()
     """Globs of rules, ops, modules or files to look at; empty: all."""
     ignore: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ def _names(named: Finding | Risk, *files: str) -> tuple[str, ...]:
 
 
 def _is_named(names: Sequence[str], gate: Gate) -> bool:
-    """Is it looked at: some glob of ``select`` names it (or there is none), and none of ``ignore``?"""
+    """Return whether some glob of ``select`` names it (or there is none), and none of ``ignore``."""
     selected, ignored = (
         any(fnmatchcase(name, glob) for glob in globs for name in names) for globs in (gate.select, gate.ignore)
     )

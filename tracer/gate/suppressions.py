@@ -49,7 +49,7 @@ class Suppressions:
         """Comments that silenced something, with how many findings."""
 
     def silences(self, finding: Finding) -> bool:
-        """Does a comment at the finding's line, or at the user's line that led to it, name its rule?"""
+        """Return whether a comment at the finding's line, or at the user's line that led to it, names its rule."""
         comment = self.comment_on(finding)
         if comment is not None:
             self.used[comment] += 1
@@ -63,7 +63,7 @@ class Suppressions:
         return None
 
     def names_host(self, location: str) -> bool:
-        """Does a comment say that the line's calls run on the host?"""
+        """Return whether a comment says that the line's calls run on the host."""
         return any(_HOST.search(line) for line in self._lines_at(location))
 
     def _lines_at(self, location: str) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ class TraceUnderTarget(NamedTuple):
 
     @property
     def is_recorded(self) -> bool:
-        """Are the program's own settings judged, so that the time at which it set them matters?"""
+        """Whether the program's own settings are judged, so that the time at which it set them matters."""
         return self.target.settings is Settings.RECORDED
 
     def origin(self, recorded: SeedOrigin, seed: str, seeded_at: str = "") -> SeedOrigin:
@@ -68,7 +68,7 @@ class TraceUnderTarget(NamedTuple):
         return SeedOrigin.PROGRAM if seed in self.sets and recorded not in REPEATABLE and not is_undone else recorded
 
     def has(self, name: str, value: FactValue) -> bool:
-        """Does the setting of that name, as ``judge(..., settings=...)`` takes it, have ``value`` already?"""
+        """Return whether the setting ``name``, as ``judge(..., settings=...)`` takes it, has ``value`` already."""
         if name in SEEDS:
             return name in self.sets
         if name in Environment.__struct_fields__:
@@ -77,7 +77,7 @@ class TraceUnderTarget(NamedTuple):
         return (self.environment.settings if "." in name else self.environment.variables).get(name) == value
 
     def bears_on(self, backends: Iterable[Backend]) -> bool:
-        """Does one of ``backends`` apply to this target? Any does if each call keeps its own device."""
+        """Return whether one of ``backends`` applies to this target. Any does if each call keeps its own device."""
         named = tuple(backends)
         return not named or self.target.backend is Backend.RECORDED or self.target.backend in named
 
@@ -226,7 +226,7 @@ class BoundRows:
         return {} if is_there else None
 
     def matters_unset(self, row: Row) -> bool:
-        """Can two runs of this step differ while the row's variable is not set, as far as calls show?"""
+        """Return whether two runs of this step can differ while the row's variable is not set, as far as calls show."""
         if row.differs is Differs.MACHINES or ("unseen" not in row.needs and self.ops_for(row) is None):
             return False
         held = self.scene.environment

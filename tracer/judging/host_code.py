@@ -88,7 +88,7 @@ def host_banners(
 
 
 def _may_be_host(call: JudgedCall, tables: TargetTables) -> bool:
-    """Is it a risk on the target only, outside every module, with no differentiable result?"""
+    """Return whether it is a risk on the target only, outside every module, with no differentiable result."""
     group, ruling = call
     device = group.facts.get("device")
     if group.host is not None or group.phase is not Phase.OTHER or group.module or device != _CPU:

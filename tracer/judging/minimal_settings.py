@@ -58,7 +58,7 @@ class Settled(NamedTuple):
 
 
 def is_good(verdict: Verdict) -> bool:
-    """Is there nothing that a setting could improve?"""
+    """Return whether there is nothing that a setting could improve."""
     return verdict in (Verdict.DETERMINISTIC, Verdict.SEEDED)
 
 
@@ -73,7 +73,7 @@ def seeded_in_its_place(group: CallGroup, sets: Sets) -> CallGroup:
 
 
 def _can_be_seeded(group: CallGroup) -> bool:
-    """Does the call draw from a default generator whose state is not known to repeat?"""
+    """Return whether the call draws from a default generator whose state is not known to repeat."""
     kind = kind_drawn_from(group.facts)
     origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if kind else None)  # see ``CallGroup.draw``
     repeats = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
@@ -137,7 +137,7 @@ class MinimalSettings:
         return Settled(planned, calls, self._process.observe(planned))
 
     def _may_be_seeded(self, ruling: RuleOutcome) -> bool:
-        """Is some case ``seeded``, of the ruling's rule or of an op that the call may run as?"""
+        """Return whether some case is ``seeded``, of the ruling's rule or of an op that the call may run as."""
         cases = ruling.rule.case if ruling.rule is not None else ()
         return bool(ruling.translated_by) or any(case.verdict is Verdict.SEEDED for case in cases)
 
@@ -256,13 +256,13 @@ def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
 
 
 def _is_of_shell(ruling: RuleOutcome) -> bool:
-    """Is the remedy a variable of the shell, together with deterministic mode?"""
+    """Return whether the remedy is a variable of the shell, together with deterministic mode."""
     rule = ruling.rule
     return rule is not None and bool(rule.shell) and ruling.remedy == rule.remedy
 
 
 def _is_open(finding: Finding) -> bool:
-    """Is it a risk, or does it depend on a generator state of unknown origin?"""
+    """Return whether it is a risk, or depends on a generator state of unknown origin."""
     is_chance = finding.facts.get("origin") in (SeedOrigin.MACHINE.value, SeedOrigin.UNSEEN.value)
     return is_chance or not is_good(finding.verdict)
 

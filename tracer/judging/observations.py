@@ -163,7 +163,7 @@ _FOR_A_SAMPLE = ("__getitem__", "__getitems__", "__next__", "__iter__")
 
 
 def _is_made_often(origin: Event | MachineNumber) -> bool:
-    """Does this line create a new generator for each sample or call?"""
+    """Return whether this line creates a new generator for each sample or call."""
     return origin.count > 1 or origin.function.rpartition(".")[2] in _FOR_A_SAMPLE
 
 
@@ -266,7 +266,7 @@ def _spelt(loader: Loader) -> str:
 
 
 def _is_own(sampler: str) -> bool:
-    """Is it another sampler than the two that ``shuffle`` picks?"""
+    """Return whether it is another sampler than the two that ``shuffle`` picks."""
     return sampler not in ("", "RandomSampler", "SequentialSampler", "BatchSampler")
 
 
@@ -333,7 +333,7 @@ def _read_by(row: Row, environment: Environment, scene: TraceUnderTarget) -> Rea
 
 
 def _hides_calls(trace: Trace) -> bool:
-    """Is there code of Inductor whose ops were not recorded?"""
+    """Return whether there is code of Inductor whose ops were not recorded."""
     regions = [region for region in trace.regions if region.backend in _INDUCTORS and region.executions]
     return not trace.regions or any(region.inside in _WITHOUT_OPS for region in regions)
 
@@ -438,7 +438,7 @@ def region_findings(scene: TraceUnderTarget) -> Iterator[Finding]:
 
 
 def _runs(region: Region, scene: TraceUnderTarget) -> bool:
-    """Does this code run on the target? It was compiled for one device, version and state of deterministic mode."""
+    """Return whether this code, compiled for one device, version and deterministic mode, runs on the target."""
     is_on = scene.conditions.get(MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
     return _was_in_mode(region) is is_on and _is_here(region, scene)
 
@@ -448,7 +448,7 @@ def _was_in_mode(region: Region) -> bool:
 
 
 def _is_here(region: Region, scene: TraceUnderTarget) -> bool:
-    """Does ``scene`` have the device and the torch that it ran on?"""
+    """Return whether ``scene`` has the device and the torch that it ran on."""
     environment, backend = scene.trace.environment, scene.target.backend
     is_its_maker = backend is not (Backend.CUDA if environment.hip is not None else Backend.ROCM)
     here = backend is Backend.RECORDED or (is_its_maker and backend.device in region.device.split(","))

@@ -55,7 +55,7 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
 
 
 def compiled_how(trace: Trace) -> frozenset[str]:
-    """Did Inductor compile here (``ran``), or would it have without an active dispatch mode (``would``)?"""
+    """Return ``ran`` if Inductor compiled here, and ``would`` if it would have without an active dispatch mode."""
     kinds = {spot.kind for spot in trace.blind_spots}
     first_uses = {event.name for event in trace.events if event.kind is EventKind.FIRST_USE}
     # Code compiled before recording may be Inductor's; if recording began with the process, it is another backend's.
@@ -68,8 +68,8 @@ def compiled_how(trace: Trace) -> frozenset[str]:
 
 
 def read_setting(row: Row, environment: Environment, *, is_complete: bool = True) -> Read | None:
-    """The value that ``row`` reads; ``None`` if a process cannot read it or did not. ``is_complete``: were all
-    variables recorded that the table names? Older traces hold fewer."""
+    """The value that ``row`` reads; ``None`` if a process cannot read it or did not. ``is_complete``: whether all
+    variables were recorded that the table names. Older traces hold fewer."""
     value: Value | None = None
     if row.field:
         field = getattr(environment, row.field, None)
@@ -94,7 +94,7 @@ def _word(row: Row, value: Value) -> str:
 
 
 def is_worth_a_note(row: Row, read: Read) -> bool:
-    """Is the value neither unset nor safe, or unset with a default that is not safe?"""
+    """Return whether the value is neither unset nor safe, or unset with a default that is not safe."""
     if read.word == "unset":
         return row.default is not None and not any(_same(row.default, safe) for safe in row.safe)
     return read.word == "other"
@@ -219,7 +219,7 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
 
 
 def _is_in_the_middle(event: Event) -> bool:
-    """Did it come after a recorded call that depends on it?"""
+    """Return whether it came after a recorded call that depends on it."""
     if event.kind is EventKind.SEED:
         return event.after_draws
     return event.while_recording and event.after_calls and event.is_followed

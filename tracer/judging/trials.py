@@ -27,7 +27,7 @@ class TrialsHere:
         self._varied = 0
         """Groups of calls that varied."""
         self._bear = False
-        """Are some of them evidence for the target?"""
+        """Whether some of them are evidence for the target."""
         self._regions = [region for region in trace.regions if region.tried is not None]
         for region in self._regions:
             self._join(region.tried)
@@ -59,7 +59,7 @@ class TrialsHere:
         return self._is_here(self._target.backend, region.device.split(","))
 
     def _is_here(self, backend: Backend, devices: Collection[object]) -> bool:
-        """Did trials on ``devices`` run on ``backend``'s, with the target's torch?"""
+        """Return whether trials on ``devices`` ran on ``backend``'s, with the target's torch."""
         is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
         is_device = backend is Backend.RECORDED or (is_same_maker and backend.device in devices)
         return self._is_this_torch and is_device

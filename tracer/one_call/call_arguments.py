@@ -24,7 +24,7 @@ class Tensor(NamedTuple):
     device: str = ""
     """Its device, if not that of the call."""
     is_unfixed: bool = False
-    """Does ``UNFIXED`` stand in for a size?"""
+    """Whether ``UNFIXED`` stands in for a size."""
 
     @property
     def is_floating(self) -> bool:
@@ -92,7 +92,7 @@ def tensors_in(arguments: dict[str, Any]) -> Iterator[Tensor]:
 
 
 def has_unknown(value: Any) -> bool:
-    """Was ``value``, or an element of it, not kept?"""
+    """Return whether ``value``, or an element of it, was not kept."""
     return isinstance(value, Unknown) or (isinstance(value, list) and any(map(has_unknown, value)))
 
 

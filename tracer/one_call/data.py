@@ -51,7 +51,7 @@ class Kind(NamedTuple):
 
     @property
     def is_distinct(self) -> bool:
-        """Does no index occur twice?"""
+        """Whether no index occurs twice."""
         return self.facts.get("index.distinct") is True or self.shown == {DataShown.DISTINCT}
 
     @property

@@ -56,7 +56,7 @@ class Way(NamedTuple):
     wanted: str = ""
     """A list of tensors whose gradients are taken; then the backward of ``call`` is repeated."""
     writes: bool = False
-    """Does it write to its arguments, so that each call needs copies?"""
+    """Whether it writes to its arguments, so that each call needs copies."""
     notes: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     """Modules that register the op."""

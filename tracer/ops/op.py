@@ -117,19 +117,19 @@ class Op(msgspec.Struct, frozen=True):
     touches: Touch | None = None
     """``None``: what its schema says, reading every argument in full."""
     idempotent: bool = False
-    """Does it give the same when it is applied twice, and read no other tensor? Then no order of writes shows."""
+    """Whether applying it twice gives the same, and it reads no other tensor. Then no order of writes shows."""
     beta: bool = False
-    """Is ``self`` not read when ``beta`` is 0?"""
+    """Whether ``self`` is not read when ``beta`` is 0."""
     copies: bool = False
-    """Does it copy one argument to another?"""
+    """Whether it copies one argument to another."""
     is_view: bool = False
-    """Does it share memory with an argument though its schema does not say so, or wrap what Python holds?"""
+    """Whether it shares memory with an argument though its schema does not say so, or wraps what Python holds."""
     to_host: bool = False
-    """Does it hand what it reads to Python?"""
+    """Whether it hands what it reads to Python."""
     scratch: int | None = None
     """Place of the result that only its own backward reads, where the schema has no name for it."""
     writes_statistics: bool = False
-    """Does it write running statistics that its schema calls inputs?"""
+    """Whether it writes running statistics that its schema calls inputs."""
     draws: bool | None = None
     """Whether it draws random numbers, where torch's tag is wrong: it is handed what it needs, or bears no tag."""
     numbers: Numbers | None = None
@@ -137,24 +137,24 @@ class Op(msgspec.Struct, frozen=True):
     spatial: int = 0
     """Dimensions that a pool's index counts through."""
     sums: bool = False
-    """Does it add up what it writes to one place, whatever its arguments?"""
+    """Whether it adds up what it writes to one place, whatever its arguments."""
     onto_zeros: bool = False
-    """Does it add into a tensor of zeros that it makes?"""
+    """Whether it adds into a tensor of zeros that it makes."""
     orders: Orders | None = None
     tied: bool = False
-    """Does its result hang on which of equal elements comes first?"""
+    """Whether its result depends on which of equal elements comes first."""
     reduces: bool = False
-    """Does it add numbers up, so that another split of the work rounds otherwise?"""
+    """Whether it adds numbers up, so that another split of the work rounds otherwise."""
     indexed_by: Index | IndexBelow | None = None
     """The argument that holds indices, and what they count through."""
     indexes_each: bool = False
-    """Is ``indices`` a list, with one index for each dimension of ``self``?"""
+    """Whether ``indices`` is a list, with one index for each dimension of ``self``."""
     indexed_flat_by: str = ""
     """The argument that counts through all elements of ``self``."""
     probabilities: bool = False
-    """Must its floating arguments lie between 0 and 1?"""
+    """Whether its floating arguments must lie between 0 and 1."""
     definite: bool = False
-    """Must its matrix be positive definite?"""
+    """Whether its matrix must be positive definite."""
     route: Route | None = None
     kernel: str = ""
     """The name in ``torch.nn.attention.SDPBackend`` that chooses it."""

@@ -59,7 +59,7 @@ class BlindSpots:
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
         self._this_thread = threading.local()
-        """``computed``: was it noted of this thread that it computes?"""
+        """``computed``: whether this thread was recorded as one that computes."""
 
     def note(
         self, kind: BlindSpotKind, code: str, frame: FrameType | None = None, *, lost: str = "", whose: Any = None
@@ -122,7 +122,7 @@ class BlindSpots:
         self._work_ends(threading.current_thread())
 
     def _work_ends(self, thread: threading.Thread) -> None:
-        """Autograd numbers its nodes by thread: did ``thread``, which is this one, record any?"""
+        """Note whether ``thread``, which is this one, recorded nodes: autograd numbers them by thread."""
         if thread.ident != self._recorded_thread and thread in self._started and seams.next_sequence_number() > 0:
             self._thread_computes("a Python thread recorded a graph of autograd", self._started[thread])
 
@@ -135,11 +135,11 @@ class BlindSpots:
 
     @property
     def threads_computed(self) -> bool:
-        """Did a thread compute that is not recorded?"""
+        """Whether a thread computed that is not recorded."""
         return bool(self._suspected) or any(kind is BlindSpotKind.COMPUTING_THREAD for kind, _, _ in self._counts)
 
     def module_met(self, module: torch.nn.Module) -> None:
-        """A module ran for the first time: is it compiled or scripted?"""
+        """Note whether a module that runs for the first time is compiled or scripted."""
         if isinstance(module, torch.jit.ScriptModule):
             name = getattr(module, "original_name", type(module).__name__)
             self.note(BlindSpotKind.SCRIPTED, f"scripted module {name}")
@@ -148,7 +148,7 @@ class BlindSpots:
         self.look_again()
 
     def look_again(self) -> bool:
-        """Watch torch's compiler if it was loaded meanwhile, which happens at its first use; was it?"""
+        """Watch torch's compiler if it was loaded meanwhile, at its first use; return whether it was."""
         is_new = "torch._dynamo.eval_frame" in sys.modules and WATCHES.look_late()
         if is_new:
             self._on_dynamo()
@@ -299,7 +299,7 @@ class _Watches(Watchers[BlindSpots]):
             self._show_hooks = None
 
     def look_late(self) -> bool:
-        """Watch what is loaded by now (torch loads its compiler when it is first used); was anything new?"""
+        """Watch what is loaded by now (torch loads its compiler at its first use); return whether anything was new."""
         before = len(self._lifts)
         self.look_again()
         return len(self._lifts) > before

@@ -34,7 +34,7 @@ class Calls(Protocol):
         """Calls recorded so far: forward (and recomputed), backward, all."""
 
     def step_has_forward(self) -> bool:
-        """Did this training step make anything that a backward pass could go through?"""
+        """Return whether this training step made anything that a backward pass could go through."""
 
     def step_begins(self) -> None:
         """A training step begins, or the recording does."""
@@ -187,7 +187,7 @@ class EventLog:
             self.note(EventKind.FIRST_USE, str(subsystem), frame=frame)
 
     def was_used(self, subsystem: Subsystem) -> bool:
-        """Was the first use of ``subsystem`` recorded?"""
+        """Return whether the first use of ``subsystem`` was recorded."""
         return subsystem in self._used
 
     def step_ended(self) -> None:

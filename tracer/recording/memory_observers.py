@@ -42,7 +42,7 @@ class StorageObservers:
 
     @property
     def is_following(self) -> bool:
-        """Is any memory followed?"""
+        """Whether any memory is followed."""
         return bool(self.unwritten.live or self.indices.live)
 
     def opaque(self, info: OverloadInfo, args: Args, kwargs: Kwargs) -> None:
@@ -192,7 +192,7 @@ class MemoryObserver(Observer):
             self.fail(args)
 
     def _is_watched(self, args: Args, kwargs: Any) -> bool:
-        """Does a call have an argument on a watched storage?"""
+        """Return whether a call has an argument on a watched storage."""
         live = self._live
         try:
             for value in args:

@@ -368,7 +368,7 @@ class RecordingMode(TorchDispatchMode):
         return self._observed(info.observers, func, info, counter, asked, args, kwargs, frame)
 
     def _notice_inner_call(self, counter: CallCounter, has_wrappers: bool, frame: Frame) -> None:
-        """Was this call made by the subclass that the last one, ``counter``'s, was left to?"""
+        """Note whether this call was made by the subclass that the last one, ``counter``'s, was left to."""
         self._handed_over = None
         while frame is not None:
             if frame.f_code.co_name == "__torch_dispatch__":

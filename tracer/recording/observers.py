@@ -21,7 +21,7 @@ class Observer:
     """Told before and after each call that it wants. Where it fails, the program goes on."""
 
     reads_data = True
-    """Does it read the values of tensors? Calls on fake tensors, which have none, reach it as ``not_computed``."""
+    """Whether it reads the values of tensors. Calls on fake tensors, which have none, reach it as ``not_computed``."""
 
     def start(self, environment: Environment) -> None:
         """Recording begins, in this environment."""

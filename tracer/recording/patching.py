@@ -57,7 +57,7 @@ class Watch(msgspec.Struct, frozen=True):
     asked: Callable[[Any], None] | None = None
     """Called when a method is looked up on an object or the class (``None``). The program gets the method itself."""
     in_children: bool = False
-    """Does it go on in a forked child?"""
+    """Whether it goes on in a forked child."""
     not_from: frozenset[str] = frozenset()
     """Source files whose calls are not watched."""
 
@@ -225,7 +225,7 @@ def held_by(owner: Any, name: str) -> Any:
 
 
 def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
-    """Have ``watch`` observe calls of the functions that ``holders`` hold; returns a function that ends it.
+    """Make ``watch`` observe calls of the functions that ``holders`` hold; return a function that ends it.
 
     ``None`` if nothing was replaced: there is no such function, or this interpreter lays out classes differently.
     """
@@ -319,7 +319,7 @@ def _set_in_class(cls: type, name: str, value: Any) -> None:
 
 
 def in_children(forget: Callable[[], None]) -> None:
-    """Have ``forget`` called in every forked child, where listeners of the parent do not listen."""
+    """Call ``forget`` in every forked child, where listeners of the parent do not listen."""
     _IN_CHILDREN.append(forget)
 
 

@@ -37,7 +37,7 @@ class ProcessWatch:
 
     def __init__(self, sites: Sites, variables: Iterable[str], *, from_start: bool = False) -> None:
         self.from_start = from_start
-        """Was it entered before the script's first line?"""
+        """Whether it was entered before the script's first line."""
         self._sites = sites
         self.log = EventLog(sites)
         self.loaders: LoaderLog | None = None

@@ -85,7 +85,7 @@ class RecordingState:
         return forward, backward, total
 
     def step_has_forward(self) -> bool:
-        """Did autograd make a node in this step? Yes, if torch does not number nodes."""
+        """Return whether autograd made a node in this step; ``True`` if torch does not number nodes."""
         return not seams.HAS_FORWARD_LINK or seams.next_sequence_number() != self._step_began_at
 
 

@@ -149,7 +149,7 @@ class Table(msgspec.Struct, frozen=True):
     left_out: int = 0
     elsewhere: str = "the JSON report has"
     is_grouped: bool = False
-    """Do its cells hold several lines each? A terminal then draws what the rows share in their first cell once."""
+    """Whether its cells hold several lines each. A terminal then draws what the rows share in their first cell once."""
 
 
 class Pairs(msgspec.Struct, frozen=True):
@@ -294,7 +294,7 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Does it read everything?"""
+        """Whether it reads everything."""
         return self.detail is Detail.WHOLE
 
 

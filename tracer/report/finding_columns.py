@@ -90,7 +90,7 @@ class Detail(NamedTuple):
     label: str
     look: Look = Look.TEXT
     leads: bool = False
-    """Does it stand before what was recorded, as the reason and the remedy do?"""
+    """Whether it precedes what was recorded, as the reason and the remedy do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class FindingColumn(Column[Judged]):
     """One column of the findings, and in which formats it stands."""
 
     in_files: bool = True
-    """Does it stand in CSV, Parquet and data frames?"""
+    """Whether it stands in CSV, Parquet and data frames."""
     part: Part | None = None
     """``None``: the page does not have it."""
     on_page: Callable[[Judged], Cell] | None = None

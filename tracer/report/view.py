@@ -35,7 +35,7 @@ class ReportView:
     traces: tuple[str, ...] = ("trace.json",)
     """File names of the traces, as the commands on the page spell them."""
     strict: bool = False
-    """Was a torch that is newer than the tables called unknown?"""
+    """Whether a torch that is newer than the tables was called unknown."""
     accepted: tuple[Acceptance, ...] | None = None
     """Findings that a baseline or comments speak for; ``None`` where nobody held the report against any."""
     failing: frozenset[int] | None = None
@@ -49,7 +49,7 @@ class ReportView:
 
     @property
     def diverged(self) -> bool:
-        """Were several runs compared, and did some differ, under the program's own settings or the plan's?"""
+        """Whether several runs were compared, and some differed, under the program's own settings or the plan's."""
         runs = (self.repeated, self.repeated.as_it_stands) if self.repeated is not None else ()
         return any(repeated is not None and not repeated.agrees for repeated in runs)
 

@@ -194,7 +194,7 @@ _EVERYWHERE = (About.SETTING, About.GENERATOR)
 
 
 def is_call(finding: Finding) -> bool:
-    """Does ``finding`` speak of recorded calls, which the tally counts?"""
+    """Return whether ``finding`` speaks of recorded calls, which the tally counts."""
     return finding.about is About.CALL
 
 

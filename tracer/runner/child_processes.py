@@ -126,7 +126,7 @@ def _rationed(work: Callable[[], _Result]) -> Callable[[], _Result | None]:
 
 
 def _when_tasks_come(recording: ScriptRecording) -> None:
-    """Have the trace whole between two tasks of a worker that may be ended while it waits."""
+    """Write the whole trace between two tasks of a worker that may be ended while it waits."""
     is_paused = False
     pause = _rationed(recording.pause)
 

@@ -59,11 +59,11 @@ class ScriptRecording:
         """The rank of a job that a run on fake tensors stands for; ``None`` for a process of its own."""
         self._fake = ExitStack()
         self.is_eager = False
-        """Is compilation to be switched off?"""
+        """Whether compilation is to be switched off."""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
         """What else the run leaves: kind, name, digest and position of each, for the file of values."""
         self.is_quiet = False
-        """Is nothing said of the trace that was written?"""
+        """Whether no line about the written trace is printed."""
         self.is_writing = False
         self.waiting: list[int] = []
         """Deadly signals that came while the trace was written, and wait for its end."""
@@ -73,8 +73,8 @@ class ScriptRecording:
         self._torch: ModuleType | None = None
         """torch, once it is whole."""
         self.is_begun = False
-        """Was torch loaded, and everything entered that the recording needs?"""
-        """Was the window opened? A signal may come before it was, with the recorder half loaded."""
+        """Whether torch was loaded, and everything entered that the recording needs."""
+        """Whether the window was opened. A signal may come before it was, with the recorder half loaded."""
         self._is_finished = False
         self._written: Trace | None = None
         self._said = ""
@@ -334,7 +334,7 @@ class ScriptRecording:
 
 
 def _is_of_a_model(trace: Trace) -> bool:
-    """Did the process train a model or run one, other than to prepare a batch?"""
+    """Return whether the process trained a model or ran one, other than to prepare a batch."""
     from torch.utils.data import get_worker_info
 
     from tracer.names import Phase, Training

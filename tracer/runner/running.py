@@ -30,7 +30,7 @@ DEADLY = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasatt
 
 @contextmanager
 def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
-    """Have ``recording`` written before such a signal ends the process as it would have without us.
+    """Write ``recording`` before such a signal ends the process as it would have without us.
 
     Nothing is raised into the script, whose ``finally`` blocks would not have run either. A signal that the
     script or its parent handles or ignores is left alone; a forked child just dies.

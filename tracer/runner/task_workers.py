@@ -24,12 +24,12 @@ class _Loop(NamedTuple):
     begins: str
     """What has returned as the next task begins."""
     is_task: Callable[[Any], bool] = lambda result: True
-    """Is it a task that ``begins`` returned?"""
+    """Whether it is a task that ``begins`` returned."""
     through: str | None = None
     """The end of the path of a file whose functions call these for it."""
 
     def calls(self, frame: FrameType | None) -> bool:
-        """Does the loop make the call that ``frame`` makes?"""
+        """Return whether the loop makes the call that ``frame`` makes."""
         while frame is not None and (
             frame.f_globals.get("__name__") == patching.__name__  # what lies between is watched too
             or (self.through is not None and frame.f_code.co_filename.endswith(self.through))
@@ -68,7 +68,7 @@ _LOOPS = (
 
 
 def between_tasks(ends: Callable[[], None], begins: Callable[[], None]) -> None:
-    """Have ``ends`` called as this process has done a task, and ``begins`` as it gets the next, if it is a worker.
+    """Call ``ends`` when this process has done a task, and ``begins`` when it gets the next, if it is a worker.
 
     ``ends`` comes before the result is sent: whoever waits for that may end the process as soon as it has it.
     """

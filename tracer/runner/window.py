@@ -43,7 +43,7 @@ class StepWindow:
         self.finished = 0
         """Optimizer steps that ended, recorded or not."""
         self.complete = False
-        """Did the last step that was asked for end?"""
+        """Whether the last step that was asked for ended."""
         self.blocked = ""
         """Why the recorder could not be entered or left where it should have been."""
         self.settings: Environment | None = None

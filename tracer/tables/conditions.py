@@ -192,7 +192,7 @@ class BothWays(Generic[AnyRule]):
 
 
 def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:
-    """Is the case compatible with the known settings?"""
+    """Return whether the case is compatible with the known settings."""
     return all(settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings)
 
 

@@ -78,7 +78,7 @@ class Explanation(NamedTuple):
     becomes: tuple[Translation, ...]
     """Translations of the op, if recorded on a CPU, to the ops that run here; the rules are for both."""
     is_torchs: bool
-    """Is it a name of torch's own? Then, without a rule, the kind of the table's list decides."""
+    """Whether it is a name of torch's own. Then, without a rule, the kind of the table's list decides."""
 
 
 def explain(

@@ -44,13 +44,13 @@ def find_translations(
 
 
 def is_op(name: str, tables: Mapping[Backend, Table]) -> bool:
-    """Is a normalized name an op's, by its namespace?"""
+    """Return whether a normalized name is an op's, by its namespace."""
     named = {op.partition(".")[0] for table in tables.values() for rule in rules_of(table) for op in rule.ops}
     return "." in name and name.partition(".")[0] in ({*TORCH_NAMESPACES} | named) - {"torch"}
 
 
 def is_torchs(name: str) -> bool:
-    """Is a normalized name torch's own, so that a table answers even without a rule?"""
+    """Return whether a normalized name is torch's own, so that a table answers even without a rule."""
     return name.partition(".")[0] in _TORCHS
 
 
@@ -65,7 +65,7 @@ def refusal(text: str, tables: Mapping[Backend, Table]) -> UsageError:
 
 
 def is_rule_id(text: str, tables: Mapping[Backend, Table]) -> bool:
-    """Is ``text`` a rule's id?"""
+    """Return whether ``text`` is a rule's id."""
     return any(_has_id(rule, text.strip()) for table in tables.values() for rule in rules_of(table))
 
 
@@ -80,7 +80,7 @@ def spelled(text: str) -> str:
 
 
 def _stands(rule: Rule, table: Table, name: str) -> bool:
-    """Is ``rule`` the one that applies? An overload has only one."""
+    """Return whether ``rule`` is the one that applies. An overload has only one."""
     if name.count(".") != 2 or name.startswith(("torch", "lib")):
         return True
     if isinstance(rule, AnsweredRule):
@@ -93,7 +93,7 @@ def _has_id(rule: Rule, name: str) -> bool:
 
 
 def _names_op(rule: Rule, name: str) -> bool:
-    """Does a rule cover an op? A packet stands for its overloads; an overload is covered by its packet's rule."""
+    """Return whether a rule covers an op. A packet covers its overloads; a packet's rule covers an overload."""
     namespace = f"{name.partition('.')[0]}.*"
     return any(op == namespace or _same_op(op, name) for op in rule.ops)
 
@@ -103,7 +103,7 @@ def _same_op(op: str, other: str) -> bool:
 
 
 def _names_api(rule: Rule, name: str) -> bool:
-    """Does a rule list an API, or an op of that name? A name without a dot may belong to any package."""
+    """Return whether a rule lists an API, or an op of that name. A name without a dot may belong to any package."""
     key = _loose(name.rpartition(".")[2])
     if any(_loose(api.rpartition(".")[2]) == key and _same_root(api, name) for api in map(spelled, rule.apis)):
         return True
@@ -112,7 +112,7 @@ def _names_api(rule: Rule, name: str) -> bool:
 
 
 def _same_root(name: str, other: str) -> bool:
-    """Do two names begin with the same package? A bare ``nll_loss`` may belong to any."""
+    """Return whether two names begin with the same package. A bare ``nll_loss`` may belong to any."""
     return name.partition(".")[0] == other.partition(".")[0] or "." not in name or "." not in other
 
 

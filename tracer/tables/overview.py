@@ -43,5 +43,5 @@ def summarise(table: Table) -> TableSummary:
 
 
 def is_inherited(rule: Rule) -> bool:
-    """Was a rule inherited from another backend's table?"""
+    """Return whether a rule was inherited from another backend's table."""
     return bool(rule.evidence) and all(row.inherited_from is not None for row in rule.evidence)

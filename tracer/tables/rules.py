@@ -300,5 +300,5 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return next((switch for switch in own if names.intersection(switch.rules)), None)
 
     def is_in_hand(self, rule: str) -> bool:
-        """Does the remedy of ``rule`` need no edit of the line?"""
+        """Return whether the remedy of ``rule`` needs no edit of the line."""
         return rule in self.in_hand or rule.partition("-")[2] in self.in_hand

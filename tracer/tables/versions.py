@@ -45,7 +45,7 @@ def specifiers(text: str) -> SpecifierSet:
 
 @cache
 def speaks_of(text: str, version: str) -> bool:
-    """Does the range ``text`` contain ``version``? An empty range contains every version."""
+    """Return whether the range ``text`` contains ``version``. An empty range contains every version."""
     return not text or specifiers(text).contains(Version(version), prereleases=True)
 
 

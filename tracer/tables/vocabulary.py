@@ -43,12 +43,12 @@ UNNOTED: Mapping[str, Value] = dict.fromkeys(of_kind(Kind.NOTED, Kind.MARKED), F
 
 
 def in_domain(key: str, value: Value) -> bool:
-    """Can ``key`` have ``value``? Types count: ``1`` is not ``true``."""
+    """Return whether ``key`` can have ``value``. Types count: ``1`` is not ``true``."""
     return any(member == value and type(member) is type(value) for member in DOMAINS[key])
 
 
 def allowed(key: str, value: Value) -> bool:
-    """May a condition on ``key`` name ``value``: one that it can have, or a dtype class?"""
+    """Return whether a condition on ``key`` may name ``value``: one that it can have, or a dtype class."""
     return in_domain(key, value) or (key == "dtype" and value in DTYPE_CLASSES)
 
 

@@ -68,7 +68,7 @@ class RankComparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def are_identical(self) -> bool:
-        """Do all ranks agree?"""
+        """Whether all ranks agree."""
         return len(self.alike) == 1
 
 

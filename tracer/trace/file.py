@@ -45,7 +45,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     differing_settings: tuple[str, ...] = ()
     """Names of ``Environment`` fields in which merged recordings differ; the first recording's values stand."""
     watched_from_start: bool = False
-    """Was the process watched from its import of torch on (``tracer run``), or only while recording?"""
+    """Whether the process was watched from its import of torch on (``tracer run``), or only while recording."""
     events: tuple[records.Event, ...] = ()
     """What the program set, seeded and first used, in order."""
     generators: tuple[records.Generator, ...] = ()
@@ -87,7 +87,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def training(self) -> Training:
-        """Did an optimizer step while recording? Without one nothing is known of a training, unless none was meant."""
+        """Whether the recording holds an optimizer's step; without one, whether a training was meant at all."""
         has_step = any(source.optimizer_steps for source in self.sources)
         if has_step or any(call.phase is Phase.OPTIMIZER for call in self.calls):
             return Training.RECORDED
@@ -99,7 +99,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _is_inference(self) -> bool:
-        """Did modules run to the end of the recording, with nothing that asked for a gradient?
+        """Whether modules ran to the end of the recording, with nothing that asked for a gradient.
 
         What ended early, or went back through a graph, may have been about to train.
         """

@@ -76,7 +76,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, metaclass=_PlacedMeta):
 
 
 def is_set_up(phase: names.Phase, module: str, place: Place, device: FactValue | None) -> bool:
-    """Did a library's constructor make the call on a CPU, outside every module and without a gradient?
+    """Return whether a library's constructor made the call on a CPU, outside every module and without a gradient.
 
     Most such code, a scheduler's for one, runs on the host whatever device a training runs on; a trace cannot show it.
     """
@@ -122,12 +122,12 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
     @property
     def has_varied(self) -> bool:
-        """Are these calls known to vary themselves?"""
+        """Whether these calls are known to vary themselves."""
         return self.varied > 0 and self.together < 2
 
     @property
     def is_rare(self) -> bool:
-        """Did it vary in under a tenth of the trials?"""
+        """Whether it varied in under a tenth of the trials."""
         return 0 < self.varied * 10 < self.trials
 
 
@@ -168,7 +168,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """The autograd node that made a backward call (``IndexBackward0``); a gradient accumulation is followed by the
     parameter's name (``AccumulateGrad: fc.weight``)."""
     forward_unknown: bool = False
-    """Is it a backward call whose forward line is unknown? ``location`` is then the line that asked for the
+    """Whether it is a backward call whose forward line is unknown. ``location`` is then the line that asked for the
     gradient."""
     host: names.HostCode | None = None
     """Why the call is known to run on the host, whatever the training's device; ``None`` if it is not."""
@@ -222,26 +222,26 @@ class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
     value: str = ""
     """The value after the first time, as text; for a seed, how it was made (``SeedOrigin``)."""
     values_differ: bool = False
-    """Did a later time set another value?"""
+    """Whether a later time set another value."""
     seed: str = ""
     """The number that a generator was seeded with the first time; empty where it was none, or not seen."""
     _: ClassVar[Place]
     phase: names.Phase = names.Phase.OTHER
     """The phase of its first time."""
     while_recording: bool = False
-    """Did it happen while ops were recorded?"""
+    """Whether it happened while ops were recorded."""
     first: int = 0
     """Position of its first time among all events and first calls of the recording."""
     last: int = 0
     """Position of its last time."""
     parts_phases: bool = False
-    """Were forward calls recorded before it and backward calls after it, within one training step?"""
+    """Whether forward calls were recorded before it and backward calls after it, within one training step."""
     after_calls: bool = False
-    """Were forward calls recorded before one of its times? If not, it separates nothing."""
+    """Whether forward calls were recorded before one of its times. If not, it separates nothing."""
     is_followed: bool = True
-    """Were calls recorded after the first of those times too? A value restored at the end separates nothing."""
+    """Whether calls were recorded after the first of those times too. A value restored at the end separates nothing."""
     after_draws: bool = False
-    """For a seed: did the generator draw while recording, both before and after?"""
+    """For a seed: whether the generator drew while recording, both before and after."""
     count: int = 1
 
 
@@ -259,7 +259,7 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str = ""
     """Digest of its state when recording ended."""
     drew: bool | None = None
-    """Did the region draw from it, beyond what the program's seeding explains? ``None``: unknown."""
+    """Whether the region drew from it, beyond what the program's seeding explains; ``None`` if unknown."""
 
     @property
     def kind(self) -> names.GeneratorKind:
@@ -281,7 +281,7 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Calls that drew."""
     origin: names.SeedOrigin = names.SeedOrigin.UNSEEN
     is_aside: bool = False
-    """Does the program's text show that what is drawn ends in a pause, a name or a log?"""
+    """Whether the program's text shows that what is drawn ends in a pause, a name or a log."""
     seeded_at: str = ""
     """``path:line`` of the call that seeded the generator, if it was seen."""
 
@@ -302,14 +302,14 @@ class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
     _: ClassVar[Place]
     phase: names.Phase = names.Phase.OTHER
     is_aside: bool = False
-    """Does the program's text show that it ends in a pause, a name or a log?"""
+    """Whether the program's text shows that it ends in a pause, a name or a log."""
     by_library: bool = False
-    """Did an installed package ask for it?"""
+    """Whether an installed package asked for it."""
     count: int = 1
 
     @property
     def is_read_in_text(self) -> bool:
-        """Is it an order or a hash read in the program's text by an earlier release? Nothing judges those."""
+        """Whether it is an order or a hash read in the program's text by an earlier release. Nothing judges those."""
         is_hash = self.source is names.NumberSource.HASH and self.use is names.NumberUse.VALUE
         return self.use is names.NumberUse.ORDER or is_hash
 
@@ -329,13 +329,13 @@ class OutsideInput(Placed, frozen=True, kw_only=True, omit_defaults=True):
     order: str = ""
     """Digest of the order in which a directory's entries came."""
     is_partial: bool = False
-    """Is it a digest of parts: of a file that is too large, of a program or a socket whose answers were not seen?"""
+    """Whether it is a digest of parts: of a file too large, of a program or a socket whose answers were not seen."""
     size: int = 0
     """Bytes of a file, entries of a directory, when it was taken in last."""
     modified: int = 0
     """When a file was written last, in milliseconds since 1970; 0 for what is no file."""
     by_import: bool = False
-    """Did an import take it in?"""
+    """Whether an import took it in."""
     calls: int = 0
     """Calls that were recorded before its first time."""
     count: int = 1
@@ -397,7 +397,7 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Worker processes; 0: the data is loaded in the training process."""
     has_worker_init: bool = False
     shuffles: bool = False
-    """Does its sampler draw the order at random?"""
+    """Whether its sampler draws the order at random."""
     sampler: str = ""
     """Class of the sampler, or of the batch sampler if that is not torch's own."""
     has_generator: bool = False
@@ -408,13 +408,13 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """The same for its workers' seeds, if its order is drawn from another generator."""
     workers_seeded_at: str = ""
     workers_have_generator: bool = False
-    """Was a ``generator`` given for that one?"""
+    """Whether a ``generator`` was passed for that one."""
     in_order: bool = True
     persistent_workers: bool = False
     start_method: str = ""
     """How its workers start: ``fork``, ``spawn``, ``forkserver``; empty without workers."""
     epoch_set: bool | None = None
-    """For a ``DistributedSampler``: was ``set_epoch`` called? ``None`` for other samplers, or if unknown."""
+    """For a ``DistributedSampler``: whether ``set_epoch`` was called; ``None`` for other samplers, or if unknown."""
     iterated_at: tuple[str, ...] = ()
     """Lines that asked for its iterators."""
     fetched_by: str = ""
@@ -424,7 +424,7 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     worker_draws: tuple[str, ...] = ()
     """Global generators that its workers were seen to draw from: ``python``, ``numpy``, ``torch``."""
     workers_seen: bool = True
-    """Could its workers be watched? Only forked ones can."""
+    """Whether its workers could be watched. Only forked ones can."""
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -443,24 +443,24 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     original_ops: tuple[str, ...] = ()
     """The program's ops that those come from, if its name or a comment says so (``aten.index_add``)."""
     is_matched: bool = True
-    """Did the compiler tell ``ops``? If not they were inferred from names, as for code from a cache."""
+    """Whether the compiler named ``ops``. If not they were inferred from names, as for code from a cache."""
     atomic: bool | None = None
-    """Does its source combine floating-point numbers atomically? ``None`` without source: an extern kernel, a
+    """Whether its source combines floating-point numbers atomically. ``None`` without source: an extern kernel, a
     fallback."""
     is_parallel: bool | None = None
-    """Do several threads run it at once? One thread adds in one order. ``None``: unknown."""
+    """Whether several threads run it at once. One thread adds in one order. ``None``: unknown."""
     keeps_apart: bool = False
-    """Does its source prove that no two threads combine or write the same number? Each then keeps its own order."""
+    """Whether its source proves that no two threads combine or write the same number. Each then keeps its own order."""
     lines: tuple[str, ...] = ()
     """The lines of its source that show it; only if source was asked for (``--with-source``)."""
     choice: str = ""
     """The configuration or the template that autotuning chose, if it did."""
     by_stopwatch: bool | None = None
-    """Was that chosen by timing candidates in this or an earlier process? ``None``: unknown, or nothing was chosen."""
+    """Whether it was chosen by timing candidates, in this or an earlier process; ``None`` if unknown or not chosen."""
 
     @property
     def is_the_programs(self) -> bool:
-        """Is it the program's own? Then no setting of torch changes its source."""
+        """Whether it is the program's own. Then no setting of torch changes its source."""
         return self.language is names.KernelLanguage.USER_TRITON
 
     def launched_on(self, device: str) -> Kernel:
@@ -471,18 +471,18 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def rounds_by_choice(self) -> bool:
-        """Was it chosen by timing, and may another choice round differently? A pointwise kernel's blocks do not matter:
-        each element is computed by itself."""
+        """Whether it was chosen by timing, and another choice may round differently. A pointwise kernel's blocks do not
+        matter: each element is computed by itself."""
         return self.by_stopwatch is True and not self.name.startswith("triton_poi_")
 
     @property
     def adds_in_any_order(self) -> bool | None:
-        """Do several threads add atomically to one number, so that the order varies? ``None`` without source."""
+        """Whether several threads add atomically to one number, so that the order varies; ``None`` without source."""
         return None if self.atomic is None else self.atomic and not self.writes_in_order
 
     @property
     def writes_in_order(self) -> bool:
-        """Is it certain that no two threads write to one number, whatever the indices?"""
+        """Whether it is certain that no two threads write to one number, whatever the indices."""
         return self.is_parallel is False or self.keeps_apart
 
 
@@ -506,7 +506,7 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     mode: str = ""
     """``torch.compile``'s ``mode``: ``reduce-overhead``, ``max-autotune``."""
     dynamic: bool | None = None
-    """Does it serve several sizes? ``None``: unknown."""
+    """Whether it serves several sizes; ``None`` if unknown."""
     fullgraph: bool | None = None
     """``torch.compile``'s ``fullgraph``; ``None``: unknown."""
     options: dict[str, FactValue] = {}
@@ -515,9 +515,9 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """torch's deterministic mode while it was compiled, by which its kernels were chosen. ``None``: unknown."""
     origin: names.RegionOrigin = names.RegionOrigin.UNKNOWN
     uses_cuda_graphs: bool = False
-    """Is it replayed from CUDA graphs (``mode="reduce-overhead"``)?"""
+    """Whether it is replayed from CUDA graphs (``mode="reduce-overhead"``)."""
     by_compiled_autograd: bool = False
-    """Did compiled autograd make it of a whole backward pass?"""
+    """Whether compiled autograd made it of a whole backward pass."""
     executions: int = 0
     """How often it ran while recording; for a CUDA graph, its replays. 0 if its ops are dispatched one by one, or it is
     not seen."""
@@ -579,7 +579,7 @@ class Child(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_followed(self) -> bool:
-        """Is all known of it that a recording would show? A loader's batches are inputs of recorded calls."""
+        """Whether all that a recording would show of it is known. A loader's batches are inputs of recorded calls."""
         untrained = self.state is names.ChildState.UNTRAINED and not self.calls
         return self.state in (names.ChildState.RECORDED, names.ChildState.WITHOUT_TORCH) or untrained
 
@@ -606,7 +606,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     cudnn: str | None = None
     nccl: str | None = None
     has_triton: bool | None = None
-    """Could Triton be imported beside a build of torch for GPUs? ``None`` for another build."""
+    """Whether Triton could be imported beside a build of torch for GPUs; ``None`` for another build."""
     devices: tuple[CudaDevice, ...] = ()
     deterministic_mode: names.DeterministicMode = names.DeterministicMode.OFF
     fill_uninitialized_memory: bool | None = None
@@ -649,7 +649,7 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     optimizer_steps: int = 0
     """Optimizer steps that ended while recording."""
     gradients: names.Gradients = names.Gradients.UNKNOWN
-    """Did anything ask for a gradient? Where nothing did, a recording without an optimizer step is an inference."""
+    """Whether anything asked for a gradient. If not, a recording without an optimizer step is an inference."""
     calls: int = 0
     """Dispatched calls recorded."""
     fake_calls: int = 0
@@ -659,11 +659,11 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The machine that a run on fake tensors was made as (``tracer run --fake --as cuda:8.0``); empty for another
     run."""
     eager: bool = False
-    """Was compilation switched off (``tracer run --eager``)?"""
+    """Whether compilation was switched off (``tracer run --eager``)."""
     values: bool = False
-    """Were digests of what calls read and wrote kept beside the trace (``tracer run --values``)?"""
+    """Whether digests of what calls read and wrote were kept beside the trace (``tracer run --values``)."""
     magnitudes: bool = False
-    """Were magnitudes of results kept beside the trace (``tracer run --magnitudes``)?"""
+    """Whether magnitudes of results were kept beside the trace (``tracer run --magnitudes``)."""
     shaken: int | None = None
     """The seed with which results were changed by rounding (``tracer run --shake``); ``None`` where they were not."""
     partial: str = ""

@@ -197,7 +197,7 @@ def _run(first: list[int], second: list[int], arrays: tuple[Keys, Keys], x: int,
 
 
 def _goes_down(before: dict[int, int], diagonal: int, edits: int) -> bool:
-    """Is this diagonal best reached by skipping a call of the second side?"""
+    """Return whether this diagonal is best reached by skipping a call of the second side."""
     return diagonal == -edits or (diagonal != edits and before[diagonal - 1] < before[diagonal + 1])
 
 

@@ -45,12 +45,12 @@ class Differences(NamedTuple):
 
     @property
     def any(self) -> Flags:
-        """Does the pair differ at all?"""
+        """Whether each pair differs at all."""
         return self.inputs | self.outputs | self.numbers | self.entered | self.drawn
 
     @property
     def undigested(self) -> Flags:
-        """Is agreement unknown?"""
+        """Whether the agreement of each pair is unknown."""
         unknown: Flags = (self.mark_bits & _UNKNOWN) != 0
         return unknown
 
@@ -121,7 +121,7 @@ def _compared(text: str, have_dtypes: bool) -> str:
 
 
 def _is_cut(text: str | None) -> bool:
-    """Was the text of the numbers truncated?"""
+    """Return whether the text of the numbers was truncated."""
     return text is None or (text.endswith("...") and without_places(text) == text)
 
 
@@ -169,7 +169,7 @@ def wrote_elsewhere(pairs: Pairs, differing: Differences) -> Flags:
 
 
 def reads_another(pairs: Pairs, node: int) -> bool:
-    """Does a pair get tensors on the two sides that different calls wrote, or the same ones in another order?"""
+    """Return whether a pair gets tensors on the two sides that different calls wrote, or the same in another order."""
     read = [
         [_source(values, pairs.nodes[side], origin) for origin in values.origins_of(int(pairs.at[side][node])).tolist()]
         for side, values in enumerate((pairs.first, pairs.second))

@@ -53,7 +53,7 @@ class Following(NamedTuple):
     follows: frozenset[int]
     """Gaps that follow from an earlier difference."""
     roots: Flags
-    """For each pair: is it a root?"""
+    """For each pair, whether it is a root."""
 
 
 def follow(pairs: Pairs, differing: Differences) -> Following:
@@ -118,7 +118,7 @@ class _Roots:
         return int(handed[0]) if len(handed) else -1
 
     def _through_python(self, node: int, before: int | None = None) -> bool:
-        """May ``node`` follow from what Python read? Then it is no root of its own."""
+        """Return whether ``node`` may follow from what Python read. Then it is no root of its own."""
         place = node if before is None else before
         if not 0 <= self.host < place:
             return False
@@ -200,7 +200,7 @@ class _Roots:
         return candidate
 
     def _only_draws(self, node: int) -> bool:
-        """Does a gap contain only draws of one run, and the allocations that they write to?"""
+        """Return whether a gap contains only draws of one run, and the allocations that they write to."""
         gap = self.pairs.gaps[node - self.pairs.size]
         sides = ((self.pairs.first, gap.first, gap.first_end), (self.pairs.second, gap.second, gap.second_end))
         held = [(values, begin, end) for values, begin, end in sides if end > begin]

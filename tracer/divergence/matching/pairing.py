@@ -35,7 +35,7 @@ class Pairs(NamedTuple):
     begins: tuple[int, int]
     """Where the compared part begins on each side."""
     is_resumed: bool = False
-    """Is the second a resumed run, held against a later part of the first?"""
+    """Whether the second is a resumed run, compared with a later part of the first."""
 
     @property
     def size(self) -> int:
@@ -43,7 +43,7 @@ class Pairs(NamedTuple):
         return len(self.at[0])
 
     def reads_from_before(self, node: int) -> bool:
-        """Does either call of a pair read something that was written before the compared part?"""
+        """Return whether either call of a pair reads something that was written before the compared part."""
         for side, values in enumerate((self.first, self.second)):
             nodes = self.nodes[side]
             for origin in values.origins_of(int(self.at[side][node])).tolist():
@@ -105,7 +105,7 @@ def _counting(
 
 
 def _is_made_anew(gap: Gap, second: Values, begin: int) -> bool:
-    """Is it memory that the resumed run allocates in its first step, while the other run has it from earlier steps?"""
+    """Return whether the resumed run allocates this memory in its first step, and the other has it from before."""
     calls = range(gap.second, gap.second_end)
     if gap.first < gap.first_end or second.step_of(gap.second) != second.step_of(begin):
         return False
@@ -164,7 +164,7 @@ class Attached(NamedTuple):
     other: tuple[Ints, Ints]
     """The corresponding row of the other side; -1 if there is none."""
     differs: tuple[Flags, Flags]
-    """Does the corresponding row have another digest?"""
+    """Whether the corresponding row has another digest."""
 
 
 def attach(

@@ -32,7 +32,7 @@ _STEPS_TO_CALLER = 4
 
 
 def may_draw(func: Any) -> bool:
-    """Is ``func`` an overload of which some call draws from a generator?"""
+    """Return whether some call of the overload ``func`` draws from a generator."""
     draws = row_of(packet_of(str(func))).draws
     return (_TAG is not None and _TAG in getattr(func, "tags", ())) if draws is None else draws
 

@@ -60,12 +60,12 @@ def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
 
 
 def requires_grad(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Does one of a call's tensors require a gradient? Looks one list deep."""
+    """Return whether one of a call's tensors requires a gradient. Looks one list deep."""
     return any(tensor.requires_grad for tensor in _tensors((*args, *kwargs.values())))
 
 
 def has_other_layout(values: Iterable[Any]) -> bool:
-    """Is one of ``values`` a nested, sparse, MKL-DNN or quantized tensor? Looks one list deep."""
+    """Return whether one of ``values`` is a nested, sparse, MKL-DNN or quantized tensor. Looks one list deep."""
     return any(
         tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided for tensor in _tensors(values)
     )
@@ -137,7 +137,7 @@ class PlainAnswers(msgspec.Struct, frozen=True):
     answers: tuple[Any, ...]
     """In the order of the readers."""
     holds: Callable[[tuple[Any, ...]], bool]
-    """Are they those of a call with these arguments? False also where that is not certain."""
+    """Whether they hold for a call with these arguments. False also where that is not certain."""
 
 
 def plain_answers(keys: Iterable[str]) -> PlainAnswers | None:

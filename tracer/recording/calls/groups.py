@@ -65,15 +65,15 @@ class OverloadInfo:
         self.is_composite = schema is not None and kernels.has_composite_kernel(func)
         self.decomposes = self.is_composite and kernels.can_call_composite(func)
         self.has_kernel_of_a_layout = self.is_composite and kernels.has_kernel_of_a_layout(func)
-        """Do nested and sparse tensors have a kernel that does not decompose?"""
+        """Whether nested and sparse tensors have a kernel that does not decompose."""
         first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""
         self.is_listed = first == "List[Tensor]"
-        """Is the first argument a list of tensors (``_foreach_*``, ``cat``)?"""
+        """Whether the first argument is a list of tensors (``_foreach_*``, ``cat``)."""
         self.access = Access(func)
         self.observers: tuple[Any, ...] = ()
         """Who wants its calls: an ``observers.Wanted`` each."""
         self.lacks_autograd = schema is not None and kernels.lacks_autograd(func)
-        """Would its gradients be lost because a dispatch mode is active?"""
+        """Whether its gradients would be lost because a dispatch mode is active."""
         self.rare = (
             self._position != 0
             or self.lacks_autograd
@@ -82,7 +82,7 @@ class OverloadInfo:
             or first not in ("Tensor", "List[Tensor]")
             or self.access.grows
         )
-        """Does a call take the longer path: its first argument is no tensor, or its overload is not an ordinary one?"""
+        """Whether calls take the longer path: the first argument is no tensor, or the overload is not ordinary."""
 
     def primary(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The tensor that the call works on, or ``None``."""

@@ -13,7 +13,7 @@ from tracer.recording.torch_private import compile_seams
 
 
 def was_timed(candidates: Any) -> bool:
-    """Did Inductor time ``candidates`` for one call?"""
+    """Return whether Inductor timed ``candidates`` for one call."""
     return isinstance(candidates, (list, tuple)) and len(candidates) > 1 and not compile_seams.chooses_without_timing()
 
 

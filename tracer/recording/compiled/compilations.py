@@ -76,7 +76,7 @@ class Program:
         """Texts from torch's structured trace, until the code that was compiled from them is loaded."""
         self.forwards: list[CompiledCode] = []
         self.reached_inductor = False
-        """Did Inductor compile it, whatever its backend?"""
+        """Whether Inductor compiled it, whatever its backend."""
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -119,13 +119,13 @@ class CompiledCode(msgspec.Struct, eq=False):
     uses_cuda_graphs: bool = False
     devices: tuple[str, ...] = ()
     dispatches: bool = True
-    """May its code dispatch ops? They are counted with the region already."""
+    """Whether its code may dispatch ops. They are counted with the region already."""
 
     package: str = ""
     """Name of the file that it was loaded from, for an AOTInductor package."""
     by_compiled_autograd: bool = False
     has_lines: bool = True
-    """Do its calls have lines of the program? Calls of torch's own functions have only their caller's."""
+    """Whether its calls have lines of the program. Calls of torch's own functions have only their caller's."""
 
     def __post_init__(self) -> None:
         self.by_compiled_autograd = self.compile_id.startswith("!")

@@ -40,7 +40,7 @@ class Run(msgspec.Struct, eq=False):
     code: CompiledCode
     scope: Any
     in_engine: bool
-    """Did the backward engine call it?"""
+    """Whether the backward engine called it."""
     in_optimizer: bool
     site: Site = NOWHERE
     """The innermost line outside torch that led to the first execution; for a backward, to its forward."""

@@ -62,7 +62,7 @@ class RegionList:
         self._insides = Insides(GraphFacts(asked))
         self._ids: dict[int, str] = {}
         self._keeps_lines = keeps_lines
-        """Are lines of generated code kept with the kernels?"""
+        """Whether lines of generated code are kept with the kernels."""
         self.data_of: Callable[[Run, int], Mapping[DataShown, int]] = lambda run, number: {}
         """What data showed of a run's call at that position."""
 
@@ -317,7 +317,7 @@ def _extent_of(code: CompiledCode, inside: Inside) -> tuple[RegionInside, Region
 
 
 def _all_keep_apart(kernels: Iterable[KernelText]) -> bool:
-    """Are threads disjoint in all kernels? Asked if ops were matched by name only: any kernel may be theirs."""
+    """Return whether threads are disjoint in all kernels. Asked if ops match by name only: any kernel may be theirs."""
     return all(kernel.keeps_apart or not may_let_threads_meet(kernel.source) for kernel in kernels)
 
 

@@ -23,13 +23,13 @@ class Step(NamedTuple):
     """Outermost first."""
     module: Module | None
     is_backward: bool = False
-    """Does it compute a gradient, in a graph other than a backward?"""
+    """Whether it computes a gradient, in a graph other than a backward."""
     is_of_gradient_call: bool = False
-    """Is this the line that asked for the gradient, because the line of its forward is not known?"""
+    """Whether this is the line that asked for the gradient, because the line of its forward is not known."""
     node: str = ""
     """Name of its autograd node, if known."""
     is_in_backward: bool = False
-    """Does the program's own code make it in the backward pass?"""
+    """Whether the program's own code makes it in the backward pass."""
 
 
 #: A call that compiled autograd made, with no stack.

@@ -35,13 +35,13 @@ class Detail(msgspec.Struct, frozen=True):
     stack: str | None
     modules: dict[str, tuple[str, str]]
     is_backward: bool = False
-    """Does it compute a gradient, in a graph other than a backward?"""
+    """Whether it computes a gradient, in a graph other than a backward."""
     is_of_gradient_call: bool = False
-    """Is it the stack of the line that asked for the gradient?"""
+    """Whether it is the stack of the line that asked for the gradient."""
     node: str = ""
     """Name of the autograd node being evaluated, if only the name is known."""
     is_in_backward: bool = False
-    """Does the program's own code make it in the backward pass?"""
+    """Whether the program's own code makes it in the backward pass."""
 
     @property
     def step(self) -> Step:
@@ -74,7 +74,7 @@ def module_names(stack: Any) -> dict[str, tuple[str, str]]:
 
 
 def asks_for_gradient(target: Any) -> bool:
-    """Is it the function that dynamo inserts where the program asks for gradients?"""
+    """Return whether ``target`` is the function that dynamo inserts where the program asks for gradients."""
     return getattr(target, "__name__", "") == "_autograd_grad"
 
 

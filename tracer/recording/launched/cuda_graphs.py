@@ -36,7 +36,7 @@ class Capture(msgspec.Struct):
     site: Site
     called_from: Site
     is_seen: bool
-    """Was it captured while recording?"""
+    """Whether it was captured while recording."""
     calls: dict[Any, int] = msgspec.field(default_factory=dict)
     """The calls that were captured, by counter."""
     replays: int = 0

@@ -86,7 +86,7 @@ class Launches:
         self.counters: dict[Any, Launched] = {}
         self.is_timing = 0
         self.keeps_lines = False
-        """Are lines of source kept with the kernels?"""
+        """Whether lines of source are kept with the kernels."""
 
     def launched(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType | None) -> None:
         """A kernel is about to run."""
@@ -209,7 +209,7 @@ def _timed(time: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def is_loaded() -> bool:
-    """Has the program loaded Triton?"""
+    """Return whether the program has loaded Triton."""
     return "triton.runtime.jit" in sys.modules
 
 

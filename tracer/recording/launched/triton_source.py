@@ -29,7 +29,7 @@ class Source(msgspec.Struct, frozen=True):
     """What a kernel's source shows."""
 
     atomic: bool | None
-    """Does it add in an order that varies? ``None``: it is not certain."""
+    """Whether it adds in an order that varies; ``None`` if that is not certain. ``None``: it is not certain."""
     lines: tuple[str, ...]
     """The lines that show it."""
 
@@ -131,7 +131,7 @@ class _Pointers:
         return set().union(*(self._parameters.get(name, ()) for name in names))
 
     def are_of_whole_numbers(self, address: ast.expr) -> bool:
-        """Do all tensors that the address can point into hold integers?"""
+        """Return whether all tensors that the address can point into hold integers."""
         tensors = [self._whole_numbers[name] for name in self._of(address) if name in self._whole_numbers]
         return bool(tensors) and all(tensors)
 

@@ -24,7 +24,7 @@ class Part(NamedTuple):
     start: tuple[int, ...] = ()
     """Where ``local`` begins in the whole; empty where it is the whole."""
     is_term: bool = False
-    """Is the whole the sum of what the ranks hold?"""
+    """Whether the whole is the sum of what the ranks hold."""
 
     @property
     def offset(self) -> int:

@@ -206,7 +206,7 @@ class PlaceRecorder:
                     self._take(PlaceKind.INPUT, running, name, tensor)
 
     def _follow_hooks(self, running: _Running) -> None:
-        """Have the last word after the hooks of the module's own, in this call."""
+        """Register a forward hook that runs after the module's own hooks in this call."""
         hooks = running.module._forward_hooks
         key = id(running)
 

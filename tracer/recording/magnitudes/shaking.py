@@ -170,7 +170,7 @@ def _is_in(path: str, module: str) -> bool:
 
 
 def _is_wide(tensor: Any) -> bool:
-    """Is it summed in its own precision? Narrower types are summed in float32."""
+    """Return whether ``tensor`` is summed in its own precision. Narrower types are summed in float32."""
     return isinstance(tensor, _Tensor) and tensor.dtype in (torch.float32, torch.float64)
 
 

@@ -236,7 +236,7 @@ class Attribution:
         return frame
 
     def _is_recompute(self, frame: FrameType) -> bool:
-        """Is a checkpointed function being recomputed? (Modules are noticed by their hooks.)
+        """Return whether a checkpointed function is being recomputed. (Modules are noticed by their hooks.)
 
         What re-entrant checkpointing does itself, around that function, is backward work.
         """

@@ -1,4 +1,4 @@
-"""Does anything ask for a gradient? Told by autograd's sequence numbers, at the edges of outermost modules.
+"""Whether anything asks for a gradient, by autograd's sequence numbers at the edges of outermost modules.
 
 A number that advanced means a node: autograd recorded a graph. Inside a module in training mode whose parameters can be
 trained, that is a training's forward pass; inside one in evaluation mode, an evaluation that left gradients on. Outside
@@ -22,11 +22,11 @@ class GradientWatch:
     def __init__(self) -> None:
         self._is_asked = False
         self._has_run = False
-        """Was a module called?"""
+        """Whether a module was called."""
         self._before_modules = False
-        """Was a graph made before one was?"""
+        """Whether a graph was made before any module was called."""
         self._by_modules = False
-        """Did a module make a graph?"""
+        """Whether a module made a graph."""
         self._number = 0
         """The next node's number at the last edge of an outermost module."""
         self._is_running = False
@@ -82,7 +82,7 @@ class GradientWatch:
         self._number = number
 
     def _trains(self, module: torch.nn.Module) -> bool:
-        """Is a part of ``module`` in training mode that has a parameter to train? A loss or an activation has none."""
+        """Return whether a part of ``module`` in training mode has a parameter to train; losses have none."""
         if not module.training and module in self._evaluating:
             return False
         for part in module.modules():

@@ -73,7 +73,7 @@ class _Parameter(msgspec.Struct, frozen=True):
     """The module's path."""
 
     def is_of(self, parameter: Any) -> bool:
-        """Is ``parameter``, found by its ``id``, this one, and not another at the same address?"""
+        """Return whether ``parameter``, looked up by its ``id``, is this one, and not another at the same address."""
         module = self.module()
         return module is not None and module._parameters.get(self.name) is parameter
 
@@ -419,7 +419,7 @@ _FETCHING = Scope("", NOWHERE, is_module=False, host=HostCode.LOADER)
 
 
 def follow_loaders(modules: ModuleStack) -> Callable[[], None]:
-    """Have ``modules`` mark what a loader without workers fetches; returns a function that ends it.
+    """Make ``modules`` mark what a loader without workers fetches; return a function that ends it.
 
     Modules that the data set calls are left out: they may run anywhere.
     """

@@ -47,7 +47,7 @@ def _code_of(closure: Any) -> CodeType | None:
 
 
 def _holds_a_step(function: Any) -> bool:
-    """Is ``function`` an optimizer's step, or does it name one and an optimizer to call it on?"""
+    """Return whether ``function`` is an optimizer's step, or names one and an optimizer to call it on."""
     if isinstance(getattr(function, "__self__", None), Optimizer):
         return bool(function.__name__ == "step")
     code = _code_of(function)
@@ -101,7 +101,7 @@ class OptimizerWatch:
         self._stop()
 
     def is_own_code(self, code: CodeType) -> bool:
-        """Is this code of torch's own optimizers? (``zero_grad`` is no part of a step.)"""
+        """Return whether ``code`` belongs to torch's own optimizers. (``zero_grad`` is no part of a step.)"""
         filename = code.co_filename
         is_own = self._own_files.get(filename)
         if is_own is None:
@@ -112,7 +112,7 @@ class OptimizerWatch:
         return True
 
     def is_inside(self, frame: FrameType | None) -> bool:
-        """Is ``frame`` inside the running step, and not inside the closure that the step was given?"""
+        """Return whether ``frame`` is inside the running step, and not inside the closure that the step was given."""
         while frame is not None:
             code = frame.f_code
             if code in self._closures:

@@ -79,17 +79,17 @@ NOWHERE = Site("", 0, "", SKIPPED)
 
 
 def is_torchs_own(filename: str) -> bool:
-    """Is ``filename`` one of torch's own?"""
+    """Return whether ``filename`` is one of torch's own."""
     return filename.startswith(_TORCH)
 
 
 def is_tracers_own(filename: str) -> bool:
-    """Is ``filename`` one of this package's, and no bundled example?"""
+    """Return whether ``filename`` is one of this package's, and no bundled example."""
     return filename.startswith(_TRACER) and not filename.startswith(_BUNDLED)
 
 
 def is_compiled_file(filename: str) -> bool:
-    """Was ``filename`` written by torch.compile?"""
+    """Return whether torch.compile wrote ``filename``."""
     if filename.startswith(_GRAPH) or "torchinductor_" in filename or "/inductor_cache/" in filename:
         return True
     return re.match(_GENERATED_NAME, os.path.basename(filename)) is not None
@@ -159,7 +159,7 @@ class Sites:
         return USER
 
     def is_graph(self, filename: str) -> bool:
-        """Is it a graph that runs as a program, whose lines are known?"""
+        """Return whether ``filename`` is a graph that runs as a program, whose lines are known."""
         return filename in self._graphs
 
     def of_stack(self, frame: Frame) -> Site:
@@ -178,7 +178,7 @@ class Sites:
         return NOWHERE
 
     def is_import(self, frame: FrameType | None) -> bool:
-        """Does a library's code run because the library is being imported?"""
+        """Return whether a library's code runs because the library is being imported."""
         while frame is not None and self.kind_of(frame.f_code.co_filename) <= 0:
             frame = frame.f_back
         if frame is None or self.kind_of(frame.f_code.co_filename) != LIBRARY:

@@ -113,7 +113,7 @@ def remove_left(folder: str) -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Is there a process of this number? One that has ended and was not waited for is none, where that can be read."""
+    """Return whether this process exists. One that ended and was not waited for does not, where that can be read."""
     try:
         os.kill(process, 0)
         with open(f"/proc/{process}/stat", "rb") as stream:

@@ -99,20 +99,20 @@ class ChildLog:
 
 
 def is_started_by_torch(frame: FrameType | None, part: str = "") -> bool:
-    """Does torch itself, or a ``part`` of it, start the program, as its compiler starts its workers?"""
+    """Return whether torch itself, or a ``part`` of it, starts the program, as its compiler starts its workers."""
     while frame is not None and os.path.basename(frame.f_code.co_filename) == "subprocess.py":
         frame = frame.f_back
     return frame is not None and is_torchs_own(frame.f_code.co_filename) and part in frame.f_code.co_filename
 
 
 def is_loader_worker(process: Any) -> bool:
-    """Is it a ``multiprocessing`` process that fetches batches?"""
+    """Return whether ``process`` is a ``multiprocessing`` process that fetches batches."""
     target = getattr(process, "_target", None)
     return (getattr(target, "__module__", ""), getattr(target, "__name__", "")) == _LOADER_WORKER
 
 
 def runs_python(command: Any) -> bool:
-    """Does ``command``, as ``subprocess`` takes it, run a Python program?"""
+    """Return whether ``command``, as ``subprocess`` takes it, runs a Python program."""
     parts = command if isinstance(command, Sequence) and not isinstance(command, (str, bytes)) else (command,)
     words = [os.fsdecode(part) for part in parts if isinstance(part, (str, bytes, os.PathLike))]
     if words[:1] == [sys.executable]:

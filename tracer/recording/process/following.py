@@ -111,7 +111,7 @@ class Following(ChildLog):
 
     @property
     def is_following(self) -> bool:
-        """Is what this process starts followed?"""
+        """Whether the processes that this process starts are followed."""
         return bool(self._folder)
 
     def follow(self, folder: str, begin: Step, started: Started, at_start: Step | None = None) -> None:
@@ -271,7 +271,7 @@ class Following(ChildLog):
         return {"PYTHONPATH": ours, _VARIABLE: f"{role}:{self._folder}"}
 
     def _extend(self, owner: Any, name: str) -> None:
-        """Have the function ``name`` start programs with an environment that is extended."""
+        """Make the function ``name`` start programs with an extended environment."""
         place = _ENVIRONMENT_AT[name]
 
         def around(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -320,7 +320,7 @@ def _call(folder: str, name: str, role: str) -> None:
 
 
 def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tuple[Child, ...]:
-    """What became of each process, in the order of roles. ``has_trace``: is there one of this role?"""
+    """What became of each process, in the order of roles. ``has_trace``: whether a role has a trace."""
     by_role: dict[str, dict[str, Event]] = {}
     is_left: Counter[str] = Counter()
     """Processes of a role, or that have inherited it, that loaded torch and were not heard of again."""

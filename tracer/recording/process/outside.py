@@ -133,7 +133,7 @@ class _Input:
 
     @property
     def wants_more(self) -> bool:
-        """Is a further value digested?"""
+        """Whether a further value is digested."""
         return self.is_rest or self.values < self.limit
 
     def add(self, value: bytes, *, key: str = "") -> None:
@@ -547,7 +547,7 @@ class OutsideLog:
             self._timers[_of_timers()[which]] = timer
 
     def thread_runs(self, name: str, call: Call) -> None:
-        """A thread of the program's own begins, or ends: how many calls are recorded meanwhile?"""
+        """Count the calls that are recorded from the start to the end of a thread of the program's own."""
         thread: threading.Thread = call.first
         if not name.endswith("start"):
             running, began = self._threads.pop(thread)
@@ -804,7 +804,7 @@ def _of_timers() -> tuple[int, ...]:
 
 
 def _sets_handler(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Have the program's function for a signal tell that it runs; whoever asks gets the function itself."""
+    """Make the program's handler of a signal report its runs; ``getsignal`` returns the program's own."""
     handler = args[1] if len(args) == 2 and not kwargs else None
     if not OUTSIDE.listeners or not (inspect.isfunction(handler) or inspect.ismethod(handler)):
         return _own_handler(inner(*args, **kwargs))

@@ -48,7 +48,7 @@ class SettingEvents:
             self._log.changed(EventKind.SETTING, name, frame=frame, before=before, value=value)
 
     def _is_without_effect(self, name: str, before: str, value: str) -> bool:
-        """Did a setting of cuDNN change while cuDNN was off, or return to its value before that?
+        """Return whether a setting of cuDNN changed while cuDNN was off, or returned to its value before that.
 
         ``torch.backends.cudnn.flags(enabled=False)`` sets all of them, and puts them back after it switched cuDNN on.
         """

@@ -51,7 +51,7 @@ class VariableEvents:
 
 
 def _is_by_torch(frame: FrameType | None) -> bool:
-    """Did torch set it? What it sets for its compiler's cache or a worker is not the program's."""
+    """Return whether torch set it. What it sets for its compiler's cache or a worker is not the program's."""
     while frame is not None and frame.f_code.co_filename.endswith(_PASSING):
         frame = frame.f_back
     return frame is not None and is_torchs_own(frame.f_code.co_filename)

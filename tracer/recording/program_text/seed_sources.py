@@ -1,4 +1,4 @@
-"""Was a generator seeded with a number that differs in every process? Imports neither torch nor NumPy.
+"""Whether a generator was seeded with a number that differs in every process. Imports neither torch nor NumPy.
 
 There are three kinds of evidence: the code that seeds, if the number can come from nowhere else; the number itself, if
 a clock shows it; both together, if the code has another branch. Without any, or if the number is written in the code,
@@ -59,7 +59,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     source: NumberSource
     is_certain: bool
-    """Does the number come from it in any case?"""
+    """Whether the number comes from it in any case."""
     lines: tuple[int, int]
     """First and last line of the call."""
     file: str
@@ -186,7 +186,7 @@ def _source_of(called: Any, node: ast.Call) -> NumberSource | None:
 
 
 def _is_text(args: list[ast.expr]) -> bool:
-    """Is the one argument a string literal? A number's hash is the same in every process."""
+    """Return whether the one argument is a string literal. A number's hash is the same in every process."""
     if len(args) != 1:
         return False
     return isinstance(args[0], ast.JoinedStr) or isinstance(getattr(args[0], "value", None), str)
@@ -294,13 +294,13 @@ def _code_at(frame: FrameType, position: int | str) -> Code:
 
 
 def _shows_now(value: float) -> bool:
-    """Is it a time since this process began, in a unit that a clock counts in?"""
+    """Return whether ``value`` is a time since this process began, in a unit that a clock counts in."""
     now = time.time()
     return any(_BEGAN * unit <= value <= (now + 1) * unit for unit in _UNITS)
 
 
 def _proves(value: object, candidate: Candidate, code: Code, was_taken: Callable[[str, int, int], bool]) -> bool:
-    """Does the number itself show that it comes from this candidate?"""
+    """Return whether the number itself shows that it comes from this candidate."""
     if candidate.source is NumberSource.ENTROPY:
         return was_taken(candidate.file, *candidate.lines)
     if not isinstance(value, int):
@@ -311,7 +311,7 @@ def _proves(value: object, candidate: Candidate, code: Code, was_taken: Callable
 
 
 def _is_remainder_of_now(value: int, constants: frozenset[int]) -> bool:
-    """Is it what a clock showed a moment ago, modulo a number in the code?"""
+    """Return whether ``value`` is what a clock showed a moment ago, modulo a number in the code."""
     clocks = (time.time(), time.perf_counter(), time.monotonic())
     bounds = {bound for modulus in constants for bound in (modulus, modulus + 1)}  # `% m`, `& (m - 1)`
     return any(

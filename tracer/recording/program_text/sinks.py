@@ -36,7 +36,7 @@ _known: dict[tuple[CodeType, int], bool] = {}
 
 
 def ends_aside(frame: FrameType | None) -> bool:
-    """Does the result of the call that ``frame`` is making end in a pause, a name or a log?"""
+    """Return whether the result of the call that ``frame`` is making ends in a pause, a name or a log."""
     if frame is None:
         return False
     key = frame.f_code, frame.f_lasti
@@ -68,10 +68,10 @@ class _Following:
         function = function_of(code)
         self._scope: ast.AST = function or self._tree
         self._is_seen_elsewhere = function is None and frame.f_globals.get("__name__") != "__main__"
-        """May another module read the names that are assigned here?"""
+        """Whether another module may read the names that are assigned here."""
 
     def is_aside(self, node: ast.AST, depth: int) -> bool:
-        """Does the value of ``node`` end there?"""
+        """Return whether the value of ``node`` ends aside: in a pause, a name or a log."""
         parent = self._parents.get(node)
         if depth > _DEPTH or parent is None:
             return False
@@ -92,14 +92,14 @@ class _Following:
         return False
 
     def _is_taken_aside(self, call: ast.AST, depth: int) -> bool:
-        """Is it an argument of a call that takes it aside, or gives it on to what does?"""
+        """Return whether ``call`` is an argument of a call that ends it aside, or passes it on to one that does."""
         if not isinstance(call, ast.Call):
             return False
         name = called_name(call)
         return name in _SINKS or (name in _PASSES_ON and self.is_aside(call, depth + 1))
 
     def _is_kept_aside(self, target: ast.expr, depth: int) -> bool:
-        """Does every use of the name, or of the private attribute, that it is assigned to end there?"""
+        """Return whether every use of the name, or private attribute, that it is assigned to ends aside."""
         uses: list[ast.Name | ast.Attribute] = []
         if isinstance(target, ast.Name):
             outside = (node for node in ast.walk(self._scope) if isinstance(node, (ast.Global, ast.Nonlocal)))

@@ -147,7 +147,7 @@ def default_of(function: Any, name: str) -> ast.expr | None:
 
 
 def is_left_out(function: Any, call: ast.Call | None) -> bool:
-    """Does ``call`` call ``function`` with all its arguments spelled out?"""
+    """Return whether ``call`` calls ``function`` with all its arguments spelled out."""
     if call is None or called_name(call) != function.name:
         return False
     is_starred = any(isinstance(argument, ast.Starred) for argument in call.args)
@@ -155,7 +155,7 @@ def is_left_out(function: Any, call: ast.Call | None) -> bool:
 
 
 def is_passing_on(frame: FrameType) -> bool:
-    """Is it a decorator that passes its arguments on?"""
+    """Return whether ``frame`` runs a decorator that passes its arguments on."""
     takes_any = bool(frame.f_code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS))
     return takes_any and frame.f_code.co_name in ("inner", "wrapper", "wrapped", "_fn", "__call__")
 
@@ -201,7 +201,7 @@ _GIVES_A_STATE = frozenset({"seed", "set_state", "setstate", "state", "__setstat
 
 
 def is_given_a_state(frame: FrameType) -> bool:
-    """Is the call's result assigned to a name whose ``seed`` or state the same file sets elsewhere?"""
+    """Return whether the call's result is assigned to a name whose ``seed`` or state the same file sets elsewhere."""
     call = call_of(frame)
     tree = tree_of(frame.f_code.co_filename)
     if call is None or tree is None:

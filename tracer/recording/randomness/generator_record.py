@@ -33,7 +33,7 @@ class _Edges(msgspec.Struct, eq=False):
     reseeded: list[EventEntry] = []
     """Events of the last seeding, if it had drawn before."""
     drew_in_import: bool = False
-    """Was the last known draw one of a library that was being imported? It is no draw of the step."""
+    """Whether the last recorded draw was one of a library that was being imported. It is no draw of the step."""
 
     def moved_to(self, state: str, provenance: Provenance) -> None:
         """Note whether it was drawn from up to ``state``; ``provenance``: where its state came from until now."""

@@ -59,7 +59,7 @@ class SeedCaller(msgspec.Struct, frozen=True):
     functions: tuple[str, ...]
     """Names of those functions, innermost first."""
     through_torch_random: bool
-    """Did ``torch.manual_seed`` or ``torch.seed`` pass it on to each kind of device?"""
+    """Whether ``torch.manual_seed`` or ``torch.seed`` passed it on to each kind of device."""
 
     @property
     def file(self) -> str:
@@ -139,7 +139,7 @@ class SeedWatch(GeneratorWatch):
         self._awaiting: list[_Reseeded] = []
         self._defaults: dict[torch.device, tuple[str, Any]] = {}
         self.sees_lines = True
-        """Are calls seen that do not go through torch's own functions?"""
+        """Whether calls are seen that do not go through torch's own functions."""
 
     # --- who listens ---
 

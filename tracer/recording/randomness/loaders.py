@@ -158,7 +158,7 @@ class _Order(msgspec.Struct, frozen=True):
     """The sampler, or the batch sampler where that is not torch's own; ``None`` where the data set gives the order."""
     shuffles: bool = False
     is_distributed: bool = False
-    """Does it shuffle by its seed and epoch?"""
+    """Whether it shuffles by its seed and epoch."""
     generator: torch.Generator | None = None
     """What it draws from; ``None`` for torch's own generator."""
 

@@ -54,7 +54,7 @@ class _WorkerGenerator:
         self._rest = state()
         """What torch, or the program's ``worker_init_fn``, seeded it with."""
         self._is_programs = False
-        """Did the program seed it since?"""
+        """Whether the program seeded it since."""
         place(_seeders(byte), Watch(lambda _: self.look(), self._was_seeded))
 
     def look(self) -> None:

@@ -42,12 +42,12 @@ def argument_at(position: int, name: str, args: Args, kwargs: Kwargs) -> Any:
 
 
 def has_out(schema: Any) -> bool:
-    """Does the overload write to an ``out`` argument?"""
+    """Return whether the overload writes to an ``out`` argument."""
     return any(argument.kwarg_only and argument.alias_info is not None for argument in schema.arguments)
 
 
 def is_written(argument: Any) -> bool:
-    """Does the schema say that this argument is written?"""
+    """Return whether the schema says that this argument is written."""
     return argument.alias_info is not None and bool(argument.alias_info.is_write)
 
 
@@ -59,7 +59,7 @@ class Access:
         namespace, _, rest = str(func).partition(".")
         op = row_of(rest.partition(".")[0])
         self.is_foreign = schema is None or namespace not in TORCH_NAMESPACES
-        """Is it an op of which only the name is known?"""
+        """Whether it is an op of which only the name is known."""
         touches = None if self.is_foreign else op.touches
         self.allocates = touches is Touch.ALLOCATES and not has_out(schema)
         self.grows = touches is Touch.GROWS
@@ -88,7 +88,7 @@ class Access:
         self.writes_at_known_places = not self.is_foreign and (bool(written) or self.is_masked)
         has_index = any(role in (SCATTERS, ACCUMULATES) for _, _, role in self.arguments)
         self.writes_by_index = has_index and not self.is_foreign and not self.is_masked
-        """Does it write where an index says?"""
+        """Whether it writes where an index says."""
         self.is_simple = (
             self.writes_at_known_places
             and not self.is_masked
@@ -96,7 +96,7 @@ class Access:
             and str(schema.arguments[0].type) == "Tensor"
             and all(entry[0] >= 0 for entry in self.arguments)
         )
-        """Does it write its first argument, a tensor, and nothing else, and have no tensors as keywords?"""
+        """Whether it writes its first argument, a tensor, and nothing else, and has no tensors as keywords."""
 
     def _role(self, op: Op, func: Any, argument: Any, position: int) -> int:
         writes = is_written(argument)
@@ -125,7 +125,7 @@ class Access:
         return READS
 
     def reads_self(self, args: Args, kwargs: Kwargs) -> bool:
-        """Is ``self`` read, for a product whose ``beta`` may be 0?"""
+        """Return whether ``self`` is read, for a product whose ``beta`` may be 0."""
         at = self.ignores_self_at
         if at is None:
             return True

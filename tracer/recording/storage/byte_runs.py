@@ -31,7 +31,7 @@ class Region(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Has it no element?"""
+        """Whether it has no element."""
         return 0 in self.sizes
 
     @property
@@ -95,7 +95,7 @@ def with_more(runs: Runs, added: Runs) -> Runs:
 
 
 def meet(runs: Runs, other: Runs) -> bool:
-    """Have two sets of runs a byte in common?"""
+    """Return whether two sets of runs have a byte in common."""
     if len(runs[0]) > len(other[0]):
         runs, other = other, runs
     # For each run: the first of the other's that ends behind its beginning, if that begins before its end.
@@ -122,7 +122,7 @@ def without(runs: Runs, taken: Runs) -> Runs:
 
 
 def overlaps_itself(region: Region, most: int = MOST_ELEMENTS) -> bool | None:
-    """Do two elements of ``region`` lie at one address? ``None`` where that is too long to find out."""
+    """Return whether two elements of ``region`` lie at one address; ``None`` if that takes over ``most`` elements."""
     if region.is_empty:
         return False
     dimensions = region.dimensions
@@ -150,7 +150,7 @@ def overlaps_itself(region: Region, most: int = MOST_ELEMENTS) -> bool | None:
 
 
 def is_same(region: Region, other: Region) -> bool:
-    """Does each element of ``region`` lie where the same element of ``other`` does?"""
+    """Return whether each element of ``region`` lies where the same element of ``other`` does."""
     if (region.offset, region.itemsize) != (other.offset, other.itemsize):
         return False
     return joined_axes(region.sizes, region.strides) == joined_axes(other.sizes, other.strides)
@@ -170,7 +170,7 @@ def joined_axes(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int,
 
 
 def share_bytes(region: Region, other: Region, most: int = MOST_RUNS) -> bool | None:
-    """Have two regions of one storage a byte in common? ``None`` where that is too long to find out."""
+    """Return whether two regions of one storage share a byte; ``None`` if that takes over ``most`` elements."""
     if region.is_empty or other.is_empty:
         return False
     if region.extent[1] <= other.extent[0] or other.extent[1] <= region.extent[0]:

@@ -75,16 +75,16 @@ class Indices(StorageTable[_Contents]):
         return _in_view(entry, tensor)
 
     def are_zeros(self, tensor: Any) -> bool:
-        """Does ``tensor`` hold zeros alone? Known in graphs alone."""
+        """Return whether ``tensor`` holds zeros alone; known in graphs alone."""
         return False
 
     def distinct_along(self, tensor: torch.Tensor, dim: int) -> bool:
-        """Is no number of ``tensor`` known to occur twice along ``dim``?"""
+        """Return whether no number of ``tensor`` occurs twice along ``dim``, as far as is known."""
         numbers = self.of(tensor)
         return numbers is not None and numbers.dim == dim % max(1, tensor.dim())
 
     def covers(self, tensor: torch.Tensor, dim: int, extent: int) -> bool:
-        """Does ``tensor`` hold each number from 0 to ``extent - 1`` along ``dim``?"""
+        """Return whether ``tensor`` holds each number from 0 to ``extent - 1`` along ``dim``."""
         numbers = self.of(tensor)
         return numbers is not None and numbers.dim == dim and numbers.extent == extent
 
@@ -210,7 +210,7 @@ def _made_by(name: str, func: Any, args: Args, kwargs: Kwargs, result: Any) -> t
 
 
 def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Does each place of the tensor have one address, found by dividing by its strides from the widest on?"""
+    """Return whether each place has one address, decoded by dividing by the strides from the widest on."""
     reach = 1
     for stride, size in sorted((stride, size) for stride, size in zip(strides, sizes, strict=True) if size > 1):
         if stride < reach:

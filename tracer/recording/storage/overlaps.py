@@ -30,7 +30,7 @@ def region_of(tensor: torch.Tensor) -> Region:
 
 
 def writes_over_itself(tensor: torch.Tensor) -> bool:
-    """Is it certain that several elements of ``tensor`` lie at one address?"""
+    """Return whether several elements of ``tensor`` certainly lie at one address."""
     return _overlaps(tuple(tensor.shape), tensor.stride())
 
 
@@ -40,7 +40,7 @@ def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def shares_with_source(written: torch.Tensor, read: torch.Tensor) -> bool:
-    """Is it certain that a read tensor of the same storage is a part of the written one, and not the very same?"""
+    """Return whether a read tensor of the same storage is certainly a part of the written one, and not the same."""
     target, source = region_of(written), region_of(read)
     if target.is_empty or source.is_empty or is_same(target, source):
         return False
@@ -48,7 +48,7 @@ def shares_with_source(written: torch.Tensor, read: torch.Tensor) -> bool:
 
 
 def is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tensor]) -> bool:
-    """Do all elements at one address get the same value, whichever is last?
+    """Return whether all elements at one address get the same value, whichever is last.
 
     So it is where the op gives a constant, or what it would give applied again (``relu_``), where a copy has one value
     to give, and where a mask says the same of all elements at one address.
@@ -62,14 +62,14 @@ def is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tenso
 
 
 def _scatters_one_value(written: torch.Tensor, others: list[torch.Tensor]) -> bool:
-    """Do all indices get one value? Indices are told from values by their dtype; where the target is of such a dtype
-    itself, every tensor counts as values."""
+    """Return whether all indices get one value. Indices are told from values by their dtype; where the target is of
+    such a dtype itself, every tensor counts as values."""
     values = others if written.dtype in _INDICES else [other for other in others if other.dtype not in _INDICES]
     return all(value.numel() == 1 for value in values)
 
 
 def _is_constant_over(mask: torch.Tensor, written: torch.Tensor) -> bool:
-    """Is ``mask`` broadcast along every dimension along which ``written`` stays at one address?"""
+    """Return whether ``mask`` is broadcast along every dimension along which ``written`` stays at one address."""
     axes = list(enumerate(zip(written.shape, written.stride(), strict=True), mask.ndim - written.ndim))
     repeated = [axis for axis, (size, stride) in axes if size > 1 and stride == 0]
     rest = [size_and_stride for axis, size_and_stride in axes if axis not in repeated]

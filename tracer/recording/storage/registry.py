@@ -131,7 +131,7 @@ def _asked(registry: StorageRegistry, tensor: Any) -> None:
 
 
 def _is_described() -> bool:
-    """Does torch ask for a storage's size: to compile for such tensors, or for a fake view of a fake tensor?"""
+    """Return whether torch asks for a storage's size: to compile for such tensors, or for a fake view of a fake one."""
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_MOST_FRAMES):
         if frame is None:

@@ -1,4 +1,4 @@
-"""Uninitialized memory: is it read before all of it is written?
+"""Whether uninitialized memory is read before all of it is written.
 
 Each storage is followed from the op that allocates it to the one that writes its last byte, through views and in-place
 ops. Where writes could go unseen, it is given up and counted: handed to NumPy or another library, written by an op at
@@ -52,7 +52,7 @@ _has_foreign = False
 
 
 def is_written_unseen(frame: FrameType | None) -> bool:
-    """May the caller in ``frame`` write the memory that it just allocated without a dispatch?"""
+    """Return whether the caller in ``frame`` may write the memory that it just allocated without a dispatch."""
     if frame is not None:
         code = frame.f_code
         if code.co_filename.startswith(_OWN_PARTS) or _OWN_FUNCTIONS.get(code.co_filename) == code.co_name:
@@ -65,7 +65,7 @@ def is_written_unseen(frame: FrameType | None) -> bool:
 
 
 def has_foreign_extension() -> bool:
-    """Has the process loaded an extension module that is built on torch and is no part of it?
+    """Return whether the process has loaded an extension module that is built on torch and is no part of it.
 
     Kernels that Inductor compiled do not count: they run in regions, and those are seen to run.
     """
@@ -128,7 +128,7 @@ class WatchedStorage(msgspec.Struct, eq=False):
 
     @property
     def is_untouched(self) -> bool:
-        """Is nothing of it written?"""
+        """Whether nothing of it is written."""
         return self.runs is None and not self.scattered
 
     @property
@@ -204,7 +204,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         return self.enter(tensor, identity, WatchedStorage(allocation, storages.storage_bytes(tensor)))
 
     def follow(self, access: Access, op: str, counter: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """A call returned that had an argument on a watched storage: what did it read, and what did it write?"""
+        """Record what a returned call, which had an argument on a watched storage, read and wrote."""
         written: list[tuple[WatchedStorage, torch.Tensor]] = []
         copied: list[tuple[WatchedStorage, Runs | None, torch.Tensor]] = []
         for tensor, role in access.tensors(args, kwargs):
@@ -340,6 +340,6 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
 
 
 def _has_memory(tensor: Any) -> bool:
-    """Has it a storage of its own? A fake tensor has one too, of which no byte exists."""
+    """Return whether ``tensor`` has a storage of its own. A fake tensor has one too, of which no byte exists."""
     kind = type(tensor)
     return kind is _Tensor or kind is torch.nn.Parameter or seams.is_fake(kind)

@@ -54,7 +54,7 @@ other_backend: Any = seams.find(torch, "_TorchCompileWrapper")
 INDUCTOR = "inductor"
 #: Backends that compile nothing: what they run is dispatched op by op.
 DISPATCHING = frozenset({"eager", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"})
-#: Can regions be seen at all? If a dispatch mode makes compiled code run eagerly, there are none.
+#: Whether regions can be seen at all. If a dispatch mode makes compiled code run eagerly, there are none.
 SEES_REGIONS = seams.KEEPS_COMPILED_CODE and seams.inductor_wrapper is not None
 
 #: Before 2.10, a guard on a tensor fails if a dispatch mode was active when it was made and is not now, or the reverse.
@@ -103,7 +103,7 @@ def overload(name: str) -> Any | None:
 
 
 def is_generated(name: str, path: str) -> bool:
-    """Is the extension module ``name``, loaded from ``path``, a kernel that Inductor wrote and compiled?
+    """Return whether the extension module ``name``, loaded from ``path``, is a kernel that Inductor wrote and compiled.
 
     Its name is a hash, and its file lies in a folder named after it: ``5h/c5h3b....main.so`` (2.9.1, 2.13.0).
     """
@@ -129,19 +129,19 @@ def graph_tracer() -> Any | None:
 
 
 def is_compiling(frame: FrameType | None) -> bool:
-    """Does code of Inductor's run at ``frame``, directly or through the standard library?"""
+    """Return whether code of Inductor's runs at ``frame``, directly or through the standard library."""
     while frame is not None and os.path.dirname(frame.f_code.co_filename) in _THREADING:
         frame = frame.f_back
     return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("torch._inductor.")
 
 
 def traces_for_compiler(tracer: Any) -> bool:
-    """Does ``tracer`` trace ops, as AOTAutograd's does, rather than a program?"""
+    """Return whether ``tracer`` traces ops, as AOTAutograd's does, rather than a program."""
     return isinstance(tracer, loaded("torch.fx.experimental.proxy_tensor", "PythonKeyTracer") or ())
 
 
 def is_generated_program(code: CodeType) -> bool:
-    """Is it the function that runs a graph as a program?"""
+    """Return whether ``code`` is the function that runs a graph as a program."""
     return code.co_name == "forward" and code.co_filename.startswith("<eval_with_key>")
 
 
@@ -186,7 +186,7 @@ def compiled_function(frame: FrameType | None) -> tuple[CodeType | None, bool | 
 
 
 def chooses_without_timing() -> bool:
-    """Does Inductor take the first candidate for a call, as it does under deterministic mode?"""
+    """Return whether Inductor takes the first candidate for a call, as it does under deterministic mode."""
     return bool(loaded("torch._inductor.config", "deterministic"))
 
 
@@ -214,7 +214,7 @@ def graphs_within(module: Any) -> Iterator[tuple[str, Any]]:
 
 
 def takes_gradients(graph: Any) -> bool:
-    """Are gradients among the inputs of ``graph``, as AOTAutograd names them for a backward (2.4.1, 2.13.0)?"""
+    """Return whether gradients are inputs of ``graph``, as AOTAutograd names them for a backward (2.4.1, 2.13.0)."""
     return any(node.op == "placeholder" and str(node.name).startswith("tangents_") for node in graph.graph.nodes)
 
 

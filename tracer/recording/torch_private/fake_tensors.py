@@ -32,7 +32,7 @@ IS_AVAILABLE = (
     and hasattr(FakeTensorMode, "may_turn_const")
     and hasattr(_foreach_utils, "_foreach_supported_types")
 )
-"""Has this torch what is relied on here?"""
+"""Whether this torch has what this module relies on."""
 #: Elements of the largest tensors whose values are computed: of whole numbers (tokens, masks, positions, lengths), and
 #: of others (rates, weights of a sampler). A parameter that is known slows down each call that it takes part in.
 _REAL_INTEGERS, _REAL_NUMBERS = 1 << 16, 1 << 10
@@ -57,7 +57,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         """What answers for a namespace of ops: it is handed the overload, the arguments, and what gives torch's own
         answer."""
         self.has_real_integers = False
-        """Are tensors of integers made real, because C++ reads them? Only while torch calls its own code."""
+        """Whether tensors of integers are made real, because C++ reads them; only while torch calls its own code."""
         self._on_stand_in = on_stand_in
         """Called with the name of what asked for a value that is not known, and the frame that did."""
         self._roles: dict[Any, _Role] = {}
@@ -70,7 +70,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         return True
 
     def may_turn_const(self, t: torch.Tensor) -> bool:
-        """Is ``t`` small enough to keep its values? torch asks, of real results."""
+        """Return whether ``t`` is small enough to keep its values. torch asks, of real results."""
         limit = _REAL_NUMBERS if t.is_floating_point() or t.is_complex() else _REAL_INTEGERS
         return (
             type(t) is torch.Tensor
@@ -305,7 +305,7 @@ def stand_in_for(tensor: torch.Tensor) -> complex | float | int | bool:
 
 
 def _is_of_integers(args: Sequence[Any], named: Mapping[str, Any]) -> bool:
-    """Does a call make, or work on, real tensors of integers alone?"""
+    """Return whether a call makes, or works on, real tensors of integers alone."""
     tensors = [value for value in tree_leaves((args, named)) if isinstance(value, torch.Tensor)]
     dtypes: set[Any] = {tensor.dtype for tensor in tensors} or {named.get("dtype")}
     return dtypes <= {torch.int, torch.long} and not any(isinstance(tensor, FakeTensor) for tensor in tensors)
@@ -316,7 +316,7 @@ def _reads_zero(value: Any) -> bool:
 
 
 def _is_zero_for_ones(func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
-    """Does ``func`` give 0 where its tensors hold 1, or 0 where they were found to? ``False`` if it does not work."""
+    """Return whether ``func`` gives 0 where its tensors hold 1, or are known to be 0; ``False`` if it does not work."""
     ones: dict[int, torch.Tensor] = {}
 
     def one(tensor: torch.Tensor) -> torch.Tensor:
@@ -334,7 +334,7 @@ def _is_zero_for_ones(func: Any, args: Sequence[Any], named: Mapping[str, Any]) 
 
 
 def _is_called_by(name: str) -> bool:
-    """Does one of the nearest callers bear this name?"""
+    """Return whether one of the nearest callers bears this name."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(12):
         if frame is None or frame.f_code.co_name == name:

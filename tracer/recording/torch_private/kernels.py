@@ -17,7 +17,7 @@ _KEYS = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "privateuseon
 
 
 def has_composite_kernel(func: Any) -> bool:
-    """Does ``func`` have a composite kernel (made of other ops) and none of its own for CPU or CUDA?"""
+    """Return whether ``func`` has a composite kernel (made of other ops) and none of its own for CPU or CUDA."""
     with suppress(RuntimeError, AttributeError):
         is_composite = _has_kernel(func.name(), "CompositeImplicitAutograd")
         return is_composite and not any(_has_kernel(func.name(), key) for key in _KEYS.values())
@@ -25,7 +25,7 @@ def has_composite_kernel(func: Any) -> bool:
 
 
 def has_kernel_of_a_layout(func: Any) -> bool:
-    """Does ``func`` have a kernel of its own for nested, sparse, MKL-DNN or quantized tensors?"""
+    """Return whether ``func`` has a kernel of its own for nested, sparse, MKL-DNN or quantized tensors."""
     layouts = ("NestedTensor", "Sparse", "SparseCsr", "Mkldnn", "Quantized")
     for key in ("CompositeImplicitAutogradNestedTensor", *map("".join, product(layouts, ("CPU", "CUDA")))):
         with suppress(RuntimeError, AttributeError):  # a key of another build
@@ -35,7 +35,7 @@ def has_kernel_of_a_layout(func: Any) -> bool:
 
 
 def can_call_composite(func: Any) -> bool:
-    """Can the composite kernel of ``func`` be called by itself?"""
+    """Return whether the composite kernel of ``func`` can be called by itself."""
     return hasattr(func, "_op_dk")
 
 
@@ -49,7 +49,7 @@ def call_composite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def lacks_autograd(func: Any) -> bool:
-    """Is ``func`` a custom op with device kernels only, and no autograd kernel?
+    """Return whether ``func`` is a custom op with device kernels only, and no autograd kernel.
 
     Autograd sees the ops inside such a kernel; under a dispatch mode it does not, and gradients are lost.
     """
@@ -71,7 +71,7 @@ def kernel_of(func: Any, tensor: torch.Tensor) -> Any | None:
 
 
 def is_made_of_ops(func: Any) -> bool:
-    """Is the kernel a Python function of torch's that calls other ops, and touches no memory itself?"""
+    """Return whether the kernel is a Python function of torch's that calls other ops, and touches no memory itself."""
     return str(func.namespace) == "fsdp"
 
 

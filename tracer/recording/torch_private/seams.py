@@ -102,7 +102,7 @@ _top_saved_tensor_hooks = find(torch._C, "_autograd", "_top_saved_tensors_defaul
 _plain_dispatch = {find(torch._C, "_disabled_torch_dispatch_impl"), getattr(torch.Tensor, "__torch_dispatch__", None)}
 
 
-#: Does calling an overload do nothing but call its ``_op``?
+#: Whether calling an overload does nothing but call its ``_op``.
 _FORWARDS_TO_OP = torch._ops.OpOverload.__call__.__code__.co_names == ("_op",)
 
 
@@ -113,17 +113,17 @@ def direct_call(func: Any) -> Callable[..., Any]:
 
 
 def dispatches_itself(cls: type) -> bool:
-    """Is ``cls`` a tensor subclass with a ``__torch_dispatch__`` of its own?"""
+    """Return whether ``cls`` is a tensor subclass with a ``__torch_dispatch__`` of its own."""
     return getattr(cls, "__torch_dispatch__", None) not in _plain_dispatch
 
 
 def is_fake(cls: type) -> bool:
-    """Is ``cls`` torch's ``FakeTensor``, which has a shape and a device, and computes nothing?"""
+    """Return whether ``cls`` is torch's ``FakeTensor``, which has a shape and a device, and computes nothing."""
     return cls.__name__ == "FakeTensor" and cls.__module__.startswith("torch._subclasses")
 
 
 def answers_for_itself(cls: type) -> bool:
-    """Is ``cls`` a subclass that may dispatch when its sizes are read? A fake tensor has its sizes and a storage."""
+    """Return whether ``cls`` is a subclass that may dispatch when its sizes are read. A fake tensor does not."""
     return dispatches_itself(cls) and not is_fake(cls)
 
 
@@ -143,7 +143,7 @@ def _dispatch_modes() -> Iterator[Any]:
 
 
 def answers_reads() -> bool:
-    """Is the recorder's own mode of fake tensors active, which has stand-ins for values?"""
+    """Return whether the recorder's own mode of fake tensors is active, which has stand-ins for values."""
     mode = loaded("tracer.recording.torch_private.fake_tensors", "ValuesAsOne")
     return mode is not None and any(type(active) is mode for active in _dispatch_modes())
 
@@ -167,12 +167,12 @@ _TRACING = tuple(
 
 
 def is_traced(cls: type) -> bool:
-    """Is it what torch's tracers wrap tensors in? Calls on it are those of ``torch.export`` and AOTAutograd."""
+    """Return whether ``cls`` is the wrapper of torch's tracers: ``torch.export``'s and AOTAutograd's."""
     return cls.__module__ == "torch._subclasses.functional_tensor"
 
 
 def is_tracing(frame: FrameType | None) -> bool:
-    """Does torch make this call on fake tensors for its own purposes? Such calls are not the program's."""
+    """Return whether torch makes this call on fake tensors for its own purposes. Such calls are not the program's."""
     while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
         if frame.f_code.co_filename.startswith(_TRACING):
             return True
@@ -187,7 +187,7 @@ def pack_hook_code() -> CodeType | None:
 
 
 def is_dynamo_loaded() -> bool:
-    """Has anything been compiled, or is about to be?"""
+    """Return whether anything has been compiled, or is about to be."""
     return "torch._dynamo.eval_frame" in sys.modules
 
 
@@ -209,7 +209,7 @@ def skip_code(codes: Iterable[CodeType], *, with_callees: bool) -> None:
 
 
 def has_looked_at(codes: Iterable[CodeType]) -> bool:
-    """Has dynamo begun to compile any of this code since it started or was reset? ``True`` if it does not tell."""
+    """Return whether dynamo began to compile any of this code since it started or was reset; ``True`` if unknown."""
     converting = sys.modules.get("torch._dynamo.convert_frame")
     converted = find(converting, "input_codes")
     return converting is not None and (converted is None or any(code in converted for code in codes))
@@ -246,7 +246,7 @@ def inductor_settings() -> Any | None:
 
 
 def is_engine_frame(frame: FrameType) -> bool:
-    """Is this the Python frame that started the autograd engine?"""
+    """Return whether ``frame`` is the Python frame that started the autograd engine."""
     code = frame.f_code
     return code.co_name == "_engine_run_backward" or (
         code.co_name in ("backward", "grad") and code.co_filename.endswith("autograd/__init__.py")
@@ -254,7 +254,7 @@ def is_engine_frame(frame: FrameType) -> bool:
 
 
 def dispatch_modes_keep_compiled() -> bool:
-    """Does every active dispatch mode let compiled code stay compiled?"""
+    """Return whether every active dispatch mode lets compiled code stay compiled."""
     if _mode_at is None:
         return False
     return all(getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in _dispatch_modes())
@@ -268,7 +268,7 @@ def own_mode_count() -> int:
 
 
 def is_compiled_module(module: torch.nn.Module) -> bool:
-    """Is ``module`` what ``torch.compile(module)`` returned?"""
+    """Return whether ``module`` is what ``torch.compile(module)`` returned."""
     return type(module).__name__ == "OptimizedModule" and type(module).__module__.startswith("torch.")
 
 
@@ -279,7 +279,7 @@ def without_compile_wrapper(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def is_generated_module(module: torch.nn.Module) -> bool:
-    """Is ``module`` a graph that torch.compile made? It is no part of the model."""
+    """Return whether ``module`` is a graph that torch.compile made. It is no part of the model."""
     fx = sys.modules.get("torch.fx.graph_module")
     return fx is not None and isinstance(module, fx.GraphModule)
 
@@ -376,7 +376,7 @@ def default_device() -> torch.device:
 
 
 def is_coalesced(tensor: torch.Tensor) -> bool:
-    """Is a sparse tensor coalesced? Asking is an op, which no mode shall see."""
+    """Return whether a sparse tensor is coalesced. Asking is an op, which no mode shall see."""
     with without_modes():
         return tensor.is_coalesced()
 
@@ -394,7 +394,7 @@ def without_modes() -> Any:
 
 @contextmanager
 def without_recording() -> Iterator[bool]:
-    """Take the recorder's modes off this thread's stack and put them back after; were there any?"""
+    """Take the recorder's modes off this thread's stack and put them back after; yield whether there were any."""
     pop, push = pop_mode, push_mode
     if pop is None or push is None:
         yield False

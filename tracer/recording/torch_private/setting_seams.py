@@ -51,7 +51,7 @@ _is_compilation_off = False
 
 
 def switch_compilation_off() -> None:
-    """Have compiled functions run as they were written from now on (``tracer run --eager``); Dynamo must be loaded.
+    """Run compiled functions as they were written from now on (``tracer run --eager``); Dynamo must be loaded.
 
     A dispatch mode sees the ops of eager code, each at its line; compiled code hands it kernels. The functions keep
     their wrappers, and so their parameters' names, and no variable is set that children inherit.
@@ -77,7 +77,7 @@ def compilation_off() -> Iterator[None]:
 
 
 def is_compilation_off() -> bool:
-    """Is code eager because of ``switch_compilation_off``? The script may have undone it."""
+    """Return whether code is eager because of ``switch_compilation_off``. The script may have undone it."""
     stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
     is_disabled = getattr(sys.modules.get("torch._dynamo.config"), "disable", False)
     return _is_compilation_off and (getattr(stance, "stance", "") == "force_eager" or is_disabled is True)

@@ -41,7 +41,7 @@ def version_of(tensor: torch.Tensor) -> int:
         return -1
 
 
-#: Can a storage be watched without being kept alive?
+#: Whether a storage can be watched without being kept alive.
 WATCHES_STORAGES = all(hasattr(torch.UntypedStorage, name) for name in ("_weak_ref", "_expired", "_free_weak_ref"))
 
 
@@ -51,7 +51,7 @@ def weak_storage(tensor: torch.Tensor) -> int:
 
 
 def is_expired(reference: int) -> bool:
-    """Is the storage behind ``reference`` gone?"""
+    """Return whether the storage behind ``reference`` is gone."""
     return bool(torch.UntypedStorage._expired(reference))
 
 
@@ -64,5 +64,5 @@ _fills: Callable[[], bool] = find(torch._C, "_get_deterministic_fill_uninitializ
 
 
 def fills_uninitialized_memory() -> bool:
-    """Does torch fill what ``empty`` gives, as things stand?"""
+    """Return whether torch fills what ``empty`` returns, under the current settings."""
     return torch.are_deterministic_algorithms_enabled() and _fills()

@@ -39,11 +39,11 @@ class ReplayPlan(NamedTuple):
     overwritten: tuple[Argument, ...]
     """Those of them that it does not read: each replay fills them with other bytes."""
     copies_all: bool
-    """Are all tensors copied? The schema of a foreign op, or of one with a state, may say too little."""
+    """Whether all tensors are copied. The schema of a foreign op, or of one with a state, may say too little."""
     draws: bool
-    """May it draw from a generator?"""
+    """Whether it may draw from a generator."""
     is_foreign: bool
-    """Is it from outside torch? It may draw from Python's and NumPy's generators too."""
+    """Whether it is from outside torch. It may draw from Python's and NumPy's generators too."""
     scratch: frozenset[int]
     """Positions of results that only its own backward reads; parts of them stay unwritten."""
 

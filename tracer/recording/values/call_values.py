@@ -47,7 +47,7 @@ class CallValues(Observer):
         self.writer: ValuesWriter | None = None
         """``None``: nothing is written now."""
         self.is_paused = False
-        """Are the calls made now not the program's own?"""
+        """Whether the calls made now are not the program's own."""
         self.device = DeviceDigests()
         self.memory = DigestTable(self.device.digest, followed.registry)
         self.failures = 0

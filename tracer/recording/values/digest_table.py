@@ -48,16 +48,16 @@ class DigestedView(msgspec.Struct, eq=False):
     strides: tuple[int, ...] | None
     """``None``: contiguous."""
     is_neg: bool
-    """Is its sign flipped lazily?"""
+    """Whether its sign is flipped lazily."""
     is_conj: bool
-    """And that of its imaginary part?"""
+    """Whether the sign of its imaginary part is flipped lazily."""
     version: int
     stamp: int
     is_ordered: bool
     layout: Layout | None = None
     """How its bytes lie; ``None`` where its digest takes a longer way."""
     is_small: bool = True
-    """Is it verified in whole?"""
+    """Whether it is verified in whole."""
     bumped: int = NEVER
     """The version that it may have too: autograd counts a write after the op that made it returned."""
     content: int = 0
@@ -91,11 +91,11 @@ class Stored(msgspec.Struct, eq=False):
     origin: int | None = None
     """The call or entry that its bytes came from; ``None``: not known yet."""
     is_fresh: bool = False
-    """Was it given out unwritten, and neither written in whole nor read since?"""
+    """Whether it was allocated unwritten, and neither written in whole nor read since."""
     was_handed_out: bool = False
-    """Has NumPy, another library or a foreign kernel its address?"""
+    """Whether NumPy, another library or a foreign kernel has its address."""
     is_outside: bool = True
-    """May its bytes change while no op writes? Until a recorded call wrote it, and after it was handed out."""
+    """Whether its bytes may change while no op writes. Until a recorded call wrote it, and after it was handed out."""
     views: list[DigestedView] = []
     waiting: Callable[[torch.Tensor], None] | None = None
     """Called with the tensor before it is read: a collective that wrote it is over by then."""

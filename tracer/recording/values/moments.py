@@ -125,7 +125,7 @@ class Moments:
         self._died_unrecorded: list[_Owner] = []
         """Such modules whose ``id`` was taken by another one."""
         self.has_unrecorded_threads: Callable[[], bool] = lambda: False
-        """Did a thread compute that is not recorded?"""
+        """Return whether a thread computed that is not recorded."""
         self._losses: list[Any] = []
         """Of this step: numbers, and copies of tensors that lie on a device."""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple

@@ -110,7 +110,7 @@ class Reading(msgspec.Struct, eq=False):
     numbers: int = 0
     mark_bits: int = 0
     hands_on_unwritten: bool = False
-    """Is it a copy of unwritten memory?"""
+    """Whether it is a copy of unwritten memory."""
     turn: int = 0
     """How inputs lie in memory that were digested as they lie there, 1 to 255; 0 without any."""
 
@@ -130,7 +130,7 @@ class Outcome(msgspec.Struct, eq=False):
     origins: dict[int, None]
     """Those of the inputs, in their order."""
     is_late: bool = False
-    """Is it a copy to the host that is under way still?"""
+    """Whether it is a copy to the host that is still under way."""
     digests: list[Any] = []
     keeps: int | None = None
     """Where memory came from of which it wrote a part."""
@@ -148,7 +148,7 @@ class Outcome(msgspec.Struct, eq=False):
         return int(self.plan.mark_bits) | int(self.reading.mark_bits) | self.mark_bits | turned
 
     def overwrites(self, stored: Stored, value: torch.Tensor, role: int) -> None:
-        """It writes into memory that holds something, which it did not read: does anything of that stay?"""
+        """Note whether anything stays of what a written memory held, which the call did not read."""
         if role in PARTIAL or value.nbytes < storages.storage_bytes(value):
             self.keeps = stored.origin
 
@@ -176,7 +176,7 @@ class Outcome(msgspec.Struct, eq=False):
 
 
 def is_late_copy(args: Args, kwargs: Kwargs, result: Any) -> bool:
-    """Is it a copy from a device to the host that is asked not to wait?"""
+    """Return whether the call is a copy from a device to the host that is asked not to wait."""
     if not (kwargs.get("non_blocking") or (len(args) > 2 and args[2] is True)):
         return False
     sources = [value for value in args[:2] if isinstance(value, torch.Tensor)]

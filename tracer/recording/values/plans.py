@@ -78,7 +78,7 @@ class Plan:
         self.gives_unwritten = access.allocates or access.grows
         """Its result is memory that nobody wrote."""
         self.moves = access.moves or access.copies
-        """Does it hand on what it reads, unwritten memory included?"""
+        """Whether it hands on what it reads, unwritten memory included."""
         self.reads = tuple(
             entry
             for entry in access.arguments

@@ -27,9 +27,9 @@ class Format(NamedTuple):
     module: str
     is_binary: bool = False
     is_long: bool = False
-    """Does the module have ``pieces(report)`` too, which give the text of ``render`` bit by bit?"""
+    """Whether the module also has ``pieces(report)``, which yields the text of ``render`` piece by piece."""
     has_tables: bool = False
-    """Is it one of the exported tables, so that both functions take ``table``?"""
+    """Whether it is one of the exported tables, so that both functions take ``table``."""
     needs: str = ""
     """A package that is not always installed; the extra of that format's name brings it."""
 

@@ -222,7 +222,7 @@ def met(report: ReportView) -> set[Verdict]:
 
 
 def draws_repeat(report: ReportView) -> bool:
-    """Is nothing left to seed: does every generator that was seen to be drawn from start alike in every run?"""
+    """Return whether nothing is left to seed: every generator seen to be drawn from starts alike in every run."""
     drawing = (finding for finding in report.findings if finding.verdict is Verdict.SEEDED)
     return all(step_of(finding, report.target) is Step.NOTHING for finding in drawing)
 

@@ -80,7 +80,7 @@ class Block(NamedTuple):
     worst: int
     """Calls of that verdict."""
     is_outside: bool = False
-    """Does it stand for the calls outside modules?"""
+    """Whether it stands for the calls outside modules."""
 
 
 class Map(NamedTuple):

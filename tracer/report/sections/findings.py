@@ -299,7 +299,7 @@ def of_this_run(finding: Finding) -> str:
 
 
 def rests_on_a_rule(finding: Finding) -> bool:
-    """Does a rule speak of it, which has a page of its own?"""
+    """Return whether a rule that has a page of its own speaks of it."""
     return any(row.kind not in OF_A_RUN for row in finding.evidence)
 
 

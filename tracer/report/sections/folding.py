@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
     findings: tuple[Finding, ...]
     is_rest: bool = False
-    """Is it what was left of one verdict, whatever the op?"""
+    """Whether it is what was left of one verdict, whatever the op."""
 
     @property
     def first(self) -> Finding:

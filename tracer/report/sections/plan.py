@@ -51,7 +51,7 @@ def step_of_plan(change: Change) -> said.Step:
 
 
 def is_suggestion(change: Change) -> bool:
-    """Does ``change`` close nothing, nor help another to? It only saves time."""
+    """Return whether ``change`` closes nothing, and helps no other to. It only saves time."""
     return not change.closes and not change.sets and not change.roots
 
 

@@ -86,7 +86,7 @@ def _wait(script: int, orders: int) -> tuple[int, bool, bool]:
 
 
 def _is_closed(orders: int) -> bool:
-    """Is the pipe's other end closed, with nothing left to read?"""
+    """Return whether the pipe's other end is closed, with nothing left to read."""
     ready, _, _ = select.select([orders], [], [], 0)
     return bool(ready) and not os.read(orders, 1)
 

@@ -64,7 +64,7 @@ class Laboratory(Protocol):
         """Make a run with ``held`` held; ``None`` if a signal asked this process to end."""
 
     def compare(self, first: Family, second: Family) -> Shown:
-        """Do the two agree wherever the runs with nothing held diverge?"""
+        """Return whether the two agree wherever the runs with nothing held diverge."""
 
 
 @dataclass
@@ -77,13 +77,13 @@ class _Entry:
     is_all: bool = False
     is_cause: bool = False
     is_certain: bool = True
-    """Was it confirmed, as far as the number of runs allows?"""
+    """Whether it was confirmed, as far as the number of runs allows."""
     no_proof: str = ""
     shows: str = ""
 
     @property
     def proves(self) -> bool:
-        """Do runs with it held agree, and make the same calls as without?"""
+        """Whether runs with it held agree, and make the same calls as without."""
         return self.shown.agrees and not self.no_proof
 
 
@@ -215,7 +215,7 @@ class Search:
         self._entries.append(_Entry(cause, runs, Shown(agrees=True), is_cause=True))
 
     def _free_addresses(self, everything: Holds) -> None:
-        """Hold all but addresses, which depend on the rest: do runs differ, and agree again with addresses held?"""
+        """Hold all but addresses, which depend on the rest: runs may differ, and agree again with addresses held."""
         reference = self._runs[0]
         without = everything - {Circumstance.ADDRESSES}
         free = self._make(without)
@@ -228,12 +228,12 @@ class Search:
             self._entries.append(_Entry(cause, runs, Shown(agrees=True), is_cause=True))
 
     def _agrees_with_the_second_alone(self) -> bool:
-        """Does a run with everything held agree with the second run, but not with the first?"""
+        """Return whether a run with everything held agrees with the second run, but not with the first."""
         first, second = (self._compare(self._runs[0], run).agrees for run in self.unheld[:2])
         return second and not first
 
     def _agrees_with_nothing_held(self) -> bool:
-        """Does a further run with nothing held agree? Then only the first run differs from the rest."""
+        """Return whether a further run with nothing held agrees. Then only the first run differs from the rest."""
         run = self._make(frozenset())
         if run is None or not self._compare(self._runs[0], run).agrees:
             return False
@@ -242,9 +242,9 @@ class Search:
         return True
 
     def _suffices(self, held: Holds, *, by_itself: bool = False) -> _Entry | None:
-        """Do runs with only ``held`` held agree, if not with the first one then with each other (``by_itself``)?
+        """Run with only ``held`` held, and compare with the first run, or else with one more (``by_itself``).
 
-        ``None`` if no run is left to tell.
+        ``None`` if no run is left.
         """
         reference = self._runs[0]
         run = self._make(held)
@@ -258,7 +258,7 @@ class Search:
         return None if again is None else self._note(held, [run, again], self._compare(run, again))
 
     def _explains_first(self, entry: _Entry) -> bool:
-        """Do runs no longer diverge where they diverged first?"""
+        """Return whether runs no longer diverge where they diverged first."""
         first = self._compare(*self.unheld[:2]).first
         now = entry.shown.first
         return not entry.no_proof and None not in (first, now) and first.key[1:] != now.key[1:]  # type: ignore[union-attr]
@@ -292,7 +292,7 @@ class Search:
             entry.no_proof = "runs agree without it as well, as far as that was tried"
 
     def _is_needed(self, entry: _Entry, everything: Holds) -> bool:
-        """Do runs differ with all but the cause held? That it sufficed once may have been chance.
+        """Return whether runs differ with all but the cause held. That it sufficed once may have been chance.
 
         If they agree, the cause is among what was held besides it in the runs that agreed before.
         """
@@ -314,7 +314,7 @@ class Search:
         return False
 
     def _suffices_or_may(self, held: Holds) -> _Entry | None:
-        """Do runs with only ``held`` held agree? If no run is left, they may."""
+        """Run with only ``held`` held: the entry, if the runs agree. If no run is left, it is assumed that they do."""
         if self._left > 0:
             entry = self._suffices(held)
             return entry if entry is not None and entry.proves else None
@@ -444,14 +444,14 @@ def _sources(root: Root) -> Iterable[str]:
         yield outside.kind
 
 
-# --- is it still the same program? ---
+# --- whether it is still the same program ---
 
 _CallKind = tuple[str, ...]
 _LINE = itemgetter(3, 4)
 
 
 def makes_calls_of(values: Values, others: Sequence[Values]) -> bool:
-    """Are these the calls of one of ``others``, or calls of the same kinds?
+    """Return whether these are the calls of one of ``others``, or calls of the same kinds.
 
     How often a loop goes round may be what varies: it is enough that the kinds of calls are theirs, all that they have
     in common and none that none of them has. Where the kinds are what varies, it is enough that calls are made at the

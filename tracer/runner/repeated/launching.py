@@ -174,7 +174,7 @@ def _end(child: subprocess.Popen[bytes], orders: int, number: int = signal.SIGTE
 
 
 def _is_in_the_foreground() -> bool:
-    """Does the terminal send its signals, such as control-C, to this process and its children?"""
+    """Return whether the terminal sends its signals, such as control-C, to this process and its children."""
     try:
         with open("/dev/tty", "rb", buffering=0) as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()

@@ -26,7 +26,7 @@ class Walk(NamedTuple):
     closed: frozenset[str] = NO_RESULTS
     """Names of folders that are not looked into; an environment of Python's is not either, whatever its name."""
     enters_mounts: bool = True
-    """Are other file systems looked into?"""
+    """Whether other file systems are looked into."""
 
 
 class Entry(NamedTuple):
@@ -36,9 +36,9 @@ class Entry(NamedTuple):
     """Relative to that one."""
     is_folder: bool
     is_file: bool
-    """Is it a plain file, and no link?"""
+    """Whether it is a plain file, and no link."""
     is_closed: bool
-    """Is it a folder that is not looked into?"""
+    """Whether it is a folder that is not looked into."""
     stamp: tuple[int, int, int]
     """Of what is no folder: its size, the time of its last change, and its inode: another one where it was written."""
 

@@ -53,9 +53,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     distinct: int
     """Number of distinct results, by the bits of outputs, gradients and inputs; 0 if torch raised."""
     refused: bool = False
-    """Did torch raise under deterministic mode, though the call runs without it?"""
+    """Whether torch raised under deterministic mode, though the call runs without it."""
     warned: bool = False
-    """Did torch warn because of deterministic mode?"""
+    """Whether torch warned because of deterministic mode."""
     calls: tuple[MeasuredCall, ...] = ()
 
 

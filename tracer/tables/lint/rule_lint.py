@@ -125,7 +125,7 @@ def empty_fields(row: object, *names: str) -> Iterator[str]:
 
 
 def is_sentence(text: str) -> bool:
-    """Is ``text`` one line that ends like a sentence?"""
+    """Return whether ``text`` is one line that ends like a sentence."""
     return bool(text) and text == " ".join(text.split()) and text[-1] in ".`)"
 
 

@@ -89,7 +89,7 @@ def _faults_of_candidate(
 
 
 def _within(inner: Candidate, outer: Candidate) -> bool:
-    """Does ``outer`` hold whenever ``inner`` does?"""
+    """Return whether ``outer`` holds whenever ``inner`` does."""
     return all(wanted_values(inner, key) <= wanted_values(outer, key) for key in outer.when)
 
 

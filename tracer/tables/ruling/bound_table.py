@@ -46,7 +46,7 @@ class RuleOutcome(NamedTuple):
     """Conditions of the cases that decided, with and without deterministic mode; ``None`` if none did."""
 
     observed: bool = False
-    """Do the data of the run exclude the table's risk? See ``tables.ruling.run_evidence``."""
+    """Whether the data of the run exclude the table's risk. See ``tables.ruling.run_evidence``."""
     refuted: Verdict | None = None
     """The table's verdict, if trials refuted it."""
 
@@ -72,7 +72,7 @@ class RuleOutcome(NamedTuple):
 
     @property
     def is_safe(self) -> bool:
-        """Is it deterministic with and without deterministic mode, so that there is nothing to report?"""
+        """Whether it is deterministic with and without deterministic mode, so that there is nothing to report."""
         return self.verdict is self.verdict_in_deterministic_mode is Verdict.DETERMINISTIC
 
 

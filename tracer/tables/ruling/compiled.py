@@ -47,7 +47,7 @@ class Compilation(NamedTuple):
     torch: str
     """The release that compiled it."""
     is_rocm: bool
-    """Were its ``cuda`` devices AMD GPUs?"""
+    """Whether its ``cuda`` devices were AMD GPUs."""
 
 
 def compilation_of(trace: Trace, compilers: Mapping[str, CompilerTable]) -> Compilation:
@@ -121,7 +121,7 @@ class CompiledCalls:
         return ruling._replace(extrapolated=ruling.extrapolated or is_newer)
 
     def _ran_in_mode(self, region: Region) -> bool:
-        """Was the mode on for this region only? Dynamo runs code compiled under the mode only under the mode."""
+        """Return whether the mode was on for this region only. Dynamo runs code compiled under the mode only there."""
         was_on = region.deterministic_mode in (DeterministicMode.WARN, DeterministicMode.ON)
         return was_on and MODE not in self._changed and self._settings.get(MODE) == DeterministicMode.OFF.value
 
@@ -148,7 +148,7 @@ class CompiledCalls:
         return None
 
     def _compiled_alike(self, kernels: list[Kernel], backend: Backend, region: Region) -> tuple[bool, bool]:
-        """Does the recorded code run on the target, and in deterministic mode there? Device and version must agree."""
+        """Return whether the recorded code runs on the target, also in the mode. Device and version must agree."""
         compiled, device = self._compilation, backend.device
         is_seen = (
             bool(kernels)
@@ -335,7 +335,7 @@ class CompiledCall(NamedTuple):
         return way
 
     def _is_rounded_by(self, kernel: Kernel) -> bool:
-        """May another choice for ``kernel`` round this op differently? Of fused ops, only sums do."""
+        """Return whether another choice for ``kernel`` may round this op differently. Of fused ops, only sums do."""
         if not kernel.rounds_by_choice or self.op.startswith("triton."):
             return kernel.rounds_by_choice
         return row_of(packet_of(self.op)).reduces or not any(row_of(packet_of(op)).reduces for op in kernel.ops)
@@ -356,7 +356,7 @@ class CompiledCall(NamedTuple):
         return None
 
     def _accumulates(self, op: str) -> bool:
-        """Is it an op that the compiler turns into atomic additions on some device?"""
+        """Return whether the compiler turns ``op`` into atomic additions on some device."""
         if self.table is None:
             return False
         rules = (self.table.find(op, backend) for backend in self.table.backends)

@@ -113,7 +113,7 @@ def refuted_by_trials(
     ruling: RuleOutcome, as_recorded: RuleOutcome, *, in_mode: bool, is_recorded: bool
 ) -> RuleOutcome:
     """``ruling`` on calls that varied in trials. ``as_recorded`` is the tables' ruling under the settings of the
-    trials; ``is_recorded``: is ``ruling`` on those? ``in_mode``: was deterministic mode on in the trials?"""
+    trials; ``is_recorded``: whether ``ruling`` is on those. ``in_mode``: whether deterministic mode was on there."""
     varies = Verdict.NONDETERMINISTIC
     as_is, mode = ruling.both
     if as_recorded.verdict in SAFE:  # no known mechanism makes it vary, so there is no known remedy
@@ -175,7 +175,7 @@ def on_meta(
 
 
 def has_computed_step(calls: Iterable[CallGroup]) -> bool:
-    """Did a forward or backward pass call an op on an accelerator, or on fake tensors that claim one?"""
+    """Return whether a forward or backward pass called an op on an accelerator, or on fake tensors that claim one."""
     return any(group.phase in _PASSES and group.facts.get("device") not in NO_DEVICE for group in calls)
 
 
@@ -193,7 +193,7 @@ def meta_calls(calls: Iterable[CallGroup]) -> int:
 
 
 def moves_only(op: str) -> bool:
-    """Does ``op`` allocate, view, fill or copy, and compute nothing?"""
+    """Return whether ``op`` allocates, views, fills or copies, and computes nothing."""
     packet = op.rpartition(".")[0]
     return _ALLOCATES in packet or packet in _moving_ops()
 

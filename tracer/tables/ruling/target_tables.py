@@ -83,7 +83,7 @@ class ForwardCalls:
         """Lines of libraries that convert integers and count them: module, location, called from."""
 
     def may_fuse(self, place: tuple[str, str]) -> bool:
-        """Did attention's math path run there, for which the target may have a fused kernel?"""
+        """Return whether attention's math path ran there, for which the target may have a fused kernel."""
         route, softmax = self.math_routes.get(place), self.facts.get((SOFTMAX, *place), {})
         if route is None or softmax.get("sdp.fused") is not True or softmax.get("ndim") != _DIMENSIONS:
             return False
@@ -128,15 +128,15 @@ class MathRoute(NamedTuple):
     """Facts about attention that its math path shows only as a whole."""
 
     shares_heads: bool
-    """Are keys repeated for the heads of queries that share them (``enable_gqa=True``)? A user's own ``repeat`` comes
-    before queries are scaled."""
+    """Whether keys are repeated for the heads of queries that share them (``enable_gqa=True``). A user's own ``repeat``
+    comes before queries are scaled."""
     dtype: FactValue | None
     """The half-precision dtype, if the CPU computes in float32 for it."""
     has_mask: bool
-    """Is the user's mask added to the scores, not one that attention itself builds (``is_causal=True``)?"""
+    """Whether the user's mask is added to the scores, not one that attention itself builds (``is_causal=True``)."""
     is_broadcast: bool
-    """Are keys or values broadcast to the batch or heads of queries, without ``enable_gqa``? No fused kernel does
-    that."""
+    """Whether keys or values are broadcast to the batch or heads of queries, without ``enable_gqa``. No fused kernel
+    does that."""
 
     @property
     def facts(self) -> dict[str, FactValue]:
@@ -184,7 +184,7 @@ def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]
 
 
 def _is_broadcast(keys: object) -> bool:
-    """Are the keys of attention one tensor, expanded along the batch or the heads?"""
+    """Return whether the keys of attention are one tensor, expanded along the batch or the heads."""
     if not isinstance(keys, TensorForm) or len(keys.shape) != _DIMENSIONS or keys.stride is None:
         return False
     return any(size != 1 and step == 0 for size, step in zip(keys.shape[:2], keys.stride[:2], strict=True))
@@ -214,7 +214,7 @@ class _Route(NamedTuple):
     asks: tuple[str, ...] | None
     """Facts that a ruling may depend on; ``None`` if it depends on other calls at the place."""
     has_node: bool
-    """May it depend on the autograd node too?"""
+    """Whether it may depend on the autograd node too."""
     rulings: dict[tuple[FactValue | None, ...], RuleOutcome]
 
 
@@ -417,7 +417,7 @@ class TargetTables:
 
     @property
     def was_translated(self) -> bool:
-        """Was any call judged as another op than was recorded?"""
+        """Whether any call was judged as another op than was recorded."""
         return any(row is not None for row in self._translated.values())
 
     def notes(self) -> Iterator[Note]:

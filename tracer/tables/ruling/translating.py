@@ -26,11 +26,10 @@ class _Choice(NamedTuple):
     candidate: Candidate
     asks: tuple[tuple[str, frozenset[Value]], ...]
     hangs_on_target: bool
-    """Does it depend on a setting that the target does not have, such as the hardware, or on a choice of the
-    program?"""
+    """Whether it depends on a setting that the target lacks, such as the hardware, or on a choice of the program."""
 
     def is_open(self, facts: Mapping[str, Value]) -> bool:
-        """Is it compatible with the known facts? A value outside the vocabulary counts as not recorded."""
+        """Return whether it is compatible with the known facts. A value outside the vocabulary counts as unrecorded."""
         answers = ((key, facts.get(key, UNNOTED.get(key)), wanted) for key, wanted in self.asks)
         return all(value is None or value in wanted or not in_domain(key, value) for key, value, wanted in answers)
 
@@ -136,7 +135,7 @@ def _choices(row: Translation, op: str, version: str, settings: Mapping[str, Val
 
 
 def _hangs_on_target(choices: tuple[_Choice, ...], verdicts: list[Verdict]) -> bool:
-    """Is the call refused only on some hardware, while the target's is not known?"""
+    """Return whether the call is refused only on some hardware, while the target's is not known."""
     refused = [
         choice.hangs_on_target for choice, verdict in zip(choices, verdicts, strict=True) if verdict is Verdict.RAISES
     ]

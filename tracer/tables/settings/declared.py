@@ -90,12 +90,12 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def is_field(self) -> bool:
-        """Is it a field of ``Environment``?"""
+        """Whether it is a field of ``Environment``."""
         return self.key in Environment.__struct_fields__
 
     @property
     def is_variable(self) -> bool:
-        """Is it an environment variable?"""
+        """Whether it is an environment variable."""
         return not self.read
 
     def line(self, value: FactValue) -> str:

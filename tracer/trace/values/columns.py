@@ -83,9 +83,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment | None = None
     """Settings when recording began; a killed run has no trace to hold them."""
     digests: bool = True
-    """Were calls digested?"""
+    """Whether calls were digested."""
     magnitudes: bool = False
-    """Were magnitudes taken?"""
+    """Whether magnitudes were taken."""
     shaken: int | None = None
     """The seed with which results were shaken; ``None`` where the run was left alone."""
     shaken_in: str = ""

@@ -70,7 +70,7 @@ class PlaceName(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
 
 def leads_with_class(names: Sequence[PlaceName]) -> bool:
-    """Do the paths of all modules begin with the class of one model, which a wrapper changes?"""
+    """Return whether the paths of all modules begin with the class of one model, which a wrapper changes."""
     roots = {name.module.partition(".")[0] for name in names if name.module}
     return len(roots) == 1 and not any(
         not name.module and name.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT) for name in names
@@ -90,7 +90,7 @@ class Form(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     held: int | None = None
     """Elements of the shard that this rank holds; ``None``: all of them."""
     is_term: bool = False
-    """Is the tensor the sum of what the ranks hold?"""
+    """Whether the tensor is the sum of what the ranks hold."""
 
     @property
     def size(self) -> int:

@@ -274,7 +274,7 @@ class ValuesWriter:
 
     @property
     def is_closed(self) -> bool:
-        """Was the end written, or writing given up?"""
+        """Whether the end was written, or writing given up."""
         return self._file is None
 
     def reopen(self) -> None:

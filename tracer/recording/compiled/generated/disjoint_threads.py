@@ -1,4 +1,4 @@
-"""Do the threads of a generated C++ kernel write disjoint elements?
+"""Prove that the threads of a generated C++ kernel write disjoint elements.
 
 Atomic additions vary if two threads add to one element, and writes at an index if two threads write to one. The loop
 under ``#pragma omp for`` decides which iterations a thread gets. An element's index is a sum. If one step of that
@@ -52,12 +52,12 @@ def product(first: Sum, second: Sum) -> Sum:
 
 
 def is_never_negative(value: Sum) -> bool:
-    """Is it 0 or more for all sizes?"""
+    """Return whether it is 0 or more for all sizes."""
     return all(count >= 0 for count in value.values())
 
 
 def is_size(text: str) -> bool:
-    """Is it the name of a dynamic size?"""
+    """Return whether ``text`` is the name of a dynamic size."""
     return _SIZE.fullmatch(text) is not None
 
 
@@ -273,7 +273,7 @@ class Names:
 
 
 def _is_of_sizes(value: Sum) -> bool:
-    """Does it consist of numbers and sizes only?"""
+    """Return whether ``value`` consists of numbers and sizes only."""
     return all(is_size(part) for term in value for part in term)
 
 
@@ -307,12 +307,12 @@ class _Access(NamedTuple):
 
 
 def may_let_threads_meet(source: str) -> bool:
-    """Does ``source`` add atomically or write at an index, so that two threads may write to one element?"""
+    """Return whether ``source`` adds atomically or writes at an index, so that two threads may write one element."""
     return _ATOMIC in source or _TILES in source or _AT_INDEX.search(source) is not None
 
 
 def keeps_threads_apart(source: str) -> bool:
-    """Is it proven that no two threads write to the same element in atomic additions and indexed writes of ``source``?
+    """Return whether no two threads provably write one element in atomic additions and indexed writes of ``source``.
 
     ``False`` without such writes, and without a proof.
     """
@@ -326,7 +326,7 @@ def keeps_threads_apart(source: str) -> bool:
 
 
 def _loops(block: Block, names: Names) -> Iterator[bool]:
-    """For each pointer that threads of a parallel loop may write at the same element: is it proven that they do not?"""
+    """Yield, for each pointer that threads of a parallel loop may write, whether they provably write disjointly."""
     for pragma in block.pragmas:
         parallel = _PARALLEL_FOR.fullmatch(pragma)
         if parallel is not None:
@@ -406,7 +406,7 @@ def _is_at_index(place: Sum | None) -> bool:
 
 
 def _never_meet(accesses: list[_Access], parallel: list[str], names: Names) -> bool:
-    """Do no two iterations of the ``parallel`` loops write to the same element of a pointer?"""
+    """Return whether no two iterations of the ``parallel`` loops write to the same element of a pointer."""
     steps: dict[str, Sum] | None = None
     reach: Sum = {}
     for access in accesses:
@@ -433,7 +433,7 @@ def _never_meet(accesses: list[_Access], parallel: list[str], names: Names) -> b
 
 
 def _is_nested(order: tuple[str, ...], steps: dict[str, Sum], reach: Sum, names: Names) -> bool:
-    """Is the step of each loop larger than the range of the loops before it?"""
+    """Return whether the step of each loop is larger than the range of the loops before it."""
     for term in order:
         counter = names.counters[term]
         beyond = plus(plus({}, steps[term], counter.step), plus(reach, number(1)), -1)

@@ -66,7 +66,7 @@ class KernelText(NamedTuple):
 
     @property
     def atomic(self) -> bool | None:
-        """Does it add floating-point numbers atomically? ``None`` without a source."""
+        """Whether it adds floating-point numbers atomically; ``None`` without a source."""
         return bool(atomic_lines(self.source, self.language)) if self.source else None
 
     @property
@@ -79,14 +79,14 @@ class KernelText(NamedTuple):
 
     @property
     def is_parallel(self) -> bool | None:
-        """Do several threads run it? ``None`` without a source."""
+        """Whether several threads run it; ``None`` without a source."""
         if not self.source:
             return None
         return self.language is not KernelLanguage.CPP or _PARALLEL.search(self.source) is not None
 
     @property
     def keeps_apart(self) -> bool:
-        """Is it proven that no two of its threads write to the same element?"""
+        """Whether it is proven that no two of its threads write to the same element."""
         return self.language is KernelLanguage.CPP and keeps_threads_apart(self.source)
 
 
@@ -121,17 +121,17 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
 
 
 def _is_body(function: ast.FunctionDef) -> bool:
-    """Does it run kernels, like ``def true_graph_0(args)``?"""
+    """Return whether ``function`` runs kernels, like ``def true_graph_0(args)``."""
     return [argument.arg for argument in function.args.args] in (["args"], ["self", "args"])
 
 
 def dispatches(code: str) -> bool:
-    """May running ``code`` dispatch an op? ``False`` if it calls only its own kernels and bookkeeping."""
+    """Return whether ``code`` may dispatch an op; ``False`` if it calls only its own kernels and bookkeeping."""
     return _further_calls(code) != set()
 
 
 def may_call_kernels(code: str) -> bool:
-    """May running ``code`` do more than views, checks, and reading numbers from tensors?"""
+    """Return whether running ``code`` may do more than views, checks, and reading numbers from tensors."""
     called = _further_calls(code)
     return called is None or not called <= {"item"}
 

@@ -49,7 +49,7 @@ class GraphIndices(Indices):
         return self.numbers.get(id(tensor))
 
     def are_zeros(self, tensor: Any) -> bool:
-        """Does the value that ``tensor`` represents hold only zeros?"""
+        """Return whether the value that ``tensor`` represents holds only zeros."""
         return id(tensor) in self.zeros
 
 

@@ -73,7 +73,7 @@ class Node(NamedTuple):
     times: int = 1
     """How often one execution calls it, as far as the text shows: a subgraph may be called several times."""
     has_bodies: bool = False
-    """Are the calls of the subgraphs that it runs among the nodes?"""
+    """Whether the calls of the subgraphs that it runs are among the nodes."""
 
 
 class Graph(NamedTuple):

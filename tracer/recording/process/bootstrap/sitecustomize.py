@@ -45,7 +45,7 @@ class _Bootstrap:
             del data[key("PYTHONPATH")]
 
     def start(self) -> None:
-        """Do what is to be done before the program's first line, if anything is: where a run is held alike."""
+        """Do what must be done before the program's first line where a run is held alike; else nothing."""
         if os.path.exists(os.path.join(self.folder, "start.json")):
             os.environ._data.update(self.hidden)  # type: ignore[attr-defined]  # as for what loads ``subprocess``
             self.is_over = True  # where torch lies may be asked

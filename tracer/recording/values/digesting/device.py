@@ -37,7 +37,7 @@ class DeviceDigests:
 
     def __init__(self) -> None:
         self.is_used = False
-        """Has any digest been left on a device?"""
+        """Whether any digest has been left on a device."""
         self._rows: dict[torch.device, tuple[torch.Tensor, int]] = {}
         self._slots: list[Slot] = []
         self._add: Callable[[torch.Tensor, torch.Tensor, int], None] | None = None
@@ -106,7 +106,7 @@ def _add_by_torch(tensor: torch.Tensor, totals: torch.Tensor, place: int) -> Non
 
 
 def is_capturing(tensor: torch.Tensor) -> bool:
-    """Is a CUDA graph being captured? Nothing may be launched beside it."""
+    """Return whether a CUDA graph is being captured. Nothing may be launched beside it."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 

@@ -62,7 +62,7 @@ def parts_of(tensor: Any) -> list[torch.Tensor]:
 
 
 def _is_wrapper(tensor: Any) -> bool:
-    """Is it a subclass that dispatches itself?"""
+    """Return whether ``tensor`` is a subclass that dispatches itself."""
     return type(tensor) not in _PLAIN and seams.dispatches_itself(type(tensor))
 
 

@@ -79,7 +79,7 @@ class Layout:
             self.parts = tuple(_parts(itemsize, sizes, steps, 0))
         self.is_ordered = not self.parts
         self.is_turned = bool(self.parts) and self.span == self.size and _is_dense(*self.order[1:])
-        """Are its elements those of memory without gaps, each once, in another order?"""
+        """Whether its elements are those of memory without gaps, each once, in another order."""
         self.turned = seed_of(dtype, shape, f"turned {self.order}") if self.is_turned else 0
         """What tells it from other tensors over the same bytes; ``turn`` is 1 to 255 of it."""
         self.turn = self.turned % 255 + 1
@@ -175,7 +175,7 @@ def span_of(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
 
 
 def _is_dense(sizes: Sequence[int], steps: Sequence[int]) -> bool:
-    """Does each element lie at a place of its own, and none between them? The span has to be that of all elements."""
+    """Return whether each element has a place of its own, with none between. The span must be that of all elements."""
     expected = 1
     for step, size in sorted(zip(steps, sizes, strict=True)):
         if step != expected:

@@ -25,7 +25,7 @@ strides_of: Any = _Base.stride
 
 
 def is_lazy(tensor: Any) -> bool:
-    """Does a tensor stand for other values than lie in its memory?"""
+    """Return whether a tensor stands for other values than lie in its memory."""
     return bool(is_neg(tensor) or (tensor.dtype.is_complex and is_conj(tensor)))
 
 

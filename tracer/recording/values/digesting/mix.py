@@ -58,7 +58,7 @@ def _shifted(words: torch.Tensor, by: int) -> torch.Tensor:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Do the elements lie in logical order where eight bytes can be read at a time, as they are?"""
+    """Return whether the elements lie in logical order where eight bytes can be read at a time, as they are."""
     return bool(is_contiguous(tensor) and not address_of(tensor) % _WORD and not is_lazy(tensor))
 
 

@@ -11,7 +11,7 @@ _READ, _ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 
 
 def lay_out_alike() -> None:
-    """Have this process lay out memory alike from its next ``exec`` on, and all that it starts."""
+    """Make this process, and all that it starts, lay out memory alike from its next ``exec`` on."""
     with suppress(OSError, AttributeError):
         personality = ctypes.CDLL(None).personality
         personality(personality(_READ) | _ADDR_NO_RANDOMIZE)

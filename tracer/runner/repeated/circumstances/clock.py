@@ -149,7 +149,7 @@ def _hold_rusage(replaced: Replacements, clock: _Clock, use: _Use) -> None:
 
 
 def _install(replaced: Replacements, clocks: Mapping[str, _Clock], use: _Use) -> None:
-    """Have ``clocks``, which answer in nanoseconds, read wherever ``time`` and ``datetime`` are asked.
+    """Make ``clocks``, which answer in nanoseconds, read wherever ``time`` and ``datetime`` are asked.
 
     ``use`` is told who asked.
     """

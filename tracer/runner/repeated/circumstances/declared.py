@@ -53,7 +53,7 @@ class Inside(NamedTuple):
     """The moment at which all runs began, in nanoseconds after 1970."""
     planned: Mapping[str, FactValue]
     is_new_process: bool = True
-    """Has the process just begun? If not, all that is changed is put back, and generators are not seeded."""
+    """Whether the process has just begun. If not, all that is changed is put back, and generators are not seeded."""
     role: str = ""
     """That of a child process which was not forked; empty for the first process."""
 
@@ -73,9 +73,9 @@ class Change(NamedTuple):
     why_not: Callable[[], str] = lambda: ""
     """Why it changes nothing on this machine; empty where it does."""
     notes_use: bool = False
-    """Is it noted whether the program asks for what it decides?"""
+    """Whether it is recorded if the program asks for what it decides."""
     in_one_process: bool = False
-    """Can it be made, and put back, in a process that runs already?"""
+    """Whether it can be made, and put back, in a process that runs already."""
 
 
 class Circumstance(Word):
@@ -296,12 +296,12 @@ class Circumstance(Word):
 
     @property
     def notes_use(self) -> bool:
-        """Is it noted, while it is held, whether the program asks for what it decides?"""
+        """Whether it is recorded, while it is held, if the program asks for what it decides."""
         return self.held is not None and self.held.notes_use
 
     @property
     def is_chance(self) -> bool:
-        """Does it differ between two runs on one machine by itself? The others change what is computed when held."""
+        """Whether it differs between two runs on one machine by itself. Others change what is computed when held."""
         return self not in (Circumstance.THREADS, Circumstance.SETTINGS, Circumstance.ENVIRONMENT)
 
 

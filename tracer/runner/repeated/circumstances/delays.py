@@ -46,7 +46,7 @@ _DELAYS = _Delays()
 
 
 def hold_up_workers(replaced: Replacements) -> None:
-    """Have whoever works beside the script's own thread answer in another order."""
+    """Make whatever works beside the script's own thread answer in another order."""
     replaced.when_imported("torch.utils.data._utils.fetch", lambda: _hold_up_loaders(replaced))
     replaced.when_imported("concurrent.futures.thread", lambda: _hold_up_threads(replaced))
     replaced.when_imported("multiprocessing.pool", lambda: _hold_up_processes(replaced))

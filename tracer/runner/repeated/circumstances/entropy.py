@@ -36,7 +36,7 @@ class _Streams:
     def __init__(self, use: Callable[[FrameType | None], None], role: str) -> None:
         self._use = use
         self.is_noted = False
-        """Was it noted already that the program asks for random numbers?"""
+        """Whether it was recorded already that the program asks for random numbers."""
         self.lineage = f"0/{role}" if role else "0"
         self.process = os.getpid()
         self.number = _PROCESS + (_BLOCK * (1 + zlib.crc32(role.encode()) % _BLOCKS) if role else 0)

@@ -34,7 +34,7 @@ class Snapshot:
             self._save()
 
     def changed(self) -> bool:
-        """Did anything in the folder change since?"""
+        """Return whether anything in the folder changed since."""
         now = {entry.path: entry for entry in entries_of(self.folder, self._walk) if not entry.is_folder}
         then = {path: entry for path, entry in self._entries_found.items() if not entry.is_folder}
         return now != then

@@ -43,7 +43,7 @@ def why_not() -> str:
 
 
 def fill_fresh_memory(replaced: Replacements, byte: str = "") -> None:
-    """Have fresh memory filled from now on, by ``byte``, or the one that the variable says."""
+    """Fill fresh memory from now on with ``byte``, or else the byte that the variable names."""
     number = int(byte or os.environ.get(VARIABLE, _BYTES[0]))
     with suppress(OSError, AttributeError, ValueError):
         mallopt = ctypes.CDLL(None).mallopt

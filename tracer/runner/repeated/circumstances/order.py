@@ -211,7 +211,7 @@ class _Turns:
         self._at_a_queue[thread] = None
 
     def has(self, thread: threading.Thread) -> bool:
-        """Did a script start it?"""
+        """Return whether a script started ``thread``."""
         return thread in self._at_a_queue
 
     def waits(self, thread: threading.Thread, queue: Any) -> None:
@@ -237,7 +237,7 @@ class _Turns:
 
 
 def _is_scripts() -> bool:
-    """Is the caller the script, not a library?"""
+    """Return whether the caller is the script, not a library."""
     return not is_of_library(caller(sys._getframe(2)).f_code.co_filename)
 
 

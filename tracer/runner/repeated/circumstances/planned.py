@@ -52,7 +52,7 @@ def _make(replaced: Replacements, settings: Mapping[str, FactValue], *, seed: bo
 
 
 def compute_with_one_thread(replaced: Replacements) -> None:
-    """Have torch compute with one thread."""
+    """Make torch compute with one thread."""
     import torch
 
     number = torch.get_num_threads()

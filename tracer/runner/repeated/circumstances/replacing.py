@@ -75,7 +75,7 @@ class Replacements:
 
 
 def is_of_library(name: str) -> bool:
-    """Is this file one of Python's, of an installed package's or of the tracer's?"""
+    """Return whether this file is one of Python's, of an installed package's or of the tracer's."""
     return name.startswith(_LIBRARIES) or "site-packages" in name
 
 

@@ -83,7 +83,7 @@ class HeldCalls:
         return repeated if repeated.cause is not None else msgspec.structs.replace(repeated, not_held=_NOT_HELD)
 
     def _can_explain(self, circumstance: Circumstance) -> bool:
-        """Would holding it change anything here?"""
+        """Return whether holding it would change anything here."""
         import torch
 
         if circumstance.held is None or circumstance.held.why_not():
@@ -110,6 +110,6 @@ class HeldCalls:
         return Tried(held, family, self._comparing.other_calls(family), unused_of(held, replaced.used))
 
     def compare(self, first: Family, second: Family) -> Shown:
-        """Do the two agree?"""
+        """Return whether the two agree."""
         assert self._comparing is not None
         return self._comparing.compare(first, second)
