@@ -372,6 +372,7 @@ class OutsideKind(Word):
             *("os.cpu_count", "os.process_cpu_count", "os.sched_getaffinity", "os.getloadavg"),
             *("os.getpid", "os.getppid", "threading.get_native_id"),
             *("os.times", "shutil.disk_usage"),
+            *("sys.getallocatedblocks", "gc.get_count", "tracemalloc.get_traced_memory"),
             *("resource.getrusage", "psutil.cpu_count", "psutil.cpu_percent", "psutil.virtual_memory"),
             *("psutil.swap_memory", "psutil.disk_usage", "psutil.getloadavg", "psutil.pids", "psutil.boot_time"),
         ),

@@ -114,6 +114,16 @@ def test_another_order_of_tensors_is_what_came_in(together: bool, compared: Call
     )
 
 
+def test_memory_that_others_filled_is_not_unwritten(compared: Callable[..., Divergence]) -> None:
+    def step(value: float) -> None:
+        buffer = torch.empty(3)
+        buffer.numpy()[:] = value
+        buffer.exp()
+
+    (root,) = compared(step, 1.0, 2.0).roots
+    assert root.cause is RootCause.INPUT_DATA
+
+
 def test_a_write_of_numpys_stays_one(compared: Callable[..., Divergence]) -> None:
     def step(value: float) -> None:
         made = torch.randn(3)

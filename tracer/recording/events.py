@@ -33,6 +33,9 @@ class Calls(Protocol):
     def counted(self) -> tuple[int, int, int]:
         """Calls recorded so far: forward (and recomputed), backward, all."""
 
+    def place_in_values(self) -> int | None:
+        """How many calls the file of values has so far; ``None`` where none is written."""
+
     def step_has_forward(self) -> bool:
         """Return whether this training step made anything that a backward pass could go through."""
 
@@ -103,6 +106,8 @@ class EventLog:
         self._calls: Calls | None = None
         self._recorded = 0
         """Calls of the recording that ended."""
+        self._place: int | None = None
+        """The same of those that have values."""
 
     def recording_began(self, calls: Calls) -> None:
         """From here on events happen while recording."""
@@ -113,12 +118,17 @@ class EventLog:
         """From here on they do not; the step that was begun is over for them."""
         self.step_ended()
         self._follow()
-        self._recorded = self.calls_recorded()
+        self._recorded, self._place = self.calls_recorded(), self.place()
         self._calls = None
 
     def calls_recorded(self) -> int:
         """Calls that were recorded so far."""
         return self._recorded if self._calls is None else self._calls.counted()[2]
+
+    def place(self) -> int:
+        """The same as a root's ``call`` counts: those that have values, if values are recorded."""
+        place = self._place if self._calls is None else self._calls.place_in_values()
+        return self.calls_recorded() if place is None else place
 
     def phase(self) -> Phase:
         """The phase of the recording that runs; ``other`` where none does."""

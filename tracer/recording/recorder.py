@@ -55,6 +55,8 @@ class RecordingState:
         self._modules = attribution.modules
         self._optimizer = attribution.optimizer
         self._mode = mode
+        self.place_in_values: Callable[[], int | None] = lambda: None
+        """How many calls the file of values has so far; ``None`` where none is written."""
         self._step_began_at = 0
         """The lowest sequence number that an autograd node of this training step can have."""
 
@@ -209,6 +211,8 @@ class Recorder:
         self.launched.launches.keeps_lines = keeps_lines
         self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
+        if self.values is not None:
+            self._moments.place_in_values = self.values.place
         self.generators = GeneratorRecord(frames, self._moments.phase)
         self._environment: Environment | None = None
         self._undo = ExitStack()

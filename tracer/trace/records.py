@@ -337,7 +337,7 @@ class OutsideInput(Placed, frozen=True, kw_only=True, omit_defaults=True):
     by_import: bool = False
     """Whether an import took it in."""
     calls: int = 0
-    """Calls that were recorded before its first time."""
+    """Calls that were recorded before its first time: of those that have values, if values are recorded."""
     count: int = 1
 
 

@@ -38,6 +38,7 @@ from tracer import DeterminismTracer
 from tracer.names import OutsideKind
 from tracer.recording.process.outside import spelt
 from tracer.trace.records import OutsideInput
+from tracer.trace.values import read_values
 
 TEXT = "one two three"
 WRITTEN = numpy.ones(2)
@@ -149,6 +150,7 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.HOST, "platform.node", lambda: platform.node()),
     (OutsideKind.MACHINE_NUMBER, "os.cpu_count", lambda: os.cpu_count()),
     (OutsideKind.MACHINE_NUMBER, "os.cpu_count", lambda: cpu_count()),
+    (OutsideKind.MACHINE_NUMBER, "sys.getallocatedblocks", lambda: sys.getallocatedblocks()),
     (OutsideKind.MACHINE_NUMBER, "os.getpid", lambda: os.getpid()),
     (OutsideKind.MACHINE_NUMBER, "os.getpid", lambda: email.utils.make_msgid(domain="here")),
     (OutsideKind.FILE_TIME, "a.txt", lambda: Path("a.txt").stat().st_mtime_ns),
@@ -552,6 +554,16 @@ def test_an_array_that_numpy_itself_allocates_and_writes_is_none_of_the_programs
 
 def test_a_path_that_is_only_looked_for_is_no_time_of_a_file() -> None:
     assert taken_in(lambda: (Path("a.txt").exists(), os.path.exists("a.txt"), Path("data").is_dir())) == ()
+
+
+def test_an_input_stands_among_the_calls_that_have_values(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    with DeterminismTracer(values=tmp_path / "one.values") as recorder:
+        ones = torch.ones(4)
+        ones.view(2, 2).t().add(1)
+        (tmp_path / "a.txt").read_text()
+    (file,) = recorder.trace.outside
+    assert file.calls == len(read_values(tmp_path / "one.values")) == 2
 
 
 class Moment(ctypes.Structure):

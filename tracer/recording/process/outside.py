@@ -290,7 +290,7 @@ class OutsideLog:
         if source is None:
             self._names[place] = self._names.get(place, 0) + 1
             full = os.path.join(os.getcwd(), path) if path else ""
-            source = self._inputs[key] = _Input(self._events.calls_recorded(), full, by_import, is_rest=is_rest)
+            source = self._inputs[key] = _Input(self._events.place(), full, by_import, is_rest=is_rest)
         source.count += 1
         return source
 
@@ -516,7 +516,7 @@ class OutsideLog:
             return
         if not order.waiting or len(order.taken) >= _TAKEN:
             return
-        order.calls = order.calls or self._events.calls_recorded()
+        order.calls = order.calls or self._events.place()
         order.taken.append(order.waiting.popleft())
         frame = self.reader(call.frame) if len(order.producers) > 1 else None
         source = self.note(OutsideKind.QUEUE, "queue.Queue.get", frame)

@@ -125,6 +125,8 @@ class DigestTable(StorageTable[Stored]):
         """Verify a storage's digests from now on, because its memory may be written unseen."""
         stored = self.live[identity]
         stored.is_outside = stored.was_handed_out = True
+        if stored.is_fresh:  # whoever has it may have written it
+            stored.is_fresh, stored.origin = False, None
 
     def stored(self, tensor: Any) -> Stored:
         """The entry of the storage of ``tensor``; raises ``NotImplementedError`` for one without."""

@@ -76,6 +76,10 @@ class ValuesRecording:
         """What writes the file, once recording has begun."""
         return self._writer
 
+    def place(self) -> int:
+        """How many calls the file has so far."""
+        return 0 if self._writer is None else self._writer.calls
+
     def stop(self, partial: str = "") -> None:
         """Digest the states, and close the file; ``partial``: why the recording is not whole."""
         RECORDINGS.discard(self)

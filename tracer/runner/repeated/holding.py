@@ -34,7 +34,10 @@ Holds = frozenset[Circumstance]
 _BY_WORKERS = (RootCause.INPUT_DATA, RootCause.OUTSIDE_CHANGE, RootCause.UNKNOWN)
 
 #: Shown if all runs but the first agree, with or without anything held.
-_SETTLED = "what the first run left reaches them, from where it is not held: a cache, the home folder, a service"
+_SETTLED = (
+    "run 1 differs by chance, as where threads race, or what it left reaches them from where it is not held: a cache,"
+    " the home folder, a service"
+)
 
 
 class Tried(NamedTuple):
@@ -207,7 +210,21 @@ class Search:
                 needed = needed.union(half) if self._explains_first(entry) else needed
                 left = left[len(half) :]
         if proven is not None:
-            self._conclude(proven, everything)
+            self._conclude(self._smallest(proven, needed), everything)
+
+    def _smallest(self, proven: Holds, needed: Holds) -> Holds:
+        """``proven`` without what is ``needed`` only as far as runs that hold it alone diverge elsewhere.
+
+        Numbers that vary in each run diverge elsewhere by chance.
+        """
+        for circumstance in in_order(needed):
+            rest = proven - {circumstance}
+            if not rest or rest != _with_required(rest):
+                continue
+            entry = self._suffices(rest)
+            if entry is not None and entry.proves:
+                proven = rest
+        return proven
 
     def _by_elimination(self, cause: Holds, proven: Holds) -> None:
         """No run is left: ``proven`` suffices, and ``proven`` without ``cause`` does not."""
