@@ -52,7 +52,7 @@ AT_MOST: dict[Backend, tuple[float, float]] = {
 
 #: Overloads of the whole steps that may be unknown; of those that no evidence speaks for there may be none. What is
 #: left open on MPS is Apple's MPSGraph: its source is closed, and its documentation says nothing of repeating a result.
-UNKNOWN_AT_MOST: dict[Backend, int] = {Backend.ROCM: 10, Backend.XPU: 11, Backend.MPS: 46, Backend.NPU: 18}
+UNKNOWN_AT_MOST: dict[Backend, int] = {Backend.ROCM: 10, Backend.XPU: 11, Backend.MPS: 44, Backend.NPU: 18}
 
 
 class Ground(Word):
