@@ -202,6 +202,20 @@ def test_a_recorded_model_dies_with_its_last_owner() -> None:
     assert tracer.trace.calls
 
 
+def test_modules_that_each_step_makes_anew_are_forgotten_and_one_that_lives_keeps_its_path() -> None:
+    living, x = nn.Linear(2, 2), torch.ones(1, 2)
+
+    def steps() -> None:
+        for _ in range(3):
+            layers = [nn.Linear(2, 2) for _ in range(100)]
+            for layer in (*layers, living):
+                layer(x)
+
+    recorder = record(steps)
+    assert len(groups(recorder, "aten.addmm")) == 101
+    assert one(recorder, "aten.addmm", module="Linear#101").count == 3
+
+
 @pytest.mark.parametrize(
     ("layer", "facts"),
     [
