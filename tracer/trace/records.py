@@ -135,7 +135,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 #: line that seeded it.
 GENERATOR, ORIGIN, SEEDED_AT = "rng.generator", "rng.origin", "rng.seeded_at"
 
-#: Fact of a collective: how many ranks are in its process group.
+#: Fact of a collective: how many ranks are in its process group, as torch's ``ProcessGroup.size`` answers.
 GROUP_SIZE = "group_size"
 
 
@@ -175,7 +175,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     facts: dict[str, FactValue] = {}
     """Facts that conditions read: ``device``, ``dtype``, ``layout``, ``ndim`` of the tensor that the call works on,
     ``arg.*``, ``given.*``, ``shape.*`` for ops whose rules ask, ``subclass`` for a tensor subclass, ``group_size`` for
-    a collective: the ranks in its process group."""
+    a collective: the ranks in its process group (``ProcessGroup.size``)."""
     given: dict[str, Argument] = {}
     """The arguments of the first call, by their names in the op's schema; empty if they were not recorded."""
     inputs: str = ""

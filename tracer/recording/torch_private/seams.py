@@ -434,7 +434,11 @@ def leave_mode(mode: TorchDispatchMode) -> None:
 
 
 def group_size(group: Any) -> int | None:
-    """How many ranks are in ``group``, an op's argument: the object of a script, or a name. ``None`` if unknown."""
+    """How many ranks are in ``group``, an op's argument: what ``ProcessGroup.size`` answers. ``None`` if unknown.
+
+    ``c10d::*_`` take the group as a script object, ``_c10d_functional::*`` its name, which they resolve by
+    ``resolve_process_group`` (torch/csrc/distributed/c10d/Ops.cpp and Functional.cpp, 2.13.0).
+    """
     module = sys.modules.get("torch._C._distributed_c10d")
     read = find(module, "_resolve_process_group") if isinstance(group, str) else find(module, "ProcessGroup", "unbox")
     try:
