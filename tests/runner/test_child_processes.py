@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import PATIENCE, process, tracer_process
+from tests.support.command import PATIENCE, PLAIN, process, tracer_process
 from tests.support.slow import slow_unless
 from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
 from tracer.trace import Trace, load_families
@@ -149,6 +149,15 @@ EXEC = """
         os.execve(sys.executable, [sys.executable, "-c", "import training; training.train()"], dict(os.environ))
     os.wait()
 """
+DAEMON_AND_EXIT = """
+    child = multiprocessing.get_context("spawn").Process(target=hang, args=("trained",), daemon=True)
+    child.start()
+    while not os.path.exists("trained"):
+        time.sleep(0.01)
+    os.unlink("trained")
+    training.train()
+    sys.stdout.flush()
+"""
 INFERENCE = """
     code = "import torch; print(torch.nn.Linear(2, 2).requires_grad_(False)(torch.ones(1, 2)).shape)"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -277,6 +286,30 @@ def test_a_child_that_hangs_and_is_killed_leaves_what_it_had(folder: Path, targe
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("", id="returns"),
+        pytest.param("child.terminate(); child.join(); os._exit(5)", id="os._exit"),
+        pytest.param(
+            "child.kill(); child.join(); threading.Thread(target=os._exit, args=(5,)).start(); time.sleep(600)",
+            id="os._exit in a thread",
+        ),
+    ],
+)
+def test_a_job_whose_first_process_leaves_by_os_exit_or_has_daemons_is_whole_and_leaves_no_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    (temporary := folder / "temporary").mkdir()
+    monkeypatch.setitem(PLAIN, "TMPDIR", str(temporary))
+    monkeypatch.setitem(PLAIN, "PYTHONDONTWRITEBYTECODE", "1")  # a flag of each process of ``multiprocessing``
+    trace = same_with_and_without(folder, f"{DAEMON_AND_EXIT}    import threading\n    {end}\n")
+    assert [child.state for child in trace.children] == [ChildState.RECORDED]
+    assert [(source.optimizer_steps, source.partial) for source in trace.sources] == [(2, "exit code 5" if end else "")]
+    assert not list(temporary.glob("tracer-*"))
+
+
+@pytest.mark.slow
 def test_two_hundred_children_without_torch_are_one_line_and_no_blind_spot(folder: Path) -> None:
     (child,) = same_with_and_without(folder, SHORT).children
     assert (child.state, child.count) == (ChildState.WITHOUT_TORCH, 200)
@@ -374,7 +407,9 @@ ray.shutdown()
 def test_actors_of_ray_are_recorded(folder: Path) -> None:
     pytest.importorskip("ray")
     (folder / "start.py").write_text(RAY)
-    done = tracer_process("run", "--children", "start.py", cwd=folder, RAY_AUTH_MODE="disabled")
+    done = tracer_process(
+        "run", "--children", "start.py", cwd=folder, RAY_AUTH_MODE="disabled", RAY_worker_niceness="0"
+    )
     assert (done.code, done.out) == (0, "done\n"), done.err
     trained = [trace for trace in load_families([folder / "trace.json"]) if trace.call_count]
     assert [trace.sources[0].optimizer_steps for trace in trained] == [4, 4]

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tracer.errors import RankError, UsageError
 from tracer.files import collector_paused
 from tracer.plain import say
+from tracer.recording import patching
+from tracer.recording.patching import Call, Watch
 from tracer.runner.interrupts import AGAIN, end_by, interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
@@ -76,6 +78,31 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
             os.kill(os.getpid(), number)
 
 
+@contextmanager
+def trace_before_leaving(recording: ScriptRecording, leave: Callable[[], None]) -> Iterator[None]:
+    """Have ``recording`` written before ``os._exit`` ends the process, and ``leave`` called then.
+
+    A thread may call it while another is in the middle of an op.
+    """
+
+    def leaves(call: Call) -> None:
+        code = call.args[0] if call.args else call.kwargs.get("status", 0)
+        is_main = threading.current_thread() is threading.main_thread()
+        try:
+            line = recording.finish(f"exit code {code}" if code else "", dying=not is_main, may_import=False)
+        except Exception as problem:
+            line = f"tracer: error: the trace was not written as asked: {problem}"
+        say(line)
+        leave()
+
+    lift = patching.place([(os, "_exit")], Watch(leaves))
+    try:
+        yield
+    finally:
+        if lift is not None:
+            lift()
+
+
 if TYPE_CHECKING:
     import msgspec
 
@@ -110,7 +137,7 @@ def run_script(
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
 
     The trace is written when the last of ``steps`` was recorded, and again when the script ends, for any reason but
-    ``os._exit`` and ``SIGKILL`` in the recorded part; a trace that was cut short says so.
+    ``SIGKILL``, ``abort`` and an exit by C code in the recorded part; a trace that was cut short says so.
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
     using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
     ``DeterminismTracer`` (``trials``), ``left_behind`` says what the run leaves besides its model, for the digests.
@@ -139,6 +166,7 @@ def run_script(
     problem: BaseException | None = None
     with trace_before_dying(recording), ExitStack() as watched:
         watched.enter_context(followed_by_exec(recording, own_line, watched.close))
+        watched.enter_context(trace_before_leaving(recording, watched.close))
         if children:
             watched.enter_context(_following(recording))
         with collector_paused():

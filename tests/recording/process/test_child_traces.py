@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from multiprocessing import get_context
@@ -16,6 +17,7 @@ import torch
 from tracer import DeterminismTracer, Trace
 from tracer.errors import UsageError
 from tracer.names import ChildState, StartedBy
+from tracer.recording.process.child_traces import ChildTraces
 from tracer.runner import child_processes
 from tracer.trace import load_families
 from tracer.trace.paths import child_path, values_path
@@ -184,3 +186,29 @@ def test_a_pools_worker_that_is_ended_within_a_task_leaves_a_partial_one(tmp_pat
 def hang(begun: Path) -> None:
     begun.touch()
     time.sleep(600)
+
+
+#: Above every number that Linux gives to a process.
+NO_PROCESS = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_kept"),
+    [
+        ([("begins", NO_PROCESS)], False),
+        ([("begins", os.getppid())], True),
+        ([("starts", 0)], True),
+        ([("starts", 0), ("begins", NO_PROCESS)], False),
+    ],
+    ids=["ended", "running", "not yet begun", "begun and ended"],
+)
+def test_what_a_job_of_killed_processes_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[tuple[str, int]], is_kept: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "tracer-left"
+    left.mkdir()
+    (left / "left").touch()
+    (left / "log").write_text("".join(f'{{"role":"1","event":"{event}","pid":{pid}}}\n' for event, pid in lines))
+    ChildTraces(None, {}).remove()
+    assert [path.name for path in tmp_path.iterdir()] == (["tracer-left"] if is_kept else [])

@@ -130,6 +130,8 @@ if __name__ == "__main__":
     worker.start()
     worker.join()
 """
+#: As others are: a niceness of 15 starves its workers on a busy machine.
+RAY = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
 IN_TRAINING, IN_RANK, IN_LOADER = "training.py:12", "rank.py:13", "start.py:12"
 
 
@@ -195,7 +197,7 @@ def test_clean_twins_of_jobs_agree(tmp_path: Path, start: str) -> None:
 @pytest.mark.parametrize("fault", [True, False], ids=["fault", "clean"])
 def test_the_fault_of_an_actor_of_ray_is_named(tmp_path: Path, fault: bool) -> None:
     pytest.importorskip("ray")
-    code, result = repeated(tmp_path, ACTORS, fault=fault, RAY_AUTH_MODE="disabled")
+    code, result = repeated(tmp_path, ACTORS, fault=fault, **RAY)
     assert (code, result["agrees"]) == (int(fault), not fault)
     assert {root["location"] for root in result["roots"]} == ({IN_TRAINING} if fault else set())
 

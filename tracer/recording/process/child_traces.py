@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from tracer.recording.process.following import FOLLOWING, Started, Step, childre
 from tracer.trace.paths import child_path
 from tracer.trace.records import Child
 
-#: Says that the first process has ended before others.
-_LEFT = "left"
+#: How the folder of a job's log is named, and the file in it that says that the first process needs it no more.
+_PREFIX, _LEFT = "tracer-", "left"
 #: What a child process runs as it loads torch: it records itself as a script is recorded.
 _BEGIN = "tracer.runner.child_processes:begin"
 
@@ -50,9 +51,12 @@ class ChildTraces:
     def __init__(
         self, output: Path | None, options: Mapping[str, Any], *, at_start: Step | None = None, **task: Any
     ) -> None:
-        self._folder = tempfile.mkdtemp(prefix="tracer-")
+        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LEFT}"):  # by those that were killed
+            remove_left(str(left.parent))
+        self._folder = tempfile.mkdtemp(prefix=_PREFIX)
         self._process = os.getpid()
-        self._removed = weakref.finalize(self, _remove, self._folder, self._process)
+        # At exit too: after the hook of ``multiprocessing``, which ends the children that are daemons.
+        weakref.finalize(self, _remove, self._folder, self._process)
         self.output = output or Path(self._folder, "step.json")
         """The trace that children's traces lie beside."""
         options = dict(options)
@@ -91,24 +95,22 @@ class ChildTraces:
 
     def remove(self) -> None:
         """Remove what children left in the temporary folder."""
-        self._removed()
+        _remove(self._folder, self._process)
 
 
 def _remove(folder: str, process: int) -> None:
     """Remove a recording's own folder, unless this is a forked child, or a process that runs on will begin there."""
-    if os.getpid() != process:
-        return
-    if any(map(_is_running, FOLLOWING.processes(folder))):
-        Path(folder, _LEFT).touch()
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
+    if os.getpid() == process:
+        with suppress(OSError):
+            Path(folder, _LEFT).touch()
+        remove_left(folder)
 
 
 def remove_left(folder: str) -> None:
-    """Remove ``folder`` if the first process has left it to those that run on, of which this one is the last."""
+    """Remove ``folder`` if its job's first process has left it, and none but this one of its processes runs on."""
     if os.path.exists(os.path.join(folder, _LEFT)):
         others = FOLLOWING.processes(folder) - {os.getpid()}
-        if not any(map(_is_running, others)):
+        if not any(map(_is_running, others)) and not FOLLOWING.has_just_started(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -13,6 +13,7 @@ import pkgutil
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -49,6 +50,8 @@ _ENVIRONMENT_AT = {
     "spawnv_passfds": 3,  # of multiprocessing.util: none
 }
 _POOLS = ("multiprocessing.pool", "concurrent.futures.process")
+#: How long a process that was started may take until its Python runs.
+_SECONDS_TO_BEGIN = 60.0
 Step = tuple[str, object]
 """A function, ``module:function``, and what it is called with after a role."""
 
@@ -184,6 +187,14 @@ class Following(ChildLog):
     def processes(self, folder: str) -> set[int]:
         """The numbers of all processes that were heard of in ``folder``."""
         return {event.pid for event in self.events(folder) if event.pid}
+
+    def has_just_started(self, folder: str) -> bool:
+        """Was a process started in ``folder`` a moment ago that has not begun yet? One that is not followed never
+        begins."""
+        events = self.events(folder)
+        begun = {event.role for event in events if event.event == "begins"}
+        is_awaited = any(event.event == "starts" and event.role not in begun for event in events)
+        return is_awaited and time.time() - os.stat(os.path.join(folder, _LOG)).st_mtime < _SECONDS_TO_BEGIN
 
     @property
     def folder(self) -> str:

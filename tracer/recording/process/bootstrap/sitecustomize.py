@@ -99,7 +99,7 @@ def _begin() -> None:
         return
     bootstrap = _Bootstrap(role, folder)
     bootstrap.hide(own)
-    if any("multiprocessing.resource_tracker" in argument for argument in getattr(sys, "orig_argv", ())[:3]):
+    if any("multiprocessing.resource_tracker" in argument for argument in getattr(sys, "orig_argv", ())):
         return
     bootstrap.log("begins")
     sys.meta_path.insert(0, bootstrap)
