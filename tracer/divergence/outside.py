@@ -73,7 +73,10 @@ def is_always_another(outside: Outside) -> bool:
 
 
 def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
-    """Those of ``inputs`` that differ, precede ``root``, and may explain it; if none does, those not compared."""
+    """Those of ``inputs`` that differ, precede ``root``, and may explain it.
+
+    If none does, those that are not compared, the latest first.
+    """
     if root.cause not in _MAY_COME_FROM_OUTSIDE:
         return ()
     differing = [outside for outside in inputs if outside.differs and outside.calls <= root.call]
@@ -88,10 +91,9 @@ def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
     here = tuple(outside for outside in differing if root.location in (outside.location, outside.called_from))
     if here or differing or root.cause not in _MAY_COME_FROM_WEAK:
         return here or tuple(differing)
+    unanswered = [outside for outside in inputs if outside.differs is None and outside.kind in _ANSWERING]
     return tuple(
-        outside
-        for outside in inputs
-        if outside.differs is None and outside.kind in _ANSWERING and outside.calls <= root.call
+        sorted((outside for outside in unanswered if outside.calls <= root.call), key=lambda outside: -outside.calls)
     )
 
 
