@@ -22,7 +22,7 @@ class TracerError(Exception):
 
 
 def reason_of(problem: Exception) -> str:
-    """Why the system refused: ``No space left on device``, without the number and the path."""
+    """Return the system's reason of refusal: ``No space left on device``, without the number and the path."""
     return getattr(problem, "strerror", None) or str(problem)
 
 

@@ -21,7 +21,7 @@ from tracer.trace.records import (
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a claim is believed."""
+    """The evidence of a claim."""
 
     kind: names.EvidenceKind
     ref: str
@@ -45,7 +45,7 @@ Met = tuple[tuple[str, tuple[FactValue, ...]], ...]
 
 
 class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What decided a finding's verdicts: the cases of its rule that held, each with its conditions.
+    """The cases of its rule that decided a finding's verdicts, each with its conditions.
 
     The finding's calls may have met several cases that say the same; a case without conditions always holds. Empty if
     no case decided: no rule, a missing fact, or a verdict by another fact (who seeded the generator).
@@ -56,7 +56,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
     @classmethod
     def of(cls, decided: Iterable[tuple[Met | None, Met | None]]) -> Deciding:
-        """What decided, of each case once, from the conditions that the tables' look-ups met both ways."""
+        """Return the deciding cases, each once, from the conditions that the tables' look-ups met both ways."""
         pairs = list(decided)
 
         def cases(way: int) -> tuple[tuple[Condition, ...], ...]:
@@ -67,7 +67,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trace was judged for."""
+    """The target of a judgement."""
 
     backend: names.Backend
     torch: str
@@ -82,7 +82,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What must hold as well for a change of the plan to do its work."""
+    """A further condition for a change of the plan to work."""
 
     kind: names.Prerequisite
     setting: str = ""
@@ -105,7 +105,7 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What the op becomes on the target, where that is another op; where that is not known of an op that a CPU alone
     has, a name that holds on every device: ``scaled_dot_product_attention``."""
     phase: names.Phase
-    """Where in the step: forward, backward, recompute, optimizer or other."""
+    """The phase of the step: forward, backward, recompute, optimizer or other."""
     module: str = ""
     """Module path; empty outside modules."""
     _: ClassVar[Place]
@@ -121,35 +121,35 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     cause: names.Cause | None = None
     """The mechanism; ``None`` where no rule names one."""
     why: str = ""
-    """What lets two runs differ, in one to three sentences."""
+    """The reason why two runs can differ, in one to three sentences."""
     remedy: str = ""
-    """What to write instead, or to ask."""
+    """The replacement to write, or the question to ask."""
     needs: tuple[names.Prerequisite, ...] = ()
-    """What must hold as well for ``remedy`` to work."""
+    """Further conditions for ``remedy`` to work."""
     library: str = ""
     """The package whose line ``location`` is, where the user's own line led there: ``remedy`` edits nothing in it."""
     switch: str = ""
-    """Where that package says so, for a ``remedy`` that turns a switch of it."""
+    """The place where that package says so, for a ``remedy`` that turns a switch of it."""
     rewritten: str = ""
     """The user's own line with the call written otherwise, where the trace holds its text and that is certain."""
     evidence: tuple[Evidence, ...] = ()
-    """What the claim rests on; empty where no rule speaks."""
+    """The claim's evidence; empty where no rule applies."""
     facts: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
-    """What was recorded of the call that conditions may read."""
+    """The recorded facts of the call that conditions may read."""
     host: names.HostCode | None = None
-    """Why the call is known to run on the host, so that it was judged for the CPU; ``None`` where it is not."""
+    """The reason why the call is known to run on the host, and was judged for the CPU; ``None`` if it is not."""
     regions: tuple[str, ...] = ()
     """Ids of the regions that the calls ran in, ``Region.id``; empty for eager calls."""
     kernels: tuple[str, ...] = ()
     """Kernels that they went into: those that show what ``shown`` says, else all; empty for eager calls."""
     shown: names.Shown | None = None
-    """What the generated code shows of them, where that decided the verdict."""
+    """The result that the generated code shows of them, if that decided the verdict."""
     node: str = ""
     """Name of the autograd node that made the call, for backward calls."""
     decided: Deciding = Deciding()
     """The conditions under which the rule's verdicts stand."""
     reason: names.UnknownReason | None = None
-    """Why a verdict is ``unknown``, when one is."""
+    """The reason for an ``unknown`` verdict; ``None`` for any other."""
     reason_detail: str = ""
     """The fact, op or version that ``reason`` speaks of."""
     extrapolated: bool = False
@@ -157,7 +157,7 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     backend: names.Backend = names.Backend.RECORDED
     """The backend whose table judged this call."""
     about: names.About = names.About.CALL
-    """What the finding speaks of: a call, or something of the process that no op shows."""
+    """The subject of the finding: a call, or something of the process that no op shows."""
     subject: str = ""
     """For the process: the setting and its value (``torch.backends.cudnn.benchmark = True``), the generator, the
     ``DataLoader``; empty for a call."""
@@ -170,7 +170,7 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     code: str = ""
     """The lines to paste that close it, where there are any."""
     where: str = ""
-    """Where they must stand."""
+    """The place where those lines must stand."""
     sets: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
     """What those lines make of the settings, as ``judge(..., settings=...)`` takes them; for a call, the settings and
     seeds by which its verdict is as good as settings can make it."""
@@ -202,7 +202,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FillCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What filling unwritten memory costs in deterministic mode, and whether the step needs it."""
+    """The cost of filling unwritten memory in deterministic mode, and whether the step needs it."""
 
     calls: int
     """Calls that ``fill_uninitialized_memory`` would fill after."""
@@ -243,13 +243,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     number: int
     title: str
-    """What to do, as an imperative sentence without its full stop."""
+    """The action, an imperative sentence without its full stop."""
     remedy: str = ""
-    """How, in the words of the rule that asks for it; empty where the title says all."""
+    """The way, in the words of the rule that asks for it; empty where the title says all."""
     code: str = ""
     """Ready to paste, where there is a line to paste."""
     where: str = ""
-    """Where it must stand, or the site that it is about."""
+    """Its place, or the site that it is about."""
     closes: int = 0
     """Findings that the change closes."""
     calls: int = 0
@@ -262,22 +262,22 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     roots: tuple[int, ...] = ()
     """Roots of runs that diverged that it is the next step for, by their numbers, from 1."""
     sets: dict[str, FactValue] = {}
-    """What it makes of the settings, as ``judge(..., settings=...)`` takes them; empty for an edit elsewhere."""
+    """The settings that it makes, as ``judge(..., settings=...)`` takes them; empty for an edit elsewhere."""
     needs: tuple[Need, ...] = ()
-    """What must hold as well for it to do its work."""
+    """Further conditions for it to work."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """A trace held against tables for one target."""
 
     trace: Trace
-    """What was judged: the environment, the recordings, what could not be seen."""
+    """The judged trace: the environment, the recordings, what could not be seen."""
     target: Target
     findings: tuple[Finding, ...]
     """Worst first; then by calls, most first; then by location and op."""
     tally: Tally
     banners: tuple[str, ...] = ()
-    """What every reader must know first: an extrapolated table, a partial trace, a missing forward link."""
+    """Warnings for every reader: an extrapolated table, a partial trace, a missing forward link."""
     tables: Mapping[str, str] = {}
     """Tables that were used: backend to the versions of torch that its table was reviewed for."""
     notes: tuple[Note, ...] = ()
@@ -319,6 +319,6 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     """``main process``, ``child 2``."""
     child: Child | None = None
-    """How it was started, and what became of it; ``None`` for the process that the user started."""
+    """Its start and its end; ``None`` for the process that the user started."""
     findings: tuple[int, ...] = ()
     """Positions of the findings that its own recording shows, from 0."""

@@ -35,7 +35,7 @@ TORCH_NAMESPACES = ("aten", "prims")
 
 
 class Verdict(Word):
-    """What two runs of one call can do on the target: same machine, versions and settings."""
+    """The possible outcomes of two runs of one call on the target: same machine, versions and settings."""
 
     DETERMINISTIC = "deterministic"
     """No mechanism is known by which two runs differ; the evidence says how strong that is."""
@@ -85,7 +85,7 @@ class Cause(Word):
 
 
 class UnknownReason(Word):
-    """Why a verdict is ``unknown``."""
+    """Reasons for an ``unknown`` verdict."""
 
     NO_TABLE = "no-table"
     """No table exists for the backend."""
@@ -104,7 +104,7 @@ class UnknownReason(Word):
 
 
 class EvidenceKind(Word):
-    """How a claim is known, strongest last."""
+    """Kinds of evidence for a claim, strongest last."""
 
     VENDOR_KERNEL_LIST = "vendor-kernel-list"
     """The vendor's list of kernels says so of the kernel that the op runs. Weaker than a page that promises it of the
@@ -127,7 +127,7 @@ OF_A_RUN = (EvidenceKind.GENERATED, EvidenceKind.OBSERVED, EvidenceKind.TRIED)
 
 
 class Shown(Word):
-    """What the code that was generated for a call shows of it."""
+    """Results that a call's generated code shows."""
 
     ADDS_ATOMICALLY = "adds-atomically"
     """A kernel that the call went into adds floating-point numbers atomically."""
@@ -140,7 +140,7 @@ class Shown(Word):
 
 
 class Backend(Word):
-    """Where a trace is judged for."""
+    """Backends that a trace is judged for."""
 
     CPU = "cpu"
     CUDA = "cuda"
@@ -158,7 +158,7 @@ class Backend(Word):
 
 
 class Settings(Word):
-    """Which process settings a trace is judged under."""
+    """The process settings that a trace is judged under."""
 
     RECORDED = "recorded"
     DEFAULT = "default"
@@ -214,13 +214,13 @@ class BlindSpotKind(Word):
         return kind
 
     def of(self, code: str, lost: str = "") -> str:
-        """What is said of ``code``: ``scripted function gelu: ops that the interpreter fuses are not seen``."""
+        """Return the sentence on ``code``: ``scripted function gelu: ops that the interpreter fuses are not seen``."""
         lost = lost or self.loses
         return f"{code}: {lost}" if lost else code
 
 
 class StartedBy(Word):
-    """How a process was started."""
+    """The ways in which a process is started."""
 
     SPAWN = "spawn"
     FORK = "fork"
@@ -236,7 +236,7 @@ class StartedBy(Word):
 
 
 class ChildState(Word):
-    """What is known of a process that the program started."""
+    """The recorded state of a process that the program started."""
 
     RECORDED = "recorded"
     """It has a trace of its own."""
@@ -253,7 +253,7 @@ class ChildState(Word):
 
 
 class OutsideKind(Word):
-    """What a run takes in from outside that no op shows; all that is said of one kind.
+    """Kinds of inputs from outside that no op shows, with all that reports say of each.
 
     Each is declared by its name, what a run does with such an input ("reads last.pt"), how one and several are counted
     in a headline (empty: not at all), and the functions through which it comes in, by their dotted names; several names
@@ -377,7 +377,7 @@ class OutsideKind(Word):
             *("psutil.swap_memory", "psutil.disk_usage", "psutil.getloadavg", "psutil.pids", "psutil.boot_time"),
         ),
     )
-    """How many processors, what load, which process id."""
+    """The number of processors, the load, a process id."""
     FILE_TIME = (
         "file-time",
         "reads the time of",
@@ -387,7 +387,7 @@ class OutsideKind(Word):
             *("os.stat pathlib._NormalAccessor.stat", "os.lstat pathlib._NormalAccessor.lstat", "os.fstat"),
         ),
     )
-    """When a file was written, where the program's own lines ask for what the system knows of it."""
+    """The time at which a file was written, where the program's own lines read it from the system."""
     TEMPORARY_NAME = (
         "temporary-name",
         "makes a temporary name by",
@@ -446,7 +446,7 @@ class Gradients(Word):
 
 
 class HostCode(Word):
-    """Why calls are known to run on the host, whatever device a training runs on."""
+    """Reasons why calls are known to run on the host, whatever device a training runs on."""
 
     LOADER = "loader"
     """A ``DataLoader`` fetched them in this process."""
@@ -459,7 +459,7 @@ class HostCode(Word):
 
 
 class GeneratorKind(Word):
-    """Whose a generator is."""
+    """Owners of generators."""
 
     TORCH = "torch"
     """Torch's default one of a device; a trace spells it as the device, ``cpu`` or ``cuda:0``."""
@@ -482,7 +482,7 @@ class GeneratorKind(Word):
         return cls(word) if word in cls._value2member_map_ else cls.TORCH
 
     def on(self, device: object) -> str:
-        """How a trace spells one of this kind on ``device``."""
+        """Return a trace's name for one of this kind on ``device``."""
         return f"{self} ({device})"
 
 
@@ -491,7 +491,7 @@ HOST_GENERATORS = (GeneratorKind.PYTHON, GeneratorKind.NUMPY)
 
 
 class SeedOrigin(Word):
-    """Where the state that a generator draws from came from."""
+    """Origins of the state that a generator draws from."""
 
     PROGRAM = "program"
     """The program seeded it."""
@@ -512,7 +512,7 @@ REPEATABLE = (SeedOrigin.PROGRAM, SeedOrigin.RESTORED, SeedOrigin.FIXED)
 
 
 class NumberSource(Word):
-    """What gives another number in every process."""
+    """Sources of numbers that differ in every process."""
 
     CLOCK = "clock"
     PROCESS_ID = "process-id"
@@ -522,11 +522,11 @@ class NumberSource(Word):
     HASH = "hash"
     """The hash of a text, where Python was started without a hash seed."""
     ADDRESS = "address"
-    """Where an object lies in memory."""
+    """The address of an object in memory."""
 
 
 class NumberUse(Word):
-    """What such a number was used for, as far as that shows."""
+    """The use of such a number, as far as that shows."""
 
     SEED = "seed"
     """It seeded one of the generators that are watched."""
@@ -556,7 +556,7 @@ class EventKind(Word):
 
 
 class Subsystem(Word):
-    """What reads settings once, at its first use."""
+    """Subsystems that read settings once, at their first use."""
 
     PYTHON = "python"
     """The interpreter: before the first line of the program."""
@@ -576,7 +576,7 @@ class Subsystem(Word):
 
 
 class Overlap(Word):
-    """How the memory that an op writes overlaps."""
+    """Overlaps of the memory that an op writes."""
 
     ITSELF = "itself"
     """Several elements of the written tensor lie at one address."""
@@ -587,7 +587,7 @@ class Overlap(Word):
 
 
 class About(Word):
-    """What a finding, or a row of the table of settings, speaks of."""
+    """The subject of a finding, or of a row of the table of settings."""
 
     CALL = "call"
     """A call of an op: the tables of backends and libraries."""
@@ -621,12 +621,12 @@ class Rewriting(Word):
 
 
 class Prerequisite(Word):
-    """What must hold as well for a change to do its work."""
+    """Further conditions for a change to work."""
 
     DETERMINISTIC_MODE = "deterministic-mode"
     """Deterministic mode is on: without it the edited line varies as well."""
     NOTHING_RAISES = "nothing-raises"
-    """What raises under this setting was changed, or set right, before."""
+    """Everything that raises under this setting was changed, or set right, before."""
     BEFORE_COMPILING = "before-compiling"
     """It is made before anything is compiled: kernels are chosen then."""
 
@@ -641,18 +641,18 @@ class Differs(Word):
 
 
 class Detail(Word):
-    """How much of a result a terminal is told."""
+    """The amount of detail that a terminal shows."""
 
     BRIEF = "brief"
     """The verdict and the counts."""
     USUAL = "usual"
-    """What fits one screen: findings with one answer are one row."""
+    """As much as fits one screen: findings with one answer are one row."""
     WHOLE = "whole"
     """Every finding, why, and its evidence."""
 
 
 class RegionKind(Word):
-    """What made a region: a piece of a program that runs as one."""
+    """Makers of regions: pieces of a program that run as one."""
 
     COMPILED = "compiled"
     """``torch.compile`` compiled it."""
@@ -661,7 +661,7 @@ class RegionKind(Word):
 
 
 class Direction(Word):
-    """Which half of a differentiated function a region is."""
+    """The half of a differentiated function that a region is."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -670,7 +670,7 @@ class Direction(Word):
 
 
 class RegionOrigin(Word):
-    """Where a region's code came from."""
+    """Origins of a region's code."""
 
     COMPILED = "compiled"
     """It was compiled while it was watched."""
@@ -682,7 +682,7 @@ class RegionOrigin(Word):
 
 
 class RegionInside(Word):
-    """How much of a region was seen."""
+    """The part of a region that was seen."""
 
     OPS_AND_KERNELS = "ops-and-kernels"
     """Its ops, and the kernels that they went into."""
@@ -696,7 +696,7 @@ class RegionInside(Word):
 
 
 class RegionGap(Word):
-    """Why a region was not seen whole."""
+    """Reasons why a region was not seen whole."""
 
     EARLIER = "compiled-earlier"
     """It was compiled before recording began: what tells of its ops had gone by."""
@@ -711,7 +711,7 @@ class RegionGap(Word):
 
 
 class KernelLanguage(Word):
-    """What a kernel is made of."""
+    """The language of a kernel."""
 
     CPP = "cpp"
     """C++ that Inductor wrote."""
@@ -733,7 +733,7 @@ CALLED_KERNELS = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
 
 
 class TrialArm(Word):
-    """What is changed while a call is replayed."""
+    """The change under which a call is replayed."""
 
     REPEATED = "repeated"
     """Nothing but the bytes in fresh memory."""
@@ -744,7 +744,7 @@ class TrialArm(Word):
 
 
 class Untried(Word):
-    """Why a call was not replayed."""
+    """Reasons why a call was not replayed."""
 
     RARER = "rarer"
     """Calls of its group had been tried before it: of many, ever rarer ones are."""
@@ -775,16 +775,16 @@ class Untried(Word):
 
 
 class DataShown(Word):
-    """What the data of one call show of it; each call that was looked at shows one of these."""
+    """The evidence of one call's data; each call that was looked at shows one of these."""
 
     DISTINCT = "distinct"
     """No place is written twice."""
     TWICE_ONTO_ZEROS = "twice-onto-zeros"
     """No place is written more than twice, and zeros stood there: two add up to the same sum in either order."""
     EXACT = "exact"
-    """What falls together are whole numbers, so small that each sum is exact."""
+    """Numbers that fall together are whole, and so small that each sum is exact."""
     NO_TIES = "no-ties"
-    """What is ordered has no two equal values where it would show, and no NaN."""
+    """Values that are ordered have no ties where these would show, and no NaN."""
     DUPLICATES = "duplicates"
     """Some place is written several times, by what does not add exactly."""
     TIES = "ties"
@@ -800,36 +800,36 @@ SETTLING_DATA = frozenset({DataShown.DISTINCT, DataShown.TWICE_ONTO_ZEROS, DataS
 
 
 class PlaceKind(Word):
-    """What a place of a training step is, at which magnitudes are taken."""
+    """Kinds of places of a training step at which magnitudes are taken."""
 
     INITIAL = "initial"
     """A parameter or buffer before the first call of its module."""
     INPUT = "input"
-    """What a module was called with."""
+    """An argument of a module."""
     OUTPUT = "output"
-    """What a module returned."""
+    """A result of a module."""
     REGION = "region"
-    """What entered or left a compiled region."""
+    """An input or output of a compiled region."""
     LOSS = "loss"
-    """What ``backward`` was called on."""
+    """The tensor that ``backward`` was called on."""
     GRADIENT = "gradient"
     """The gradient of a parameter, when the optimizer reads it."""
     PARAMETER = "parameter"
     """A parameter after the optimizer's step."""
     STATE = "state"
-    """What an optimizer keeps of a parameter, after its step: ``exp_avg of fc.weight``."""
+    """An optimizer's state of a parameter, after its step: ``exp_avg of fc.weight``."""
     CALL = "call"
-    """What one call returned, inside a module that was asked for."""
+    """The result of one call, inside a module that was asked for."""
 
 
 class ValueKind(Word):
-    """What a tensor or a state is that no recorded call made."""
+    """Kinds of tensors and states that no recorded call made."""
 
     PARAMETER = "parameter"
     BUFFER = "buffer"
     GRADIENT = "gradient"
     OPTIMIZER_STATE = "optimizer-state"
-    """What an optimizer keeps of a parameter: ``exp_avg of fc.weight``."""
+    """An optimizer's state of a parameter: ``exp_avg of fc.weight``."""
     HYPERPARAMETER = "hyperparameter"
     """A number of an optimizer's parameter group: ``lr of group 0``."""
     BATCH = "batch"
@@ -838,7 +838,7 @@ class ValueKind(Word):
     """What a loader's sampler gave for the batch of that position, before this process loads it, or when workers did;
     no digest where the data set gives the order itself."""
     WORKER_SEED = "worker-seed"
-    """What a loader's iterator seeds its workers with."""
+    """The seed that a loader's iterator seeds its workers with."""
     OUTSIDE = "outside"
     """Any other tensor: made before recording, by NumPy, by a constant."""
     OUTSIDE_CHANGE = "outside-change"
@@ -848,7 +848,7 @@ class ValueKind(Word):
     SCHEDULER = "scheduler"
     SCALER = "scaler"
     DATA_POSITION = "data-position"
-    """Where a loader or sampler stands."""
+    """The position of a loader or sampler."""
     FILE = "file"
     """A file that the run wrote, when it ended; its position is 1 for what was appended to an older one."""
     LOSS = "loss"
@@ -864,7 +864,7 @@ class ValueKind(Word):
 
 
 class AcceptedBy(Word):
-    """What speaks for a finding that is there."""
+    """Reasons why a present finding is accepted."""
 
     BASELINE = "baseline"
     COMMENT = "comment"
@@ -874,7 +874,7 @@ class AcceptedBy(Word):
 
 
 class Way(Word):
-    """In which way a root shows itself; ``causes`` makes a cause of it."""
+    """The way in which a root shows itself; ``causes`` makes a cause of it."""
 
     ENTERED = "entered"
     DRAWN = "drawn"

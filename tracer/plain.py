@@ -76,7 +76,7 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def breaks(text: str, width: int) -> list[int]:
-    """Where to break the words of ``text`` that are longer than ``width``: after a separator, if there is one."""
+    """Return where to break the words of ``text`` that exceed ``width``: after a separator, if there is one."""
     places: list[int] = []
     for word in re.finditer(rf"\S{{{width + 1},}}", text):
         start = word.start()

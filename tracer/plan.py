@@ -37,7 +37,7 @@ from tracer.trace.records import ORIGIN, SEEDED_AT, FactValue, is_set_up, kind_d
 
 
 class Step(IntEnum):
-    """What closes a finding, in the order in which the plan names them: settings as they are declared."""
+    """Ways to close a finding, in the order in which the plan names them: settings as they are declared."""
 
     MODE = Place.MODE
     WORKSPACE = Place.WORKSPACE
@@ -143,7 +143,7 @@ def op_of(finding: Finding) -> str:
 
 
 def place_of(finding: Finding) -> str:
-    """Where ``finding`` is, as precisely as the trace knows."""
+    """Return the place of ``finding``, as precisely as the trace knows."""
     led_here = f"called from {finding.called_from}" if finding.called_from else ""
     if finding.location:
         return f"{finding.location} ({led_here})" if led_here else finding.location
@@ -356,7 +356,7 @@ def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:
 
 
 def _taken_out(finding: Finding, verb: str = "Replace") -> str:
-    """What to do about a call that cannot stay: a line of a library is not the user's to edit."""
+    """Return the advice on a call that cannot stay: a line of a library is not the user's to edit."""
     subject = _subject(finding)
     if finding.library and is_set_up(finding.phase, finding.module, finding.place, finding.facts.get("device")):
         return f"Say where {finding.library} runs {subject}"
@@ -428,7 +428,7 @@ def _is_of_shell(draft: Draft) -> bool:
 
 
 def _when_made(draft: Draft) -> int:
-    """What comes before deterministic mode: a shell's variables, cuBLAS's workspace, what the mode would refuse."""
+    """Return the rank of a change: shell variables, the workspace and what the mode would refuse precede the mode."""
     before = (_is_of_shell(draft), CUBLAS_VARIABLE in draft.sets and MODE not in draft.sets, draft.raises_in_mode)
     return before.index(True) if True in before else len(before)
 
@@ -453,7 +453,7 @@ def _calls(findings: Sequence[Finding]) -> int:
 
 
 def _subject(finding: Finding) -> str:
-    """What a finding is about, as a title bears it."""
+    """Return the subject of a finding, as a title bears it."""
     op, runs_as = op_of(finding), name_of(finding.runs_as)
     return f"{op} (which runs as {runs_as})" if runs_as not in ("", op) else op or finding.subject
 
@@ -560,12 +560,12 @@ _GONE = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
 
 
 def planned_settings(plan: Iterable[Change]) -> dict[str, FactValue]:
-    """What all changes together make of the settings, as ``judge(..., settings=...)`` takes them."""
+    """Return the settings that all changes make together, as ``judge(..., settings=...)`` takes them."""
     return {name: value for change in plan for name, value in change.sets.items()}
 
 
 def identity_of(finding: Finding) -> tuple[str, ...]:
-    """What a finding is about, whatever its verdict: its rule, subject and op, and their place."""
+    """Return the identity of a finding, whatever its verdict: its rule, subject and op, and their place."""
     what = (finding.rule, finding.subject, finding.op, finding.phase.value)
     return (*what, finding.module, finding.location, finding.function, finding.called_from)
 

@@ -117,7 +117,7 @@ class Session:
 
     @cached_property
     def recorder(self) -> Recorder:
-        """What records; torch is imported with it."""
+        """The recorder; torch is imported with it."""
         from tracer import __version__
         from tracer.recording.recorder import Recorder
         from tracer.tables.asked import compiled_facts, named_variables, required_facts
@@ -222,7 +222,7 @@ class Session:
 
     @property
     def trace(self) -> Trace:
-        """What was recorded so far."""
+        """The recording so far."""
         from tracer import __version__
 
         trace = self.recorder.trace(__version__)
@@ -233,7 +233,7 @@ class Session:
 
     @property
     def traces(self) -> tuple[Trace, ...]:
-        """What was recorded so far: ``trace``, and those of child processes that made an optimizer step."""
+        """The recordings so far: ``trace``, and those of child processes that made an optimizer step."""
         if self._children is None:
             return (self.trace,)
         from tracer.trace.families import family_of
@@ -453,7 +453,7 @@ class DeterminismTracer:
 
     @property
     def trace(self) -> Trace:
-        """What was recorded so far; can be read while recording and after."""
+        """The recording so far; can be read while recording and after."""
         return self._session.trace
 
     def report(

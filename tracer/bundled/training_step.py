@@ -70,7 +70,7 @@ class Segmenter(nn.Module):
 
 @dataclass
 class Training:
-    """What a training loop holds."""
+    """The parts of a training loop."""
 
     model: Segmenter
     step: Callable[[], float]

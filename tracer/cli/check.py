@@ -191,7 +191,7 @@ def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
 
 
 def _untrained(trace: Trace, accepted: Iterable[Accepted], *, required: bool) -> str:
-    """Why a whole recording without an optimizer's step does not pass; empty where it has one, or is an inference.
+    """Return why a whole recording without an optimizer's step fails; empty if it has one, or is an inference.
 
     Where a training is ``required``, or the baseline accepts calls of one, an inference does not pass.
     """
@@ -240,7 +240,7 @@ class Line(NamedTuple):
 
 
 def printed_lines(decision: Decision, detail: Detail) -> str:
-    """What stands before the summary; empty in brief.
+    """Return the lines before the summary; empty in brief.
 
     In a pipe or a file a finding is one line, as compilers print theirs; on a terminal it is wrapped.
     """

@@ -39,7 +39,7 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 
 def _declared(module: str, name: str) -> Callable[[], Iterable[str]]:
-    """What ``module`` declares as ``name``; the module is imported when something is completed."""
+    """Return the declaration ``name`` of ``module``, which is imported when something is completed."""
     return lambda: getattr(import_module(module), name)
 
 

@@ -345,7 +345,7 @@ def _json(parted: Divergence | None, compared: Comparison | None) -> str:
 
 
 def _blocks(parted: Divergence | None, compared: Comparison | None) -> Iterator[Block]:
-    """What is printed, from the top."""
+    """Yield the output, from the top."""
     from tracer.report.blocks import Heading, Paragraph
     from tracer.report.render.terminal import READER
     from tracer.report.sections.comparison import comparison_blocks

@@ -17,11 +17,11 @@ from tracer.errors import TracerError, reason_of
 from tracer.plain import one_line, say
 
 INTERRUPTED = -signal.SIGINT
-"""What ends a program on control-C: a code below zero is the signal that this process then dies of, as Python does."""
+"""The exit code on control-C: a code below zero is the signal that this process then dies of, as Python does."""
 BROKEN_PIPE = 141
-"""What a shell reports for a program whose reader went away (``tracer report ... | head``)."""
+"""The exit code in a shell for a program whose reader went away (``tracer report ... | head``)."""
 UNFLUSHED = 120
-"""What Python ends with where the last of its output cannot be written."""
+"""Python's exit code if the last of its output cannot be written."""
 
 #: Each subcommand's module, and the line that the group's help shows.
 COMMANDS = {

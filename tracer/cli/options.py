@@ -111,7 +111,7 @@ def formats_in(formats: str) -> list[str]:
 
 
 def detail_of(*, quiet: bool, verbose: bool) -> Detail:
-    """What ``--quiet`` and ``--verbose`` ask for. Raises ``UsageError`` for both."""
+    """Return the detail for ``--quiet`` and ``--verbose``. Raises ``UsageError`` for both."""
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other", hint="leave one out")
     return Detail.BRIEF if quiet else Detail.WHOLE if verbose else Detail.USUAL

@@ -78,7 +78,7 @@ def _wanted(
 
 
 Rendered = tuple[bytes | Iterator[bytes] | str | None, Path | None]
-"""What to write and where, text to standard output: ``None`` for what is only known when it is written, and there."""
+"""The output and its file: text to standard output; ``None`` for what is known only when written, and there."""
 
 
 def render_report(

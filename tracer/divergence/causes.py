@@ -76,7 +76,7 @@ class RootCause(Word):
 
 
 class Evidence(Protocol):
-    """What two recordings show of one root."""
+    """Two recordings' evidence on one root."""
 
     @property
     def is_collective(self) -> bool:
@@ -116,7 +116,7 @@ class Evidence(Protocol):
 
     @property
     def is_deterministic_by_tables(self) -> bool:
-        """Do the tables call it deterministic?"""
+        """Whether the tables call it deterministic."""
 
     @property
     def is_called_deterministic(self) -> bool:
@@ -189,7 +189,7 @@ class Shows(Word):
         "what this process sent agrees in both runs, and what it received differs: the other processes sent"
         " different data",
     )
-    """What this process sent agrees, and what it received differs."""
+    """The data that this process sent agree, and those that it received differ."""
     UNWRITTEN = (
         "unwritten",
         RootCause.UNWRITTEN_MEMORY,
@@ -234,7 +234,7 @@ class Shows(Word):
         lambda root: root.reads_part,
         "it reads a part of data from outside the recorded calls that no earlier call read, and the data differ there",
     )
-    """What entered earlier agrees, as far as it was read then."""
+    """The data that entered earlier agree, as far as they were read then."""
     CHANGED_OUTSIDE = (
         "changed-outside",
         RootCause.OUTSIDE_CHANGE,

@@ -38,7 +38,7 @@ def compare_recordings(
     replayed: Trace | None = None,
     began: int = 0,
 ) -> Divergence:
-    """Where two recordings diverge, and why.
+    """Return where two recordings diverge, and why.
 
     ``align_step``: the steps to align, for a resumed run. By default they are found if the second recording begins with
     the parameters of a later step of the first, unless ``may_resume=False`` says that both are whole runs of one
@@ -98,7 +98,7 @@ def compare_recordings(
 
 
 def _are_unread_draws(pairs: Pairs, differing: Differences) -> bool:
-    """Are all calls that differ draws, of which nothing differs but the generator and what they gave?"""
+    """Return whether all calls that differ are draws that differ only in their generator and their numbers."""
     others = differing.inputs | differing.numbers | differing.entered | differing.undigested | ~differing.drawn
     return not pairs.gaps and bool(differing.any.any()) and not (differing.any & others).any()
 
@@ -143,7 +143,7 @@ def _roots(following: Following, pairs: Pairs, differing: Differences, classifie
 
 
 def _forks(pairs: Pairs, following: Following) -> Iterator[Fork]:
-    """Where the sequences diverge, and how each goes on."""
+    """Yield the places where the sequences diverge, with both continuations."""
     for number, gap in enumerate(pairs.gaps[:_MOST_FORKS], pairs.size):
         has_first = gap.first < gap.first_end
         side, call = (pairs.first, gap.first) if has_first else (pairs.second, gap.second)

@@ -25,7 +25,7 @@ _Ends = dict[tuple[ValueKind, str, int], tuple[int, ...]]
 
 
 class ComparedEnds(NamedTuple):
-    """What two recordings left behind: as the fields of ``Divergence`` say it."""
+    """The states that two recordings left behind, as the fields of ``Divergence`` say it."""
 
     ends: tuple[EndState, ...] = ()
     ends_compared: int = 0
@@ -34,9 +34,9 @@ class ComparedEnds(NamedTuple):
 
 
 def compare_ends(first: Values, second: Values) -> ComparedEnds:
-    """What both recordings left, and left other bytes in; how many were compared, and how many of those are outputs.
+    """Compare what both recordings left: what has other bytes, and how many states and outputs were compared.
 
-    Nothing is, where one of them was cut short. A file that one run wrote anew and the other appended to is not
+    Nothing is compared if one of them was cut short. A file that one run wrote anew and the other appended to is not
     compared. Of the printed lines, their order is not.
     """
     if first.partial or second.partial:

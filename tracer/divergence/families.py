@@ -51,7 +51,7 @@ def read_family(path: str | os.PathLike[str]) -> dict[str, Recording]:
 def compare_families(
     first: Family, second: Family, compare: Callable[[Recording, Recording], Divergence]
 ) -> Divergence:
-    """Where two runs diverge, over all processes that both have; ``compare`` holds one against its own."""
+    """Return where two runs diverge, over all processes that both have; ``compare`` holds one against its own."""
     held = cache(lambda role, other: compare(first[role], second[other]))
     ours, theirs = (siblings(family, children_of(family)) for family in (first, second))
     roles, unpaired = paired_roles(ours, theirs, lambda role, other: float(held(role, other).differs))
@@ -70,7 +70,7 @@ def compare_families(
 def compare_jobs(
     first: Mapping[int, Path], second: Mapping[int, Path], compare: Callable[[Recording, Recording], Divergence]
 ) -> Divergence:
-    """Where two runs of a job diverge, over all ranks: their traces by rank. Two ranks are in memory at a time.
+    """Return where two runs of a job diverge, over all ranks: their traces by rank. Two ranks are in memory at a time.
 
     Raises ``TraceError`` in one line.
     """
@@ -80,7 +80,7 @@ def compare_jobs(
 
 
 def children_of(family: Family) -> tuple[Child, ...]:
-    """What became of each process that the run started."""
+    """Return each process that the run started: its role, its state, and how it ended."""
     trace = family[""].trace
     return () if trace is None else trace.children
 
@@ -183,7 +183,7 @@ def _each_once(roots: Iterable[Root]) -> list[Root]:
 
 
 def _received(roots: Iterable[Root]) -> int:
-    """How likely what makes a process diverge came from another one; 0 if it did not."""
+    """Return how likely the divergence of a process came from another one; 0 if it did not."""
     return min(map(_received_by, roots))
 
 
@@ -194,7 +194,7 @@ def _received_by(root: Root) -> int:
 
 
 def _differing(follows: int, roots: Iterable[Root]) -> int:
-    """How many calls differ: the roots, those of the same causes, and those that follow."""
+    """Return the number of calls that differ: the roots, those of the same causes, and those that follow."""
     return follows + sum(root.same_cause + 1 for root in roots)
 
 

@@ -45,7 +45,7 @@ class Job(msgspec.Struct, frozen=True):
     """By role; the first process has an empty one. Those that have a place at all."""
     children: tuple[Child, ...] = ()
     training: Training = Training.RECORDED
-    """Where its first process trained."""
+    """Whether its first process trained."""
 
 
 def read_job(path: str | os.PathLike[str]) -> Job:
@@ -204,7 +204,7 @@ def _of_process(role: str, comparison: Comparison) -> Comparison:
 
 
 def _stage(place: PlaceDifference, comparison: Comparison) -> tuple[int, int]:
-    """When a process comes to differ there, among all: by step, then by how likely it received the difference."""
+    """Return when a process comes to differ there: by step, then by how likely it received the difference."""
     if comparison.is_given:
         return place.step, 1
     if place.kind is PlaceKind.GRADIENT:

@@ -22,7 +22,7 @@ from tracer.trace.values import Magnitudes
 from tracer.trace.values.places import Form, PlaceName, Places, leads_with_class, module_of
 
 PlaceKey = tuple[PlaceKind, str, str, Phase, int, int]
-"""What two configurations have in common: kind, module, name, phase, occurrence and step."""
+"""The key that two configurations share: kind, module, name, phase, occurrence and step."""
 
 
 class Lack(Word):
@@ -70,7 +70,7 @@ class Whole:
 
 
 class JoinedRanks:
-    """What the recordings of a configuration hold; of a single process there is one."""
+    """The recordings of one configuration's ranks; a single process has one."""
 
     def __init__(self, magnitudes: Magnitudes) -> None:
         self.ranks = (magnitudes, *magnitudes.other_ranks)
@@ -119,7 +119,7 @@ class JoinedRanks:
         return self.ranks[rank].places, row - self._starts[rank]
 
     def name(self, row: int) -> PlaceName:
-        """What stands in a row."""
+        """Return the name of a row."""
         places, row = self.at(row)
         return places.names[int(places.rows["name"][row])]
 
@@ -172,13 +172,13 @@ class JoinedRanks:
 
 
 def _keys(names: Sequence[PlaceName]) -> list[tuple[PlaceKind, str, str, Phase]]:
-    """What each place is called in both recordings."""
+    """Return the key of each place, which is the same in both recordings."""
     is_class = leads_with_class(names)
     return [(name.kind, module_of(name, leads_with_class=is_class), name.name, name.phase) for name in names]
 
 
 class Distance(msgspec.Struct, frozen=True):
-    """How far two tensors are from each other, relative to the larger norm."""
+    """The distance of two tensors, relative to the larger norm."""
 
     whole: float
     stretches: Any
@@ -201,7 +201,7 @@ _SAME = Distance(0.0, np.zeros(0), differs=False)
 
 
 def distance_of(ones: Sequence[Whole], others: Sequence[Whole]) -> Distance:
-    """How far tensors of two configurations are apart: rank by rank, or the two that are farthest from each other."""
+    """Return the distance of two configurations' tensors: rank by rank, or of the two that are farthest apart."""
     if len(ones) == len(others) == 1:
         return _distance(ones[0], others[0])
     pairs = zip(ones, others, strict=True) if len(ones) == len(others) else product(ones, others)

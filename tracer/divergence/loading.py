@@ -34,7 +34,7 @@ def loads_in(root: Root, values: Values) -> tuple[str, int] | None:
 def loading_of(
     name: str, position: int, root: Root, values: tuple[Values, Values], recordings: tuple[Recording, Recording]
 ) -> Loading:
-    """What both recordings show of the loader ``name`` until it gave the batch that ``root`` reads or makes."""
+    """Return what both recordings show of the loader ``name`` until it gave the batch that ``root`` reads or makes."""
     until = (root.call, root.call if root.other_call is None else root.other_call)
     loaders = [_loader(recording, name) for recording in recordings]
     loader = loaders[0] or loaders[1]

@@ -56,7 +56,7 @@ Side = Literal["a", "b"]
 
 
 class CompareVerdict(Word):
-    """What a comparison of two configurations says."""
+    """The verdict of a comparison of two configurations."""
 
     EQUAL = "equal"
     """No place differs."""
@@ -73,7 +73,7 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """One place that both recordings have."""
 
     place: str
-    """What is there, in words: ``layers.3.mlp``, ``layers.3.mlp.weight``."""
+    """The place, in words: ``layers.3.mlp``, ``layers.3.mlp.weight``."""
     kind: PlaceKind
     module: str
     location: str
@@ -81,14 +81,14 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     step: int
     phase: Phase
     occurrence: int
-    """Which of its kind it is in its step, from 0."""
+    """Its index among those of its kind in its step, from 0."""
     ratio: float | None
     """The difference as a multiple of the yardstick; ``None`` without one, and where it is infinite."""
     relative: float
     """The norm of the difference as a part of the norm of the first; infinite where only one has elements that are not
     finite."""
     yardstick: float
-    """What rounding moves the place by, relative to its norm; 0 without a yardstick."""
+    """The distance that rounding moves the place by, relative to its norm; 0 without a yardstick."""
     stretch: str
     """The part of the tensor that differs most, as an index: ``[0, 28:32]``. Empty: no part stands out."""
     shape: tuple[int, ...] = ()
@@ -143,13 +143,13 @@ class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     seeds: tuple[int, ...] = ()
     of_second: int = 0
-    """How many of them shook the second configuration."""
+    """The number of shaken runs that were of the second configuration."""
     inside: str = ""
     """The module inside which alone some of them were shaken; empty: none were."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What two recordings of magnitudes, and some shaken ones, say together."""
+    """The comparison of two recordings of magnitudes, with some shaken ones as the yardstick."""
 
     verdict: CompareVerdict
     places: int
@@ -512,7 +512,7 @@ class _Comparing:
         return bool(self._shaken or self._of_second)
 
     def _partial(self, only: Sequence[OnlyOne]) -> str:
-        """Why not all of both was compared and judged."""
+        """Return why not all of both was compared and judged."""
         if self._first.world_size != self._second.world_size and any(
             one.kind in _OF_PARAMETERS and (one.lack is Lack.OTHER_SHAPE or "_flat_param" in one.place) for one in only
         ):
@@ -591,7 +591,7 @@ class _Comparing:
 
     @cached_property
     def _keys(self) -> dict[int, PlaceKey]:
-        """What is in each row of the first configuration."""
+        """The place in each row of the first configuration."""
         return {row: key for key, row in self._first.rows.items()}
 
     def _roots(self, significant: list[PlaceDifference]) -> list[PlaceDifference]:
@@ -737,7 +737,7 @@ class _Comparing:
 
     @cached_property
     def _lines(self) -> dict[str, tuple[str, str]]:
-        """Where each module is called from, for its parameters."""
+        """The lines that call each module, for its parameters."""
         return {
             name.module: (name.location, name.called_from)
             for name in self._first.names()
@@ -752,7 +752,7 @@ class _Comparing:
         shaken: Sequence[JoinedRanks],
         of_second: Sequence[JoinedRanks],
     ) -> float | None:
-        """How far the means of both configurations are apart, as a multiple of what rounding leaves in a mean.
+        """Return how far the means of both configurations are apart, as a multiple of what rounding leaves in a mean.
 
         ``None``: a run has no such tensor, or it stays undecided. Compiled code runs eagerly in shaken runs, so that
         these cannot acquit it.
@@ -789,7 +789,7 @@ class _Comparing:
         of_second: Sequence[JoinedRanks],
         floor: float,
     ) -> tuple[float, float] | None:
-        """How far shaking moves a place, at least ``floor``: the whole of it, and its stretch that moves most.
+        """Return how far shaking moves a place, at least ``floor``: the whole of it, and its stretch that moves most.
 
         ``None``: no shaken run has it in that size, or one has elements there that are not finite.
         """

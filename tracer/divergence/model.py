@@ -14,7 +14,7 @@ from tracer.trace.values import ValueKind
 
 
 class State(Word):
-    """How some calls compare."""
+    """The outcome of comparing some calls."""
 
     AGREES = "agrees"
     ROOT = "root"
@@ -48,11 +48,11 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a generator's seed came from."""
+    """The origin of a generator's seed."""
 
     location: str = ""
     source: NumberSource | None = None
-    """Which number of the machine it is; ``None`` for any other number."""
+    """The number of the machine that it is; ``None`` for any other number."""
     is_machines: bool = False
     """Whether the generator was left unseeded, so that the machine chose its state."""
     first: str = ""
@@ -91,12 +91,12 @@ class Outside(records.Placed, frozen=True, kw_only=True):
 
 
 class Loading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a batch came about that is another one in the second run."""
+    """The origin of a batch that is another one in the second run."""
 
     loader: str
     """Its name, with the line that iterated it."""
     position: int
-    """Which batch it is, from 0; -1 where that is not known."""
+    """The batch's position, from 0; -1 if unknown."""
     indices_agree: bool | None = None
     """Whether the sampler gave both runs the same indices, up to this batch; ``None`` if none were recorded."""
     seeds_agree: bool | None = None
@@ -119,7 +119,7 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the recordings show at a root, in addition to the root's own fields."""
+    """The recordings' evidence at a root, in addition to the root's own fields."""
 
     shows: Shows
     settings: tuple[Changed, ...] = ()
@@ -150,9 +150,9 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     adding: tuple[str, ...] = ()
     """Kernels of the region that add atomically."""
     threads: tuple[str, ...] = ()
-    """Where the program started threads that may have written what the call reads."""
+    """The lines that started threads which may have written what the call reads."""
     processes: tuple[str, ...] = ()
-    """Where the program started processes that may share the memory that the call reads."""
+    """The lines that started processes which may share the memory that the call reads."""
     suspects: tuple[Place, ...] = ()
     """Calls in the region that the tables call a risk, the worst first."""
 
@@ -178,7 +178,7 @@ class Root(records.Placed, frozen=True, kw_only=True):
     contradicts: bool = False
     """Whether a kernel differed that the tables call deterministic. Then the table is wrong here."""
     reason: Reason | None = None
-    """What the recordings show here."""
+    """The recordings' evidence."""
     kind: ValueKind | None = None
     """The kind of input that differs, if one does."""
     name: str = ""
@@ -231,7 +231,7 @@ class NotRestored(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """The first of its kind."""
     count: int = 0
-    """How many of its kind are affected, or existed."""
+    """The number of its kind that are affected, or existed."""
     has_none: bool = False
     """Whether the resumed run has nothing of the kind."""
     is_missing: bool = False
@@ -274,7 +274,7 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The first parameter that differs."""
     parameters: int
-    """How many parameters differ at that step."""
+    """The number of parameters that differ at that step."""
     ranks: tuple[tuple[int, ...], ...]
     """Ranks grouped by equal values, the largest group first."""
     gradients_differ: bool | None = None
@@ -305,7 +305,7 @@ class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Outputs(msgspec.Struct, frozen=True, kw_only=True):
-    """How many outputs of two runs were compared."""
+    """The number of outputs of two runs that were compared."""
 
     returned: int = 0
     """Tensors that models returned, generated tokens, what the function returned that was called."""
@@ -335,7 +335,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[int, int]
     """The number of calls in each recording."""
     ends: tuple[EndState, ...] = ()
-    """What the runs left behind with different bytes; if calls differ, it follows from them."""
+    """The states that the runs left with different bytes; if calls differ, these follow from them."""
     ends_compared: int = 0
     """States, files and printed lines that both left."""
     states_compared: int = 0
@@ -349,7 +349,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[Root, ...] = ()
     """In order of execution, one per cause."""
     draws_alone: bool = False
-    """Are all calls that differ draws, and does no compared call read what they gave?"""
+    """Whether all calls that differ are draws whose numbers no compared call reads."""
     unread_draws: tuple[Root, ...] = ()
     """Draws that differ although the runs agree: no compared call reads them, and what the runs leave agrees."""
     follows: int = 0
@@ -359,7 +359,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     only: tuple[int, int] = (0, 0)
     """The number of calls that only the first or only the second has."""
     partial: tuple[str, str] = ("", "")
-    """Why a recording is incomplete; empty for a complete one."""
+    """The reason why each recording is incomplete; empty for a complete one."""
     not_digested: int = 0
     """Compared calls whose agreement is unknown."""
     settings: tuple[Changed, ...] = ()
@@ -377,7 +377,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def first(self) -> Root | None:
-        """Where the runs diverge first."""
+        """The first root, if any."""
         return self.roots[0] if self.roots else None
 
     @property

@@ -60,7 +60,7 @@ _OTHER_INPUT = "Pass the value in as an argument, or write it down and read it a
 
 
 class _Step(NamedTuple):
-    """What to do about a root."""
+    """An edit for a root."""
 
     title: str
     remedy: str
@@ -68,7 +68,7 @@ class _Step(NamedTuple):
 
 
 def next_steps(repeated: Repeated, plan: Sequence[Change] = (), findings: Sequence[Finding] = ()) -> tuple[Change, ...]:
-    """What runs that diverged ask for, then ``plan``, which is a judgement's; ``plan`` alone where they agree."""
+    """Return the changes that diverged runs ask for, then ``plan``, a judgement's; ``plan`` alone if they agree."""
     if repeated.agrees:
         return tuple(plan)
     spoken: dict[int, list[int]] = {}
@@ -124,7 +124,7 @@ def _speaks_of(finding: Finding, root: Root) -> bool:
 
 
 def _held(repeated: Repeated) -> Iterator[Change]:
-    """What makes for good what made the runs agree."""
+    """Yield the changes that make permanent what made the runs agree."""
     cause = repeated.cause
     if cause is not None and cause.remedy:
         first = repeated.first
@@ -248,7 +248,7 @@ def _samples(loader: str, loading: Loading | None) -> tuple[str, str]:
 
 
 def _inputs(repeated: Repeated) -> Iterator[Change]:
-    """What came from outside and differs, where that may matter to a root."""
+    """Yield changes for inputs from outside that differ, where they may matter to a root."""
     differing = [source for source in repeated.outside if source.differs and not is_always_another(source)]
     named = {
         id(source): source for root in repeated.numbered if root.reason is not None for source in root.reason.outside
@@ -289,7 +289,7 @@ def _same(source: Outside) -> str:
 
 
 def _left(repeated: Repeated) -> Iterator[Change]:
-    """Where all calls agree, and what the runs leave does not, and nothing that was held explains it."""
+    """Yield changes where all calls agree, the runs leave other results, and nothing that was held explains it."""
     cause = repeated.cause
     if repeated.numbered or not repeated.ends or (cause is not None and cause.is_certain):
         return

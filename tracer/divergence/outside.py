@@ -147,7 +147,7 @@ def _differs(ours: OutsideInput | None, theirs: OutsideInput | None) -> bool | N
 
 
 def _key_of(digest: str) -> str:
-    """By which key it was made; empty for a digest without."""
+    """Return the key that the digest was made by; empty for a digest without."""
     return digest.rpartition(":")[0]
 
 
@@ -156,7 +156,7 @@ def _said(outside_input: OutsideInput | None) -> str:
 
 
 def _words(outside_input: OutsideInput) -> Iterator[str]:
-    """What is known of an input in one run, without what it holds."""
+    """Yield what is known of an input in one run, without its contents."""
     if outside_input.kind is OutsideKind.THREAD:
         yield f"while {outside_input.size:,} {'call was' if outside_input.size == 1 else 'calls were'} recorded"
         return

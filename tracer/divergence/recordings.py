@@ -15,7 +15,7 @@ from tracer.trace.values import Values, read_values
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one run."""
+    """One run's trace and values."""
 
     name: str
     values: Values

@@ -35,11 +35,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an arm's runs showed."""
+    """The outcome of an arm's runs."""
 
     agrees: bool
     changed: str
-    """What was changed, in a few words."""
+    """The change, in a few words."""
     calls_compared: int
     runs: int
     """Runs that were compared with the first."""
@@ -47,7 +47,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     alone: int = 0
     """Roots that only this arm showed."""
     note: str = ""
-    """What the reader must know: that it changed nothing here, or what it does not cover."""
+    """A note for the reader: that the change had no effect here, or what it does not cover."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,18 +68,18 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     clause: str = ""
     """``the hash seed is held``."""
     shows: str = ""
-    """What agreement shows: ``the order of a set or a hash reaches the step``."""
+    """The meaning of agreement: ``the order of a set or a hash reaches the step``."""
     remedy: str = ""
     cannot: str = ""
-    """What holding them does not cover."""
+    """The limits of holding them."""
     no_proof: str = ""
-    """Why the result proves nothing, such as a run that failed; empty if it does prove something."""
+    """The reason why the result proves nothing, such as a run that failed; empty if it does prove something."""
     first: Root | None = None
-    """Where runs that hold them diverge."""
+    """The first root of runs that hold them, if any."""
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
-    """What running a program several times showed."""
+    """The outcome of running a program several times."""
 
     name: str
     """The script, the module or the function that was run."""
@@ -92,9 +92,9 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """Of all runs, in order of execution, each with the arms that show it."""
     arms: dict[str, Outcome] = {}
     held: tuple[Held, ...] = ()
-    """What was held after the runs had diverged, in the order in which it was tried."""
+    """The circumstances held after the runs had diverged, in the order in which they were tried."""
     not_held: str = ""
-    """Why nothing was held although the runs diverge; empty if something was, or nothing had to be."""
+    """The reason why nothing was held although the runs diverge; empty if something was, or nothing had to be."""
     settings: str = "recorded"
     """The runs' settings: the program's own, the plan's, or another name of a target's."""
     sets: dict[str, FactValue] = {}
@@ -126,12 +126,12 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> tuple[EndState, ...]:
-        """What the runs left behind with different bytes although all calls agree, so that no root explains it."""
+        """The results that the runs left with different bytes although all calls agree, so that no root explains it."""
         return () if self.first is not None else self.divergence.ends
 
     @property
     def first(self) -> Root | None:
-        """Where the runs diverge first: unvaried, or, if they agree there, in the first arm that diverges."""
+        """The first root: unvaried, or, if runs agree there, in the first arm that diverges."""
         return next((outcome.first for outcome in self.arms.values() if outcome.first is not None), None)
 
     @property
@@ -165,7 +165,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def partial(self) -> str:
-        """Why a recording is incomplete, or a run is missing; empty if all are complete, or were stopped on purpose."""
+        """The reason why a recording is incomplete or a run missing; empty if all are whole, or stopped on purpose."""
         if self.ended_by:
             return self.ended_by
         stopped = any(run.stopped for run in self.runs)
@@ -239,7 +239,7 @@ def outcomes(
     changed: Mapping[str, str],
     notes: Mapping[str, str],
 ) -> dict[str, Outcome]:
-    """What each arm showed; ``changed`` and ``notes`` describe the arms."""
+    """Return the outcome of each arm; ``changed`` and ``notes`` describe the arms."""
     by_place = {_place(root): root for root in roots}
     return {
         arm: Outcome(

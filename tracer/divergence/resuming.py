@@ -25,7 +25,7 @@ _STATES = (
 
 
 class Begins(NamedTuple):
-    """Where the comparison of two recordings begins."""
+    """The start of the comparison of two recordings."""
 
     steps: tuple[int, int]
     calls: tuple[int, int]
@@ -36,7 +36,7 @@ _States = dict[tuple[ValueKind, str], tuple[int, str]]
 
 
 def begins_of(first: Values, second: Values, align_step: tuple[int, int] | None) -> Begins | None:
-    """Where the comparison begins; ``None``: at the first call of both."""
+    """Return the start of the comparison; ``None``: at the first call of both."""
     steps, by_itself = align_step, False
     if steps is None:
         steps, by_itself = _resumed_at(first, second), True
@@ -77,7 +77,7 @@ def _parameters(values: Values) -> dict[int, int]:
 
 
 def resumed(pairs: Pairs, begins: Begins, roots: Iterable[Root]) -> Resumed:
-    """What the second run did not restore."""
+    """Return the states that the second run did not restore."""
     missing = {(state.kind, state.name): state for state in _missing(pairs, begins)}
     for root in roots:
         kind = root.cause.lacks

@@ -66,7 +66,7 @@ class Classifier:
                 if spot.kind is BlindSpotKind.OTHER_THREAD
             )
         )
-        """Where the program started threads; an empty place for those that ran before recording began."""
+        """The lines that started threads; an empty place for those that ran before recording began."""
         self._details: Mapping[Shows, Callable[[Root, Candidate], Root]] = {
             Shows.STRUCTURE: self._structure,
             Shows.DRAWN_AHEAD: self._ahead,
@@ -172,7 +172,7 @@ class Classifier:
         return msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name, earlier=earlier, reason=reason)
 
     def _machine_seed(self, name: str) -> Seed | None:
-        """Where a seed came from that is another number in every process."""
+        """Return the origin of a seed that is another number in every process."""
         names = (name, GeneratorKind.spelt(name).value)
         for number in (number for trace in self.traces for number in trace.machine_numbers):
             if number.use is NumberUse.SEED and number.what in names:
@@ -199,7 +199,7 @@ class Classifier:
         return msgspec.structs.replace(seed or Seed(location=place), first=both[place][0], second=both[place][1])
 
     def _with_machine(self, root: Root) -> Root:
-        """With what the program takes that is another number in every process: it may be where this comes from."""
+        """Return the root with numbers that the program takes which differ in every process: it may come from those."""
         if root.reason is None:
             return root
         taken_at = {
@@ -329,7 +329,7 @@ class Classifier:
 
 
 class _Shown:
-    """What the recordings show of one candidate, each looked up when it is asked for: ``causes.Evidence``."""
+    """The recordings' evidence on one candidate, each piece read on demand: ``causes.Evidence``."""
 
     def __init__(self, classifier: Classifier, candidate: Candidate) -> None:
         self._classifier, self._candidate, self._pairs = classifier, candidate, classifier.pairs
@@ -457,7 +457,7 @@ def place(values: Values, call: int) -> Place:
 
 
 def _sources(values: Values, call: int) -> list[str]:
-    """Where each input of a call came from, in words."""
+    """Return the origin of each input of a call, in words."""
     sources = []
     for origin in values.origins_of(call).tolist():
         if origin >= 0:
@@ -494,7 +494,7 @@ def _batches(values: Values, name: str) -> dict[int, int]:
 
 
 def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> int | None:
-    """Where the first run has the batch that the second has at ``position``."""
+    """Return the first run's position of the batch that the second has at ``position``."""
     there = second.get(position)
     if there is None:
         return None
@@ -508,7 +508,7 @@ def _is_value(number: MachineNumber) -> bool:
 
 
 def _seeded(name: str, recording: Recording) -> Seed | None:
-    """Who seeded a generator, as the first run's trace has it."""
+    """Return the seeding of a generator, as the first run's trace has it."""
     if recording.trace is None:
         return None
     for generator in recording.trace.generators:
@@ -525,7 +525,7 @@ _Key = tuple[str, ...]
 
 
 class Tables:
-    """What the tables say of the first recording's calls."""
+    """The tables' verdicts on the first recording's calls."""
 
     def __init__(self, recording: Recording, findings: Sequence[Finding] | None, replayed: Trace | None = None) -> None:
         """``replayed``: a further recording, in which calls were replayed on the spot."""
@@ -570,7 +570,7 @@ class Tables:
         return msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
 
     def tried(self, group: Group) -> Tried | None:
-        """What replaying these calls on the spot showed; ``None`` where nobody did."""
+        """Return the outcome of replaying these calls on the spot; ``None`` if they were not."""
         return self._tried_regions.get(group.region) if group.region else self._tried.get(_key(group))
 
     def calls_deterministic(self, group: Group) -> bool:

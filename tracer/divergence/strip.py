@@ -51,7 +51,7 @@ def states(pairs: Pairs, differing: Differences, following: Following) -> Ints:
 
 
 def _edges(pairs: Pairs, state: Ints, steps: Ints, lane_of_group: Ints) -> Ints:
-    """Where stretches begin, and the end."""
+    """Return the starts of stretches, and the end."""
     lane = lane_of_group[pairs.first.group[pairs.at[0]]]
     begins = np.zeros(pairs.size + 1, np.bool_)
     begins[[0, pairs.size]] = True

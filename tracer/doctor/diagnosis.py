@@ -28,7 +28,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     is_set: bool
     """Whether somebody set it to another value than the default."""
     wanted: str
-    """What it should be, in words; empty where any value does."""
+    """The value that it should have, in words; empty where any value does."""
     verdict: Verdict
     missing: tuple[str, ...] = ()
     """For an unknown verdict: settings that would have decided and could not be read."""
@@ -44,13 +44,13 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """What is there to be checked."""
+    """The subjects to be checked."""
 
     backends: tuple[Backend, ...]
     """Those that torch was built for here, or the one that was asked for."""
     has_torch: bool
     versions: dict[str, str] = {}
-    """What is installed, by name: torch, CUDA, cuDNN, NCCL, NumPy."""
+    """The installed versions, by name: torch, CUDA, cuDNN, NCCL, NumPy."""
     devices: tuple[CudaDevice, ...] = ()
     """Those that could be read without starting any."""
     absent: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     unread_rows: tuple[str, ...] = ()
     """The rows of those."""
     banners: tuple[str, ...] = ()
-    """What every reader must know first."""
+    """Warnings that every reader must see first."""
 
     def of(self, verdicts: Collection[Verdict]) -> tuple[Checked, ...]:
         """The settings with one of ``verdicts``."""
@@ -172,7 +172,7 @@ def _bound(row: Row, version: str, environment: Environment, outlook: Outlook, *
 
 
 def _decided(bound: BoundRule, word: str) -> Outcome:
-    """What the row says of a value, all code being taken as compiled."""
+    """Return the row's outcome for a value, all code being taken as compiled."""
     return bound.decide({"value": word, "compiled": "ran"})
 
 

@@ -93,7 +93,7 @@ def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
 
 
 def _backends(torch: Any) -> Iterator[Backend]:
-    """What this build of torch computes on; a device need not be there."""
+    """Yield the backends of this build of torch; a device need not be there."""
     yield Backend.CPU
     if torch.version.hip is not None:
         yield Backend.ROCM
@@ -108,7 +108,7 @@ def _backends(torch: Any) -> Iterator[Backend]:
 
 
 def _versions(environment: Environment, built: str) -> Iterator[tuple[str, str]]:
-    """What is installed, by name; ``built`` is what torch says it was built with."""
+    """Yield the installed versions, by name; ``built`` is the version that torch says it was built with."""
     yield "Python", environment.python
     yield PLATFORM, environment.platform
     if processor := _first_value(_PROCESSORS, "model name"):
@@ -160,7 +160,7 @@ def _first_value(path: Path, key: str) -> str:
 
 
 def _text_of(path: Path) -> str:
-    """What a file of the system holds; empty where it cannot be read."""
+    """Return the text of a system file; empty if it cannot be read."""
     try:
         return read_text(path)
     except (OSError, ValueError):

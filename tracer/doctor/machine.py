@@ -30,7 +30,7 @@ _HEAD = re.compile(rb'\s*\{\s*"doctor"\s*:')
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process of a machine could say of it; no host name, no user name."""
+    """A machine's description by one of its processes; no host name, no user name."""
 
     doctor: int
     """Number of the file format."""

@@ -24,7 +24,7 @@ _GRID_FROM = 64
 
 
 def diagnosis_parts(diagnosis: Diagnosis, width: int, *, all_settings: bool = False) -> Iterator[RenderableType]:
-    """What is installed, each setting at fault, and with ``all_settings`` every other one."""
+    """Yield the installation, each setting at fault, and with ``all_settings`` every other one."""
     yield from _installation(diagnosis)
     for banner in diagnosis.banners:
         yield Prose(banner, style="bold")
@@ -139,7 +139,7 @@ _COMPARED = (
 
 
 def _verdict(compared: MachineComparison) -> str:
-    """How many differ, and how much of it matters."""
+    """Return the number of differences, and how much of them matters."""
     counts = Counter(difference.matters for difference in compared.differences)
     parts = (
         (counts[Differs.RUNS], "can make two runs on one machine differ"),
@@ -171,7 +171,7 @@ def _table(compared: MachineComparison, width: int) -> Iterator[RenderableType]:
 
 
 def _difference(difference: MachineDifference, compared: MachineComparison) -> Iterator[RenderableType]:
-    """Why it matters, and what to do."""
+    """Yield the reason why it matters, and the remedy."""
     sign, label = _sign(difference)
     yield Prose(f"{sign} ").append(one_line(difference.name), style="bold").append(f": {label}")
     if difference.matters is Differs.RUNS and difference.verdicts is not None:

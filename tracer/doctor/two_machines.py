@@ -42,7 +42,7 @@ class MachineDifference(msgspec.Struct, frozen=True, kw_only=True):
     """``runs``: with one of the two values, two runs on that machine can differ. ``machines``: each machine repeats
     itself, and the two can compute differently. ``None``: the tables do not say."""
     verdicts: tuple[Verdict, Verdict] | None = None
-    """What the table says of two runs on each machine; ``None`` for a version or a device."""
+    """The table's verdict on two runs on each machine; ``None`` for a version or a device."""
     row: str = ""
     """The row that speaks of it; empty where none does."""
     why: str = ""
@@ -67,18 +67,18 @@ class MachineComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = SCHEMA
     first: str
-    """What the first machine's file is called."""
+    """The name of the first machine's file."""
     second: str
     differences: tuple[MachineDifference, ...]
     """What can make two runs differ, worst first; what makes machines differ: devices, versions, settings; the rest."""
     same: int
     """Settings and versions that are the same on both."""
     faults: tuple[SharedFault, ...] = ()
-    """What can make runs differ on either machine, beside the differences."""
+    """Settings that can make runs differ on either machine, beside the differences."""
     without_torch: tuple[str, ...] = ()
     """Machines where torch could not be imported: its settings were not compared."""
     banners: tuple[str, ...] = ()
-    """What every reader must know first."""
+    """Warnings that every reader must see first."""
 
 
 def compare_machines(
@@ -89,7 +89,7 @@ def compare_machines(
     names: tuple[str, str],
     backend: Backend | None = None,
 ) -> MachineComparison:
-    """What differs between two machines, ordered by what ``table`` knows of it; ``names`` are shown.
+    """Compare two machines, ordered by what ``table`` knows of a difference; ``names`` are shown.
 
     ``backend``: compared for it alone, in place of the backends that each machine's torch was built for.
     """
@@ -162,7 +162,7 @@ def _in_words(device: CudaDevice) -> str:
 
 
 def _by_row(name: str, first: str, second: str, row: Row | None) -> MachineDifference:
-    """What is no setting; no row: the tables do not say whether it matters."""
+    """Return a difference that is no setting; without a row: the tables do not say whether it matters."""
     if row is None:
         return MachineDifference(name=name, first=first, second=second, matters=None)
     return MachineDifference(
@@ -182,7 +182,7 @@ def _by_row(name: str, first: str, second: str, row: Row | None) -> MachineDiffe
 
 
 def _settings(diagnoses: Sequence[Diagnosis], rows: Mapping[str, Row]) -> tuple[dict[str, MachineDifference], int]:
-    """What differs by what holds it, in the table's order, and how many settings are the same."""
+    """Return the settings that differ, by what holds them, in the table's order, and the number of equal ones."""
     ours, theirs = ({setting.row: setting for setting in diagnosis.settings} for diagnosis in diagnoses)
     differences: dict[str, MachineDifference] = {}
     same: set[str] = set()
@@ -210,7 +210,7 @@ def _settings(diagnoses: Sequence[Diagnosis], rows: Mapping[str, Row]) -> tuple[
 def _of_no_backend(
     table: EnvironmentTable, machines: Sequence[Machine], diagnoses: Sequence[Diagnosis], rows: Mapping[str, Row]
 ) -> dict[str, MachineDifference]:
-    """What differs and bears on no backend of either machine: a variable for CUDA, set where torch is a CPU build."""
+    """Return differences that matter to neither machine's backends: a variable for CUDA, with a CPU build of torch."""
     wide = [_for(machine, tuple(Backend)) for machine in machines]
     differences, _ = _settings([diagnose(table, machine.environment, machine.outlook) for machine in wide], rows)
     judged = {_source(rows[setting.row]) for diagnosis in diagnoses for setting in diagnosis.settings}
@@ -230,7 +230,7 @@ def _of_no_backend(
 
 
 def _source(row: Row) -> str:
-    """What holds the setting: several rows may speak of one."""
+    """Return the variable or function that holds the setting: several rows may be about one."""
     return row.field or row.variable or row.read
 
 

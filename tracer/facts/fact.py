@@ -16,7 +16,7 @@ BOOL: tuple[Value, ...] = (False, True)
 
 
 class Kind(Enum):
-    """When a fact is recorded, and what its absence means."""
+    """The time at which a fact is recorded, and the meaning of its absence."""
 
     COMMON = auto()
     """Recorded for every call; an op without a tensor argument has ``none`` for all but ``device``."""
@@ -48,7 +48,7 @@ class KnownIndices(Protocol):
     """The tensors of a recording that are known to hold distinct numbers."""
 
     def of(self, tensor: Any) -> DistinctNumbers | None:
-        """What is known of ``tensor``."""
+        """Return what is known of ``tensor``."""
 
     def distinct_along(self, tensor: Any, dim: int) -> bool:
         """Return whether no number occurs twice along ``dim``."""
@@ -58,7 +58,7 @@ class KnownIndices(Protocol):
 
 
 class Services(msgspec.Struct, frozen=True):
-    """What the recorder offers to readers."""
+    """The recorder's services for readers."""
 
     indices: KnownIndices
     is_coalesced: Callable[[Any], bool]

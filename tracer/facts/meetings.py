@@ -99,14 +99,14 @@ def _resampled(reach: Callable[[float, bool], int]) -> Makes:
 
 
 def _step(total: int, count: int, scale: float | None, is_aligned: bool) -> float:
-    """How far apart in the input two neighbours of the output lie; as far as one likes where there is one alone."""
+    """Return the distance in the input of two neighbours of the output; arbitrarily large if there is only one."""
     if is_aligned:
         return (total - 1) / (count - 1) if count > 1 else float(max(total, MANY))
     return 1 / scale if scale is not None and scale > 0 else total / count
 
 
 def _reach_of_linear(step: float, is_aligned: bool) -> int:
-    """How many outputs weigh on one input, each on the two that it falls between."""
+    """Return the number of outputs that weigh on one input, each on the two that it falls between."""
     if step < 1 + _CLOSE:
         return MANY
     if abs(step - 2) < _CLOSE:

@@ -83,13 +83,13 @@ def _meets_thrice(func: Any, services: Services) -> Reader | None:
 
 
 def _mirrored(size: int, left: int, right: int) -> int:
-    """How often one of ``size`` elements occurs at most, itself counted, after mirroring at both ends."""
+    """Return how often one of ``size`` elements occurs at most, itself counted, after mirroring at both ends."""
     reaches_both = left > 0 and right > 0 and max(1, size - 1 - right) <= min(left, size - 2)
     return 3 if reaches_both else 2 if left or right else 1
 
 
 def _replicated(size: int, left: int, right: int) -> int:
-    """How often one of ``size`` elements occurs at most, itself counted, after repeating both edges."""
+    """Return how often one of ``size`` elements occurs at most, itself counted, after repeating both edges."""
     return 1 + (left + right if size == 1 else max(left, right))
 
 

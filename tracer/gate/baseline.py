@@ -27,7 +27,7 @@ NO_REASON = "not reviewed"
 
 
 class Risk(NamedTuple):
-    """What is accepted or found, without anything that changes when code moves."""
+    """An accepted or present risk, without anything that changes when code moves."""
 
     rule: str
     op: str
@@ -53,7 +53,7 @@ class Accepted(NamedTuple):
     """The day from which it is accepted no longer."""
     reason: str = NO_REASON
     line: int = 0
-    """Where it stands in the file, from 1."""
+    """Its line in the file, from 1."""
 
 
 class BaselineComparison(NamedTuple):
@@ -71,7 +71,7 @@ class BaselineComparison(NamedTuple):
 
 
 def risk_of(finding: Finding) -> Risk:
-    """What ``finding`` is, whatever its line and count."""
+    """Return the risk of ``finding``, whatever its line and count."""
     what, file = finding.op or finding.name or finding.subject, file_of(finding.location)
     cells = (finding.rule, what, finding.phase.value, finding.module, file, finding.function)
     # A file's name may hold what no text file can: it becomes a question mark here as in the lock file.

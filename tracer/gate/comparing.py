@@ -17,7 +17,7 @@ from tracer.trace.records import Draw, Environment
 
 
 class Kind(Word):
-    """How a finding changed, worst first."""
+    """The kinds of changes of a finding, worst first."""
 
     NEW = "new"
     WORSENED = "worsened"
@@ -71,7 +71,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tally_before: dict[Verdict, int] = {}
     tally_after: dict[Verdict, int] = {}
     draws: tuple[str, ...] = ()
-    """How the ledgers of random draws differ, a sentence a generator."""
+    """The differences of the ledgers of random draws, a sentence a generator."""
 
 
 _Key = tuple[str, ...]
@@ -80,7 +80,7 @@ _Key = tuple[str, ...]
 def compare_judgements(
     before: Judgement, after: Judgement, draws: Iterable[tuple[str, int, Draw | None]] = ()
 ) -> Comparison:
-    """How ``after`` differs from ``before``; ``draws``: by generator, how many ``after`` is ahead, and where first."""
+    """Compare ``after`` with ``before``; ``draws``: by generator, how many ``after`` is ahead, and where first."""
     ours, theirs = _by_key(before.findings), _by_key(after.findings)
     compared = [_difference(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
     return Comparison(

@@ -20,7 +20,7 @@ DEFAULT_FAIL_ON = (Verdict.RAISES, Verdict.NONDETERMINISTIC)
 
 
 class Gate(NamedTuple):
-    """What a gate stops."""
+    """The conditions on which a gate fails."""
 
     verdicts: frozenset[Verdict] = frozenset(DEFAULT_FAIL_ON)
     """Verdicts that stop, unless the baseline accepts the finding."""
@@ -33,10 +33,10 @@ class Gate(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Where every finding went."""
+    """The gate's decision on every finding."""
 
     failing: tuple[Finding, ...]
-    """What stops, worst first."""
+    """The findings that fail the gate, worst first."""
     passing: tuple[Finding, ...]
     """Found, and let through by the gate's verdicts."""
     ignored: tuple[Finding, ...]
@@ -100,7 +100,7 @@ def acceptances(
     accepted: Iterable[Accepted] = (),
     reason_at: Callable[[Finding], str] = lambda finding: "",
 ) -> tuple[Acceptance, ...]:
-    """Which of ``findings`` the ``decision`` accepts, and why, in their order: ``accepted`` is the baseline,
+    """Return which of ``findings`` the ``decision`` accepts, and why, in their order: ``accepted`` is the baseline,
     ``reason_at`` gives the reasons of comments in the code."""
     reasons = {line.risk: line.reason for line in accepted}
     places = {id(finding): place for place, finding in enumerate(findings)}
@@ -115,13 +115,13 @@ def acceptances(
 
 
 def places_of(findings: Sequence[Finding], some: Iterable[Finding]) -> frozenset[int]:
-    """Where ``some`` of ``findings`` stand, from 0."""
+    """Return the positions of ``some`` among ``findings``, from 0."""
     wanted = set(map(id, some))
     return frozenset(place for place, finding in enumerate(findings) if id(finding) in wanted)
 
 
 def names_of(finding: Finding) -> tuple[str, ...]:
-    """What a glob may name ``finding`` by: its rule, op (with and without overload), module, and files."""
+    """Return the names that a glob may match: rule, op (with and without overload), module, and files."""
     return _names(finding, file_of(finding.location), file_of(finding.called_from))
 
 

@@ -120,7 +120,7 @@ class Dependents:
         self._groups = [_Group(group.name, frozenset(group.ops), _asked_by(group)) for group in table.group]
         self._matching: dict[str, tuple[_Group, ...]] = {}
         self._calls: defaultdict[tuple[frozenset[str], Backend, str], Counter[str]] = defaultdict(Counter)
-        """By what they match, backend and region."""
+        """Their calls, by what they match, backend and region."""
         self._compiles_all = any(spot.kind is BlindSpotKind.COMPILE_FELL_BACK for spot in trace.blind_spots)
         self.backends: set[Backend] = set()
         """Backends that calls were judged for, except those that compute nothing."""
@@ -296,7 +296,7 @@ class BoundRows:
         )
 
     def note(self, row: Row, *, subject: str, ops: Mapping[str, int]) -> Note:
-        """What ``row`` says about runs on different machines."""
+        """Return the note of ``row`` on runs on different machines."""
         return Note(
             rule=row.id,
             subject=subject,

@@ -202,7 +202,7 @@ _MOST = 3
 
 
 class Generated(NamedTuple):
-    """What a finding says of the code that was generated for its calls."""
+    """The generated code behind a finding's calls."""
 
     regions: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
@@ -219,8 +219,8 @@ class GeneratedCode:
         self._compilation = compilation
 
     def behind(self, groups: Iterable[CallGroup], shown: Shown | None, backend: Backend) -> Generated:
-        """What ``groups``, which are one finding, were compiled to; ``shown`` is what decided. Names no kernels of
-        devices other than ``backend``'s."""
+        """Return what ``groups``, which are one finding, were compiled to; ``shown`` is what decided. Names no kernels
+        of devices other than ``backend``'s."""
         compiled = [group for group in groups if group.region is not None or group.kernels]
         if not compiled:
             return Generated()
@@ -351,7 +351,7 @@ class _Call(NamedTuple):
 
     name: str
     on: str
-    """What the method is called on; the first argument of a function of torch."""
+    """The object of the method call; the first argument of a function of torch."""
     arguments: dict[str, str]
 
 

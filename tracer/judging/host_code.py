@@ -45,7 +45,7 @@ def with_hosts(calls: Iterable[CallGroup], target: Target) -> list[CallGroup]:
 
 
 def _texts_of(group: CallGroup) -> Iterator[str]:
-    """What a glob may match of a call: its lines, their files, its function, its module."""
+    """Yield the texts that a glob may match of a call: its lines, their files, its function, its module."""
     for place in (group.location, group.called_from):
         if place:
             yield place
@@ -64,7 +64,7 @@ _WORDS = {
 def host_banners(
     calls: Iterable[CallGroup], unsafe: Iterable[JudgedCall], target: Target, tables: TargetTables
 ) -> Iterator[str]:
-    """Which ``calls`` were judged for the CPU instead of the target, and which other ``unsafe`` ones may have to be."""
+    """Yield which ``calls`` were judged for the CPU, not the target, and which other ``unsafe`` ones may have to be."""
     by_reason: Counter[HostCode] = Counter()
     for group in calls:
         if group.host is not None:

@@ -143,7 +143,7 @@ _READERS = {
 
 
 class _Late(NamedTuple):
-    """How certain it is that a setting came too late, and for which reader."""
+    """The certainty that a setting came too late, and for which reader."""
 
     word: str
     reader: Subsystem

@@ -18,13 +18,13 @@ from tracer.trace.records import FactValue
 
 
 class Data(NamedTuple):
-    """How one tensor is made."""
+    """The recipe of one tensor."""
 
     expression: str
     makers: tuple[str, ...]
     """The program's functions that it calls."""
     note: str = ""
-    """What the reader must know about it."""
+    """A note on it for the reader."""
 
 
 #: Names of indices, and of offsets of pieces, in ops without a row of their own.
@@ -44,7 +44,7 @@ TIES_AS_RECORDED = "some elements are equal, as in the recording"
 
 
 class Kind(NamedTuple):
-    """What the recording says about the data."""
+    """The recording's statements about the data."""
 
     facts: Mapping[str, FactValue] = {}
     shown: frozenset[DataShown] = frozenset()
@@ -65,7 +65,7 @@ class Kind(NamedTuple):
 def data_of(
     op: str, name: str, form: Tensor, arguments: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int
 ) -> Data:
-    """How the tensor ``name`` of ``op``, a packet's name, is made; ``place`` is its position in a list."""
+    """Return the recipe of the tensor ``name`` of ``op``, a packet's name; ``place`` is its position in a list."""
     row = row_of(op)
     if form.layout:
         return _sparse(form, sizes)
@@ -143,7 +143,7 @@ def _integers(
 
 
 def _picked(row: Op, name: str, arguments: Mapping[str, Any]) -> int | None:
-    """How many elements a mask must pick, if another argument says so."""
+    """Return the number of elements that a mask must pick, if another argument says so."""
     if row.writes is Writes.SEVERAL and name == "indices":
         values = arguments.get("values")
         return values.shape[0] if isinstance(values, Tensor) and values.shape and values.shape[0] > 1 else None

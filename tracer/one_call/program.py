@@ -39,7 +39,7 @@ class Program(NamedTuple):
     text: str
     op: str
     notes: tuple[str, ...]
-    """What it assumes about the call."""
+    """Its assumptions about the call."""
     group: CallGroup
     """The calls that it stands for."""
     tensors: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class _Writer:
     finding: Finding
     group: CallGroup
     groups: int
-    """How many groups of calls the finding has."""
+    """The number of groups of calls that the finding has."""
     file: str
     values: str
     imports: tuple[str, ...]

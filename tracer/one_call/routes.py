@@ -46,7 +46,7 @@ _TORCHS_OWN = frozenset({"aten", "prims", "mkldnn", "quantized", "inductor", "to
 
 
 class Way(NamedTuple):
-    """How a program makes one call again."""
+    """A program's way to make one call again."""
 
     call: str
     """An expression in which ``given`` holds the arguments."""

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Touch(Enum):
-    """What an op does to the memory of its arguments."""
+    """An op's effect on the memory of its arguments."""
 
     ALLOCATES = auto()
     """Its result is memory that nothing was written to."""
@@ -33,7 +33,7 @@ class Touch(Enum):
 
 
 class Numbers(Enum):
-    """What an op does to tensors of distinct numbers, which write each place once when they serve as an index."""
+    """An op's effect on tensors of distinct numbers, which write each place once when they serve as an index."""
 
     MAKES = auto()
     CARRIES = auto()
@@ -43,7 +43,7 @@ class Numbers(Enum):
 
 
 class Writes(Enum):
-    """How the index of an op says where it writes."""
+    """The way in which an op's index says where it writes."""
 
     ALONG = auto()
     """One index for each element, along ``dim``: ``scatter``."""
@@ -71,7 +71,7 @@ class Orders(Enum):
 
 
 class Route(Enum):
-    """By which public function an op is called alone, where its arguments are another op's private results."""
+    """The public function that calls an op alone, if its arguments are another op's private results."""
 
     ATTENTION = auto()
     RECURRENT = auto()
@@ -104,13 +104,13 @@ class Formula(msgspec.Struct, frozen=True):
     mark: str
     """An overload that it dispatches once, and the other formula never or seldom."""
     differs: str
-    """In what its result can differ."""
+    """The possible difference of its result."""
     on_cuda: bool = True
     """False where CUDA takes it without a mode too."""
 
 
 class Op(msgspec.Struct, frozen=True):
-    """What is known of every overload of one op; a field that says nothing holds for an op without a row too."""
+    """One row: the properties of every overload of one op. A default also holds for an op without a row."""
 
     name: str
     """Without its namespace and overload: ``index_add_``."""
@@ -164,5 +164,4 @@ class Op(msgspec.Struct, frozen=True):
     """Ops that an external kernel of this name computes."""
     formula: Formula | None = None
     on_cpu_for: str = ""
-    """What it computes, by a name that holds on every device, where torch has a kernel for a CPU alone; empty for every
-    other op."""
+    """The name, valid on every device, of its computation, if torch has a kernel for a CPU alone; else empty."""

@@ -312,7 +312,7 @@ for _op in (
 
 
 def row_of(name: str) -> Op:
-    """What is known of the op ``name``, without namespace and overload (``index_add_``); no column where nothing is."""
+    """Return the row of the op ``name``, without namespace and overload (``index_add_``), or else an empty row."""
     return _TABLE.get(name) or Op(name)
 
 
@@ -323,7 +323,7 @@ def packet_of(overload: str) -> str:
 
 
 def spoken(op: str, runs_as: str) -> str:
-    """How an answer names the overload ``op``: by what it ``runs_as`` elsewhere, where a CPU alone has ``op``."""
+    """Return the name of the overload ``op`` in answers: what it ``runs_as`` elsewhere, if only a CPU has ``op``."""
     return runs_as if runs_as and row_of(packet_of(op)).on_cpu_for else op
 
 

@@ -49,13 +49,13 @@ class BlindSpots:
         """Called with each module that runs on a thread that is not recorded."""
         self._recorded_thread = get_ident()
         self._started: weakref.WeakKeyDictionary[threading.Thread, str] = weakref.WeakKeyDictionary()
-        """Where Python threads were started while recording."""
+        """The lines that started Python threads while recording."""
         self._alive: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         """Threads that were noted because they were alive as recording began or ended."""
         self._may_have_written: Counter[str] = Counter()
-        """How many threads that may compute were started at each line."""
+        """The number of threads that may compute, by the line that started them."""
         self._computed: Counter[str] = Counter()
-        """How many of them are known to compute."""
+        """The number of them that are known to compute."""
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
         self._this_thread = threading.local()

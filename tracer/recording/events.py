@@ -34,7 +34,7 @@ class Calls(Protocol):
         """Calls recorded so far: forward (and recomputed), backward, all."""
 
     def place_in_values(self) -> int | None:
-        """How many calls the file of values has so far; ``None`` where none is written."""
+        """Return the number of calls in the file of values; ``None`` if none is written."""
 
     def step_has_forward(self) -> bool:
         """Return whether this training step made anything that a backward pass could go through."""

@@ -27,7 +27,7 @@ class Observer:
         """Recording begins, in this environment."""
 
     def wants(self, info: OverloadInfo) -> Interest:
-        """Which calls of this overload it wants. Asked once, when the overload is first met."""
+        """Return which calls of this overload it wants. Asked once, when the overload is first met."""
         raise NotImplementedError
 
     def before(self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -53,7 +53,7 @@ class Observer:
         """A call on fake tensors is about to be made; observers that read values get no other notice."""
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
-        """What it adds to the group of ``counter`` in the trace, by field; empty where it found nothing."""
+        """Return what it adds to the group of ``counter`` in the trace, by field; empty without a result."""
         return {}
 
 
@@ -81,7 +81,7 @@ def wanted_by(observers: Iterable[Observer], info: OverloadInfo) -> tuple[Wanted
 
 
 Begun = list[tuple[Callable[..., None], Any]]
-"""What is to be called when a call has returned, each with what ``before`` gave."""
+"""The functions to call when a call has returned, each with the result of its ``before``."""
 
 
 def begin(

@@ -22,7 +22,7 @@ class Trials(msgspec.Struct, frozen=True):
     """
 
     times: int
-    """How often a call is repeated; 0 for no trials."""
+    """The number of times that a call is repeated; 0 for no trials."""
     all: bool = False
     """Repeat every call, whatever the tables say of it."""
     threads: bool = False

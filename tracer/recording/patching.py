@@ -36,9 +36,9 @@ class Call(msgspec.Struct, eq=False):
     """Its arguments; a method's own object comes first where a class holds it."""
     kwargs: dict[str, Any]
     before: Any = None
-    """What the watch read before the call and needs after it."""
+    """The state that the watch read before the call and needs after it."""
     result: Any = None
-    """What it returned; ``None`` before."""
+    """The call's result; ``None`` before it returns."""
 
     @property
     def first(self) -> Any:
@@ -47,7 +47,7 @@ class Call(msgspec.Struct, eq=False):
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """What is done around a call. Exceptions of ``before`` and ``after`` are dropped, and the call goes on."""
+    """Actions around a call. Exceptions of ``before`` and ``after`` are dropped, and the call goes on."""
 
     before: Callable[[Call], None] | None = None
     after: Callable[[Call], None] | None = None
@@ -274,7 +274,7 @@ def _put_back(replacement: Replacement) -> None:
 
 
 def _raw(owner: Any, name: str) -> Any:
-    """What ``owner`` holds under ``name``, without running code of ``owner``.
+    """Return what ``owner`` holds under ``name``, without running code of ``owner``.
 
     Dictionaries of plain modules, classes and plain objects are read first: each recording asks some hundred times.
     """

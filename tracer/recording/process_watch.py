@@ -47,7 +47,7 @@ class ProcessWatch:
         """Called when torch's compiler was loaded."""
         self.numbers = NumberLog(sites, self.log)
         self.outside = OutsideLog(sites, self.log)
-        """What came from outside."""
+        """The inputs from outside."""
         self.children = ChildLog(sites)
         """Processes that were started; a recorder that ends has it watch no more."""
         self._variables = VariableEvents(self.log, variables, self._look)
@@ -100,7 +100,7 @@ class ProcessWatch:
 
     @property
     def compilations(self) -> CompileLog | None:
-        """What was compiled; ``None`` while torch is not loaded."""
+        """The compilations so far; ``None`` while torch is not loaded."""
         return None if self._inductor is None else self._inductor.log
 
     def with_inductor(self, environment: Environment) -> Environment:

@@ -56,7 +56,7 @@ class RecordingState:
         self._optimizer = attribution.optimizer
         self._mode = mode
         self.place_in_values: Callable[[], int | None] = lambda: None
-        """How many calls the file of values has so far; ``None`` where none is written."""
+        """Returns the number of calls in the file of values; ``None`` if none is written."""
         self._step_began_at = 0
         """The lowest sequence number that an autograd node of this training step can have."""
 
@@ -271,7 +271,7 @@ class Recorder:
             self._environment = process.completed(self._environment)
 
     def trace(self, version: str) -> Trace:
-        """What was recorded so far, as a trace."""
+        """Return the recording so far as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
         runs, log, times = list(self.executions.runs.values()), self.watch.compilations, self.launched.times
         is_compiled = bool(runs) or (log is not None and bool(log.codes or log.programs))
@@ -315,7 +315,7 @@ class Recorder:
             self.magnitudes.stop(self.partial)
 
     def _header(self, environment: Environment) -> Header:
-        """How a file of values begins."""
+        """Return the header of a file of values."""
         from tracer.trace.values import Header
 
         rank, world_size = _rank_and_world_size()
@@ -473,7 +473,7 @@ def _rank_and_world_size() -> tuple[int | None, int | None]:
 
 
 def _drawn_by(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Drawn]:
-    """Whom each group of calls drew from, for those that drew; what a call hands to inner calls is theirs."""
+    """Yield the generators that groups of calls drew from; draws of inner calls count for those."""
     for info, counter in counted:
         if DRAW in info.readers and counter.asked is not None and counter.extra is None:
             drawn = dict(zip(info.readers, counter.asked, strict=True))[DRAW]

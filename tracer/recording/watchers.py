@@ -47,12 +47,12 @@ class Watchers(Generic[Listener]):
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """Who listens now."""
+        """The current listeners."""
         return self._listeners
 
     @property
     def placed(self) -> int:
-        """How many functions are replaced."""
+        """The number of replaced functions."""
         return len(self._lifts)
 
     def add(self, listener: Listener) -> None:

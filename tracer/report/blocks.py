@@ -64,17 +64,17 @@ Words = str | Code | Strong | Badge | Soft | Lines | Link | tuple["Words", ...]
 
 
 class Tone(Enum):
-    """How a paragraph is said."""
+    """The weight of a paragraph."""
 
     PLAIN = "plain"
     LEAD = "lead"
-    """What a section begins with."""
+    """The first paragraph of a section."""
     QUIET = "quiet"
     STRONG = "strong"
 
 
 class Width(Enum):
-    """How much room a column needs."""
+    """The room that a column needs."""
 
     USUAL = ""
     BRIEF = "brief"
@@ -101,7 +101,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     code: str
     named: str
-    """What is copied: ``the code of change 3``."""
+    """The text to copy: ``the code of change 3``."""
 
 
 class Bullets(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ class Bullets(msgspec.Struct, frozen=True):
     items: tuple[Words, ...]
     left_out: int = 0
     elsewhere: str = "the JSON report has"
-    """What holds those that were left out, with its verb."""
+    """The place that holds those that were left out, with its verb."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -126,7 +126,7 @@ class Rows(msgspec.Struct, frozen=True):
 
     rows: tuple[Row, ...]
     anchor: str = ""
-    """What the address of a row begins with, before its number."""
+    """The prefix of a row's address, before its number."""
     left_out: int = 0
     elsewhere: str = "the JSON report has"
     is_numbered: bool = False
@@ -136,7 +136,7 @@ class Column(msgspec.Struct, frozen=True):
     """A column of a table."""
 
     head: str
-    """What the cells are: ``Drawn by``. On one line it stands before the cell."""
+    """The column's heading: ``Drawn by``. On one line it stands before the cell."""
     width: Width = Width.USUAL
 
 
@@ -179,12 +179,12 @@ class Step(msgspec.Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What to do, then how, as one sentence."""
+        """The action, then how, as one sentence."""
         return f"{self.title}: {self.remedy}" if self.remedy else self.title
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """What to do, in this order."""
+    """Actions, in this order."""
 
     steps: tuple[Step, ...]
     left_out: int = 0
@@ -232,7 +232,7 @@ class Fold(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """What a page draws under ``name``, and the blocks that say the same elsewhere."""
+    """A picture that a page draws under ``name``, and the blocks that say the same elsewhere."""
 
     name: str
     data: Any
@@ -250,15 +250,15 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Empty for one whose blocks bear titles of their own."""
     blocks: tuple[Block, ...]
     label: str = ""
-    """What it is called where there is little room; its title else."""
+    """The name where there is little room; by default the title."""
     count: int | None = None
-    """How many things it lists, beside its title."""
+    """The number of items in it, shown beside its title."""
     gist: Words = ""
-    """What a terminal says in place of its blocks, where one screen must do; empty where nothing is shorter."""
+    """The terminal's text in place of its blocks where one screen must do; empty where nothing is shorter."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands above all sections."""
+    """The text above all sections."""
 
     verdict: Verdict
     headline: str
@@ -268,14 +268,14 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     of_tables: tuple[Verdict, str] | None = None
     """Of runs that were compared: what the tables say of the first."""
     traced: str
-    """What was recorded."""
+    """The recording."""
     judged: str
-    """What it was judged for, as a sentence."""
+    """The target and the settings that it was judged for, as a sentence."""
     target: tuple[tuple[str, str], ...]
     """The same as names and values."""
     tally: Tally
     in_mode: tuple[Figure, ...]
-    """What deterministic mode would do to calls."""
+    """The effect of deterministic mode on calls."""
     findings: int
     guarantee: str
     banners: tuple[str, ...]
@@ -305,7 +305,7 @@ PAGE = Reader(detail=Detail.WHOLE, rows=200, changes=100, findings=200)
 
 
 def lead(words: Words) -> Paragraph:
-    """What a section begins with."""
+    """Return the first paragraph of a section."""
     return Paragraph(words, Tone.LEAD)
 
 

@@ -37,7 +37,7 @@ Row = TypeVar("Row")
 
 
 class Holds(Enum):
-    """What the cells of a column are."""
+    """The kind of a column's cells."""
 
     TEXT = str
     NUMBER = int
@@ -65,13 +65,13 @@ class Part(Word):
     """The half of a page's row that a column belongs to; halves repeat, and each is written once."""
 
     PLACE = "place"
-    """What was recorded."""
+    """The half of what was recorded."""
     RULING = "ruling"
-    """What was ruled on it."""
+    """The half of what was ruled on it."""
 
 
 class Look(Word):
-    """How the page shows a cell in a row that was opened."""
+    """The look of a cell in an opened row of the page."""
 
     TEXT = "text"
     PROSE = "prose"
@@ -85,7 +85,7 @@ class Look(Word):
 
 
 class Detail(NamedTuple):
-    """What an opened row says of a column; an empty cell is not shown."""
+    """The line of an opened row for a column; an empty cell is not shown."""
 
     label: str
     look: Look = Look.TEXT
@@ -102,7 +102,7 @@ class FindingColumn(Column[Judged]):
     part: Part | None = None
     """``None``: the page does not have it."""
     on_page: Callable[[Judged], Cell] | None = None
-    """How its cell is made for the page, where that is another text."""
+    """Returns its cell for the page, where that is another text."""
     detail: Detail | None = None
 
 
@@ -123,7 +123,7 @@ def on_page(part: Part) -> tuple[FindingColumn, ...]:
 
 
 def details() -> tuple[tuple[str, Detail], ...]:
-    """What an opened row shows, by the column's name, in the order of reading."""
+    """Return the details of an opened row, by the column's name, in the order of reading."""
     shown = [(column.name, column.detail) for column in COLUMNS if column.detail is not None]
     return tuple(sorted(shown, key=lambda detail: not detail[1].leads))
 
@@ -162,7 +162,7 @@ def _reason(row: Judged) -> str:
 
 
 def _planned(row: Judged) -> str:
-    """What the plan's settings make of it, where they change anything."""
+    """Return the verdict under the plan's settings, where they change anything."""
     if row.finding.planned is None:
         return ""
     as_is, in_mode = (VERDICTS[verdict].label for verdict in row.finding.planned)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(ReportView):
-    """What a trace means for one target: ``findings``, ``tally`` and ``plan``, in every format.
+    """A trace judged for one target: ``findings``, ``tally`` and ``plan``, in every format.
 
     It never changes: setting an attribute raises ``AttributeError``.
     """

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportView:
-    """What a format may read of a report, which arranges what the judgement holds and judges nothing.
+    """The part of a report that a format may read. It arranges what the judgement holds, and judges nothing.
 
     Its fields are set when it is made; ``dataclasses.replace`` makes another one.
     """
 
     judgement: Judgement
-    """What was judged."""
+    """The judgement."""
     _: KW_ONLY
     judged_calls: tuple[JudgedCall, ...] | None = None
     """The recorded calls as they were judged, one by one; ``None`` for a report made of a judgement alone."""
@@ -41,7 +41,7 @@ class ReportView:
     failing: frozenset[int] | None = None
     """Positions of the findings that fail a gate; ``None`` where there is none."""
     ranks: RankComparison | None = None
-    """What differs between the ranks whose traces were merged; ``None`` where there was one, or none was told apart."""
+    """The differences between merged ranks; ``None`` if there was one rank, or none could be told apart."""
     processes: tuple[Process, ...] = ()
     """The processes of one program, where its children were recorded too; empty where one process was."""
     repeated: Repeated | None = None
@@ -55,7 +55,7 @@ class ReportView:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is not plainly deterministic, worst first."""
+        """The findings that are not plainly deterministic, worst first."""
         return self.judgement.findings
 
     @cached_property
@@ -126,7 +126,7 @@ class ReportView:
 
     @property
     def blind_spots(self) -> tuple[BlindSpot, ...]:
-        """What ran and was not seen, or seen only in part."""
+        """The code that ran and was not seen, or seen only in part."""
         return self.judgement.trace.blind_spots
 
     @property
@@ -165,5 +165,5 @@ class ReportView:
 
     @property
     def banners(self) -> tuple[str, ...]:
-        """What every reader must know first."""
+        """Warnings that every reader must see first."""
         return self.judgement.banners

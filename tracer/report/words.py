@@ -24,7 +24,7 @@ from tracer.plan import name_of, op_of, place_of
 
 
 class VerdictWords(NamedTuple):
-    """How a verdict is shown; never by colour alone."""
+    """The look of a verdict; never by colour alone."""
 
     sign: str
     """One character that every font has."""
@@ -74,14 +74,14 @@ EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {
 
 
 class AboutWords(NamedTuple):
-    """How a kind of finding is called; ``{s}`` and ``{was}`` become ``s`` and ``were`` for several."""
+    """The names of a kind of finding; ``{s}`` and ``{was}`` become ``s`` and ``were`` for several."""
 
     label: str
     """In a filter and beside a finding."""
     risk: str
-    """What puts a run at risk, in a sentence."""
+    """The risk to a run, in a sentence."""
     open: str
-    """What may do so: it is not known."""
+    """The possible risk, where it is not known."""
 
 
 #: Why a finding's calls were judged for the CPU.
@@ -108,11 +108,11 @@ ABOUT: Mapping[About, AboutWords] = {
 
 
 class OriginWords(NamedTuple):
-    """How a generator's start is called, and the verdict whose colour it bears."""
+    """The words for a generator's start, and the verdict whose colour it bears."""
 
     label: str
     said: str
-    """What stands before ``at train.py:3``, or alone."""
+    """The words before ``at train.py:3``, or alone."""
     verdict: Verdict
 
 
@@ -180,7 +180,7 @@ def by_severity(counts: Mapping[Verdict, int]) -> list[tuple[Verdict, int]]:
 
 
 def target_words(judgement: Judgement) -> tuple[str, str]:
-    """What was judged for, and under which settings; a recorded device is named where a table was asked."""
+    """Return the target, and its settings; a recorded device is named where a table was asked."""
     target = judgement.target
     asked = ", ".join(sorted(judgement.tables))
     backend = f"{target.backend} ({asked})" if target.backend is Backend.RECORDED and asked else target.backend.value
@@ -214,7 +214,7 @@ def subject_of(finding: Finding) -> str:
 
 
 def compiled_in(finding: Finding) -> str:
-    """Where compiled calls ran, and the kernel: ``compiled, region 0/0 forward: cpp_fused_index_add_0``; else empty."""
+    """Return region and kernel of compiled calls: ``compiled, region 0/0 forward: cpp_index_add_0``; else empty."""
     if not finding.regions:
         return ""
     kernels = some(finding.kernels, 2)
@@ -222,7 +222,7 @@ def compiled_in(finding: Finding) -> str:
 
 
 def runs_as_of(finding: Finding) -> str:
-    """What an op is on the target that is another one there, where the answer names it as it was recorded."""
+    """Return the op that runs on the target, where it is another one and the answer names the recorded one."""
     runs_as = name_of(finding.runs_as)
     return "" if runs_as == op_of(finding) else runs_as
 
@@ -248,7 +248,7 @@ def phase_of(finding: Finding) -> str:
 
 
 def counted(finding: Finding) -> str:
-    """How often: ``12 calls``; what was counted of the process may be no calls."""
+    """Return the count: ``12 calls``; what was counted of the process may be no calls."""
     return plural(finding.count, "call") if is_call(finding) or finding.ops or finding.op else f"{finding.count:,}"
 
 
@@ -264,7 +264,7 @@ def calls_by_op(ops: Mapping[str, int], limit: int = 6) -> str:
 
 
 def of_the_process(findings: Iterable[Finding]) -> list[str]:
-    """What of the process ``findings`` speak of, counted: ``2 settings``, ``1 unseeded generator``."""
+    """Return the parts of the process that ``findings`` cover, counted: ``2 settings``, ``1 unseeded generator``."""
     things: dict[tuple[About, bool], set[tuple[str, ...]]] = {}
     for finding in findings:
         if not is_call(finding):

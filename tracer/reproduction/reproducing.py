@@ -54,7 +54,7 @@ class Reproducible:
         self._undo: ExitStack | None = None
         self._depth = 0
         self.could_not_set: tuple[str, ...] = ()
-        """What could not be set, a sentence each."""
+        """Settings that could not be made, a sentence each."""
         self._apply(frame)
 
     def __enter__(self) -> Reproducible:
@@ -252,7 +252,7 @@ def _unseeded() -> Iterator[str]:
 
 
 def _out_of_reach(wanted: _Wanted) -> Iterator[str]:
-    """What the interpreter or a library read before this line."""
+    """Yield the settings that the interpreter or a library read before this line."""
     if sys.flags.hash_randomization and not os.environ.get(HASH_SEED, "").isdigit():
         yield f"Python's string hashes, and with them the order of sets: start the script with {HASH_SEED}=0."
     if wanted.deterministic and "torch._inductor.compile_fx" in sys.modules:

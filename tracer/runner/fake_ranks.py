@@ -85,7 +85,7 @@ def _program(path: Path) -> Program:
 
 
 def groups_file() -> Path | None:
-    """Where this process writes its process groups; removed from the environment, so that no script sees it."""
+    """Return the file for this process's groups, removed from the environment, so that no script sees it."""
     path = os.environ.pop(_GROUPS_TO, "")
     return Path(path) if path else None
 

@@ -50,18 +50,18 @@ class ScriptRecording:
         self.source_folder: str | None = None
         """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
         self.values: Path | None = None
-        """Where digests go; ``None`` keeps none."""
+        """The file of digests; ``None`` for no digests."""
         self.options: dict[str, Any] = {}
         """Further options of the ``Session``, by name."""
         self.machine: Machine | None = None
-        """What a run on fake tensors is run as; ``None`` for a run on real ones."""
+        """The machine that fake tensors stand in for; ``None`` for a run on real ones."""
         self.one_rank: OneRank | None = None
         """The rank of a job that a run on fake tensors stands for; ``None`` for a process of its own."""
         self._fake = ExitStack()
         self.is_eager = False
         """Whether compilation is to be switched off."""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
-        """What else the run leaves: kind, name, digest and position of each, for the file of values."""
+        """Further results that the run leaves: kind, name, digest and position of each, for the file of values."""
         self.is_quiet = False
         """Whether no line about the written trace is printed."""
         self.is_writing = False
@@ -79,9 +79,9 @@ class ScriptRecording:
         self._written: Trace | None = None
         self._said = ""
         self.children: Callable[[], tuple[Child, ...]] = tuple
-        """What became of the processes that the script started."""
+        """The child processes of the script: role, state, and how each ended."""
         self.at_start: Step | None = None
-        """What is done in child processes that are not forked, before their first line."""
+        """The action in child processes that are not forked, before their first line."""
         self.child = ""
         """The role of the process that is recorded; empty for the one that the user started. A child has a trace only
         if it trains (an optimizer stepped, or gradients were computed) or infers."""
@@ -272,7 +272,7 @@ class ScriptRecording:
         return "" if line == self._said else line
 
     def _missed(self, window: StepWindow, ended_by: str = "") -> str:
-        """Why the recording is incomplete; empty if it is complete."""
+        """Return the reason why the recording is incomplete; empty if it is complete."""
         return "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
 
     def _write(self, window: StepWindow, partial: str, *, rescue: bool = True) -> None:

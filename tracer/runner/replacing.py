@@ -48,7 +48,7 @@ def recorded_line(command: Sequence[str], own: Sequence[str]) -> list[str]:
 
 @contextmanager
 def followed_by_exec(recording: ScriptRecording, own: Sequence[str], leave: Callable[[], None]) -> Iterator[None]:
-    """Where the script replaces its process in this context, have what comes recorded by the command line ``own``.
+    """Record what the script replaces its process by in this context, by the command line ``own``.
 
     ``leave`` is called before.
     """

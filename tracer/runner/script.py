@@ -112,7 +112,7 @@ def _find_module(name: str) -> ModuleSpec | None:
 
 
 def _from_spec(target: str, spec: ModuleSpec) -> Script:
-    """What runs when ``spec`` runs as ``__main__``."""
+    """Return the script that runs when ``spec`` runs as ``__main__``."""
     get_code = getattr(spec.loader, "get_code", None)
     try:
         code = get_code(spec.name) if get_code else None

@@ -49,7 +49,7 @@ class Steps(msgspec.Struct, frozen=True):
         return f"{self.start}:{'' if self.stop is None else self.stop}"
 
     def missed(self, finished: int) -> str:
-        """Why a run of ``finished`` optimizer steps did not fill the window; empty if it did."""
+        """Return why a run of ``finished`` optimizer steps did not fill the window; empty if it did."""
         last = self.start if self.stop is None else self.stop
         if finished >= last:
             return ""

@@ -20,9 +20,9 @@ class _Loop(NamedTuple):
     """The end of its path."""
     function: str
     ends: str
-    """What it calls after each task, before the result is sent: ``module:Class.method``."""
+    """The function that it calls after each task, before the result is sent: ``module:Class.method``."""
     begins: str
-    """What has returned as the next task begins."""
+    """The function that has returned as the next task begins."""
     is_task: Callable[[Any], bool] = lambda result: True
     """Whether it is a task that ``begins`` returned."""
     through: str | None = None

@@ -45,7 +45,7 @@ class StepWindow:
         self.complete = False
         """Whether the last step that was asked for ended."""
         self.blocked = ""
-        """Why the recorder could not be entered or left where it should have been."""
+        """The reason why the recorder could not be entered or left where it should have been; empty if it could."""
         self.settings: Environment | None = None
         """The process's settings as the first recorded optimizer step began, when the script had made them."""
         self._thread: int | None = None

@@ -19,7 +19,7 @@ FILE = _FOLDER / "asked.json"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recorder records because the tables need it."""
+    """The facts, settings and variables that the tables need of a recorder."""
 
     tables: str
     """Digest of the tables that this was generated from."""

@@ -26,7 +26,7 @@ _WHOLE: Mapping[str, frozenset[Value]] = {key: frozenset(domain) for key, domain
 
 
 class Outcome(NamedTuple):
-    """What a rule says of a call."""
+    """A rule's outcome for a call."""
 
     verdict: Verdict
     case: Case | None
@@ -128,7 +128,7 @@ class BoundRule:
 
 
 class Answer(NamedTuple):
-    """What a rule says of a call, under the target's settings and in deterministic mode."""
+    """A rule's answer for a call, under the target's settings and in deterministic mode."""
 
     rule: Cased
     as_is: Outcome
@@ -141,7 +141,7 @@ class Answer(NamedTuple):
 
     @property
     def reason(self) -> UnknownReason | None:
-        """Why a verdict is ``unknown``, if one is."""
+        """The reason for an ``unknown`` verdict; ``None`` for any other."""
         return self.as_is.reason or self.in_mode.reason
 
     @property
@@ -172,7 +172,7 @@ class Answer(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What to use instead."""
+        """The replacement to use."""
         return next((case.remedy for case in self.cases if case.remedy), self.rule.remedy)
 
 

@@ -33,7 +33,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     code: str
     """Its lines. ``torch`` is imported and ``device`` is set before them."""
     cuda_only: str = ""
-    """Why it cannot run on a CPU, as a phrase; empty if it can."""
+    """The reason why it cannot run on a CPU, as a phrase; empty if it can."""
 
 
 class Examples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,7 +90,7 @@ def _speaks_of(rule: Rule, op: str) -> bool:
 
 
 def _faults_of(code: str) -> Iterator[str]:
-    """What is wrong with a program: a syntax error, a line too long, a name other than torch's."""
+    """Yield the faults of a program: a syntax error, a line too long, a name other than torch's."""
     try:
         tree = ast.parse(code)
     except SyntaxError as problem:

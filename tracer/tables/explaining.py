@@ -36,9 +36,9 @@ class Row(NamedTuple):
     warn: Verdict
     on: Verdict
     notes: tuple[str, ...] = ()
-    """What the cases add to the rule's ``why``."""
+    """The cases' additions to the rule's ``why``."""
     route: str = ""
-    """What replaces the op in deterministic mode, if anything does; see ``Case.route``."""
+    """The replacement of the op in deterministic mode, if any; see ``Case.route``."""
 
     @property
     def verdicts(self) -> tuple[Verdict, Verdict, Verdict]:
@@ -65,13 +65,13 @@ class Span(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What one backend's table says about a name for one version."""
+    """One backend's table on a name, for one version."""
 
     backend: Backend
     version: str
     """The requested release, ``2.13.0``."""
     place: str
-    """How it compares with the reviewed versions; see ``tables.versions.placed``."""
+    """The version's place among the reviewed ones; see ``tables.versions.placed``."""
     table: Table
     rules: tuple[tuple[Rule, Span | None], ...]
     """Rules with the span that contains the version; ``None`` if the table was not reviewed for it."""
@@ -88,7 +88,7 @@ def explain(
     backends: Collection[Backend] | None = None,
     translations: Translations = NO_TRANSLATIONS,
 ) -> list[Explanation]:
-    """What the tables of ``backends`` (``None`` for all) say about an op, a rule's id or an API for a torch version.
+    """Explain an op, a rule's id or an API by the tables of ``backends`` (``None`` for all), for a torch version.
 
     A table without a rule for the name answers too if another one has a rule; a rule's id is looked up in its own
     table only. Raises ``UsageError`` with the nearest names if no table knows ``text``, ``TargetError`` for an invalid

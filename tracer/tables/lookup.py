@@ -36,7 +36,7 @@ def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tupl
 def find_translations(
     text: str, tables: Mapping[Backend, Table], translations: Translations
 ) -> dict[Backend, tuple[Translation, ...]]:
-    """What an op that a CPU dispatches becomes elsewhere, by target. Targets that run the same op are omitted."""
+    """Return the ops that a CPU's op becomes elsewhere, by target. Targets that run the same op are omitted."""
     name = spelled(text)
     rows = [row for row in translations.translation if any(_same_op(op, name) for op in row.ops)]
     by_target = {backend: tuple(row for row in rows if backend in row.to) for backend in tables}

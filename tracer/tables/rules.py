@@ -46,7 +46,7 @@ class Case(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     """Overrides the rule's."""
     remedy: str = ""
     needs: tuple[Prerequisite, ...] = ()
-    """What else must hold for this case's own ``remedy`` to work."""
+    """Further conditions for this case's own ``remedy`` to work."""
     cause: Cause | None = None
     route: str = ""
     """What runs instead in deterministic mode, from the case's first version: a function of torch
@@ -55,12 +55,12 @@ class Case(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
 
 class Exemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What exempts calls from a rule, whatever its cases say; see ``with_exemptions``."""
+    """A condition that exempts calls from a rule, whatever its cases say; see ``with_exemptions``."""
 
     fact: str
     """A boolean fact. Unknown counts as false."""
     why: str
-    """Why runs cannot differ if it is true."""
+    """The reason why runs cannot differ if it is true."""
 
 
 class Cased(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -72,7 +72,7 @@ class Cased(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     why: str
     """The mechanism, in one to three sentences."""
     remedy: str
-    """What to use instead."""
+    """The replacement to use."""
     case: tuple[Case, ...]
     """Disjoint and without a gap."""
     evidence: tuple[RuleEvidence, ...]
@@ -88,15 +88,15 @@ class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
     apis: tuple[str, ...] = ()
     """Names that users and documents use."""
     needs: tuple[Prerequisite, ...] = ()
-    """What else must hold for ``remedy`` to work."""
+    """Further conditions for ``remedy`` to work."""
     shell: tuple[str, ...] = ()
     """Variables, ``NAME=VALUE``, that with deterministic mode are the whole ``remedy``: one change for all calls."""
     workspace: str = ""
     """The value of ``CUBLAS_WORKSPACE_CONFIG`` that it needs, if not the usual one."""
     rewriting: Rewriting | None = None
-    """How to rewrite a line of the user's that calls it; ``remedy`` says the same in words."""
+    """Rewrites a line of the user's that calls it; ``remedy`` says the same in words."""
     runs_as: str = ""
-    """What the op becomes on this backend, if a recording on another backend contains a different op."""
+    """The op that runs on this backend, if a recording on another backend contains a different one."""
     kernels: dict[str, str] = {}
     """Op to the vendor's kernels that it runs (``aclnnSort``; if several, any of them). Evidence from a vendor's list
     of kernels is about these; a rule that rests on it alone names them for each of its ops."""
@@ -203,11 +203,11 @@ class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     deny_list: bool = True
     """An ``aten`` op without a rule is deterministic (deny list) or unknown (allow list)."""
     unlisted: str = ""
-    """Why an op without a rule is unknown here, as a sentence; for an allow list that is not a vendor's."""
+    """The reason why an op without a rule is unknown here, a sentence; for an allow list that is not a vendor's."""
     classes: tuple[str, ...] = ()
     """Classes of ops that it inherits, for ops without a rule of its own; see ``tables.loading``."""
     ask: str = ""
-    """What to do about an op without a rule, as a sentence; ``{op}`` stands for the op's name."""
+    """The remedy for an op without a rule, a sentence; ``{op}`` stands for the op's name."""
     inherits: Backend | None = None
     """A table whose rules it inherits, with weaker evidence, for ops without its own rule; see ``tables.loading``."""
     variables: tuple[str, ...] = ()
@@ -280,7 +280,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Top-level name of the package, with which locations begin: ``transformers``."""
     rules: tuple[str, ...]
     what: str
-    """What to do, as a sentence."""
+    """The action, as a sentence."""
     ref: str
     """The source in the library: version, file and name."""
 

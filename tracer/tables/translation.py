@@ -39,7 +39,7 @@ class Candidate(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     facts: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)
     """Facts of this op that the recorded call does not have."""
     why: str = ""
-    """Why no op is known, if ``op`` is empty."""
+    """The reason why no op is known, if ``op`` is empty."""
     perhaps: bool = False
     """The program may choose another call there, by the device. If only such candidates raise, the verdict is
     ``conditional``."""
@@ -55,7 +55,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ops: tuple[str, ...]
     """Recorded ops, named as in a rule."""
     why: str
-    """What decides between the candidates, in sentences for the reader of a finding."""
+    """The criterion between the candidates, in sentences for the reader of a finding."""
     becomes: tuple[Candidate, ...]
     """Every op that the target may run. If the conditions of several hold, it may be any of them."""
     evidence: tuple[RuleEvidence, ...]

@@ -20,7 +20,7 @@ class TensorForm(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_
     layout: str = ""
     """``sparse_coo`` and its like; empty for a strided one."""
     device: str = ""
-    """Where it lay, if not where the call ran."""
+    """Its device, if not the one where the call ran."""
 
     def __str__(self) -> str:
         stride = "" if self.stride is None else f"[{_sizes(self.stride)}]"
@@ -65,7 +65,7 @@ class NotKept(msgspec.Struct, frozen=True, gc=False, tag_field="is", tag="not-ke
 
 Item = Union[None, bool, int, float, str, TensorForm, TorchWord, DeviceType, Number, NotKept]  # noqa: UP007 (msgspec reads it on Python 3.10)
 Argument = Union[Item, list[Union[Item, list[Item]]]]  # noqa: UP007
-"""What one argument can be: no schema of torch's has lists nested deeper than a collective's lists of tensors."""
+"""One argument of a call: no schema of torch's has lists nested deeper than a collective's lists of tensors."""
 
 
 def spelled(arguments: Mapping[str, Argument]) -> str:

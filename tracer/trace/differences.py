@@ -63,7 +63,7 @@ class RankComparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Ranks that agree in all that is compared, together; one group: all of them."""
     settings: tuple[RankSetting, ...] = ()
     calls: tuple[RankCalls, ...] = ()
-    """Where counts lie apart most first."""
+    """The calls whose counts differ, the largest difference first."""
     draws: tuple[RankDraws, ...] = ()
 
     @property
@@ -252,7 +252,7 @@ class DrawDifference(NamedTuple):
 
 
 def compare_draws(first: Trace, second: Trace) -> tuple[DrawDifference, ...]:
-    """Which generators the two traces drew from differently, each with the first place at which they diverge.
+    """Return the generators that the traces drew from differently, each with the first place at which they diverge.
 
     Two runs of one program draw alike; where they do not, the generator that ran ahead says which module and line drew
     more often. Seeds are not compared.

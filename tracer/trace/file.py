@@ -39,7 +39,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[records.CallGroup, ...] = ()
     """Groups in a stable order: first seen first."""
     blind_spots: tuple[records.BlindSpot, ...] = ()
-    """What ran and was not seen, or seen only in part."""
+    """The code that ran and was not seen, or seen only in part."""
     sources: tuple[records.TraceSource, ...] = ()
     """The recordings that this was made of: one, or those that were merged."""
     differing_settings: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     watched_from_start: bool = False
     """Whether the process was watched from its import of torch on (``tracer run``), or only while recording."""
     events: tuple[records.Event, ...] = ()
-    """What the program set, seeded and first used, in order."""
+    """The settings, seeds and first uses of the program, in order."""
     generators: tuple[records.Generator, ...] = ()
     """The process's own generators: torch's default one of each device in use, Python's and NumPy's global one."""
     host_draws: tuple[records.Draw, ...] = ()
@@ -61,11 +61,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     loaders: tuple[records.Loader, ...] = ()
     """Each ``DataLoader`` that was iterated."""
     machine_numbers: tuple[records.MachineNumber, ...] = ()
-    """What differs in every process and the program took: entropy, clocks that became seeds, unseeded generators."""
+    """Numbers that differ in every process and the program took: entropy, clocks as seeds, unseeded generators."""
     outside: tuple[records.OutsideInput, ...] = ()
-    """What the program took in from outside, in the order of first times."""
+    """The program's inputs from outside, in the order of first times."""
     regions: tuple[records.Region, ...] = ()
-    """What was compiled or captured, and ran or could have run while recording."""
+    """The regions that were compiled or captured, and ran or could have run while recording."""
     launched: tuple[records.Kernel, ...] = ()
     """Triton kernels that the program launched outside compiled code; their launches are call groups whose op is
     ``triton.`` and the kernel's name."""
@@ -82,7 +82,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def partial(self) -> str:
-        """Why the trace is not whole: every source's reason, once each, or an empty string."""
+        """The reasons why the trace is not whole: every source's, once each, or an empty string."""
         return ", ".join(dict.fromkeys(s.partial for s in self.sources if s.partial))
 
     @property
@@ -190,7 +190,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def fault_of(group: records.CallGroup) -> str:
-    """What no recording writes, as an error ends: ``.count is 0``; empty for a sound group."""
+    """Return the fault of a group that no recording writes, as an error ends: ``.count is 0``; empty if sound."""
     if group.count < 1:
         return f".count is {group.count}"
     if (origin := group.facts.get(records.ORIGIN, SeedOrigin.UNUSED)) not in _ORIGINS:

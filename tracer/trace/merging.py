@@ -63,7 +63,7 @@ def _arms(first: records.Tried, second: records.Tried, name: str) -> dict[Any, r
 
 
 class _Merging:
-    """How records of one type are merged."""
+    """The way to merge records of one type."""
 
     def __init__(self, record: type[msgspec.Struct], same: str, ways: Mapping[str, Way]) -> None:
         """``same``: the fields that must agree."""
@@ -75,14 +75,14 @@ class _Merging:
 
     @cached_property
     def _readers(self) -> tuple[Callable[[Any], Any] | None, list[Callable[[Any], Any]]]:
-        """What reads the fields that must agree: plain ones, and each mapping."""
+        """The readers of fields that must agree: plain ones, and each mapping."""
         kinds = {field.name: field.type for field in msgspec.structs.fields(self._record)}
         mappings = [name for name in self._same if get_origin(kinds[name]) is dict]
         plain = [name for name in self._same if name not in mappings]
         return operator.attrgetter(*plain) if plain else None, [operator.attrgetter(name) for name in mappings]
 
     def key(self, record: Any) -> tuple[object, ...]:
-        """What records to be merged agree in."""
+        """Return the values that records to be merged agree in."""
         plain, mappings = self._readers
         items = [sorted(get(record).items()) for get in mappings]
         # True == 1 in Python, so a fact's type is part of what it says.

@@ -21,11 +21,11 @@ from tracer.trace.arguments import Argument
 SCHEMA = 4
 
 FactValue = Union[bool, int, str]  # noqa: UP007 (msgspec reads it on Python 3.10)
-"""What a recorded fact can be; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
+"""A recorded fact's value; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
 
 
 class Place(NamedTuple):
-    """Where something happened, in the user's words."""
+    """The place where something happened, in the user's words."""
 
     location: str = ""
     """``path:line`` of the innermost frame outside torch, relative to the working directory, else to its
@@ -71,7 +71,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, metaclass=_PlacedMeta):
 
     @property
     def place(self) -> Place:
-        """Where it happened."""
+        """The place where it happened."""
         return Place(self.location, self.function, self.called_from)
 
 
@@ -93,7 +93,7 @@ class ArmTrials(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What trials showed of a group: calls repeated on the spot, from the same inputs and generator states."""
+    """The outcome of a group's trials: calls repeated on the spot, from the same inputs and generator states."""
 
     calls: int = 0
     """Calls that were repeated."""
@@ -157,7 +157,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     op: str
     """The overload as torch prints it: ``aten.add.Tensor``, ``torchvision.nms.default``, ``higher_order.cond``."""
     phase: names.Phase
-    """Where in the step: forward, backward, recompute (activation checkpointing), optimizer or other."""
+    """The phase: forward, backward, recompute (activation checkpointing), optimizer or other."""
     module: str = ""
     """Module path as ``named_modules()`` spells it, led by the root's class name if no model was given; for a backward
     call its forward op's; empty outside modules."""
@@ -171,7 +171,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """Whether it is a backward call whose forward line is unknown. ``location`` is then the line that asked for the
     gradient."""
     host: names.HostCode | None = None
-    """Why the call is known to run on the host, whatever the training's device; ``None`` if it is not."""
+    """The reason why it is known to run on the host, whatever the training's device; ``None`` if it is not."""
     facts: dict[str, FactValue] = {}
     """Facts that conditions read: ``device``, ``dtype``, ``layout``, ``ndim`` of the tensor that the call works on,
     ``arg.*``, ``given.*``, ``shape.*`` for ops whose rules ask, ``subclass`` for a tensor subclass, ``group_size`` for
@@ -187,7 +187,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """Names of the kernels that the call became part of: of its region, or of ``Trace.launched`` if it launched one
     itself. Empty for an eager call, for one without code of its own (a view), and if unknown (``Region.inside``)."""
     tried: Tried | None = None
-    """What repeating its calls showed; ``None`` if trials were off, or the group was not at risk."""
+    """The outcome of its trials; ``None`` if trials were off, or the group was not at risk."""
     data: dict[names.DataShown, int] = {}
     """Calls by what their data show. Missing calls were not looked at."""
 
@@ -251,7 +251,7 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     """``cpu``, ``cuda:0``, ``python`` (the module ``random``), ``numpy`` (``numpy.random``'s global one)."""
     origin: names.SeedOrigin
-    """Where the state of its first draw came from; without draws, the state at the end."""
+    """The origin of the state of its first draw; without draws, of the state at the end."""
     seeded_at: str = ""
     """``path:line`` of the call that seeded that state, if it was seen."""
     before: str = ""
@@ -263,7 +263,7 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def kind(self) -> names.GeneratorKind:
-        """Whose it is."""
+        """Its owner."""
         return names.GeneratorKind.spelt(self.name)
 
 
@@ -287,7 +287,7 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def kind(self) -> names.GeneratorKind:
-        """Whose the generator is."""
+        """The generator's owner."""
         return names.GeneratorKind.spelt(self.generator)
 
 
@@ -333,7 +333,7 @@ class OutsideInput(Placed, frozen=True, kw_only=True, omit_defaults=True):
     size: int = 0
     """Bytes of a file, entries of a directory, when it was taken in last."""
     modified: int = 0
-    """When a file was written last, in milliseconds since 1970; 0 for what is no file."""
+    """The time at which a file was written last, in milliseconds since 1970; 0 for what is no file."""
     by_import: bool = False
     """Whether an import took it in."""
     calls: int = 0
@@ -402,7 +402,7 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Class of the sampler, or of the batch sampler if that is not torch's own."""
     has_generator: bool = False
     origin: names.SeedOrigin = names.SeedOrigin.UNSEEN
-    """Where the generator state came from that its order and its workers' seeds are drawn from."""
+    """The origin of the generator state that its order and its workers' seeds are drawn from."""
     seeded_at: str = ""
     workers_origin: names.SeedOrigin | None = None
     """The same for its workers' seeds, if its order is drawn from another generator."""
@@ -412,7 +412,7 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     in_order: bool = True
     persistent_workers: bool = False
     start_method: str = ""
-    """How its workers start: ``fork``, ``spawn``, ``forkserver``; empty without workers."""
+    """The workers' start method: ``fork``, ``spawn``, ``forkserver``; empty without workers."""
     epoch_set: bool | None = None
     """For a ``DistributedSampler``: whether ``set_epoch`` was called; ``None`` for other samplers, or if unknown."""
     iterated_at: tuple[str, ...] = ()
@@ -420,7 +420,7 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     fetched_by: str = ""
     """The method of its data set that gives samples: ``Photos.__getitem__``; empty where that has none in Python."""
     fetched_at: str = ""
-    """Where that method begins."""
+    """The line at which that method begins."""
     worker_draws: tuple[str, ...] = ()
     """Global generators that its workers were seen to draw from: ``python``, ``numpy``, ``torch``."""
     workers_seen: bool = True
@@ -437,7 +437,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str = ""
     """The device that it was generated for, in the vocabulary's words; empty if unknown."""
     calls: int = 1
-    """How often one execution of its region calls it."""
+    """The number of its calls in one execution of its region."""
     ops: tuple[str, ...] = ()
     """The ops that were fused into it, as call groups of its region spell them, once each."""
     original_ops: tuple[str, ...] = ()
@@ -527,7 +527,7 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """The guard of that region that failed, in torch's words."""
     inside: names.RegionInside = names.RegionInside.UNSEEN
     why: names.RegionGap | None = None
-    """Why it was not seen whole; ``None`` if it was."""
+    """The reason why it was not seen whole; ``None`` if it was."""
     ops: int = 0
     """Ops of its graph: what one execution adds to the counts of its call groups."""
     graph: str = ""
@@ -537,7 +537,7 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     kernels: tuple[Kernel, ...] = ()
     """In the order of their first call."""
     tried: Tried | None = None
-    """What repeating it showed, each execution as one call; ``None`` if trials were off or nothing is at risk."""
+    """The outcome of its trials, each execution as one call; ``None`` if trials were off or nothing is at risk."""
 
 
 class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -545,7 +545,7 @@ class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: names.BlindSpotKind
     detail: str
-    """What it was, in one sentence: a function's name, a number of worker processes."""
+    """Its description in one sentence: a function's name, a number of worker processes."""
     location: str = ""
     """``path:line`` where it was noticed, if known."""
     count: int = 1
@@ -565,7 +565,7 @@ class Child(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Calls that it dispatched, while recorded."""
     optimizer_steps: int = 0
     ended_by: str = ""
-    """Why it ended early: ``exit code 1``; empty if it did not, or that is not known."""
+    """The reason why it ended early: ``exit code 1``; empty if it did not, or that is not known."""
     generators: tuple[Generator, ...] = ()
     """Its own generators, for one without a trace."""
     draws: tuple[Draw, ...] = ()
@@ -667,4 +667,4 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     shaken: int | None = None
     """The seed with which results were changed by rounding (``tracer run --shake``); ``None`` where they were not."""
     partial: str = ""
-    """Why recording ended early (``interrupted``, an exception's class); empty for a whole one."""
+    """The reason why recording ended early (``interrupted``, an exception's class); empty for a whole one."""

@@ -179,7 +179,7 @@ def _cut(lo: int, hi: int, starts: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _run(first: list[int], second: list[int], arrays: tuple[Keys, Keys], x: int, y: int) -> int:
-    """How many elements agree from ``x`` and ``y``."""
+    """Return the number of elements that agree from ``x`` and ``y``."""
     length = 0
     most = min(len(first) - x, len(second) - y)
     while length < min(most, _SINGLY):

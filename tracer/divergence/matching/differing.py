@@ -88,14 +88,14 @@ def differences(pairs: Pairs) -> Differences:
 
 
 def lie_otherwise(pairs: Pairs, nodes: slice | list[int] = slice(None)) -> Flags:
-    """Which pairs read views with different strides on the two sides, digested in memory order."""
+    """Return which pairs read views with different strides on the two sides, digested in memory order."""
     differing_marks = pairs.first.mark_bits[pairs.at[0][nodes]] ^ pairs.second.mark_bits[pairs.at[1][nodes]]
     differ: Flags = (differing_marks & _TURNS) != 0
     return differ
 
 
 def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> tuple[Flags, Flags]:
-    """Which pairs' numbers differ, and which differ only in the parts of tensors."""
+    """Return which pairs' numbers differ, and which differ only in the parts of tensors."""
     differs: Flags = ours != theirs
     rows = np.flatnonzero(differs)
     placed = np.zeros(len(differs), np.bool_)

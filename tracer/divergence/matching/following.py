@@ -172,7 +172,7 @@ class _Roots:
             yield node, why
 
     def _why_ahead(self, node: int, row: int, generator: int, before: list[int]) -> int | Candidate:
-        """Why a generator is in a different state, by the previous draws on both sides."""
+        """Return why a generator is in a different state, by the previous draws on both sides."""
         gaps = [node_before for node_before in before if node_before >= self.pairs.size]
         if gaps:
             return gaps[0]  # a draw that only one side made
@@ -260,7 +260,7 @@ class _Roots:
         return chosen
 
     def _through_choice(self, node: int) -> bool:
-        """What Python chose may depend on any earlier difference, since a list or an array leaves no trace."""
+        """Return whether ``node`` may follow from any earlier difference, as a choice that Python made may."""
         if self._through_python(node):
             return True
         if self.first >= node:

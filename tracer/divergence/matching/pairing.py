@@ -33,7 +33,7 @@ class Pairs(NamedTuple):
     nodes: tuple[Ints, Ints]
     """The node of each call on each side; -1 for a call that is not compared."""
     begins: tuple[int, int]
-    """Where the compared part begins on each side."""
+    """The first call of the compared part on each side."""
     is_resumed: bool = False
     """Whether the second is a resumed run, compared with a later part of the first."""
 
@@ -114,7 +114,7 @@ def _is_made_anew(gap: Gap, second: Values, begin: int) -> bool:
 
 
 def _step_starts(values: Values) -> Ints:
-    """Where each step begins; a repeated number is one step."""
+    """Return the first call of each step; a repeated number is one step."""
     starts, numbers = values.steps
     begins = np.flatnonzero(np.diff(numbers, prepend=-1) != 0)
     starts_of_steps: Ints = starts[begins].astype(np.int64)

@@ -132,7 +132,7 @@ _PLAIN = frozenset({int, float, bool, complex, type(None), str, torch.dtype})
 
 
 class PlainAnswers(msgspec.Struct, frozen=True):
-    """What readers answer for calls whose tensors are all strided and have elements: nearly all calls."""
+    """The readers' answers for calls whose tensors are all strided and have elements: nearly all calls."""
 
     answers: tuple[Any, ...]
     """In the order of the readers."""

@@ -39,7 +39,7 @@ class CallCounter(msgspec.Struct, eq=False):
 
 
 class OverloadInfo:
-    """What is decided once per overload."""
+    """Per-overload data, computed once."""
 
     # fmt: off
     __slots__ = (
@@ -61,7 +61,7 @@ class OverloadInfo:
         keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
         self.readers = facts.asked_readers(func, keys, indices)
         self.plain = facts.plain_answers(self.readers)
-        """What they answer for nearly all calls, if that needs no reading."""
+        """The readers' answers for nearly all calls, if those need no reading; else ``None``."""
         self.is_composite = schema is not None and kernels.has_composite_kernel(func)
         self.decomposes = self.is_composite and kernels.can_call_composite(func)
         self.has_kernel_of_a_layout = self.is_composite and kernels.has_kernel_of_a_layout(func)
@@ -71,7 +71,7 @@ class OverloadInfo:
         """Whether the first argument is a list of tensors (``_foreach_*``, ``cat``)."""
         self.access = Access(func)
         self.observers: tuple[Any, ...] = ()
-        """Who wants its calls: an ``observers.Wanted`` each."""
+        """The observers that want its calls, an ``observers.Wanted`` each."""
         self.lacks_autograd = schema is not None and kernels.lacks_autograd(func)
         """Whether its gradients would be lost because a dispatch mode is active."""
         self.rare = (

@@ -18,7 +18,7 @@ def was_timed(candidates: Any) -> bool:
 
 
 def configurations(key: str) -> dict[str, str]:
-    """What autotuning chose for the loaded code of ``key``, by kernel. Kernels with one configuration are left out."""
+    """Return the configurations that autotuning chose for the code of ``key``, by kernel, where there were several."""
     choices = {}
     for name, kernel in compile_seams.loaded_code(key).items():
         try:

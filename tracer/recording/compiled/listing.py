@@ -64,7 +64,7 @@ class RegionList:
         self._keeps_lines = keeps_lines
         """Whether lines of generated code are kept with the kernels."""
         self.data_of: Callable[[Run, int], Mapping[DataShown, int]] = lambda run, number: {}
-        """What data showed of a run's call at that position."""
+        """Returns the evidence of data for a run's call at that position."""
 
     def regions(self, log: CompileLog, runs: Iterable[Run], times: Times) -> tuple[Region, ...]:
         """Every region that ran, and those that were compiled but did not run."""
@@ -106,7 +106,7 @@ class RegionList:
         return region, [group for _, group in self.groups([run], lambda run: 1)], self._insides.of(run.code).graph
 
     def inside_of(self, run: Run) -> Inside:
-        """What is known of the code that runs."""
+        """Return what is known of the code that runs."""
         return self._insides.of(run.code)
 
     def groups(self, runs: Iterable[Run], times: Times) -> Iterator[tuple[int, CallGroup]]:
@@ -305,7 +305,7 @@ def _unwritten(read: CallGroup, count: int, op: str, location: str, called_from:
 
 
 def _extent_of(code: CompiledCode, inside: Inside) -> tuple[RegionInside, RegionGap | None]:
-    """How much of a region is known, and why not more."""
+    """Return how much of a region is known, and why not more."""
     has_kernels = bool(inside.matching.texts)
     if inside.graph is None:
         why = RegionGap.EARLIER if code.origin is RegionOrigin.EARLIER else RegionGap.FORMAT

@@ -1,4 +1,4 @@
-"""What ``torch.cuda`` and ``torch.accelerator`` answer on a machine that is not here.
+"""Return values of ``torch.cuda`` and ``torch.accelerator`` on a machine that is not here.
 
 Checked on torch 2.13.0.
 """
@@ -85,7 +85,7 @@ _ZERO = (
 
 
 def no_gpu() -> dict[Holder, Any]:
-    """What functions return on a machine without one."""
+    """Return the results of those functions on a machine without a GPU, by holder."""
     accelerator = {"is_available": False, "device_count": 0, "current_accelerator": None}
     return {
         (torch.cuda, "is_available"): False,
@@ -94,7 +94,7 @@ def no_gpu() -> dict[Holder, Any]:
 
 
 def gpus(machine: Machine) -> dict[Holder, Any]:
-    """What functions return on ``machine``, wherever they are held."""
+    """Return the results of those functions on ``machine``, by holder."""
     assert machine.capability is not None
     major, minor = machine.capability
     name = f"fake {machine}"

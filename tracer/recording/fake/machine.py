@@ -16,7 +16,7 @@ _SPELLING = re.compile(r"cpu|cuda:([1-9]\d?)\.(\d)", re.ASCII)
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What ``torch.cuda`` answers as: ``Machine.parse("cuda:8.0")``; without a capability there is no GPU."""
+    """The GPU that ``torch.cuda`` describes: ``Machine.parse("cuda:8.0")``; without a capability there is no GPU."""
 
     capability: tuple[int, int] | None = None
     """Compute capability of its GPUs; ``None`` for a machine without any."""

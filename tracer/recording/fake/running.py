@@ -53,7 +53,7 @@ def _loading(call: Call) -> None:
 
 
 def _unwritten(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """What writes weights writes nothing: whoever records lists it."""
+    """Stand in for a function that writes weights: list the call, and write nothing."""
     for listener in WATCHES.listeners:
         listener.note(BlindSpotKind.FAKE_VALUE, call.__qualname__, sys._getframe(1), lost="nothing was written")
 

@@ -45,7 +45,7 @@ class _Entry(msgspec.Struct):
 
 
 class _Slice:
-    """What ``safe_open(...).get_slice(name)`` returns: a tensor that is made once a part of it is asked for."""
+    """The result of ``safe_open(...).get_slice(name)``: a tensor that is made once a part of it is asked for."""
 
     def __init__(self, entry: _Entry, make: Callable[[_Entry], torch.Tensor]) -> None:
         self._entry, self._make = entry, make
@@ -100,7 +100,7 @@ class UnreadWeights:
     offset_keys = keys
 
     def metadata(self) -> dict[str, str] | None:
-        """What the file says of itself."""
+        """Return the metadata of the file."""
         return self._metadata
 
     def get_slice(self, name: str) -> _Slice:
@@ -117,7 +117,7 @@ class UnreadWeights:
 
 
 def opening(mode: Any, note: Callable[[str, FrameType], None]) -> Callable[..., Any]:
-    """What answers for ``safe_open``; ``note`` is called with the name of each file and the frame that opened it."""
+    """Return a stand-in for ``safe_open``; it calls ``note`` with each file's name and the frame that opened it."""
 
     def answer(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         path = kwargs.get("filename", (*args, None)[0])

@@ -59,7 +59,7 @@ class LaunchedRecord:
         return counts | {source: source.count for source in self.launches.counters.values()}
 
     def times(self, run: Run) -> int:
-        """How often a compiled region ran, captured ones at each replay."""
+        """Return how often a compiled region ran, captured ones at each replay."""
         return run.count - self.captures.in_graphs(run) + self.captures.runs_of(run)
 
     def split(self, counted: Iterable[tuple[Any, tuple[int, CallGroup]]]) -> Iterator[tuple[int, CallGroup]]:

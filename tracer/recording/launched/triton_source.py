@@ -26,7 +26,7 @@ _DEEPEST = 8
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What a kernel's source shows."""
+    """The facts that a kernel's source shows."""
 
     atomic: bool | None
     """Whether it adds in an order that varies; ``None`` if that is not certain. ``None``: it is not certain."""
@@ -43,7 +43,7 @@ def python_function(kernel: Any) -> Any:
 
 
 def read_source(function: Any, whole_numbers: Mapping[str, bool]) -> Source | None:
-    """What the source of a kernel's Python function shows; ``None`` without a source.
+    """Return the facts that the source of a kernel's Python function shows; ``None`` without a source.
 
     ``whole_numbers``: whether each tensor that it was called with holds integers, by the parameter's name.
     """

@@ -22,13 +22,13 @@ class Part(NamedTuple):
     shape: tuple[int, ...]
     """Of the whole."""
     start: tuple[int, ...] = ()
-    """Where ``local`` begins in the whole; empty where it is the whole."""
+    """The start of ``local`` in the whole; empty where it is the whole."""
     is_term: bool = False
     """Whether the whole is the sum of what the ranks hold."""
 
     @property
     def offset(self) -> int:
-        """How many elements of the whole precede the first of these, in logical order."""
+        """The number of elements of the whole that precede the first of these, in logical order."""
         offset = 0
         for begin, length in zip(self.start, self.shape, strict=bool(self.start)):
             offset = offset * length + begin

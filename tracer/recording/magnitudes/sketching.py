@@ -22,13 +22,13 @@ _ROWS = 140
 
 
 class Extent(NamedTuple):
-    """How large the elements of a tensor are."""
+    """The magnitudes of a tensor's elements."""
 
     norm: float
     largest: float
     """The largest absolute value of those that are finite."""
     not_finite: int
-    """How many elements are infinite or NaN."""
+    """The number of elements that are infinite or NaN."""
 
 
 class Sketch(NamedTuple):

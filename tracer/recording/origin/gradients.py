@@ -62,7 +62,7 @@ class GradientWatch:
 
     @property
     def asked(self) -> Gradients:
-        """What was seen so far."""
+        """Whether anything asked for a gradient so far."""
         if not seams.HAS_FORWARD_LINK:
             return Gradients.UNKNOWN
         if self._is_running:

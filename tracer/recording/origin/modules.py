@@ -38,11 +38,11 @@ class Scope(msgspec.Struct, eq=False):
     called_from: Site
     is_module: bool
     kind: int = USER
-    """Whose code runs: the module's class', or its caller's if the class is torch's own."""
+    """The owner of the running code: the module's class, or its caller if the class is torch's own."""
     facts: tuple[str, ...] = ()
     """Facts of every call inside that hold because of the module's class."""
     host: HostCode | None = None
-    """Why this is known to run on the host; ``None`` if it is not."""
+    """The reason why this is known to run on the host; ``None`` if it is not."""
     children: dict[int, tuple[weakref.ref[torch.nn.Module], Scope]] = msgspec.field(default_factory=dict)
     """Modules that were entered from here, by ``id``, with their scopes."""
 
@@ -102,7 +102,7 @@ class Origin(msgspec.Struct, eq=False):
     certain: bool = True
     """False when something that dispatched nothing may have made the node."""
     its_backward: Origin | None = None
-    """What ``backward`` returned, once it was called."""
+    """The origin that ``backward`` returned, once it was called."""
     _doubtful: Origin | None = None
 
     def backward(self) -> Origin:
@@ -211,7 +211,7 @@ class ModuleStack:
 
     @property
     def count(self) -> int:
-        """How many modules are known."""
+        """The number of known modules."""
         return len(self._entries)
 
     def alive(self) -> Iterator[tuple[str, torch.nn.Module]]:
@@ -403,8 +403,8 @@ class ModuleStack:
 
 
 def _facts_of(module: torch.nn.Module) -> tuple[str, ...]:
-    """What the class of a module says of the calls inside: a GPU runs torch's own recurrent layers as one op, and fuses
-    the gates of cells with their biases."""
+    """Return the facts of calls inside ``module`` that its class settles: a GPU runs torch's recurrent layers as one
+    op, and fuses the gates of cells with their biases."""
     layers, cells = torch.nn.RNNBase, (torch.nn.GRU, torch.nn.LSTM, torch.nn.GRUCell, torch.nn.LSTMCell)
     facts = (("module.recurrent", isinstance(module, layers)), ("module.fuses_gates", isinstance(module, cells)))
     return tuple(fact for fact, holds in facts if holds)

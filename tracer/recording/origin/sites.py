@@ -111,7 +111,7 @@ class Sites:
         self.working_directory = os.getcwd()
 
     def kind_of(self, filename: str) -> int:
-        """What ``filename`` is; decided once."""
+        """Return the kind of file that ``filename`` is; decided once."""
         kind = self.kinds.get(filename)
         if kind is None:
             if len(self.kinds) > 20_000:  # code generated without end

@@ -79,7 +79,7 @@ def read_stack(text: str | None) -> tuple[Frame, ...]:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What torch keeps with a call of a graph that runs as a program."""
+    """The data that torch keeps with a call of a graph that runs as a program."""
 
     stack: str
     module: Module | None

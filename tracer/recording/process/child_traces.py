@@ -25,7 +25,7 @@ _BEGIN = "tracer.runner.child_processes:begin"
 
 
 class ChildTask(msgspec.Struct, frozen=True, kw_only=True):
-    """How every child is recorded: as its parent is."""
+    """Options with which every child is recorded, the same as its parent's."""
 
     output: str
     """The parent's trace."""
@@ -90,7 +90,7 @@ class ChildTraces:
             FOLLOWING.leave()
 
     def listed(self) -> tuple[Child, ...]:
-        """What became of each process so far."""
+        """Return each child process so far: its role, its state, and how it ended."""
         return children_of(FOLLOWING.events(self._folder), lambda role: child_path(self.output, role).exists())
 
     def remove(self) -> None:

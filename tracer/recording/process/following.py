@@ -76,7 +76,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Started(msgspec.Struct):
-    """How many processes one process has started while they were followed, from which their roles come."""
+    """The number of processes that one process has started while they were followed; roles come from it."""
 
     number: int = 0
     server: str = ""
@@ -85,8 +85,8 @@ class Started(msgspec.Struct):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What a child does when it has torch: ``begin``, a function by its dotted name, is called with its role and
-    ``task``, which is that function's to read."""
+    """The task of a child that has torch: call ``begin``, a dotted name, with its role and ``task``, which it
+    interprets."""
 
     begin: str
     task: msgspec.Raw
@@ -198,7 +198,7 @@ class Following(ChildLog):
 
     @property
     def folder(self) -> str:
-        """What is followed in; empty where nothing is."""
+        """The folder that child processes report in; empty if none are followed."""
         return self._folder
 
     # --- of this process's own ---
@@ -271,7 +271,7 @@ class Following(ChildLog):
         return f"{self.role}.{number}" if self.role else str(number)
 
     def _variables(self, program: Mapping[Any, Any]) -> dict[str, str]:
-        """What a started process needs in its environment, beside what the program passes on."""
+        """Return the variables that a started process needs beside those that the program passes on."""
         role = getattr(self._next, "role", "")
         if not role or not self._folder:
             return {}
@@ -331,7 +331,7 @@ def _call(folder: str, name: str, role: str) -> None:
 
 
 def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tuple[Child, ...]:
-    """What became of each process, in the order of roles. ``has_trace``: whether a role has a trace."""
+    """Return each process's role, state and end, in the order of roles. ``has_trace``: whether a role has a trace."""
     by_role: dict[str, dict[str, Event]] = {}
     is_left: Counter[str] = Counter()
     """Processes of a role, or that have inherited it, that loaded torch and were not heard of again."""

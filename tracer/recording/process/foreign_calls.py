@@ -41,7 +41,7 @@ def tell_of_calls(library: Any, tell: Tell) -> None:
 
 
 def answered(result: Any, args: tuple[Any, ...]) -> tuple[bytes, bool]:
-    """What a function returned and left in the objects that it was given by reference, and whether that is all.
+    """Return what a function returned and left in objects passed by reference, and whether that is all.
 
     Addresses are left out, and so is the memory that they point to.
     """

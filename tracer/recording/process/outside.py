@@ -129,7 +129,7 @@ class _Input:
         self.is_partial = False
         self.limit = _VALUES
         self.stamp: object = None
-        """What a file looked like when it was digested last."""
+        """The file's device, inode, size and modification time when it was digested last."""
 
     @property
     def wants_more(self) -> bool:
@@ -167,7 +167,7 @@ class _Input:
 
 
 class _QueueOrder:
-    """Which threads put into a queue, in the order in which their items lie in it, and in which they were taken."""
+    """The threads that put into a queue, in the order of their items in it, and in which these were taken."""
 
     def __init__(self) -> None:
         self.producers: set[str] = set()
@@ -179,14 +179,14 @@ class _QueueOrder:
 
 
 class OutsideLog:
-    """What one recording saw come in."""
+    """One recording's inputs from outside."""
 
     def __init__(self, sites: Sites, events: EventLog) -> None:
         self._sites = sites
         self._events = events
         self._inputs: dict[_Key, _Input] = {}
         self._names: dict[tuple[OutsideKind, Site, Site], int] = {}
-        """How many names of a kind each line has."""
+        """The number of names of a kind at each line."""
         self._kinds: dict[str, int] = {}
         self._written: set[str] = set()
         self._left = _BUDGET
@@ -826,7 +826,7 @@ def _asks_handler(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 
 
 def _own_handler(handler: Any) -> Any:
-    """What the program set."""
+    """Return the handler that the program set."""
     return getattr(handler, _HANDLER, handler)
 
 
@@ -846,7 +846,7 @@ def _saves(log: OutsideLog, call: Call) -> None:
 
 
 def _holders(names: str) -> list[Holder]:
-    """Who holds the function of these dotted names, of modules that are loaded.
+    """Return the holders of the function with these dotted names, of modules that are loaded.
 
     A module that was loaded while it was replaced took what stands for it: there it is seen already.
     """
@@ -883,7 +883,7 @@ class _Outside(Watchers[OutsideLog]):
     def __init__(self) -> None:
         super().__init__(self._targets)
         self._looked: tuple[int, str] | None = None
-        """How many modules there were at the last look, and the newest."""
+        """The number of modules at the last look, and the newest."""
         self._at_rest: tuple[tuple[int, str], list[Target]] | None = None
         """The same when nothing was replaced, and what there was to watch."""
         self._kinds: tuple[OutsideKind, ...] = tuple(OutsideKind)

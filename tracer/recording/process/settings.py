@@ -72,7 +72,7 @@ def _may_ask(name: str, before_calls: bool) -> bool:
 
 
 def _value(name: str) -> FactValue | None:
-    """What ``name`` holds, or returns if it ends in ``()``, as a trace can hold it; ``None`` if it cannot be read."""
+    """Return the value of ``name``, or its result if it ends in ``()``, as traces hold it; ``None`` if unreadable."""
     try:
         attribute = _look_up(name.removesuffix(_CALL))
         return _as_fact(attribute() if name.endswith(_CALL) else attribute)

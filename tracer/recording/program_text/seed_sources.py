@@ -66,7 +66,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Code(msgspec.Struct, frozen=True):
-    """What the code says about a seed's number."""
+    """The code's statements about a seed's number."""
 
     candidates: tuple[Candidate, ...]
     constants: frozenset[int]
@@ -74,7 +74,7 @@ class Code(msgspec.Struct, frozen=True):
 
 
 def read_seed(frame: FrameType, position: int | str) -> Code:
-    """What the code says about an argument of the call that ``frame`` is making.
+    """Return what the code says about an argument of the call that ``frame`` is making.
 
     It is the argument at ``position``, or of that name, or the first one if there is only one.
     """
@@ -280,7 +280,7 @@ def source_of(
 
 
 def _code_at(frame: FrameType, position: int | str) -> Code:
-    """What the code says, read once for each chain of callers."""
+    """Return what the code says, read once for each chain of callers."""
     callers = islice(traceback.walk_stack(frame), _FRAMES)
     key = (tuple((caller.f_code, caller.f_lasti) for caller, _ in callers), position)
     if key not in _codes:

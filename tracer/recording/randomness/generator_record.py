@@ -28,7 +28,7 @@ class _Edges(msgspec.Struct, eq=False):
     after: str = ""
     drew: bool = False
     first: Provenance | None = None
-    """Where the state came from that it drew from first."""
+    """The origin of the state that it drew from first."""
     last: Provenance = UNSEEN
     reseeded: list[EventEntry] = []
     """Events of the last seeding, if it had drawn before."""

@@ -96,7 +96,7 @@ _CHOSEN_BELOW_ELSEWHERE = 2**32
 _NEGATIVE_FROM = 2**64 - 2**32
 
 Drawn = tuple[str, Provenance]
-"""From which generator a call drew, and where its state came from."""
+"""The generator that a call drew from, and the origin of its state."""
 
 
 class _Reseeded(msgspec.Struct, frozen=True):
@@ -201,7 +201,7 @@ class SeedWatch(GeneratorWatch):
         return GeneratorKind.PASSED.on(device), self._of_passed.get(seed) or _by_value(seed, device.type)
 
     def provenance(self, generator: Any) -> Provenance:
-        """Where the current state of a default generator came from."""
+        """Return where the current state of a default generator came from."""
         seed = generator.initial_seed()
         return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
 

@@ -141,7 +141,7 @@ class LoaderLog:
         )
 
     def _provenance(self, generator: torch.Generator | None) -> tuple[SeedOrigin, str]:
-        """Where the state of ``generator`` (or torch's default) came from, and the line that seeded it."""
+        """Return where the state of ``generator`` (or torch's default) came from, and the line that seeded it."""
         _, provenance = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
         return provenance.origin, spell(provenance.site)
 
@@ -160,7 +160,7 @@ class _Order(msgspec.Struct, frozen=True):
     is_distributed: bool = False
     """Whether it shuffles by its seed and epoch."""
     generator: torch.Generator | None = None
-    """What it draws from; ``None`` for torch's own generator."""
+    """The generator that it draws from; ``None`` for torch's own."""
 
 
 def _order_of(loader: Any) -> _Order:
@@ -209,7 +209,7 @@ def _fetching(dataset: Any) -> FunctionType | None:
 
 
 def _start_method(loader: Any) -> str:
-    """How workers start. Asking must not fix the process's default, which the program may set later."""
+    """Return the workers' start method. Asking must not fix the process's default, which the program may set later."""
     context = _read(loader, "multiprocessing_context", None) or multiprocessing
     return context.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 

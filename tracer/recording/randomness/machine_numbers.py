@@ -47,7 +47,7 @@ class NumberLog:
         self._entropy: dict[int, None] = {}
         """The last numbers of ``SystemRandom``: NumPy seeds its generators with one."""
         self._last_numpy: tuple[object, _Key] | None = None
-        """Where the last generator of NumPy's was constructed, and how it was counted."""
+        """The place that constructed the last generator of NumPy's, and the key that counted it."""
         self._unseeded: dict[int, tuple[weakref.ref[random.Random], int, _Key]] = {}
         """By ``id``: each ``random.Random`` without a seed, its initial state, and how it was counted."""
         self._lines: set[tuple[str, int]] = set()
@@ -82,7 +82,7 @@ class NumberLog:
         )
 
     def source_of(self, value: object, frame: FrameType | None, position: int | str = 0) -> NumberSource | None:
-        """What the seed ``value`` was derived from, if it differs in every process."""
+        """Return what the seed ``value`` was derived from, if it differs in every process."""
         if isinstance(value, int) and value in self._entropy:
             return NumberSource.ENTROPY
         from tracer.recording.program_text.seed_sources import source_of  # here: not every program seeds anything
@@ -289,5 +289,5 @@ def sees_numpy() -> bool:
 
 
 def seed_source(value: object, frame: FrameType | None) -> NumberSource | None:
-    """What the seed at ``frame`` was derived from, if it differs in every process."""
+    """Return what the seed at ``frame`` was derived from, if it differs in every process."""
     return next((log.source_of(value, frame) for log in WATCHERS.listeners), None)

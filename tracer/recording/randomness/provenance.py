@@ -42,7 +42,7 @@ UNUSED = Provenance(SeedOrigin.UNSEEN)
 
 
 class Newest:
-    """Which line produced a value; for each line, only the newest values."""
+    """The line that produced each value; only the newest values for each line."""
 
     def __init__(self) -> None:
         self._of_value: dict[Hashable, Provenance] = {}

@@ -23,7 +23,7 @@ NAMES = ("python", "numpy", "torch")
 
 
 class WorkerMarks:
-    """Which generators the workers of one group of loaders drew from. Workers write, the training process reads."""
+    """The generators that the workers of one group of loaders drew from. Workers write, the training process reads."""
 
     def __init__(self) -> None:
         self._shared = mmap.mmap(-1, len(NAMES))
@@ -52,7 +52,7 @@ class _WorkerGenerator:
         self._byte = byte
         self._state = state
         self._rest = state()
-        """What torch, or the program's ``worker_init_fn``, seeded it with."""
+        """The state after torch, or the program's ``worker_init_fn``, seeded it."""
         self._is_programs = False
         """Whether the program seeded it since."""
         place(_seeders(byte), Watch(lambda _: self.look(), self._was_seeded))

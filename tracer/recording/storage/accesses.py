@@ -68,7 +68,7 @@ class Access:
         self.copies = op.copies
         self.is_masked = op.name == "masked_fill_"
         self.ignores_self_at: int | None = None
-        """Where ``beta`` stands, for a product that does not read ``self`` when it is 0: -1 for a keyword."""
+        """The position of ``beta``, for a product that does not read ``self`` if it is 0: -1 for a keyword."""
         self.arguments: list[tuple[int, str, int]] = []
         """Position, name and role of each argument that may hold tensors and whose memory is touched."""
         self.written: tuple[tuple[int, str], ...] = ()

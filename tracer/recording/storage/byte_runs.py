@@ -78,7 +78,7 @@ def merged(starts: Any, ends: Any) -> Runs:
 
 
 def size_of(runs: Runs) -> int:
-    """How many bytes there are in ``runs``."""
+    """Return the number of bytes in ``runs``."""
     return int((runs[1] - runs[0]).sum())
 
 

@@ -30,7 +30,7 @@ _ROLES = {None: 0, Numbers.MAKES: MAKES, Numbers.CARRIES: CARRIES, Numbers.PUTS:
 
 
 class Distinct(msgspec.Struct, frozen=True):
-    """What is known of the numbers in a tensor."""
+    """The facts known of the numbers in a tensor."""
 
     dim: int
     """Along this dimension, with the others held fixed, no number occurs twice."""
@@ -41,7 +41,7 @@ class Distinct(msgspec.Struct, frozen=True):
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """Where the numbers lie, and since when."""
+    """Distinct numbers, with the version, dtype and geometry of the tensor that holds them."""
 
     version: int
     dtype: torch.dtype
@@ -52,7 +52,7 @@ class _Contents(msgspec.Struct, frozen=True):
 
 
 def index_role(func: Any) -> int:
-    """What calls of ``func`` do to indices; 0 for nothing. Decided once per overload."""
+    """Return the role that calls of ``func`` play for indices; 0 for none. Decided once per overload."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return 0
@@ -66,7 +66,7 @@ class Indices(StorageTable[_Contents]):
     """The indices of one recording that are known to be of distinct numbers."""
 
     def of(self, tensor: torch.Tensor) -> Distinct | None:
-        """What is known of ``tensor``, of which a known index may be a view or the other way about."""
+        """Return what is known of ``tensor``, of which a known index may be a view or the other way about."""
         if not self.live or not isinstance(tensor, _Tensor):
             return None
         entry = self.live.get(storages.storage_id(tensor))
@@ -138,7 +138,7 @@ class Indices(StorageTable[_Contents]):
                     self.drop(storages.storage_id(item))
 
     def _carried(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> Distinct | None:
-        """What is known of the result of an op that takes its numbers from another tensor."""
+        """Return what is known of the result of an op that takes its numbers from another tensor."""
         if row_of(name).numbers is Numbers.PUTS:
             return self._put(name, args)
         numbers = self.of(args[0])
@@ -220,7 +220,7 @@ def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _in_view(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
-    """What is known about ``tensor``, a view of the numbers of ``entry``; ``None`` if unsure.
+    """Return what is known about ``tensor``, a view of the numbers of ``entry``; ``None`` if unsure.
 
     Each dimension of more than one element must run along one of the entry's, and stay inside it. If the entry has one
     dimension only, any step will do.

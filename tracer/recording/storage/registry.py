@@ -33,7 +33,7 @@ _MOST_FRAMES = 5
 
 
 class StorageTable(Generic[Entry]):
-    """What one subject knows of storages."""
+    """One subject's record of storages."""
 
     def __init__(self, registry: StorageRegistry | None = None) -> None:
         """``registry``: that of the recording; a table that stands alone has its own."""

@@ -105,7 +105,7 @@ _Tensor = torch.Tensor
 
 
 class FreshMemory(msgspec.Struct, eq=False):
-    """What one group of calls allocated."""
+    """The memory that one group of calls allocated."""
 
     op: str
     counter: Any

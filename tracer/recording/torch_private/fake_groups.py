@@ -74,7 +74,7 @@ def _later(tensors: list[torch.Tensor]) -> torch.jit.Future[list[torch.Tensor]]:
 
 @cache
 def _finished() -> Any:
-    """What makes a future of tensors that C++ can read; one that is made in Python holds a Python object."""
+    """Return what makes a future of tensors that C++ can read; one that is made in Python holds a Python object."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         script = torch.jit.script(_later)
@@ -121,7 +121,7 @@ class _Groups:
         return call(_BACKEND, store=FakeStore(), rank=self._rank, world_size=self._size)
 
     def new(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What makes each group, the default one too."""
+        """Create each process group, the default one too."""
         bound = inspect.signature(call).bind(*args, **kwargs)
         backend = _word(bound.arguments["backend"])
         bound.arguments.update(backend=_BACKEND, backend_options=None, device_id=None)

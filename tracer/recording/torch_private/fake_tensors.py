@@ -54,7 +54,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
     def __init__(self, on_stand_in: Callable[[str, FrameType], None]) -> None:
         super().__init__(allow_non_fake_inputs=True)
         self.answers: dict[str, Callable[[Any, Sequence[Any], Callable[[], Any]], Any]] = {}
-        """What answers for a namespace of ops: it is handed the overload, the arguments, and what gives torch's own
+        """The functions that answer for a namespace of ops, each called with the overload, the arguments and torch's
         answer."""
         self.has_real_integers = False
         """Whether tensors of integers are made real, because C++ reads them; only while torch calls its own code."""
@@ -62,7 +62,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         """Called with the name of what asked for a value that is not known, and the frame that did."""
         self._roles: dict[Any, _Role] = {}
         self._depth = 0
-        """How many calls wait for one another. Memory that an inner one leaves unwritten stands for a result."""
+        """The nesting depth of calls. Memory that an inner one leaves unwritten stands for a result."""
 
     @property
     def avoid_device_init(self) -> bool:
@@ -212,7 +212,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             return self._kept(func(*args, **named))
 
     def _unsized(self, func: Any, rule: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """What ``rule`` answers for ``func``."""
+        """Return the result of ``rule`` for ``func``."""
         is_stand_in = False
 
         def values(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -233,7 +233,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             self._depth -= 1
 
     def _read(self, func: Any, args: Sequence[Any]) -> Any:
-        """What is read: the stand-in. Two tensors that are compared agree."""
+        """Return the stand-in for a value that is read. Two tensors that are compared agree."""
         if not _is_called_by(_OVERFLOW_CHECK):
             self.stand_in(str(func), 2)
         elif args[0].dim() == 0:
@@ -244,7 +244,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
 
 
 class _Role(Enum):
-    """What an overload needs of ``ValuesAsOne``."""
+    """The services of ``ValuesAsOne`` that an overload needs."""
 
     PLAIN = auto()
     LIFTS = auto()
@@ -297,7 +297,7 @@ def _fake_of_meta(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def stand_in_for(tensor: torch.Tensor) -> complex | float | int | bool:
-    """What an element of a fake tensor reads as whose values are not known."""
+    """Return the stand-in for an element of a fake tensor whose values are not known."""
     number = int(not _reads_zero(tensor))
     if tensor.dtype is torch.bool:
         return bool(number)
@@ -360,7 +360,7 @@ def _swap(swap: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
-    """What asks a tensor for its values past the dispatcher, with what answers for fake ones."""
+    """Return the functions that read a tensor's values past the dispatcher, with the answers for fake ones."""
 
     def tolist(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor = args[0]

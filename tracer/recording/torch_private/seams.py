@@ -35,7 +35,7 @@ def find(owner: Any, *names: str) -> Any | None:
 
 
 def loaded(module: str, *names: str) -> Any | None:
-    """What ``module`` holds under ``names``; ``None`` if it is not loaded."""
+    """Return the object at the path ``names`` in ``module``; ``None`` if the module is not loaded."""
     return find(sys.modules.get(module), *names)
 
 
@@ -261,7 +261,7 @@ def dispatch_modes_keep_compiled() -> bool:
 
 
 def own_mode_count() -> int:
-    """How many dispatch modes the program and the recorder entered; torch's own (fake tensors) are not among them."""
+    """Return the number of dispatch modes that the program and the recorder entered; torch's own are not counted."""
     if _mode_at is None:
         return dispatch_mode_count()
     return sum(getattr(mode, "_mode_key", None) is None for mode in _dispatch_modes())
@@ -434,7 +434,7 @@ def leave_mode(mode: TorchDispatchMode) -> None:
 
 
 def group_size(group: Any) -> int | None:
-    """How many ranks are in ``group``, an op's argument: what ``ProcessGroup.size`` answers. ``None`` if unknown.
+    """Return the number of ranks in ``group``, an op's argument, by ``ProcessGroup.size``; ``None`` if unknown.
 
     ``c10d::*_`` take the group as a script object, ``_c10d_functional::*`` its name, which they resolve by
     ``resolve_process_group`` (torch/csrc/distributed/c10d/Ops.cpp and Functional.cpp, 2.13.0).

@@ -26,7 +26,7 @@ def settings() -> list[tuple[Setting, Callable[[], Any]]]:
 
 
 def holders_of(setting: Setting) -> list[tuple[Any, str]]:
-    """Where the setter of ``torch._C`` is kept: there, in ``torch`` itself, in the property that users assign to."""
+    """Return the holders of the setter of ``torch._C``: that module, ``torch``, the property that users assign to."""
     setter = setting.watched[0]
     original = held_by(torch._C, setter)
     faces: list[tuple[Any, str]] = [(torch, setter)]

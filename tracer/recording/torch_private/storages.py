@@ -17,7 +17,7 @@ _storage_id = find(torch._C, "_storage_id")
 
 
 def storage_id(tensor: torch.Tensor) -> int:
-    """What tells the storage of ``tensor`` from every other one that lives; 0 for a tensor without (sparse, opaque)."""
+    """Return a number that tells the storage of ``tensor`` from every live one; 0 without one (sparse, opaque)."""
     try:
         return int(_storage_id(tensor)) if _storage_id is not None else int(_storage_of(tensor)._cdata)
     except (NotImplementedError, RuntimeError):
@@ -34,7 +34,7 @@ def storage_bytes(tensor: torch.Tensor) -> int:
 
 
 def version_of(tensor: torch.Tensor) -> int:
-    """How many writes to the tensor's memory autograd counted; -1 for an inference tensor, of which it counts none."""
+    """Return the number of writes to the memory that autograd counted; -1 for an inference tensor."""
     try:
         return int(tensor._version)
     except RuntimeError:

@@ -34,16 +34,16 @@ _FORBIDS = (Untried.COLLECTIVE, Untried.SIDE_EFFECTS, Untried.FRESH_MEMORY)
 
 
 class TriedRegion(NamedTuple):
-    """How one region's code is replayed, decided before it first runs."""
+    """The plan to replay one region's code, decided before it first runs."""
 
     name: str
     """As the trace calls it."""
     tally: TrialTally | None
     """``None``: nothing in it is at risk."""
     reason: Untried | None = None
-    """Why it is not run again."""
+    """The reason not to run it again; ``None`` if there is none."""
     outputs: int | None = None
-    """How many results its graph gives; ``None`` where that does not matter."""
+    """The number of results that its graph returns; ``None`` where that does not matter."""
     scratch: frozenset[int] = frozenset()
     """Places of results that only its own backward reads: parts of them stay unwritten."""
 
@@ -175,7 +175,7 @@ class RegionTrials:
 
 
 def _plan_of(name: str) -> ReplayPlan | Untried | None:
-    """How an op of a graph would be replayed alone; ``None`` if it computes nothing or does not exist."""
+    """Return how an op of a graph would be replayed alone; ``None`` if it computes nothing or does not exist."""
     if name in _EFFECTS:
         return Untried.SIDE_EFFECTS
     func: Any = torch.ops

@@ -154,7 +154,7 @@ class Prepared(NamedTuple):
 
 
 class Replay:
-    """How the calls of one recording are replayed."""
+    """The replays of the calls of one recording."""
 
     def __init__(self, times: int, limit: int, *, threads: bool = False) -> None:
         """``limit``: bytes that the trials of one call may copy. ``threads``: replay with other threads too."""

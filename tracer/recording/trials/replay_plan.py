@@ -32,7 +32,7 @@ class Argument(NamedTuple):
 
 
 class ReplayPlan(NamedTuple):
-    """How to replay a call."""
+    """The plan to replay a call."""
 
     written: tuple[Argument, ...]
     """Arguments that it writes; they are compared like its results."""
@@ -49,7 +49,7 @@ class ReplayPlan(NamedTuple):
 
 
 def plan_replay(func: Any, access: Access) -> ReplayPlan | Untried | None:
-    """How calls of ``func`` are replayed, or why they cannot be; ``None`` if they compute nothing (views)."""
+    """Return how to replay calls of ``func``, or why that is impossible; ``None`` if they compute nothing (views)."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return Untried.SIDE_EFFECTS

@@ -55,7 +55,7 @@ class DigestedView(msgspec.Struct, eq=False):
     stamp: int
     is_ordered: bool
     layout: Layout | None = None
-    """How its bytes lie; ``None`` where its digest takes a longer way."""
+    """The layout of its bytes; ``None`` where its digest takes a longer way."""
     is_small: bool = True
     """Whether it is verified in whole."""
     bumped: int = NEVER
@@ -64,7 +64,7 @@ class DigestedView(msgspec.Struct, eq=False):
     """Of its bytes alone, where there is a layout."""
     digest: Any = None
     checked: int = 0
-    """In which phase it was verified last."""
+    """The phase in which it was verified last."""
     sample: int = 0
     """Of larger memory, the digest of its first bytes."""
 
@@ -116,7 +116,7 @@ class DigestTable(StorageTable[Stored]):
         self.on_unrecorded_write: Callable[[], None] = lambda: None
         """Called when memory is read that changed, or whose version did, since the last recorded write."""
         self.phase = 1
-        """Which phase the program is in, by count: within an optimizer's, larger memory is verified once."""
+        """The program's phase, by count: within an optimizer's phase, larger memory is verified once."""
         self.samples_always = True
         self.step_began = 0
         """Number of the last call before this step; what was written since is written again in each step."""

@@ -117,7 +117,7 @@ class Moments:
         self._owners: list[_Owner] = []
         """Modules and optimizers that were met, in that order."""
         self._owned_modules = 0
-        """How many modules were known when they were looked through."""
+        """The number of known modules at the last look."""
         self._optimizers: dict[int, _Owner] = {}
         """Those of ``_owners`` that are optimizers, by ``id``."""
         self._unrecorded: dict[int, _Owner] = {}
@@ -129,7 +129,7 @@ class Moments:
         self._losses: list[Any] = []
         """Of this step: numbers, and copies of tensors that lie on a device."""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
-        """What else a run leaves when the recording ends: kind, name, digest and position."""
+        """Further results that a run leaves when the recording ends: kind, name, digest and position."""
 
     def named(self, tensor: torch.Tensor) -> Named:
         """The kind, name and position of a tensor that no recorded call produced."""

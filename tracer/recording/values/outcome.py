@@ -23,7 +23,7 @@ _NOT_WRITTEN, _TURNED = int(Mark.OUTPUT_NOT_DIGESTED), int(Mark.TURNED)
 
 
 class Target:
-    """Where a collective writes: the geometry of one tensor, without the tensor."""
+    """The place that a collective writes: the geometry of one tensor, without the tensor."""
 
     def __init__(self, tensor: torch.Tensor, stored: Stored) -> None:
         self.stored = stored
@@ -101,7 +101,7 @@ def _fetched(digest: Any) -> int:
 
 
 class Reading(msgspec.Struct, eq=False):
-    """What one call reads, from before it until it returned."""
+    """The reads of one call, from before it until it returned."""
 
     unwritten_reads: int
     """Reads of unwritten memory before it."""
@@ -112,7 +112,7 @@ class Reading(msgspec.Struct, eq=False):
     hands_on_unwritten: bool = False
     """Whether it is a copy of unwritten memory."""
     turn: int = 0
-    """How inputs lie in memory that were digested as they lie there, 1 to 255; 0 without any."""
+    """The memory layout of inputs that were digested in memory order, 1 to 255; 0 without any."""
 
     def add_turned(self, lies: tuple[int, int], origin: int) -> None:
         """An input that was digested as it lies: its digest, and how it lies."""
@@ -122,7 +122,7 @@ class Reading(msgspec.Struct, eq=False):
 
 
 class Outcome(msgspec.Struct, eq=False):
-    """What one call wrote, while it is collected."""
+    """The writes of one call, while they are collected."""
 
     plan: Plan
     reading: Reading
@@ -133,13 +133,13 @@ class Outcome(msgspec.Struct, eq=False):
     """Whether it is a copy to the host that is still under way."""
     digests: list[Any] = []
     keeps: int | None = None
-    """Where memory came from of which it wrote a part."""
+    """The origin of the memory of which it wrote a part, if any."""
     mark_bits: int = 0
     written: list[Stored] = []
     collected: set[int] = set()
     """Outputs so far, by ``id``: they live as long as the call."""
     targets: list[Target] = []
-    """Where a collective writes that may not be over."""
+    """The places that a collective writes which may not be over."""
 
     def all_marks(self) -> int:
         """The marks of a call by what it is, what it read and what it wrote."""

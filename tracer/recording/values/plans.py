@@ -61,7 +61,7 @@ PARTIAL = frozenset({accesses.SCATTERS, accesses.ACCUMULATES, accesses.GATHERS, 
 
 
 class Plan:
-    """What is digested of each call of an overload."""
+    """The plan of digests for each call of an overload."""
 
     def __init__(self, func: Any, access: Access, spell: Callable[[str], int]) -> None:
         """``spell`` gives the digest of a text of numbers."""
@@ -153,7 +153,7 @@ class Plan:
 
 
 class RegionPlan(Plan):
-    """What is digested of a compiled region, which reads and writes its inputs."""
+    """The plan of digests for a compiled region, which reads and writes its inputs."""
 
     def __init__(self) -> None:
         self.is_collective = self.is_wait = self.moves = self.gives_unwritten = False

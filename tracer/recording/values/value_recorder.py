@@ -73,11 +73,11 @@ class ValuesRecording:
 
     @property
     def writer(self) -> ValuesWriter | None:
-        """What writes the file, once recording has begun."""
+        """The writer of the file; ``None`` until recording begins."""
         return self._writer
 
     def place(self) -> int:
-        """How many calls the file has so far."""
+        """Return the number of calls in the file."""
         return 0 if self._writer is None else self._writer.calls
 
     def stop(self, partial: str = "") -> None:

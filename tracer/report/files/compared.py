@@ -46,7 +46,7 @@ def write_repeated(
 
 
 def plan_after(repeated: Repeated, judged: Callable[[], Report | None]) -> tuple[Change, ...]:
-    """What to change once runs differed; without a report on the first, what they themselves ask for."""
+    """Return the changes once runs differed; without a report on the first, those that the runs themselves ask for."""
     if repeated.agrees:
         return ()
     report = judged()
@@ -54,8 +54,7 @@ def plan_after(repeated: Repeated, judged: Callable[[], Report | None]) -> tuple
 
 
 def divergence_json(divergence: Divergence) -> dict[str, Any]:
-    """What stands in the JSON of two recordings: the fields that several runs have too, and the rest of what is
-    known."""
+    """Return the JSON of two recordings: the fields that several runs have too, and the rest."""
     document = _leading(divergence, runs=2, arms={})
     rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=(), unread_draws=()))
     if divergence.resumed is not None:
@@ -104,7 +103,7 @@ def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, 
 
 
 def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, Any]) -> dict[str, Any]:
-    """What the JSON of every comparison begins with."""
+    """Return the first part of every comparison's JSON."""
     return {
         "schema": SCHEMA,
         "agrees": compared.agrees,
@@ -125,7 +124,7 @@ def _root(root: Root) -> dict[str, Any]:
 
 
 def _held(held: Held) -> dict[str, Any]:
-    """What was held: one circumstance, several joined by ``+``, or ``all``."""
+    """Return the circumstances that were held: one, several joined by ``+``, or ``all``."""
     fields: dict[str, Any] = msgspec.to_builtins(held)
     name = ALL if held.is_all and len(held.circumstances) > 1 else "+".join(held.circumstances)
     return {"circumstance": name, **fields, "first": held.first and _root(held.first)}

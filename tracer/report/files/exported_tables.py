@@ -64,7 +64,7 @@ class _Call(NamedTuple):
 
     @property
     def facts(self) -> str:
-        """What was recorded beside what has a column of its own, as JSON."""
+        """The recorded data without a column of its own, as JSON."""
         facts = {name: value for name, value in sorted(self.judged.group.facts.items()) if name not in _OWN_COLUMNS}
         return json.dumps(facts, ensure_ascii=False, separators=(",", ":")) if facts else ""
 

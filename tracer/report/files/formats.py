@@ -59,7 +59,7 @@ def render(name: str, report: ReportView) -> str:
 
 
 def encoded(name: str, report: ReportView, *, table: str = FINDINGS) -> bytes:
-    """What a file in the format called ``name`` holds; ``table`` is what goes out, for formats that hold one table.
+    """Return a file in the format ``name``; ``table`` names the table, for formats that hold only one.
 
     Raises ``ReportError`` for a format or a table that does not exist, and where a package is missing.
     """

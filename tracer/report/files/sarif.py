@@ -113,7 +113,7 @@ def _script(report: ReportView) -> str:
 
 
 def _invocation(report: ReportView, left_out: int) -> dict[str, Any]:
-    """What every reader must know of the run: banners, and what was left out."""
+    """Return what every reader must know of the run: banners, and what was left out."""
     notes = [*report.banners]
     if left_out:
         notes.append(f"{left_out:,} findings beyond the first {LIMIT:,} were left out.")

@@ -294,7 +294,7 @@ def _target(report: ReportView, judgement: Judgement, table: _Rows, blocks: tupl
 
 
 def template_folder() -> Path:
-    """Where the templates lie: in the package (a wheel), or beside it (an editable install)."""
+    """Return the folder of the templates: in the package (a wheel), or beside it (an editable install)."""
     for folder in (_PACKAGE / "_templates", _PACKAGE.parent / "templates"):
         if (folder / "report.html").is_file():
             return folder

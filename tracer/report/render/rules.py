@@ -46,7 +46,7 @@ _SPOKEN = {"": "no op that is known", STAYS: "itself"}
 def explanation_parts(
     name: str, explanations: Sequence[Explanation], width: int, examples: Examples = NO_EXAMPLES
 ) -> Iterator[RenderableType]:
-    """What each table says of ``name``, from the top; the examples that trigger it stand last."""
+    """Yield each table's explanation of ``name``, from the top; the examples that trigger it come last."""
     for number, explanation in enumerate(explanations):
         if number:
             yield Text()
@@ -148,7 +148,7 @@ def _worst(verdicts: tuple[Verdict, ...]) -> Text:
 
 
 def _reach(explanation: Explanation) -> Iterator[RenderableType]:
-    """Why there is no rule, or how far the table reaches."""
+    """Yield why there is no rule, or how far the table reaches."""
     table = explanation.table
     releases = reviewed_releases(table.reviewed)
     for row in explanation.becomes:

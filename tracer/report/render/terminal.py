@@ -154,7 +154,7 @@ def to_text(
 
 
 def drawn(blocks: Iterable[Block], *, unfolds: bool = False) -> Callable[[int], Iterator[RenderableType]]:
-    """What ``printed`` takes: ``blocks`` in as many columns as there are."""
+    """Return a function that draws ``blocks`` in the number of columns that ``printed`` passes."""
     return lambda width: Drawing(width, unfolds=unfolds).blocks(blocks, 0)
 
 

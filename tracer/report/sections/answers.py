@@ -89,7 +89,7 @@ _IN_ITS_PLACE = (About.LATE, About.CHANGED, About.LOADER)
 
 
 def head_of(report: ReportView) -> said.Head:
-    """What stands above all sections."""
+    """Return the text above all sections."""
     judgement = report.judgement
     verdict, line = headline(report)
     backend, settings = target_words(judgement)
@@ -125,7 +125,7 @@ def head_of(report: ReportView) -> said.Head:
 
 
 def _inference(judgement: Judgement) -> str:
-    """What a recording of an inference is called, in a few words; empty for any other."""
+    """Return the name of an inference's recording, in a few words; empty for any other."""
     if judgement.training is not Training.INFERENCE:
         return ""
     left_on = any(source.gradients is Gradients.EVALUATING for source in judgement.trace.sources)
@@ -133,12 +133,12 @@ def _inference(judgement: Judgement) -> str:
 
 
 def _program(report: ReportView) -> str:
-    """What runs are runs of."""
+    """Return the name of the program that was run."""
     return "inference" if report.judgement.training is Training.INFERENCE else "step"
 
 
 def _traced(report: ReportView) -> str:
-    """What was recorded, in one line: recordings, ranks, optimizer steps, calls."""
+    """Return the recording, in one line: recordings, ranks, optimizer steps, calls."""
     sources = report.judgement.trace.sources
     names = list(dict.fromkeys(source.name for source in sources if source.name))
     ranks = len({source.rank for source in sources if source.rank is not None})
@@ -200,14 +200,14 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
 
 
 def not_judged(report: ReportView) -> tuple[str, ...]:
-    """What may differ between runs and no rule speaks of, by what there was of it."""
+    """Return what may differ between runs though no rule covers it, named by what there was of it."""
     unfollowed = report.fill.unfollowed if report.fill is not None else 0
     memory = f"reads of the memory of {plural(unfollowed, 'call')}, which could not be followed" if unfollowed else ""
     return tuple(part for part in (*counted(report.judgement.trace), memory, _NOT_JUDGED) if part)
 
 
 def unseen(report: ReportView) -> tuple[str, ...]:
-    """What of the program went by unseen, a few words each: a seed may lie in it, or a whole step."""
+    """Return the parts of the program that were not seen, a few words each: a seed may lie in them, or a whole step."""
     kinds = {spot.kind for spot in report.blind_spots}
     if any(region.executions and region.inside in _NOT_SEEN for region in report.judgement.trace.regions):
         kinds.add(BlindSpotKind.COMPILED)
@@ -228,7 +228,7 @@ def draws_repeat(report: ReportView) -> bool:
 
 
 def condition(report: ReportView) -> str:
-    """What conditional findings hang on, in a few words."""
+    """Return the conditions that conditional findings depend on, in a few words."""
     conditional = [finding for finding in report.findings if finding.verdict is Verdict.CONDITIONAL]
     if all(finding.about is About.GENERATOR for finding in conditional):
         is_inference = report.judgement.training is Training.INFERENCE
@@ -253,7 +253,7 @@ def answers(report: ReportView) -> tuple[said.Card, said.Card, said.Card]:
 
 
 def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
-    """How many findings rest on which kind of evidence at best, strongest first; those with none last."""
+    """Return the number of findings by their best kind of evidence, strongest first; those without evidence last."""
     best = Counter(max([_STRENGTH[e.kind] for e in finding.evidence], default=-1) for finding in findings)
     kinds = list(EvidenceKind)
     named = [(EVIDENCE_STRENGTH[kinds[i]], best[i]) for i in reversed(range(len(kinds))) if best[i]]
@@ -264,7 +264,7 @@ _ON_RULES = "The evidence is the tables' rules."
 
 
 def unnamed_sentence(judgement: Judgement) -> str:
-    """What "deterministic" rests on for calls of ops that no rule names; empty where there are none."""
+    """Return the basis of "deterministic" for calls of ops that no rule names; empty if there are none."""
     launched, documented = map(judgement.unnamed.get, (EvidenceKind.DISPATCHED, EvidenceKind.DOCUMENTED), (0, 0))
     if not launched:
         documents = "The evidence is the tables' rules and, for ops that no rule names, the vendor's documentation"
@@ -359,7 +359,7 @@ def _what_does_the_mode_do(report: ReportView) -> said.Card:
 
 
 def _figure(findings: Iterable[Finding], label: str, verdict: Verdict) -> said.Figure:
-    """How many calls, at how many places."""
+    """Return the number of calls, and of places."""
     return said.Figure(calls_behind(findings), label, verdict, sites_of(findings))
 
 
@@ -439,7 +439,7 @@ def _what_to_change(report: ReportView) -> said.Card:
 
 
 def _after_runs(report: ReportView, repeated: Repeated) -> str:
-    """What to change once runs differed."""
+    """Return what to change after runs differed."""
     if repeated.agrees:
         return "The plan's settings: the runs agree under them, which is no proof."
     at_roots = sum(bool(change.roots) for change in report.plan)
@@ -450,7 +450,7 @@ def _after_runs(report: ReportView, repeated: Repeated) -> str:
 
 
 def _most(risky: list[Finding]) -> str:
-    """Which place has most of the calls, where one stands out enough to be named."""
+    """Return the place with most of the calls, where one stands out enough to be named."""
     if not risky:
         return ""
     places: Counter[tuple[str, str]] = Counter()

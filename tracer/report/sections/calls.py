@@ -51,7 +51,7 @@ class Bars(NamedTuple):
 
     caption: str
     first: str
-    """What each of them is."""
+    """The name of each item."""
     rows: tuple[Bar, ...]
 
 
@@ -240,7 +240,7 @@ class TargetRow(NamedTuple):
     """By verdict, as ``columns`` of the table."""
     findings: int
     in_mode: str
-    """What deterministic mode would do, in words."""
+    """The effect of deterministic mode, in words."""
 
 
 class Targets(NamedTuple):
@@ -302,7 +302,7 @@ def target_rows(report: ReportView) -> tuple[TargetRow, ...]:
 
 
 def mode_effect(findings: Iterable[Finding]) -> ModeEffect:
-    """What deterministic mode would do for what ``findings`` speak of."""
+    """Return the effect of deterministic mode on the calls of ``findings``."""
     effect = ModeEffect([], [], [])
     for finding in findings:
         in_mode, as_is = finding.deterministic_mode, finding.verdict

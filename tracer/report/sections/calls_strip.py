@@ -42,7 +42,7 @@ STATES = {
 
 
 class Stretch(NamedTuple):
-    """What is drawn of one state."""
+    """A drawn stretch of calls in one state."""
 
     state: State
     path: str
@@ -151,7 +151,7 @@ def _lanes(spans: Sequence[Span]) -> tuple[Callable[[Span], str], list[str]]:
 
 
 def _root_marks(divergence: Divergence, total: int) -> tuple[Mark, ...]:
-    """Where each root of the comparison is; one that stands in no stretch is left to the table."""
+    """Return the mark of each root of the comparison; one that stands in no stretch is left to the table."""
     at = 0
     places: dict[tuple[bool, int], int] = {}
     roots = {(root.only_second, root.call) for root in divergence.roots}

@@ -16,7 +16,7 @@ _SHOWN = 60
 
 
 def comparison_blocks(compared: Comparison) -> Iterator[said.Block]:
-    """What changed, from the top."""
+    """Yield the changes, from the top."""
     counts = Counter(change.kind for change in compared.differences)
     words = {kind: "with another count" if kind is Kind.RECOUNTED else kind.value for kind in Kind}
     changed = ", ".join(f"{count:,} {words[kind]}" for kind, count in counts.items()) or "No finding changed"

@@ -72,11 +72,11 @@ class Inside(NamedTuple):
     kernels: tuple[Kernel, ...]
     """Those that add in any order first."""
     gap: str
-    """What was not seen, and why; empty for one that was seen whole."""
+    """The parts that were not seen, and why; empty for one that was seen whole."""
 
     @property
     def title(self) -> str:
-        """What was compiled, and where it begins."""
+        """The compiled code, and where it begins."""
         what = self.region.function or "compiled code"
         return f"{what} at {self.region.location}" if self.region.location else what
 
@@ -234,7 +234,7 @@ def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -
 
 
 def regions_sentence(report: ReportView) -> str:
-    """How much was compiled, and how much of it was seen; empty where nothing was."""
+    """Return how much was compiled and how much of it was seen; empty if nothing was."""
     regions = [region for region in report.judgement.trace.regions if region.kind is RegionKind.COMPILED]
     if not regions:
         return ""

@@ -83,7 +83,7 @@ class Curves(msgspec.Struct, frozen=True, kw_only=True):
     """As SVG spells it."""
     yardstick: str
     marks: tuple[float, ...]
-    """Where significant places stand, in the picture's width."""
+    """The positions of significant places, in the picture's width."""
     columns: tuple[Column, ...]
     modules: tuple[Band, ...]
     steps: tuple[Band, ...]
@@ -169,7 +169,7 @@ def _part(place: PlaceDifference) -> str:
 
 
 def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
-    """What is said of a comparison, its first sentence included."""
+    """Yield the text of a comparison, its first sentence included."""
     yield said.Paragraph(f"{headline(comparison)}.", said.Tone.STRONG)
     if comparison.partial:
         yield said.Paragraph(f"A recording is not whole: {comparison.partial}. The rest was not judged.")

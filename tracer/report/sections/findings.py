@@ -71,7 +71,7 @@ _COLUMNS = said.columns(*_HEADS, brief=_HEADS[0], figures=(_HEADS[1],), long=_HE
 
 
 class Filters(NamedTuple):
-    """What the page's table offers to filter by."""
+    """The choices of the page table's filters."""
 
     verdicts: tuple[Word, ...]
     phases: tuple[Word, ...]
@@ -82,7 +82,7 @@ class Filters(NamedTuple):
 
 
 def refuted(report: ReportView, reader: Reader) -> Section | None:
-    """What trials refuted, with the text to send."""
+    """Return the findings that trials refuted, with the text to send."""
     findings = refuted_by_trials(report.judgement)
     if not findings:
         return None
@@ -198,7 +198,7 @@ def _filters(report: ReportView, *, has_gate: bool) -> Filters:
 
 
 def _reasons(findings: Iterable[Finding], most: int) -> tuple[said.Block, ...]:
-    """Why each rule says what it says, with its evidence: once, however many findings bear it."""
+    """Return the reason of each rule, with its evidence: once, however many findings bear it."""
     by_reason: dict[tuple[str, str], Finding] = {}
     for finding in findings:
         by_reason.setdefault((finding.rule, finding.why), finding)
@@ -212,7 +212,7 @@ def _reasons(findings: Iterable[Finding], most: int) -> tuple[said.Block, ...]:
 
 
 def settled(report: ReportView, reader: Reader) -> Section | None:
-    """What the data of the run settle."""
+    """Return the findings that the data of the run settle."""
     observed = report.judgement.observed
     if not observed:
         return None
@@ -275,7 +275,7 @@ def accepted_in_words(acceptance: Acceptance) -> str:
 
 
 def gate_in_words(report: ReportView) -> str:
-    """How many of the findings a gate accepted, and what spoke for them; empty for a report behind no gate."""
+    """Return how many of the findings a gate accepted, and why; empty for a report behind no gate."""
     if report.accepted is None:
         return ""
     counts = Counter(accepted.by for accepted in report.accepted)
@@ -294,7 +294,7 @@ def refuted_by_trials(judgement: Judgement) -> tuple[Finding, ...]:
 
 
 def of_this_run(finding: Finding) -> str:
-    """What trials and data showed of a finding's calls; empty where nobody tried or looked."""
+    """Return the trials' and data's results on a finding's calls; empty without any."""
     return "; ".join(row.ref for row in finding.evidence if row.kind in _OF_THIS_RUN)
 
 

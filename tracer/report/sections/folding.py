@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
     @property
     def places(self) -> str:
-        """Where they are, the place with the most calls first."""
+        """The places, the one with the most calls first."""
         if len(self.findings) == 1:
             return place_of(self.first)
         counts: Counter[str] = Counter()
@@ -84,14 +84,14 @@ class Row(NamedTuple):
 
     @property
     def compiled(self) -> str:
-        """Where compiled calls ran; empty for eager ones."""
+        """The regions of compiled calls; empty for eager ones."""
         regions = {region for finding in self.findings for region in finding.regions}
         said = {compiled_in(finding) for finding in self.findings}
         return "".join(said) if len(said) == 1 else f"compiled, in {plural(len(regions), 'region')}"
 
     @property
     def ops(self) -> str:
-        """What the findings beyond the room speak of: ``aten.sort, aten.cumsum and 3 more``."""
+        """The ops of the findings beyond the room: ``aten.sort, aten.cumsum and 3 more``."""
         return some(list(dict.fromkeys(map(subject_of, self.findings))), _OPS)
 
 
@@ -155,7 +155,7 @@ def together(paths: Sequence[str]) -> str:
 
 
 def _shared(split: Sequence[Sequence[str]]) -> int:
-    """How many parts the paths begin with that are the same in all; of one path, none."""
+    """Return the number of leading parts that all paths share; of one path, none."""
     count = 0
     for parts in zip(*split, strict=False):
         if len(set(parts)) > 1:

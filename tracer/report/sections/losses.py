@@ -26,13 +26,13 @@ class Curves(NamedTuple):
     diverges_at: int | None
     """The first step in which they differ."""
     left: float
-    """Where that is, in percent of the whole."""
+    """The position of that, in percent of the whole."""
     steps: tuple[int, int]
     """The first and the last step."""
     range: tuple[str, str]
     """The largest and the smallest number."""
     label: str
-    """What is drawn, in a sentence."""
+    """The caption, a sentence."""
 
 
 def of_losses(losses: Sequence[Loss], second: str) -> tuple[said.Block, ...]:
@@ -68,7 +68,7 @@ def nan_clause(losses: Sequence[Loss]) -> str:
 
 
 def nan_at_end(states: Sequence[str]) -> str:
-    """Which states hold NaN in both runs when they end; empty for none."""
+    """Return the states that hold NaN in both runs at the end; empty for none."""
     more = f" and {plural(len(states) - 1, 'more state')}" if len(states) > 1 else ""
     return f"{states[0]}{more} hold{'s' * (len(states) == 1)} NaN at the end" if states else ""
 

@@ -27,11 +27,11 @@ class Listed(NamedTuple):
     make: Callable[[ReportView, Reader], Section | None]
     """The section for a reader; ``None`` where there is nothing to say."""
     depth: Detail
-    """How much a reader must ask for to be told it."""
+    """The detail from which a reader is shown it."""
 
 
 def runs(report: ReportView, reader: Reader) -> Section | None:
-    """What several runs showed; a report on one run loads none of what reads their values."""
+    """Return the section on several runs; a report on one run loads none of what reads their values."""
     if report.repeated is None:
         return None
     from tracer.report.sections.runs import what_happened

@@ -56,7 +56,7 @@ def is_suggestion(change: Change) -> bool:
 
 
 def worth(change: Change) -> str:
-    """What ``change`` is worth: ``closes 2 findings, 24 calls``."""
+    """Return the worth of ``change``: ``closes 2 findings, 24 calls``."""
     if not change.closes and change.roots:
         return f"for {_roots(change)}"
     if not change.closes:

@@ -29,7 +29,7 @@ _OUTSIDE = (
 
 
 def settings(report: ReportView, reader: Reader) -> Section | None:
-    """What holds for the whole process, and what differs between machines alone."""
+    """Return the section on the whole process, and on what differs between machines alone."""
     blocks: list[said.Block] = []
     gist = ""
     if findings := _findings(report, reader, About.SETTING, About.LATE, About.CHANGED, About.COMPILED):
@@ -105,7 +105,7 @@ def _draws_in_brief(rows: Sequence[GeneratorRow], unseen: str, aside: Sequence[s
 
 
 def _drawn_aside(judgement: Judgement) -> tuple[str, ...]:
-    """What is drawn for no tensor: ``uuid.uuid4 at train.py:10``."""
+    """Return the draws that reach no tensor: ``uuid.uuid4 at train.py:10``."""
     trace = judgement.trace
     numbers = [f"{number.what} at {number.location}" for number in trace.machine_numbers if number.is_aside]
     draws = [f"{draw.op} at {draw.location}" for draw in trace.host_draws if draw.is_aside]
@@ -210,7 +210,7 @@ class GeneratorRow(NamedTuple):
 
     name: str
     draws: str
-    """How often it was drawn from, in words."""
+    """The number of draws, in words."""
     origin: SeedOrigin
     seeded_at: str
     verdict: Verdict
@@ -245,7 +245,7 @@ def untouched_generators(judgement: Judgement) -> tuple[str, ...]:
 
 
 def unseen_generators(judgement: Judgement) -> str:
-    """Which generators nobody can watch, where the process had loaded what makes them; empty where it had not."""
+    """Return the generators that nobody can watch, where the process loaded what makes them; else an empty string."""
     if not any(generator.name == "numpy" for generator in judgement.trace.generators):
         return ""
     return (
@@ -255,7 +255,7 @@ def unseen_generators(judgement: Judgement) -> str:
 
 
 def fill_words(fill: FillCost) -> str:
-    """What filling unwritten memory costs, and whether the step was seen to need it."""
+    """Return the cost of filling unwritten memory, and whether the step was seen to need it."""
     amount = f"{plural(fill.calls, 'call')}, {size(fill.bytes)}"
     if fill.is_on:
         cost = f"Deterministic mode fills memory that nobody has written yet: {amount}."
@@ -313,7 +313,7 @@ def loader_cells(loader: Loader) -> tuple[Words, ...]:
 
 
 def _further(loader: Loader) -> Iterable[str]:
-    """What else two runs may hang on."""
+    """Yield the further conditions that two runs may depend on."""
     if not loader.in_order:
         yield "batches as they come (in_order=False)"
     if loader.persistent_workers:
@@ -327,7 +327,7 @@ def _further(loader: Loader) -> Iterable[str]:
 
 
 def outside(report: ReportView, reader: Reader) -> Section | None:
-    """What one run took in, with what imports opened in one line."""
+    """Return the section on inputs from outside, with what imports opened in one line."""
     inputs = report.judgement.trace.outside
     if not inputs:
         return None
@@ -355,7 +355,7 @@ def _outside_cells(taken: OutsideInput) -> tuple[Words, ...]:
 
 
 def counted(trace: Trace) -> Iterator[str]:
-    """What a run took in before its last call, by kind: ``2 files read``. What an import took in is left out."""
+    """Yield the inputs of a run before its last call, by kind: ``2 files read``. Those of imports are left out."""
     return _counted(each for each in trace.outside if not each.by_import and each.calls < trace.call_count)
 
 

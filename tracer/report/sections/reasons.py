@@ -46,7 +46,7 @@ def why_of(root: Root) -> str:
 
 
 def lack_of(lack: NotRestored) -> str:
-    """Why something counts as not restored."""
+    """Return why something counts as not restored."""
     if lack.root is not None:
         return why_of(lack.root)
     if lack.has_none:
@@ -125,7 +125,7 @@ def _of_loading(loading: Loading, *, is_given: bool) -> str:
 
 
 def _of_tables(root: Root) -> str:
-    """What the tables say about it, whether they agree or not."""
+    """Return the tables' verdict on it, whether they agree or not."""
     if root.verdict is None:
         return ""
     named = f" (rule {root.rule})" if root.rule else ""
@@ -137,7 +137,7 @@ def _of_tables(root: Root) -> str:
 
 
 def _of_region(root: Root, reason: Reason) -> str:
-    """What is suspected in a compiled region: kernels that add atomically, and the ops that went into them."""
+    """Return the suspect in a compiled region: kernels that add atomically, and the ops that went into them."""
     adding = reason.adding
     ops = list(dict.fromkeys(map(_call, reason.suspects)))[:3]
     if adding:
@@ -206,7 +206,7 @@ def _of_draw(root: Root, reason: Reason) -> str:
 
 
 def _seeded(seed: Seed | None) -> str:
-    """Who seeded a generator, and from what."""
+    """Return who seeded a generator, and from what."""
     if seed is None:
         return ""
     numbers = f"with {seed.first}, in the second run with {seed.second}" if seed.first != seed.second else ""
@@ -265,7 +265,7 @@ def input_named(outside: Outside) -> str:
 
 
 def how_it_differs(outside: Outside) -> str:
-    """How an input differs, as the end of a sentence."""
+    """Return the end of a sentence: how an input differs."""
     if outside.kind is OutsideKind.THREAD:
         return "beside the recorded calls, in no order that repeats"
     if outside.by_first_run:
@@ -287,7 +287,7 @@ def _taken(number: Taken) -> str:
 
 
 def _of_structure(before: Place | None, reason: Reason) -> str:
-    """Where the sequences diverge, and both continuations."""
+    """Return where the sequences diverge, and both continuations."""
     after = "from the beginning" if before is None else f"after {_call(before)}"
     first, second = ("ends" if place is None else f"continues with {_call(place)}" for place in reason.goes_on)
     extra = " and ".join(

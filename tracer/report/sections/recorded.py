@@ -31,7 +31,7 @@ _DIFFERS = said.Strong("differs between recordings")
 
 
 def not_seen(report: ReportView, reader: Reader) -> Section | None:
-    """What ran and was not seen, or seen only in part."""
+    """Return the section on what ran and was not seen, or seen only in part."""
     if not report.blind_spots:
         return None
     lead = "This ran without passing the recorder, or only in part; nothing is said about it."
@@ -73,7 +73,7 @@ def environment(report: ReportView, reader: Reader) -> Section:
 
 
 def command(report: ReportView, target: Target) -> str:
-    """What to type (in Python, where settings were asked for by name) to judge the same trace for ``target``."""
+    """Return the command (in Python, if settings were asked for by name) that judges the same trace for ``target``."""
     if target.sets:
         trace = report.traces[0] if report.traces else "trace.json"
         strict = ", strict=True" if report.strict else ""
@@ -247,7 +247,7 @@ def differences(compared: RankComparison) -> Iterator[tuple[str, tuple[str, ...]
 
 
 def agreement(compared: RankComparison) -> str:
-    """Which ranks agree, in one sentence."""
+    """Return which ranks agree, in one sentence."""
     if compared.are_identical:
         return f"All {len(compared.ranks):,} ranks agree in settings, calls and random draws."
     if len(compared.alike) == len(compared.ranks):

@@ -79,7 +79,7 @@ def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
 
 
 def _others_of(head: said.Head, divergence: Divergence) -> str:
-    """Why the report counts more calls than were compared."""
+    """Return why the report counts more calls than were compared."""
     more = head.tally.total - divergence.calls[0]
     if more <= 0:
         return ""
@@ -90,7 +90,7 @@ def _others_of(head: said.Head, divergence: Divergence) -> str:
 
 
 def what_happened(repeated: Repeated, reader: Reader) -> Section:
-    """What several runs showed, all in one section."""
+    """Return the section on several runs."""
     return Section(anchor="parting", title="What happened", blocks=tuple(_repeated(repeated, reader)))
 
 
@@ -110,7 +110,7 @@ def repeated_blocks(repeated: Repeated, reader: Reader, plan: Sequence[Change] |
 
 
 def divergence_blocks(divergence: Divergence, reader: Reader) -> tuple[said.Block, ...]:
-    """What comparing two recordings showed."""
+    """Return the blocks on two compared recordings."""
     return (
         said.Paragraph(divergence_headline(divergence), said.Tone.STRONG),
         said.Paragraph(f"{_capital(_counts(divergence))}."),
@@ -282,7 +282,7 @@ def _arm(arm: str, outcome: Outcome) -> tuple[Words, ...]:
 
 
 def _held(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
-    """What was held in further runs, and what they showed."""
+    """Return the blocks on what was held in further runs, and on their outcome."""
     yield said.Heading("With circumstances held")
     if not repeated.held:
         yield said.Paragraph(f"Nothing was held: {repeated.not_held}.")
@@ -402,7 +402,7 @@ def short_call_of(root: Root) -> str:
 
 
 def consequence(root: Root) -> str:
-    """What follows from a root, and how often its cause shows again."""
+    """Return the consequences of a root, and how often its cause shows again."""
     follows = plural(root.follows, "call follows", "calls follow") if root.follows else "Nothing follows"
     again = f"; the same cause shows at {plural(root.same_cause, 'further call')}" if root.same_cause else ""
     return f"{follows} from it{again}"
@@ -415,7 +415,7 @@ def not_restored(lack: NotRestored) -> str:
 
 
 def caveats(divergence: Divergence) -> list[str]:
-    """What the comparison leaves open."""
+    """Return the caveats of the comparison."""
     open_points = [
         f"The {run} recording is incomplete: {why}." for run, why in zip(_BOTH, divergence.partial, strict=True) if why
     ]
@@ -489,7 +489,7 @@ def held_name(held: Held) -> str:
 
 
 def held_sentence(repeated: Repeated) -> str:
-    """What holding circumstances showed, without a full stop; empty if nothing was held."""
+    """Return the outcome of holding circumstances, without a full stop; empty if nothing was held."""
     cause, first = repeated.cause, repeated.first
     if cause is not None:
         place = first.called_from or first.location if first else ""
@@ -527,7 +527,7 @@ def _briefly(repeated: Repeated) -> str:
 
 
 def reservations(repeated: Repeated) -> tuple[str, ...]:
-    """What was not compared, so that the runs are not said to agree without it."""
+    """Return what was not compared, so that the runs are not said to agree without it."""
     ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
     divergence = repeated.divergence
     nan = (nan_clause(divergence.losses) or nan_at_end(divergence.nan)) if repeated.agrees else ""
@@ -554,7 +554,7 @@ def settings_sentence(repeated: Repeated) -> str:
 
 
 def sensitive(root: Root) -> str:
-    """What the arms that show ``root`` say about it; empty if nothing was varied."""
+    """Return what the arms that show ``root`` say about it; empty if nothing was varied."""
     if not root.arms or root.arms == (UNVARIED,):
         return ""
     if UNVARIED in root.arms:

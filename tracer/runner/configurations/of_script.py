@@ -29,7 +29,7 @@ _ASK = "import torch, tracer; print(torch.__version__, tracer.__version__)"
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """What one side has that the other has not."""
+    """The options of one side that the other lacks."""
 
     args: tuple[str, ...] = ()
     """Before the arguments that both have."""
@@ -130,7 +130,7 @@ def _how_it_ended(code: int) -> str:
 
 
 def _named(side: Side, places: PlaceOptions) -> tuple[str, str]:
-    """What the file of a run is called, and what is said of it."""
+    """Return the file name of a run and its description."""
     name: str = side
     words: str = side
     if places.shake is not None:

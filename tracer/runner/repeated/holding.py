@@ -47,17 +47,17 @@ class Tried(NamedTuple):
     recording: Family | None
     """By process; ``None`` if nothing was recorded."""
     problem: str = ""
-    """Why it proves nothing, even if it agrees."""
+    """The reason why it proves nothing, even if it agrees."""
     unused: Holds = frozenset()
     """Held circumstances that the program never asked for: they decide nothing."""
 
 
 class Shown(NamedTuple):
-    """What two runs show together."""
+    """The comparison of two runs."""
 
     agrees: bool
     first: Root | None = None
-    """Where they diverge first."""
+    """The first root, if any."""
 
 
 class Laboratory(Protocol):
@@ -72,7 +72,7 @@ class Laboratory(Protocol):
 
 @dataclass
 class _Entry:
-    """What holding one set of circumstances showed."""
+    """The outcome of holding one set of circumstances."""
 
     held: Holds
     runs: int
@@ -98,11 +98,11 @@ class Search:
     unheld: Sequence[Tried]
     """Two or more diverging runs with nothing held."""
     candidates: Sequence[Circumstance]
-    """What can be held here."""
+    """The circumstances that can be held here."""
     suspected: Sequence[Circumstance] = ()
     """The candidates that the roots suggest, in order."""
     sure: int = 0
-    """How many of these are suggested by the source of a number or an order, not just by a root's cause."""
+    """The number of these that the source of a number or an order suggests, not just a root's cause."""
     all_at_once: bool = False
     """Hold what changes the computation from the start as well."""
     most: int = MOST_RUNS

@@ -54,15 +54,15 @@ NAMED: Mapping[str, Mapping[str, FactValue]] = {
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run and what to vary."""
+    """The program to run and the circumstances to vary."""
 
     task: Task
     folder: Path
     runs: int = 2
     arms: tuple[Circumstance, ...] = ()
-    """What to vary, each in a run of its own."""
+    """The circumstances to vary, each in a run of its own."""
     hold: tuple[Circumstance, ...] | None = None
-    """What to hold if the runs diverge; ``None``: everything that can be held."""
+    """The circumstances to hold if the runs diverge; ``None``: all that can be held."""
     settings: str = Settings.RECORDED.value
     children: bool | None = None
     """Record child processes too; ``None``: if the first run started some, and trained nothing itself."""
@@ -71,7 +71,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runs showed, and the report on the first of them."""
+    """The outcome of the runs, and the report on the first of them."""
 
     repeated: Repeated
     report: Callable[[], Report | None]
@@ -245,7 +245,7 @@ class _Series:
             self.held = tuple(map(without_luck, self.held))
 
     def _candidates(self, snapshot: Snapshot | None) -> list[Circumstance]:
-        """What can be held here and may explain why two runs diverge."""
+        """Return the circumstances that can be held here and may explain why two runs diverge."""
         named = self.asked.hold
         candidates = []
         for circumstance in Circumstance if named is None else named:
@@ -257,7 +257,7 @@ class _Series:
         return candidates
 
     def _why_not_held(self, circumstance: Circumstance, snapshot: Snapshot | None) -> str:
-        """Why holding ``circumstance`` would change nothing; empty if it would change something."""
+        """Return why holding ``circumstance`` would change nothing; empty if it would change something."""
         if circumstance.held is not None and (why := circumstance.held.why_not()):
             return why
         if circumstance is Circumstance.HASH_SEED and os.environ.get(HASH_SEED, "random") != "random":
@@ -375,7 +375,7 @@ class _Series:
         self.notes[arm] = note
 
     def result(self, settings: str, as_it_stands: Repeated | None = None) -> Repeated:
-        """What all runs showed together."""
+        """Return the outcome of all runs together."""
         recordings = {run.name: recording for run in self.runs if (recording := self._recording(run)) is not None}
         roots = with_arms(self.compared)
         changed = {arm.value: arm.varied.words for arm in Circumstance if arm.varied is not None}
@@ -469,7 +469,7 @@ class _HeldRuns:
         return Tried(held, family, self._problem(run, family), unused_of(held, used))
 
     def _problem(self, run: Run, family: Family | None) -> str:
-        """Why the run proves nothing; empty if it does."""
+        """Return the reason why the run proves nothing; empty if it does."""
         if run.stopped:
             return f"a run was ended that took more than {self._limit:.0f} seconds"
         codes = {run.code for run in self._series.runs if not run.held and run.arm == UNVARIED}

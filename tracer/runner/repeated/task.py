@@ -44,7 +44,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     magnitudes: bool = False
     """Take magnitudes instead of digests."""
     places: PlaceOptions = UNSHAKEN
-    """How they are taken."""
+    """The options of magnitudes."""
     replayed: tuple[str, ...] | None = None
     """Overloads to replay on the spot, without digests; ``None`` for an ordinary run."""
     began: int = 0

@@ -17,7 +17,7 @@ NO_RESULTS = frozenset(
 
 
 class Walk(NamedTuple):
-    """What is left out of a walk."""
+    """The rules of what a walk leaves out."""
 
     without: str
     """A folder of the tracer's own, and all in it."""
@@ -40,11 +40,11 @@ class Entry(NamedTuple):
     is_closed: bool
     """Whether it is a folder that is not looked into."""
     stamp: tuple[int, int, int]
-    """Of what is no folder: its size, the time of its last change, and its inode: another one where it was written."""
+    """Of a file or a link: its size, the time of its last change and its inode, which differ if it was written."""
 
 
 def entries_of(folder: str | os.PathLike[str], walk: Walk) -> Iterator[Entry]:
-    """What ``folder`` holds, folders before what is in them; one more than ``MOST_ENTRIES`` where it is too much."""
+    """Yield the entries of ``folder``, folders before their contents; one more than ``MOST_ENTRIES`` if too many."""
     without = {os.path.abspath(walk.without), os.path.realpath(walk.without)}
     folders, count = [""], 0
     for inside in folders:

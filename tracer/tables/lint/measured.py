@@ -60,7 +60,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a run and a table are both right although they seem to contradict each other."""
+    """The reason why a run and a table are both right although they seem to contradict each other."""
 
     what: str
     mode: DeterministicMode
@@ -89,7 +89,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def measurement_of(trace: Trace) -> Measurement:
-    """What the trials of ``trace`` showed on its accelerator, or on the CPU where no call ran on one.
+    """Return the trials' results of ``trace`` on its accelerator, or on the CPU where no call ran on one.
 
     Calls that varied are kept one by one; those that agreed are counted. Raises ``TableError`` where nothing was tried.
     """
@@ -225,7 +225,7 @@ def faults_of_measurements(tables: Mapping[Backend, Table], paths: Iterable[Path
 
 
 def _unfounded(ref: str, measurements: Mapping[str, Measurement]) -> str:
-    """What is wrong with a reference to a measurement; empty if it cites none."""
+    """Return the fault of a reference to a measurement; empty if it cites none."""
     cited = _CITED.search(ref)
     if cited is None:
         return ""

@@ -116,7 +116,7 @@ def _bad_remedy(row: Row) -> Iterator[str]:
 
 
 def _bad_setting(name: str, value: Value) -> str:
-    """Why ``judge(..., settings=...)`` would refuse it; empty if it would not."""
+    """Return why ``judge(..., settings=...)`` would refuse it; empty if it would not."""
     if name in SEEDS:
         return "" if value is True else "a seed is set to `true`"
     if name in Environment.__struct_fields__:

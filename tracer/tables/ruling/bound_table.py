@@ -23,7 +23,7 @@ class RuleOutcome(NamedTuple):
     verdict_in_deterministic_mode: Verdict
     """The verdict under deterministic mode."""
     reason: UnknownReason | None = None
-    """Why a verdict is ``unknown``, if one is."""
+    """The reason for an ``unknown`` verdict; ``None`` for any other."""
     detail: str = ""
     """The op, the version or the facts that ``reason`` is about."""
     cause: Cause | None = None
@@ -31,7 +31,7 @@ class RuleOutcome(NamedTuple):
     remedy: str = ""
     extrapolated: bool = False
     route: str = ""
-    """What runs instead under deterministic mode; see ``rules.Case.route``."""
+    """The op or function that runs instead under deterministic mode; see ``rules.Case.route``."""
     runs_as: str = ""
     """The op that runs on the target instead; several if it is not known which."""
     translated_by: tuple[RuleEvidence, ...] = ()
@@ -39,9 +39,9 @@ class RuleOutcome(NamedTuple):
     vouched_by: tuple[RuleEvidence, ...] = ()
     """Evidence for an op without a rule, if there is more than the deny list."""
     needs: tuple[Prerequisite, ...] = ()
-    """What else must hold for the remedy to work."""
+    """Further conditions for the remedy to work."""
     shown: Shown | None = None
-    """What generated code shows of the call, if that decided; see ``tables.ruling.compiled``."""
+    """The result that generated code shows of the call, if that decided; see ``tables.ruling.compiled``."""
     decided: tuple[Met | None, Met | None] = (None, None)
     """Conditions of the cases that decided, with and without deterministic mode; ``None`` if none did."""
 
@@ -108,7 +108,7 @@ class BoundTable:
         """``version`` is a release (``2.9.0``). ``strict`` makes verdicts that are extrapolated to it ``unknown``."""
         self.table = table
         self.place = placed(table.reviewed, version)
-        """How the version compares with the reviewed ones; see ``versions.placed``."""
+        """The version's place among the reviewed ones; see ``versions.placed``."""
         self.extrapolated = self.place == "newer" and not strict
         self.version = judged_as(table.reviewed, version, extrapolated=self.extrapolated)
         """The release whose verdicts are used: the target's, or the newest reviewed one."""

@@ -182,7 +182,7 @@ _NOT_TIMED = "Turn deterministic mode on before anything is compiled, or turn au
 
 
 class _Way(NamedTuple):
-    """What a call becomes in one state of deterministic mode."""
+    """A call's form in one state of deterministic mode."""
 
     verdict: Verdict
     case: Case | None = None
@@ -195,7 +195,7 @@ class _Way(NamedTuple):
 
     @property
     def reason(self) -> UnknownReason | None:
-        """Why the verdict is unknown, if it is."""
+        """The reason for an unknown verdict; ``None`` for any other."""
         if self.verdict is not Verdict.UNKNOWN:
             return None
         if self.missing:
@@ -204,7 +204,7 @@ class _Way(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """What ``reason`` is about."""
+        """The subject of ``reason``."""
         if self.verdict is not Verdict.UNKNOWN:
             return ""
         return ", ".join(self.missing) if self.missing or self.ruling is None else self.ruling.detail
@@ -341,7 +341,7 @@ class CompiledCall(NamedTuple):
         return row_of(packet_of(self.op)).reduces or not any(row_of(packet_of(op)).reduces for op in kernel.ops)
 
     def _shown(self) -> Shown | None:
-        """What the kernels show of this op; ``None`` if they show nothing."""
+        """Return what the kernels show of this op; ``None`` if they show nothing."""
         adding = [kernel for kernel in self.kernels if kernel.adds_in_any_order]
         is_called = any(kernel.language in CALLED_KERNELS for kernel in self.kernels)
         others_add = any(self._accumulates(op) for kernel in adding for op in kernel.ops if op != self.op)

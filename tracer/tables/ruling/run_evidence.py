@@ -180,7 +180,7 @@ def has_computed_step(calls: Iterable[CallGroup]) -> bool:
 
 
 def meta_calls(calls: Iterable[CallGroup]) -> int:
-    """How many of ``calls`` would compute something if not on ``meta``, without initialization before a step."""
+    """Return the number of ``calls`` that would compute if not on ``meta``, without initialization before a step."""
     calls = tuple(calls)
     computed = has_computed_step(calls)
     return sum(

@@ -209,7 +209,7 @@ def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[Place]:
 
 
 class _Route(NamedTuple):
-    """What distinguishes calls of the same op, device and phase that run in the same place."""
+    """The key of calls of the same op, device and phase that run in the same place."""
 
     asks: tuple[str, ...] | None
     """Facts that a ruling may depend on; ``None`` if it depends on other calls at the place."""
@@ -310,7 +310,7 @@ class TargetTables:
         return ruling
 
     def _judged(self, group: CallGroup) -> RuleOutcome:
-        """Which backend a call runs on, whether it runs a kernel there, and as which op."""
+        """Return the ruling on a call: its backend, whether it runs a kernel there, and as which op."""
         device = group.facts.get("device")
         if device is not None:
             self.devices.add(str(device))
@@ -408,7 +408,7 @@ class TargetTables:
         return tables
 
     def _translation(self, op: str, bound: BoundTable) -> BoundTranslation | None:
-        """How calls of ``op`` are translated for the target; ``None`` if they are not."""
+        """Return the translation of calls of ``op`` for the target; ``None`` if there is none."""
         if op not in self._translated:
             if self._translator is None:
                 self._translator = Translator(self._translations, self._backend, bound.version, self._settings)

@@ -45,7 +45,7 @@ class BoundTranslation:
         self._in_mode = tuple(_choices(row, op, version, {**settings, MODE: DeterministicMode.ON.value}))
 
     def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-        """What a call with ``facts`` may run as, with and without deterministic mode."""
+        """Return the candidates for a call with ``facts``, with and without deterministic mode."""
         as_is, in_mode = self._open(facts)
         return tuple(choice.candidate for choice in as_is), tuple(choice.candidate for choice in in_mode)
 

@@ -69,7 +69,7 @@ class Setting(msgspec.Struct, frozen=True):
     said: Mapping[FactValue, FactValue] = {}
     """Converts the result of ``read`` to the value, if it is not the value itself."""
     watched: tuple[str, str] = ("", "")
-    """What sets it in ``torch._C``, and what reads it there (torch 2.4 to 2.13); empty if changes are not observed."""
+    """The setter and getter in ``torch._C`` (torch 2.4 to 2.13); empty if changes are not observed."""
     made_by: str = ""
     """The dotted name that a program assigns to, with ``()`` after a function; empty for a variable."""
     arguments: Mapping[FactValue, tuple[tuple[Any, ...], dict[str, Any]]] = {}
@@ -78,9 +78,9 @@ class Setting(msgspec.Struct, frozen=True):
     wanted: FactValue | None = None
     """The value to try for a call that varies or raises; ``None`` to try none."""
     title: str = ""
-    """How a plan words the change; empty for ``Set ... to ...``."""
+    """The plan's words for the change; empty for ``Set ... to ...``."""
     where: str = ""
-    """Where the line belongs, if a row does not say it."""
+    """The place of the line, if a row does not say it."""
     place: Place = Place.OTHER
 
     @property
@@ -109,7 +109,7 @@ class Setting(msgspec.Struct, frozen=True):
         return f"{self.made_by[:-2]}({', '.join(arguments)})"
 
     def fault(self, value: FactValue) -> str:
-        """What ``value`` would have to be to be valid; empty if it is valid."""
+        """Return the fault of ``value``: what it would have to be; empty if it is valid."""
         if self.values is int:
             is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
             return "" if is_count else "a number above 0"
@@ -145,7 +145,7 @@ def itself(key: str, domain: tuple[FactValue, ...] = BOOL, wanted: FactValue | N
 
 
 def _workspace(environment: Environment) -> str:
-    """What cuBLAS's workspace makes deterministic: everything, only recurrent layers, or nothing."""
+    """Return what cuBLAS's workspace makes deterministic: everything, only recurrent layers, or nothing."""
     value = environment.variables.get(CUBLAS_VARIABLE)
     return "set" if value in CUBLAS_WORKSPACES else "recurrent" if value == _RECURRENT_WORKSPACE else "unset"
 

@@ -58,7 +58,7 @@ class Row(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_def
     code: str = ""
     """The lines to paste, if any."""
     where: str = ""
-    """Where they belong, as a phrase: "before torch is imported, or in the shell that starts the script"."""
+    """Their place, as a phrase: "before torch is imported, or in the shell that starts the script"."""
     sets: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)
     """The settings after ``code`` ran, as ``judge(..., settings=...)`` takes them: an ``Environment`` field, a
     variable or a dotted name to its value; ``seed.torch``, ``seed.python``, ``seed.numpy`` to ``true``."""
@@ -74,7 +74,7 @@ class Row(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_def
     safe: tuple[Value, ...] = ()
     """Values with which runs repeat."""
     read_by: tuple[Subsystem, ...] = ()
-    """What reads it once, at its first use. A change after that has no effect."""
+    """The subsystems that read it once, at their first use. A change after that has no effect."""
     watches: EventKind | None = None
     """The kind of event that a row about a late or changed setting is about."""
     events: tuple[str, ...] = ()

@@ -75,11 +75,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = SCHEMA
     tracer_version: str = ""
     name: str = ""
-    """What the recording is called, as ``TraceSource.name``."""
+    """The recording's name, as ``TraceSource.name``."""
     rank: int | None = None
     world_size: int | None = None
     digest: str = "xxh3-64"
-    """How bytes were digested; recordings of different digests cannot be compared."""
+    """The algorithm that digests bytes; recordings of different digests cannot be compared."""
     environment: Environment | None = None
     """Settings when recording began; a killed run has no trace to hold them."""
     digests: bool = True
@@ -113,7 +113,7 @@ class Moments(msgspec.Struct, frozen=True):
     position: I4
     digest: U8
     call: U4
-    """How many calls were recorded before."""
+    """The number of calls recorded before."""
     step: I4
 
 
@@ -136,9 +136,9 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     mark_bits: U2
     """``Mark``."""
     origin_start: I8
-    """Where the call's origins begin in ``origins``; one element more than calls."""
+    """The start of the call's origins in ``origins``; one element more than calls."""
     origins: I4
-    """Where the inputs came from, each once: a call's index, or ``-1 - i`` for entry ``i``."""
+    """The origins of the inputs, each once: a call's index, or ``-1 - i`` for entry ``i``."""
     keeps: I8
     """Shape ``(n, 2)``: a call that wrote part of some memory, and who had written the rest, as in ``origins``."""
     entries: Entries
@@ -146,9 +146,9 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     """Draws from generators, in order: the call, the generator (in ``names``), the digest of its state before."""
     moments: Moments
     steps: tuple[U4, I4]
-    """Where steps begin: first call, number. Calls before the first row belong to step 0."""
+    """The start of steps: first call, number. Calls before the first row belong to step 0."""
     partial: str = ""
-    """Why the file is not whole; empty for a whole one."""
+    """The reason why the file is not whole; empty for a whole one."""
     raw_bytes: int = 0
     """Size of the calls' columns before compression."""
 
@@ -162,5 +162,5 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         return int(numbers[row]) if row >= 0 else 0
 
     def origins_of(self, call: int) -> I4:
-        """Where the inputs of ``call`` came from."""
+        """Return the origins of the inputs of ``call``."""
         return self.origins[self.origin_start[call] : self.origin_start[call + 1]]

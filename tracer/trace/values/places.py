@@ -48,7 +48,7 @@ magnitudes."""
 
 
 class PlaceName(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is at a place, and where the program makes it."""
+    """The name of a place, and where the program makes it."""
 
     kind: PlaceKind
     module: str = ""
@@ -59,7 +59,7 @@ class PlaceName(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     @property
     def key(self) -> tuple[PlaceKind, str, str, Phase]:
-        """What is counted in a step: lines may differ."""
+        """The key that is counted in a step: lines may differ."""
         return self.kind, self.module, self.name, self.phase
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ def rows_of(size: int) -> int:
 
 
 def sums_of(size: int) -> int:
-    """How many sums the sketch of ``size`` elements has."""
+    """Return the number of sums in the sketch of ``size`` elements."""
     if size <= KEPT_WHOLE:
         return size
     return -(-size // (SUMS * rows_of(size))) * SUMS

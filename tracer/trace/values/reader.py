@@ -41,7 +41,7 @@ def read_values(path: str | os.PathLike[str]) -> Values:
 
 
 def read_header(path: str | os.PathLike[str]) -> Header | None:
-    """How a file of values begins; ``None`` for what is none, or does not exist."""
+    """Return the header of a file of values; ``None`` for what is none, or does not exist."""
     with suppress(TraceError, ValueError, msgspec.MsgspecError), _opened(path) as stream:
         for kind, body in framing.blocks_of(stream):
             return _Reading(path).header(kind, body)
@@ -49,12 +49,12 @@ def read_header(path: str | os.PathLike[str]) -> Header | None:
 
 
 class Magnitudes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file of values says of places."""
+    """The magnitudes of a file of values, by place."""
 
     header: Header
     places: Places
     partial: str = ""
-    """Why the file is not whole; empty for a whole one."""
+    """The reason why the file is not whole; empty for a whole one."""
     other_ranks: tuple[Magnitudes, ...] = ()
     """Recordings of the other ranks of the same job."""
 

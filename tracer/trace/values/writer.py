@@ -58,7 +58,7 @@ class ValuesWriter:
         """Create ``path`` with its header. Raises ``TraceError`` where it cannot be written."""
         self.path = Path(path)
         self.failed = ""
-        """Why nothing more is written; empty while all is well."""
+        """The reason why nothing more is written; empty while all is well."""
         self.calls = 0
         """Calls so far: the index of the next one."""
         self.raw_bytes = 0
@@ -332,7 +332,7 @@ class ValuesWriter:
         self._new_texts: list[tuple[int, str]] = []
 
     def _block(self) -> framing.CallsBlock | None:
-        """What was collected; ``None`` if nothing was."""
+        """Return the collected calls; ``None`` if there are none."""
         rows = np.frombuffer(bytes(self._rows), dtype=framing.ROW_TYPE)
         columns = {name: np.ascontiguousarray(rows[name]) for name in framing.ROW_TYPE.names or ()}
         columns["origin"] = np.array(self._origins, dtype="<i4")

@@ -137,7 +137,7 @@ def may_call_kernels(code: str) -> bool:
 
 
 def _further_calls(code: str) -> set[str] | None:
-    """What ``code`` calls besides its own kernels and bookkeeping; ``None`` for unsupported code."""
+    """Return the names that ``code`` calls besides its own kernels and bookkeeping; ``None`` for unsupported code."""
     bodies = [body[1] for body in _BODY.finditer(code)]
     lines = [line for body in bodies for line in body.splitlines() if not line.lstrip().startswith("#")]
     called = {match[1] for match in _CALL.finditer("\n".join(lines))}

@@ -71,7 +71,7 @@ class Node(NamedTuple):
     reads: tuple[str, ...] = ()
     """Names of the calls and inputs that it reads."""
     times: int = 1
-    """How often one execution calls it, as far as the text shows: a subgraph may be called several times."""
+    """The number of its calls in one execution, as far as the text shows: a subgraph may be called several times."""
     has_bodies: bool = False
     """Whether the calls of the subgraphs that it runs are among the nodes."""
 

@@ -60,7 +60,7 @@ def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
 
 
 class Layout:
-    """How tensors of one dtype, shape and strides lie. They have elements, and nothing about them is lazy."""
+    """The layout of tensors of one dtype, shape and strides. They have elements, and nothing about them is lazy."""
 
     def __init__(self, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int] | None) -> None:
         itemsize = dtype.itemsize
@@ -81,7 +81,7 @@ class Layout:
         self.is_turned = bool(self.parts) and self.span == self.size and _is_dense(*self.order[1:])
         """Whether its elements are those of memory without gaps, each once, in another order."""
         self.turned = seed_of(dtype, shape, f"turned {self.order}") if self.is_turned else 0
-        """What tells it from other tensors over the same bytes; ``turn`` is 1 to 255 of it."""
+        """The number that tells it from other tensors over the same bytes; ``turn`` is 1 to 255 of it."""
         self.turn = self.turned % 255 + 1
 
     def content(self, address: int) -> int | None:
@@ -185,7 +185,7 @@ def _is_dense(sizes: Sequence[int], steps: Sequence[int]) -> bool:
 
 
 def _parts(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...], offset: int) -> Any:
-    """Where parts that follow each other in logical order begin, and how each is copied: none larger than a piece."""
+    """Return the starts of parts that follow in logical order, and how each is copied: none larger than a piece."""
     row = math.prod(sizes[1:]) * itemsize
     if row > PIECE and len(sizes) > 1:
         for place in range(sizes[0]):

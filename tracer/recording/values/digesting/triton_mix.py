@@ -58,7 +58,7 @@ class _Pointer:
         self.dtype = dtype
 
     def data_ptr(self) -> int:
-        """Where it points to."""
+        """Return the address."""
         return self.address
 
 

@@ -18,7 +18,7 @@ def lay_out_alike() -> None:
 
 
 def why_not() -> str:
-    """Why addresses cannot be held here; empty where they can."""
+    """Return the reason why addresses cannot be held here; empty if they can."""
     if not sys.platform.startswith("linux"):
         return "addresses can be held on Linux alone"
     try:

@@ -127,7 +127,7 @@ def _hold_loops(replaced: Replacements, use: _Use) -> None:
 
 
 def _hold_usage(replaced: Replacements, clock: _Clock, use: _Use) -> None:
-    """What the process has used of the processor, and of the rest as if it had used nothing."""
+    """Hold the processor time that the process has used; other resources read as if it had used nothing."""
 
     def times() -> Any:
         use(caller(sys._getframe(1)))
@@ -217,7 +217,7 @@ def _replace_datetime(replaced: Replacements, clock: _Clock, use: _Use) -> None:
     epoch = real(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
     class Passing(type):
-        """What the C code makes is an instance too."""
+        """Counts what the C code makes as an instance too."""
 
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, vars(cls)["_stands_for"])
@@ -272,5 +272,5 @@ def _with_its_own(real: type, load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pickled_as(ours: type) -> Callable[[Any], tuple[Any, ...]]:
-    """What the C code makes is pickled under the name that now means ``ours``."""
+    """Return a reducer that pickles what the C code makes under the name that now means ``ours``."""
     return lambda moment: (ours, moment.__reduce_ex__(2)[1])

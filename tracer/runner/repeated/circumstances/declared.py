@@ -36,7 +36,7 @@ _THREADS = (
 
 
 class Start(NamedTuple):
-    """What a process is started from: what variables may hang on."""
+    """The process that another is started from; variables may depend on it."""
 
     environ: Mapping[str, str]
     threads: int
@@ -46,7 +46,7 @@ class Start(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """What a change inside a process is made with."""
+    """The tools of a change inside a process."""
 
     replaced: Replacements
     began: int
@@ -59,19 +59,19 @@ class Inside(NamedTuple):
 
 
 class Change(NamedTuple):
-    """How a circumstance is varied, or held."""
+    """A way of varying or holding a circumstance."""
 
     words: str
-    """What is changed, in a few words."""
+    """The change, in a few words."""
     variables: Callable[[Start], Mapping[str, str]] = lambda _: {}
     before_exec: Callable[[], None] | None = None
     """Called between fork and exec."""
     inside: Callable[[Inside], None] | None = None
     """Called before the script's first line."""
     cannot: str = ""
-    """What it leaves as it was, for the reader to know."""
+    """The parts that it leaves as they were, for the reader."""
     why_not: Callable[[], str] = lambda: ""
-    """Why it changes nothing on this machine; empty where it does."""
+    """The reason why it has no effect on this machine; empty if it has."""
     notes_use: bool = False
     """Whether it is recorded if the program asks for what it decides."""
     in_one_process: bool = False

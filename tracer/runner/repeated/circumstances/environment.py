@@ -81,7 +81,7 @@ def _list(replaced: Replacements, use: Callable[[], None], *, backwards: bool) -
 
 
 class _Entries:
-    """What ``os.scandir`` gives: an iterator that can be closed."""
+    """The result of ``os.scandir``: an iterator that can be closed."""
 
     def __init__(self, entries: list[Any]) -> None:
         self._left = iter(entries)

@@ -32,12 +32,12 @@ _LARGE = 1 << 30
 
 
 def other_byte(environ: Mapping[str, str]) -> str:
-    """What to set the variable to, other than it is."""
+    """Return another value for the variable than it has."""
     return _BYTES[0] if environ.get(VARIABLE) != _BYTES[0] else _BYTES[1]
 
 
 def why_not() -> str:
-    """Why fresh memory on the CPU is left as it is; empty where it is filled."""
+    """Return the reason why fresh memory on the CPU stays as it is; empty if it is filled."""
     is_glibc = platform.libc_ver()[0] == "glibc"
     return "" if is_glibc else "fresh memory on the CPU can be filled with glibc alone; that of CUDA's allocator was"
 

@@ -170,7 +170,7 @@ def _load_in_order(replaced: Replacements) -> None:
 
 
 class _Ring:
-    """Whose turn it is among a loader's workers, in order, skipping those that have ended."""
+    """The loader's workers in turn, without those that have ended."""
 
     def __init__(self, size: int) -> None:
         import multiprocessing

@@ -28,7 +28,7 @@ _NOT_HELD = (
 
 
 def circumstances_in(hold: str | Iterable[str] | None) -> tuple[Circumstance, ...]:
-    """What to hold between calls; ``None`` means everything that can be held.
+    """Return the circumstances to hold between calls; ``None`` means all that can be held.
 
     Raises ``UsageError`` for an unknown word, and for a circumstance that a running process cannot hold.
     """

@@ -29,7 +29,7 @@ class SavedState:
     def __init__(self, objects: Iterable[Any]) -> None:
         self._restores: list[Callable[[], None]] = []
         self.not_restored: tuple[str, ...] = ()
-        """What cannot be restored, a few words each."""
+        """The parts that cannot be restored, a few words each."""
         left = []
         for obj in objects:
             keep = _keeper(obj)
