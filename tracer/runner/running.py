@@ -80,7 +80,7 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
 
 @contextmanager
 def trace_before_leaving(recording: ScriptRecording, leave: Callable[[], None]) -> Iterator[None]:
-    """Have ``recording`` written before ``os._exit`` ends the process, and ``leave`` called then.
+    """Write ``recording`` before ``os._exit`` ends the process, and call ``leave`` then.
 
     A thread may call it while another is in the middle of an op.
     """

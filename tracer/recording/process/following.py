@@ -189,8 +189,8 @@ class Following(ChildLog):
         return {event.pid for event in self.events(folder) if event.pid}
 
     def has_just_started(self, folder: str) -> bool:
-        """Was a process started in ``folder`` a moment ago that has not begun yet? One that is not followed never
-        begins."""
+        """Return whether a process was started in ``folder`` a moment ago and has not begun; one that is not followed
+        never begins."""
         events = self.events(folder)
         begun = {event.role for event in events if event.event == "begins"}
         is_awaited = any(event.event == "starts" and event.role not in begun for event in events)

@@ -402,7 +402,7 @@ class OutsideLog:
             self._digest_at(library_input, library)
 
     def library_loaded(self, name: str, call: Call) -> None:
-        """Have the library that the program's own code loaded tell of its calls."""
+        """Make the library that the program's own code loaded report its calls."""
         frame = self.reader(call.frame)
         if frame is not None and self._sites.kind_of(frame.f_code.co_filename) == USER:
             from tracer.recording.process.foreign_calls import tell_of_calls
