@@ -34,7 +34,7 @@ from tracer.runner.repeated.task import Task
 
 Path("train.py").write_text(
     "import os, torch\\nmoon = os.environ.get('MOON')\\n"
-    "x = torch.ones(2) * (4 if moon else os.urandom(4)[0] + os.getpid())\\n"
+    "x = torch.ones(2) * (4 if moon else 1000 * os.urandom(1)[0] + os.getpid() % 1000)\\n"
 )
 help = CliRunner().invoke(command, ["--help"]).output
 asked = Asked(task=Task(target="train.py"), folder=Path("out"), hold=parse_held("moon"), runs=4)

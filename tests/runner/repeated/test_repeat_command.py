@@ -130,7 +130,7 @@ weight = torch.ones(3, requires_grad=True)
 model = torch.nn.Linear(3, 1)
 
 def train():
-    unknown = os.getpid() if "differs" in sys.argv else 1
+    unknown = 1 + os.getpid() % 1000 if "differs" in sys.argv else 1
     if "module" in sys.argv:
         local = model(torch.ones(1, 3)).sum()
         parameters = list(model.parameters())
