@@ -1,6 +1,7 @@
 """How well is compiled code judged? Small programs, each with a twin, recorded here and judged for each backend.
 
-    python -m benchmarks.evidence.compiled                  # every program: half an hour with a cold cache
+    python -m benchmarks.evidence.compiled                  # every program: an hour with a cold cache
+    python -m benchmarks.evidence.compiled --list second    # the programs of one list
     python -m benchmarks.evidence.compiled --only branch    # programs whose name holds this text
     python -m benchmarks.evidence.compiled --keep traces    # leave the traces in this folder
 
@@ -26,7 +27,11 @@ from benchmarks.evidence.compiled.making import BACKENDS, PROGRAMS, Twin
 from tracer import DeterminismTracer, Trace, judge
 from tracer.names import Verdict
 
-SUBJECTS = ("modes", "higher_order", "gradients", "others")
+#: Modules of programs, by the list that they belong to.
+LISTS = {
+    "first": ("modes", "higher_order", "gradients", "others"),
+    "second": ("repeated_indices", "windows", "settings_and_parts"),
+}
 #: Verdicts that accuse.
 ACCUSES = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES)
 
@@ -121,10 +126,11 @@ def report_on(said: Iterable[Answer]) -> tuple[list[str], bool]:
 def main() -> int:
     """Run the programs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--list", nargs="+", choices=LISTS, default=list(LISTS), help="lists to run (all)")
     parser.add_argument("--only", nargs="+", default=[""], help="programs whose name holds one of these texts")
     parser.add_argument("--keep", type=Path, help="write the traces into this folder")
     options = parser.parse_args()
-    for subject in SUBJECTS:
+    for subject in (subject for name in options.list for subject in LISTS[name]):
         import_module(f"benchmarks.evidence.compiled.programs.{subject}")
     said: list[Answer] = []
     for name, twin in PROGRAMS.items():
