@@ -40,6 +40,7 @@ ADDED = {
     "shape.numel_ge_32768": True,
 }
 KERNEL = "cpp_fused_index_add_0"
+GRADIENT = "aten.avg_pool3d_backward.default"
 
 
 def judged(
@@ -202,6 +203,15 @@ def test_a_sum_of_integers_is_the_same_however_triton_splits_it() -> None:
     assert about_autotuning(report) == {}
 
 
+def test_a_sum_of_few_addends_is_written_out_and_not_timed() -> None:
+    kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)
+    facts, region = {**SUM, "shape.is_unrolled": True}, {"options": {FLAG: False}}
+    report = judged(
+        kernel, op="aten.sum.dim_IntList", facts=facts, region=region, events=(COMPILED,), backend=Backend.CUDA
+    )
+    assert about_autotuning(report) == {}
+
+
 @pytest.mark.parametrize("is_flagged", [False, True])
 def test_inductors_flag_of_a_region_decides_about_the_timing_of_its_reductions(is_flagged: bool) -> None:
     kernel = build.kernel(ops=("aten.sum.dim_IntList",), atomic=False)
@@ -319,10 +329,18 @@ def test_an_op_without_a_rule_is_judged_as_its_eager_kernel_which_is_the_worse_o
     assert (found.rule, found.deterministic_mode) == ("cuda-adaptive-max-pool2d-backward", Verdict.RAISES)
 
 
+@pytest.mark.parametrize("is_gathered", [False, True])
+def test_the_backward_of_average_pooling_gathers_unless_too_many_windows_meet(is_gathered: bool) -> None:
+    overlap = {"shape.windows_overlap": True, "shape.unit_stride_unpadded": False}
+    facts = {"device": "cpu", "dtype": "float32", **overlap, "shape.windows_gathered": is_gathered}
+    report = judged(build.kernel(ops=(), atomic=False), op=GRADIENT, facts=facts, backend=Backend.CUDA)
+    assert verdicts(report)[0] is (Verdict.DETERMINISTIC if is_gathered else Verdict.NONDETERMINISTIC)
+
+
 def test_an_op_that_was_inlined_without_atomics_is_safe_although_its_eager_kernel_is_not() -> None:
     facts = {"device": "cuda", "dtype": "float32"}
     inlined = build.kernel("triton_poi_fused_0", language=KernelLanguage.TRITON, device="cuda", atomic=False, ops=())
-    report = judged(inlined, op="aten.avg_pool3d_backward.default", facts=facts, region={"device": "cuda"})
+    report = judged(inlined, op="aten.max_pool3d_with_indices_backward.default", facts=facts, region={"device": "cuda"})
     assert verdicts(report)[0] is Verdict.DETERMINISTIC
 
 

@@ -27,6 +27,11 @@ _SHORT_ROW = 128
 _VECTOR = 4
 _LARGE_CTC = 450
 """Past this measure of steps, batch and alphabet CUDA makes the gradient of CTC by the kernel for large problems."""
+_UNROLLED = 8
+"""Inductor writes out a sum of fewer numbers, and compiles no reduction for it."""
+_UNROLLED_WINDOW = 25
+_GATHERED_WINDOWS = 125
+"""Average pooling in three dimensions: where more windows hold one element, Inductor calls torch's own backward."""
 _RADIX_KS = frozenset({64, 128, 256, 512, 1024})
 
 
@@ -168,6 +173,46 @@ def _is_small_ctc(log_probs: torch.Tensor) -> bool:
     return bool(2 * steps + 24 * batch // 10 + 2 * labels // 10 <= _LARGE_CTC)
 
 
+@of_arguments("self", "kernel_size", "stride?")
+def _is_window_unrolled(source: torch.Tensor, sizes: Sequence[int], strides: Sequence[int] | None = None) -> bool:
+    """A larger window is torch's own kernel's, unless windows lie side by side."""
+    longest = max(sizes) ** 3 if len(sizes) == 1 else prod(sizes)  # one number stands for each dimension
+    is_called = longest > _UNROLLED_WINDOW and any(step != sizes[0] for step in strides or ()) and len(set(sizes)) == 1
+    return longest < _UNROLLED_WINDOW or is_called
+
+
+@of_arguments("self", "output_size")
+def _is_adaptive_window_unrolled(source: torch.Tensor, sizes: Sequence[int]) -> bool:
+    """Sizes that do not divide evenly are written out, or torch's own kernel's."""
+    pairs = list(zip(source.shape[-len(sizes) :], sizes, strict=True))
+    is_even = all(size and total % size == 0 for total, size in pairs)
+    return all(sizes) and (not is_even or prod(total // size for total, size in pairs) < _UNROLLED_WINDOW)
+
+
+@of_arguments("self", "dim?")
+def _are_addends_unrolled(source: torch.Tensor, dims: Sequence[int] | int | None = None) -> bool:
+    each = [dims] if isinstance(dims, int) else dims or range(source.dim())
+    return source.dim() == 0 or prod(source.shape[dim] for dim in each) < _UNROLLED
+
+
+def _is_unrolled(func: Any, services: Services) -> Reader | None:
+    windows = _is_window_unrolled(func, services) or _is_adaptive_window_unrolled(func, services)
+    return windows or _are_addends_unrolled(func, services)
+
+
+@of_arguments("kernel_size", "stride")
+def _are_windows_gathered(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Do so few windows hold one element that Inductor's backward gathers their gradients, as it counts them?"""
+    kernel, steps = (list(each) * (3 if len(each) == 1 else 1) for each in (sizes, strides or sizes))
+    return (
+        prod(
+            max(max(place // step - max(0, (place - size) // step), 1) for place in range(2 * size))
+            for size, step in zip(kernel, steps, strict=True)
+        )
+        <= _GATHERED_WINDOWS
+    )
+
+
 FACTS = (
     asked("shape.scan_is_whole", _scan_is_whole, "Is it one scan over the whole tensor: numel == size(dim)?"),
     asked("shape.windows_overlap", _windows_overlap, "Pooling: can one element lie in two windows?"),
@@ -190,6 +235,14 @@ FACTS = (
         "shape.meets_at_most_twice",
         meets_at_most_twice,
         "Pooling, resampling: does no element collect more than two addends? Two give one sum in either order.",
+    ),
+    noted_fact(
+        "shape.is_unrolled", _is_unrolled, "Sums: does Inductor write out the addends, or call an eager kernel?"
+    ),
+    asked(
+        "shape.windows_gathered",
+        _are_windows_gathered,
+        "Average pooling: do at most 125 windows hold one element, which Inductor gathers from?",
     ),
     noted_fact(
         "shape.topk_plain",

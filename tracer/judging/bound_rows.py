@@ -29,7 +29,7 @@ from tracer.tables.conditions import BothWays, BoundRule, wanted_values
 from tracer.tables.rules import Conditioned
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.settings.declared import SEEDS
-from tracer.tables.settings.rows import EnvironmentTable, Group, Row
+from tracer.tables.settings.rows import UNROLLED, EnvironmentTable, Group, Row
 from tracer.tables.settings.target_settings import effective_environment, settings_of
 from tracer.tables.versions import speaks_of
 from tracer.trace.file import Trace
@@ -169,7 +169,11 @@ class Dependents:
         if group.region or self._compiles_all:
             if names & _TEMPLATES or group.op.startswith(_COMPILED_ATTENTION):
                 yield "compiled-templates"
-            elif row_of(packet_of(group.op)).reduces and not str(group.facts.get("dtype")).startswith(_EXACT):
+            elif (
+                row_of(packet_of(group.op)).reduces
+                and UNROLLED not in names
+                and not str(group.facts.get("dtype")).startswith(_EXACT)
+            ):
                 yield "compiled-reductions"
             if _PRODUCTS in names:
                 yield "compiled-products"

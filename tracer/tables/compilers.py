@@ -19,6 +19,7 @@ from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import required_facts
 from tracer.tables.reading import OP, misspelt_head, misspelt_rule, parse, read
 from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Reviewed, Table, Wanted, with_exemptions
+from tracer.tables.settings.rows import load_rows
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, in_domain
 
@@ -96,9 +97,12 @@ def load_compilers() -> Mapping[str, CompilerTable]:
 
 @cache
 def compiled_facts() -> Mapping[str, frozenset[str]]:
-    """Op to the facts that compiled calls need: for backends' tables, compilers' tables, and the op called instead."""
+    """Op to the facts that compiled calls need: for all tables, and for the op that is called instead."""
     asked = required_facts()
     wanted = {op: set(keys) for op, keys in asked.items()}
+    for group in load_rows().group:
+        for op in group.ops:
+            wanted.setdefault(op, set()).update(group.when.keys() & RECORDED_FACTS.keys())
     for table in load_compilers().values():
         for rule in table.rule:
             keys = {key for case in rule.case for key in case.when if key in RECORDED_FACTS}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tracer.facts.argument_readers import MISSING
 from tracer.recording.calls.fact_readers import asked_readers
 
 ATEN = torch.ops.aten
@@ -59,6 +60,30 @@ def test_fractional_windows_overlap_where_they_start_too_close(kernel: int, outp
 def test_stride_one_without_padding(stride: list[int], padding: list[int], expected: bool) -> None:
     op = ATEN.avg_pool3d_backward.default
     assert read(op, "shape.unit_stride_unpadded", X3, X3, [2], stride, padding, False, True, None) is expected
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "near"),
+    [
+        (ATEN.sum.dim_IntList, ([9, 7], [1]), ([9, 8], [1])),
+        (ATEN.mean.default, ([2, 3],), ([4, 2],)),
+        (ATEN.prod.dim_int, ([3, 9], 0), ([3, 9], -1)),
+        (ATEN.avg_pool2d.default, ([1, 1, 9, 9], [4, 6]), ([1, 1, 9, 9], [5, 5])),
+        (ATEN.avg_pool2d.default, ([1, 1, 9, 9], [6, 6], [3, 3]), ([1, 1, 9, 9], [6, 6], [6, 6])),
+        (ATEN._adaptive_avg_pool2d.default, ([1, 1, 9, 9], [3, 3]), ([1, 1, 10, 10], [2, 2])),
+        (ATEN._adaptive_avg_pool2d.default, ([1, 1, 9, 9], [2, 2]), ([1, 1, 9, 9], [1, 1])),
+    ],
+    ids=str,
+)
+def test_inductor_writes_out_a_sum_of_few_addends(op: Any, arguments: tuple[Any, ...], near: tuple[Any, ...]) -> None:
+    answers = [read(op, "shape.is_unrolled", torch.empty(shape), *others) for shape, *others in (arguments, near)]
+    assert answers == [True, MISSING]
+
+
+@pytest.mark.parametrize(("kernel", "stride", "gathered"), [(3, 2, True), (5, 1, True), (6, 1, False), (6, 2, True)])
+def test_inductor_gathers_from_at_most_125_windows(kernel: int, stride: int, gathered: bool) -> None:
+    arguments = (X3, X3, [kernel], [stride] * 3, [0], False, True, None)
+    assert read(ATEN.avg_pool3d_backward.default, "shape.windows_gathered", *arguments) is gathered
 
 
 @pytest.mark.parametrize(

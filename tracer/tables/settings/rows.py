@@ -31,6 +31,8 @@ RESERVED: Mapping[str, str] = {
     "compiled-reductions": "sums and other reductions in compiled code",
     "unseen": "none: no call shows whether a step depends on it; it is a finding only if it was set too late",
 }
+#: The group that narrows ``compiled-reductions``, which no row needs by itself.
+UNROLLED = "unrolled-sums"
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
 

@@ -155,7 +155,7 @@ def padded_words_clean() -> None:
     def step(words: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.embedding(words, weight, padding_idx=0).tanh()
 
-    step(slots(), table().requires_grad_()).backward(torch.ones(ROWS, WIDE))
+    step(slots(SLOTS), table().requires_grad_()).backward(torch.ones(SLOTS, WIDE))
 
 
 @program
@@ -200,7 +200,7 @@ def histogram_clean() -> None:
 def grouped_by_key_varies() -> None:
     @torch.compile
     def step(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        distinct, group = torch.unique(keys, return_inverse=True)
+        _, group = torch.unique(keys, return_inverse=True)
         total = torch.zeros(SLOTS, WIDE)
         return total.index_add(0, group, values)  # varies: cpu cuda
 
@@ -211,7 +211,7 @@ def grouped_by_key_varies() -> None:
 def grouped_by_key_clean() -> None:
     @torch.compile
     def step(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        distinct, group = torch.unique(keys, return_inverse=True)
+        _, group = torch.unique(keys, return_inverse=True)
         return values.index_select(0, group)
 
     step(slots(), rows())

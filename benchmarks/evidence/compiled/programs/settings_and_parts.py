@@ -8,7 +8,6 @@ import torch
 import torch._dynamo
 import torch.nn.functional as F
 from torch import nn
-from torch._higher_order_ops import scan
 
 from benchmarks.evidence.compiled.making import ROWS, SLOTS, WIDE, program, rows, slots, table
 
@@ -91,34 +90,6 @@ def batched_clean() -> None:
         return torch.vmap(picked)(index, values).sin()
 
     step(slots(4 * ROWS).view(4, ROWS), rows(4, ROWS))
-
-
-@program
-def scanned_varies() -> None:
-    index = slots()
-
-    def forward(state: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        total = state.index_put((index,), values, accumulate=True)  # varies: cpu cuda
-        return total, total.sin()
-
-    @torch.compile
-    def step(state: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        return scan(forward, state, values)[1]
-
-    step(table(), rows(3, ROWS, WIDE))
-
-
-@program
-def scanned_clean() -> None:
-    def forward(state: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        total = state * 0.9 + values[:SLOTS]
-        return total, total.sin()
-
-    @torch.compile
-    def step(state: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        return scan(forward, state, values)[1]
-
-    step(table(), rows(3, ROWS, WIDE))
 
 
 @program
@@ -389,8 +360,9 @@ def fresh_seed_varies() -> None:
     def step(values: torch.Tensor) -> torch.Tensor:
         return values + torch.rand(ROWS, WIDE)  # varies: cpu cuda
 
+    values = rows(1, WIDE)
     torch.seed()
-    step(rows(1, WIDE))
+    step(values)
 
 
 @program
@@ -399,8 +371,9 @@ def fresh_seed_clean() -> None:
     def step(values: torch.Tensor) -> torch.Tensor:
         return values + torch.rand(ROWS, WIDE)
 
+    values = rows(1, WIDE)
     torch.manual_seed(7)
-    step(rows(1, WIDE))
+    step(values)
 
 
 @program
@@ -446,7 +419,7 @@ def own_aot_backend_clean() -> None:
     def step(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         return F.embedding(index, values).sin()
 
-    step(table().requires_grad_(), slots()).backward(torch.ones(ROWS, WIDE))
+    step(table().requires_grad_(), slots(SLOTS)).backward(torch.ones(SLOTS, WIDE))
 
 
 @program

@@ -118,7 +118,7 @@ def overlapping_mean_clean() -> None:
 
 @program
 def cubic_varies() -> None:
-    @torch.compile(backend="aot_eager")
+    @torch.compile(backend="eager")
     def step(images: torch.Tensor) -> torch.Tensor:
         return F.interpolate(images, size=(20, 20), mode="bicubic").sin()  # varies: cuda
 
@@ -127,7 +127,7 @@ def cubic_varies() -> None:
 
 @program
 def cubic_clean() -> None:
-    @torch.compile(backend="aot_eager")
+    @torch.compile(backend="eager")
     def step(images: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         return F.interpolate(images, size=(20, 20), mode="bicubic") * scale
 
@@ -156,7 +156,7 @@ def warped_clean() -> None:
 def folded_varies() -> None:
     @torch.compile
     def step(columns: torch.Tensor) -> torch.Tensor:
-        return F.fold(columns.sin(), (34, 34), 3)  # varies: cpu cuda
+        return F.fold(columns.sin(), (34, 34), 3)  # varies: cuda
 
     step(rows(8, 27, 1024))
 
@@ -190,24 +190,24 @@ def pixel_loss_clean() -> None:
 
 @program
 def transcript_varies() -> None:
-    lengths, sizes = torch.full((4,), 20), torch.full((4,), 6)
+    lengths, sizes = torch.full((4,), 400), torch.full((4,), 6)
 
     @torch.compile(backend="aot_eager")
     def step(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return F.ctc_loss(scores, labels, lengths, sizes, reduction="none")  # varies: cuda
 
-    step(rows(20, 4, 7).log_softmax(2).requires_grad_(), torch.randint(1, 7, (4, 6))).backward(torch.ones(4))
+    step(rows(400, 4, 7).log_softmax(2).requires_grad_(), torch.randint(1, 7, (4, 6))).backward(torch.ones(4))
 
 
 @program
 def transcript_clean() -> None:
-    lengths, sizes = torch.full((4,), 20), torch.full((4,), 6)
+    lengths, sizes = torch.full((4,), 400), torch.full((4,), 6)
 
     @torch.compile(backend="aot_eager")
     def step(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return F.ctc_loss(scores, labels, lengths, sizes, reduction="none")
 
-    step(rows(20, 4, 7).log_softmax(2), torch.randint(1, 7, (4, 6)))
+    step(rows(400, 4, 7).log_softmax(2), torch.randint(1, 7, (4, 6)))
 
 
 @program
