@@ -251,6 +251,8 @@ def test_a_draw_of_another_size_is_told_as_the_draw_that_ran_ahead(record: Recor
     assert (root.kind, root.name) == (ValueKind.GENERATOR, "cpu")
     assert "it draws different numbers of values: size=[5] and size=[6], so the generator cpu" in why_of(root)
     assert root.follows > 10
+    root = only(compared(record, {"draw_size": {1: "5, 4"}}, draw_size={1: "6, 4"}))
+    assert "numbers of values: size=[5, 4] and size=[6, 4], so" in why_of(root)
 
 
 def test_a_generator_that_something_unseen_moved(record: Recorder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from tracer.divergence.causes import Shows
@@ -185,8 +186,8 @@ def _of_numbers(first: str, second: str) -> str:
 
 
 def _parted(first: str, second: str) -> tuple[str, str]:
-    """The words that differ, if both texts are lists of the same length."""
-    ours, theirs = first.split(", "), second.split(", ")
+    """Return the arguments that differ, a list among them whole, if both texts have the same number of arguments."""
+    ours, theirs = (re.split(r", (?![^\[\]()]*[\])])", text) for text in (first, second))
     if len(ours) != len(theirs):
         return first, second
     differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
