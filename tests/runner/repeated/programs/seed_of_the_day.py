@@ -1,4 +1,4 @@
-# vary: time
+# vary: clock
 import datetime
 
 import torch

@@ -1,4 +1,4 @@
-# vary: time
+# vary: clock
 # Half precision for as long as the file is young.
 import os
 import time
