@@ -69,6 +69,7 @@ with DeterminismTracer() as tracer:
     made = torch.backends.mkldnn.deterministic
     torch.ones(2).sin()
     put_back()
+    torch.ones(2).sin()
 report = tracer.report()
 found = [one for one in report.findings if one.rule == "environment-made-up"]
 planned = judge(tracer.trace, settings=report.planned_settings)

@@ -103,6 +103,14 @@ class EventLog:
         """Events of this training step, with the backward calls that were recorded before them."""
         self._changes: dict[tuple[EventKind, str], tuple[EventEntry, str, object]] = {}
         """The last change of each name: its event, the value before, and what had happened until then."""
+        self._values: dict[str, str] = {}
+        """The value of each setting that changed while recording."""
+        self._counted: dict[str, tuple[int, int]] = {}
+        """For each of them the counted calls, of forward and backward and of all, that ``_ran`` holds already."""
+        self._ran: dict[str, dict[str, tuple[int, int]]] = {}
+        """The recorded calls, counted likewise, under each value of such a setting."""
+        self._began = (0, 0)
+        """The calls that were counted as this recording began."""
         self._calls: Calls | None = None
         self._recorded = 0
         """Calls of the recording that ended."""
@@ -112,12 +120,16 @@ class EventLog:
     def recording_began(self, calls: Calls) -> None:
         """From here on events happen while recording."""
         self._calls = calls
+        forward, backward, total = calls.counted()
+        self._began = (forward + backward, total)
+        self._counted.clear()
         calls.step_begins()
 
     def recording_ended(self) -> None:
         """From here on they do not; the step that was begun is over for them."""
         self.step_ended()
         self._follow()
+        self._count_calls()
         self._recorded, self._place = self.calls_recorded(), self.place()
         self._calls = None
 
@@ -181,6 +193,9 @@ class EventLog:
         """
         if before == value or os.getpid() != self._process:
             return
+        if kind is EventKind.SETTING:
+            self._count_calls_under(name, before)
+            self._values[name] = value
         until_now = self._happened(kind)
         last = self._changes.pop((kind, name), None)
         if last is not None and (last[1], last[2]) == (value, until_now):
@@ -189,6 +204,36 @@ class EventLog:
         entry = self.note(kind, name, frame=frame, before=before, value=value)
         if entry is not None:
             self._changes[kind, name] = (entry, before, until_now)
+
+    def settings_of_calls(self) -> dict[str, str]:
+        """Return the values under which the calls ran, of settings that changed while recording, by name.
+
+        A block such as ``with torch.backends.cudnn.flags(...)`` restores a value that no call ran under. Calls of
+        forward and backward count, or all if there are none. A setting with calls under several values is left out.
+        """
+        self._count_calls()
+        values = {}
+        for name, ran in self._ran.items():
+            trained = [value for value, (count, _) in ran.items() if count]
+            under = trained or [value for value, (_, count) in ran.items() if count]
+            if len(under) == 1:
+                values[name] = under[0]
+        return values
+
+    def _count_calls(self) -> None:
+        for name, value in self._values.items():
+            self._count_calls_under(name, value)
+
+    def _count_calls_under(self, name: str, value: str) -> None:
+        """Add the calls since the last change of the setting ``name`` to those that ran under ``value``."""
+        if self._calls is None:
+            return
+        forward, backward, total = self._calls.counted()
+        trained, every = self._counted.get(name, self._began)
+        ran = self._ran.setdefault(name, {})
+        before = ran.get(value, (0, 0))
+        ran[value] = (before[0] + forward + backward - trained, before[1] + total - every)
+        self._counted[name] = (forward + backward, total)
 
     def first_use(self, subsystem: Subsystem, frame: FrameType | None) -> None:
         """Note that ``subsystem`` was used; only the first time counts."""

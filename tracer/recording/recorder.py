@@ -292,7 +292,10 @@ class Recorder:
         reads = (*writes.unwritten_reads(), *(self.regions.unwritten_reads(runs, times) if runs else ()))
         return Trace(
             tracer_version=version,
-            environment=self.watch.with_inductor(self._environment or process.capture_environment()),
+            environment=process.under(
+                self.watch.with_inductor(self._environment or process.capture_environment()),
+                self.watch.log.settings_of_calls(),
+            ),
             calls=groups,
             blind_spots=(*self.blind_spots.listed(), *self.watch.children.listed(), *self._own_blind_spots(groups)),
             sources=(self._source(sum(group.count for group in groups)),),

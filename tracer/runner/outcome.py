@@ -297,7 +297,9 @@ class ScriptRecording:
         devices = trace.environment.devices
         environment = msgspec.structs.replace(settings or trace.environment, devices=devices)
         if self._watch is not None:
-            environment = self._watch.with_inductor(environment)
+            from tracer.recording.process.environment import under
+
+            environment = under(self._watch.with_inductor(environment), self._watch.log.settings_of_calls())
         rank = self.rank
         sources = tuple(
             msgspec.structs.replace(

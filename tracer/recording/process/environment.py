@@ -7,13 +7,14 @@ names. Reading starts no device.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import msgspec
 import torch
 
+from tracer.names import DeterministicMode
 from tracer.recording.calls.fact_readers import dtype_word
 from tracer.recording.process.settings import deterministic_mode, read_now, read_settings, set_variables
 from tracer.recording.torch_private.seams import cudnn_number
@@ -58,6 +59,25 @@ def capture_environment(*, before_calls: bool = False) -> Environment:
         variables=set_variables(named_variables()),
         settings=settings,
     )
+
+
+def under(environment: Environment, values: Mapping[str, str]) -> Environment:
+    """``environment`` with the settings under which the calls ran: ``values``, by the names that events have."""
+    fields: dict[str, Any] = {}
+    dotted = dict(environment.settings)
+    for setting in DECLARED:
+        text = values.get(setting.name)
+        domain = setting.values if isinstance(setting.values, tuple) else ()
+        value = next((value for value in domain if str(value) == text), None)
+        if value is None:
+            continue
+        if setting.key == MODE:
+            fields[MODE] = DeterministicMode(str(value))
+        elif setting.is_field:
+            fields[setting.key] = value
+        elif setting.key in dotted:
+            dotted[setting.key] = value
+    return msgspec.structs.replace(environment, **fields, settings=dotted)
 
 
 def completed(environment: Environment) -> Environment:
