@@ -193,10 +193,12 @@ class EventLog:
         """
         if before == value or os.getpid() != self._process:
             return
+        counted = None if self._calls is None else self._calls.counted()
         if kind is EventKind.SETTING:
-            self._count_calls_under(name, before)
             self._values[name] = value
-        until_now = self._happened(kind)
+            if counted is not None:
+                self._count_calls_under(name, before, counted)
+        until_now = self._happened(kind, counted)
         last = self._changes.pop((kind, name), None)
         if last is not None and (last[1], last[2]) == (value, until_now):
             self._take_back(last[0])
@@ -221,14 +223,14 @@ class EventLog:
         return values
 
     def _count_calls(self) -> None:
-        for name, value in self._values.items():
-            self._count_calls_under(name, value)
+        if self._calls is not None and self._values:
+            counted = self._calls.counted()
+            for name, value in self._values.items():
+                self._count_calls_under(name, value, counted)
 
-    def _count_calls_under(self, name: str, value: str) -> None:
+    def _count_calls_under(self, name: str, value: str, counted: tuple[int, int, int]) -> None:
         """Add the calls since the last change of the setting ``name`` to those that ran under ``value``."""
-        if self._calls is None:
-            return
-        forward, backward, total = self._calls.counted()
+        forward, backward, total = counted
         trained, every = self._counted.get(name, self._began)
         ran = self._ran.setdefault(name, {})
         before = ran.get(value, (0, 0))
@@ -259,13 +261,13 @@ class EventLog:
         entries = sorted(self._entries.values(), key=lambda entry: entry.first)
         return tuple(entry.event() for entry in entries)
 
-    def _happened(self, kind: EventKind) -> object:
+    def _happened(self, kind: EventKind, counted: tuple[int, int, int] | None) -> object:
         """Equal at two moments if nothing between them can have read what changed.
 
         Variables are read at first uses, settings by calls. Without a recording, no two moments are equal.
         """
-        if self._calls is not None:
-            return len(self._used), self._calls.counted()[2]
+        if counted is not None:
+            return len(self._used), counted[2]
         return len(self._used) if kind is EventKind.VARIABLE else object()
 
     def _hold_against(self, calls: Calls, entry: EventEntry) -> None:

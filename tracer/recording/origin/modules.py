@@ -50,15 +50,9 @@ class Scope(msgspec.Struct, eq=False):
 class _ModuleEntry(msgspec.Struct, frozen=True):
     """A known module, held weakly, so that no parameter outlives its model."""
 
-    ref: weakref.ref[torch.nn.Module]
+    module: weakref.ref[torch.nn.Module]
     path: str
     kind: int
-
-
-def _reference(entry: Any) -> weakref.ref[torch.nn.Module]:
-    """The first field of an entry of any table."""
-    first: weakref.ref[torch.nn.Module] = entry[0] if isinstance(entry, tuple) else msgspec.structs.astuple(entry)[0]
-    return first
 
 
 class _Parameter(msgspec.Struct, frozen=True):
@@ -207,7 +201,7 @@ class ModuleStack:
     def path(self, module: torch.nn.Module) -> str:
         """The path of a module that was met; its class where it is the model that paths begin at."""
         entry = self._entries.get(id(module))
-        return (entry.path if entry is not None and entry.ref() is module else "") or type(module).__name__
+        return (entry.path if entry is not None and entry.module() is module else "") or type(module).__name__
 
     @property
     def count(self) -> int:
@@ -217,7 +211,7 @@ class ModuleStack:
     def alive(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Every module that is known and lives, with its path."""
         for entry in tuple(self._entries.values()):
-            module = entry.ref()
+            module = entry.module()
             if module is not None and not seams.is_compiled_module(module):
                 yield entry.path, module
 
@@ -275,7 +269,7 @@ class ModuleStack:
             self._on_other_thread(module)
             return
         module_entry = self._entries.get(id(module))
-        if module_entry is None or module_entry.ref() is not module:
+        if module_entry is None or module_entry.module() is not module:
             module_entry = self._meet(module)
         parent = self.scope
         kind = module_entry.kind if module_entry.kind > 0 else parent.kind
@@ -298,7 +292,7 @@ class ModuleStack:
         elif not crosses:
             if len(parent.children) > 10_000:  # modules made anew in every step
                 parent.children.clear()
-            parent.children[id(module)] = (module_entry.ref, scope)
+            parent.children[id(module)] = (module_entry.module, scope)
         self.entry, self.scope = entry, scope
 
     def forget_if_left(self, frame: FrameType | None) -> bool:
@@ -377,7 +371,7 @@ class ModuleStack:
         tables: list[dict[int, Any]] = [self._entries, self._parameters]
         tables += (scope.children for scope in self._scopes.values())
         for table in tables:
-            for number in [number for number, entry in table.items() if _reference(entry)() is None]:
+            for number in [number for number, entry in table.items() if _module_of(entry) is None]:
                 del table[number]
         self._roots = {name: root for name, root in self._roots.items() if root() is not None}
         self._forget_at = len(self._entries) * 5 // 4 + 64
@@ -385,7 +379,7 @@ class ModuleStack:
     def _learn(self, root: torch.nn.Module, lead: str) -> None:
         for name, module in root.named_modules():
             entry = self._entries.get(id(module))
-            if entry is not None and entry.ref() is module:
+            if entry is not None and entry.module() is module:
                 continue
             path = _joined(lead, name)
             self._entries[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(module)))
@@ -400,6 +394,11 @@ class ModuleStack:
         if filename is None:
             return USER if cls.__module__ == "__main__" else SKIPPED
         return self._sites.kind_of(filename)
+
+
+def _module_of(entry: Any) -> Any:
+    """Return the module of a scope's child or of an entry; ``None`` if it is gone."""
+    return entry[0]() if isinstance(entry, tuple) else entry.module()
 
 
 def _facts_of(module: torch.nn.Module) -> tuple[str, ...]:
