@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tests.support.lines import line_of, lines, one, record
-from tracer.recording.origin.sites import NOWHERE, Site, spell
+from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 
 
 def test_location_is_the_innermost_frame_outside_torch() -> None:
@@ -180,3 +180,22 @@ def test_a_subclasss_own_wrapper_is_passed_over() -> None:
         group = one(tracer, op)
         assert group.location == f"tests/recording/origin/test_sites.py:{line_of(step, '# the line')}"
         assert group.called_from == ""
+
+
+def test_a_package_installed_to_a_folder_of_the_path_is_a_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_of = tmp_path / "blocks-1.0.dist-info" / "RECORD"
+    record_of.parent.mkdir()
+    record_of.write_text("blocks/__init__.py,sha256=abc,10\nalone.py,,\nblocks-1.0.dist-info/RECORD,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sites = Sites()
+    kinds = [sites.kind_of(str(tmp_path / name)) for name in ("blocks/nn.py", "alone.py", "train.py", "mine/nn.py")]
+    assert kinds == [LIBRARY, LIBRARY, USER, USER]
+    assert spell(Site(str(tmp_path / "blocks" / "nn.py"), 3, "f", LIBRARY, "/elsewhere")) == "blocks/nn.py:3"
+
+
+def test_a_folder_that_is_not_on_the_path_holds_no_library(tmp_path: Path) -> None:
+    (tmp_path / "blocks-1.0.dist-info").mkdir()
+    (tmp_path / "blocks-1.0.dist-info" / "RECORD").write_text("blocks/__init__.py,,\n")
+    assert Sites().kind_of(str(tmp_path / "blocks" / "nn.py")) == USER

@@ -11,6 +11,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
@@ -132,8 +134,8 @@ class Sites:
             return MODULE_CALL
         if path.startswith((_TORCH, _TRITON, _TRACER)):
             return SKIPPED
-        if any(marker in path for marker in _SITE_MARKERS):
-            top = below_site_packages(path).split(os.sep)[0].removesuffix(".py")
+        if installed := below_packages(path):
+            top = installed.split(os.sep)[0].removesuffix(".py")
             return SKIPPED if top in ("torch", "functorch", "torchgen") else LIBRARY
         if path.startswith(_STDLIB) or os.path.realpath(path).startswith(_STDLIB):
             return SKIPPED
@@ -240,19 +242,42 @@ def _line_of(code: CodeType, instruction: int) -> int:
     return line
 
 
-def below_site_packages(path: str) -> str:
-    """The part of ``path`` below its ``site-packages``; empty where it is in none."""
-    return next((path.rpartition(marker)[2] for marker in _SITE_MARKERS if marker in path), "")
+def below_packages(path: str) -> str:
+    """The part of ``path`` below the folder that its package is installed in; empty where it is of no package.
+
+    Such a folder is called ``site-packages`` or ``dist-packages``, or it is an entry of ``sys.path`` that an installer
+    wrote the package to, with a record (``pip install --target``).
+    """
+    for marker in _SITE_MARKERS:
+        if marker in path:
+            return path.rpartition(marker)[2]
+    for entry in sys.path:
+        folder = os.path.join(os.path.abspath(entry), "")
+        if path.startswith(folder) and path[len(folder) :].split(os.sep)[0] in _installed_in(folder):
+            return path[len(folder) :]
+    return ""
+
+
+@cache
+def _installed_in(folder: str) -> frozenset[str]:
+    """The names in ``folder`` that the records of installed packages list, each up to its first slash."""
+    names: set[str] = set()
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".dist-info"):
+                with suppress(OSError), open(os.path.join(entry.path, "RECORD"), encoding="utf-8") as lines:
+                    names.update(line.partition(",")[0].partition("/")[0] for line in lines)
+    return frozenset(names)
 
 
 def spell(site: Site) -> str:
-    """``path:line``, relative to the working directory, else to its ``site-packages``, else the file's name.
+    """``path:line``, relative to the working directory, else to the folder of its package, else the file's name.
 
     An absolute path names a user or a host; a trace must not.
     """
     if not site.path:
         return ""
-    path = below_site_packages(site.path)
+    path = below_packages(site.path)
     if not path:
         try:
             path = os.path.relpath(site.path, site.working_directory)

@@ -39,7 +39,7 @@ from tracer.recording.origin.sites import (
     USER,
     Site,
     Sites,
-    below_site_packages,
+    below_packages,
     is_torchs_own,
     is_tracers_own,
     placed,
@@ -695,12 +695,12 @@ def spelt(path: str, working_directory: str) -> str:
     """``path`` relative to the working directory, or as much of it as names no user."""
     path = os.path.normpath(path)
     here = working_directory.rstrip(os.sep) + os.sep  # which may lie in a temporary folder
-    if here != os.sep and path.startswith(here) and not below_site_packages(path):
+    if here != os.sep and path.startswith(here) and not below_packages(path):
         return _DRAWN_NAME.sub("tmp*", path[len(here) :]).replace(os.sep, "/")
     if path == working_directory:
         return "."
     path = _DRAWN_NAME.sub("tmp*", path)
-    if installed := below_site_packages(path):
+    if installed := below_packages(path):
         return installed.replace(os.sep, "/")
     home = os.path.expanduser("~")
     for folder, shown in (

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
+from tracer.recording.origin.sites import below_packages
 from tracer.runner.imports import when_imported
 
 _OWN = __name__.partition(".")[0]
@@ -76,7 +77,7 @@ class Replacements:
 
 def is_of_library(name: str) -> bool:
     """Return whether this file is one of Python's, of an installed package's or of the tracer's."""
-    return name.startswith(_LIBRARIES) or "site-packages" in name
+    return name.startswith(_LIBRARIES) or bool(below_packages(name))
 
 
 def _is_import(frame: FrameType | None) -> bool:
