@@ -136,6 +136,9 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The claim's evidence; empty where no rule applies."""
     facts: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
     """The recorded facts of the call that conditions may read."""
+    settings: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
+    """Settings that a block of the program made for these calls and that the target has otherwise; by
+    ``Setting.key``. ``verdict`` is that under them."""
     host: names.HostCode | None = None
     """The reason why the call is known to run on the host, and was judged for the CPU; ``None`` if it is not."""
     regions: tuple[str, ...] = ()

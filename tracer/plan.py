@@ -79,6 +79,8 @@ def step_of(finding: Finding, target: Target) -> Step:
     if finding.about in (About.LATE, About.CHANGED):
         return Step.LATE
     if is_settled(finding):
+        if finding.settings and not finding.sets:
+            return Step.LATE  # the lines that set them, taken out
         names = {STEP_OF_SETTING.get(name, Step.SETTING) for name in finding.sets}
         return next((step for step in _CLOSES_FIRST if step in names), Step.MODE)
     if finding.about in (About.MEMORY, About.OVERLAP) or (
@@ -89,7 +91,8 @@ def step_of(finding: Finding, target: Target) -> Step:
     # A generator of the program's that is not known to repeat, or a line of its own that leaves one to the machine.
     if finding.about is About.GENERATOR or passed or seeded_by_line(finding):
         return Step.SEED if finding.verdict is not Verdict.UNKNOWN else Step.UNKNOWN
-    verdicts = (finding.verdict,) if is_mode_on(target) else (finding.verdict, finding.deterministic_mode)
+    as_is = is_mode_on(target) and MODE not in finding.settings
+    verdicts = (finding.verdict,) if as_is else (finding.verdict, finding.deterministic_mode)
     if Verdict.RAISES in verdicts:
         return Step.RAISES
     if any(verdict in VARYING for verdict in verdicts):
@@ -219,9 +222,9 @@ class _Plan:
             groups[key(self.findings[position])].append(position)
         return [(self.findings[members[0]], members) for members in groups.values()]
 
-    def by_line(self, step: Step) -> list[Group]:
-        """Findings of ``step`` by rule and line."""
-        return self.groups(self.by_step[step], lambda finding: (finding.rule, finding.location, finding.called_from))
+    def by_line(self, positions: Iterable[int]) -> list[Group]:
+        """Findings by rule and line."""
+        return self.groups(positions, lambda finding: (finding.rule, finding.location, finding.called_from))
 
     def by_site(self, positions: Iterable[int]) -> list[Group]:
         """Findings that one edit closes, one rule at one place: worst first, then most calls."""
@@ -315,7 +318,7 @@ def _is_variable(name: str) -> bool:
 
 
 def _load_data(plan: _Plan) -> Iterator[Draft]:
-    for first, positions in plan.by_line(Step.LOADING):
+    for first, positions in plan.by_line(plan.by_step[Step.LOADING]):
         sets = {name: value for name, value in first.sets.items() if name in plan.planned and is_settled(first)}
         yield Draft(first.subject, place_of(first), positions, first.remedy, first.code, sets)
 
@@ -339,12 +342,39 @@ def _seed(plan: _Plan) -> Iterator[Draft]:
 
 
 def _move_lines(plan: _Plan) -> Iterator[Draft]:
-    for first, positions in plan.by_line(Step.LATE):
+    late = plan.by_step[Step.LATE]
+    of_blocks = {position for position in late if plan.findings[position].about is About.CALL}
+    lines = plan.by_line(position for position in late if position not in of_blocks)
+    for number, (first, positions) in enumerate(lines):
+        if first.about is About.CHANGED:
+            positions = [*positions, *(position for position in of_blocks if _sets_for(first, plan.findings[position]))]
+            of_blocks.difference_update(positions)
+            lines[number] = first, positions
+    lines += plan.groups(sorted(of_blocks), lambda finding: tuple(sorted(finding.settings)))
+    for first, positions in lines:
         names = [name for finding in plan.settled(positions) for name in finding.sets]
         sets = {name: plan.planned[name] for name in names if name in plan.planned}
         where = f"{first.where}; it stands at {place_of(first)}" if first.where else place_of(first)
+        if first.about is About.CALL:
+            yield _set_earlier(plan, first, positions)
+            continue
         what = "Move the line" if first.about is About.LATE else "Take the line out"
         yield Draft(f"{what}: {first.subject}", where, positions, first.remedy, first.code, sets)
+
+
+def _set_earlier(plan: _Plan, first: Finding, positions: list[int]) -> Draft:
+    """The change that makes settings before the calls that ran under other values of them."""
+    made = [setting for setting in map(declared, first.settings) if setting is not None]
+    names = " and ".join(setting.name for setting in made)
+    code = "\n".join(setting.line(plan.target.conditions[setting.key]) for setting in made)
+    title = f"Set {names} before {_subject(first)} runs"
+    return Draft(title, place_of(first), positions, "These calls ran under another value than the rest.", code)
+
+
+def _sets_for(changed: Finding, call: Finding) -> bool:
+    """Return whether ``changed`` is the line that made a setting of ``call``'s own."""
+    made = [(setting.name, value) for key, value in call.settings.items() if (setting := declared(key)) is not None]
+    return any(name == changed.name and f" to {value}" in changed.subject for name, value in made)
 
 
 def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:

@@ -20,6 +20,7 @@ from tracer.judging.trials import shown_by, shown_of
 from tracer.names import (
     AT_RISK,
     CALLED_KERNELS,
+    SAFE,
     Backend,
     Cause,
     EvidenceKind,
@@ -33,6 +34,7 @@ from tracer.names import (
 from tracer.tables.rules import Switches, strongest
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.compiled import Compilation
+from tracer.tables.settings.declared import declared
 from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, is_set_up
 
 
@@ -139,6 +141,17 @@ def call_findings(
 _OF_GRADIENT_CALL = "The line is the one that asked for the gradient; the line of the forward is not known."
 
 
+def _own_settings(call: Unsafe) -> dict[str, FactValue]:
+    """The settings of a block that the verdict may hang on."""
+    return call.group.settings if call.ruling.verdict not in SAFE else {}
+
+
+def _ran_under(setting: tuple[str, FactValue]) -> str:
+    key, value = setting
+    known = declared(key)
+    return f"The program had set {known.name if known is not None else key} to {value} for these calls."
+
+
 _SITE = attrgetter("op", "phase", "module", "location", "function", "called_from", "forward_unknown", "host")
 
 
@@ -146,7 +159,7 @@ def _identity(call: Unsafe, saying: int) -> tuple[object, ...]:
     """The key by which groups are merged into a finding: equal rulings on one op at one place, settled alike."""
     group, facts = call.group, call.group.facts
     where = (group.region is None, facts.get("device"), facts.get(ORIGIN))
-    return (saying, *_SITE(group), *where, tuple(call.sets), call.planned)
+    return (saying, *_SITE(group), *where, tuple(call.sets), call.planned, tuple(_own_settings(call).items()))
 
 
 def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deciding, generated: Generated) -> Finding:
@@ -159,6 +172,8 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
     tried, data = shown_of(call.group for call in alike)
     rule = ruling.rule
     shell = rule.shell if rule is not None and ruling.remedy == rule.remedy else ()
+    own_settings = _own_settings(alike[0])
+    gradient = _OF_GRADIENT_CALL if first.forward_unknown else ""
     is_elsewhere = facts.get("device") != ruling.backend.device  # recorded on another device than judged for
     return Finding(
         rule=ruling.rule_id,
@@ -172,11 +187,12 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         deterministic_mode=ruling.verdict_in_deterministic_mode,
         route=ruling.route,
         cause=ruling.cause,
-        why=" ".join(filter(None, (generated.says, ruling.why, _OF_GRADIENT_CALL if first.forward_unknown else ""))),
+        why=" ".join(filter(None, (generated.says, ruling.why, gradient, *map(_ran_under, own_settings.items())))),
         remedy=ruling.remedy,
         needs=ruling.needs,
         evidence=(*shown_by(tried, data), *generated.evidence, *evidence),
         facts=facts,
+        settings=own_settings,
         host=first.host,
         regions=generated.regions,
         kernels=generated.kernels,

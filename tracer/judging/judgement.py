@@ -8,6 +8,8 @@ from enum import Enum
 from operator import attrgetter
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from tracer.errors import TargetError
 from tracer.findings import Finding, Judgement, Target
 from tracer.judging.bound_rows import TraceUnderSettings
@@ -39,7 +41,7 @@ from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
-from tracer.trace.records import NO_DEVICE, ORIGIN, Environment, FactValue
+from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue
 
 
 def judge_calls(
@@ -69,7 +71,8 @@ def judge_calls(
     groups = trials.bearing(with_hosts(trace.calls, target))
     if target.sets:
         groups = [seeded_in_its_place(group, target.sets) for group in groups]
-    judged = [JudgedCall(group, target_tables.rule_on(group)) for group in groups]
+    groups = [with_own_settings(group, target) if group.settings else group for group in groups]
+    judged = [JudgedCall(group, by_settings.under(group.settings).rule_on(group)) for group in groups]
     for group, ruling in judged:
         rulings[id(ruling)] = ruling
         counted[id(ruling), group.phase, group.module] += group.count
@@ -165,6 +168,16 @@ class _TablesBySettings:
         )
         target_tables.look_ahead(self._forward)
         return target_tables
+
+
+def with_own_settings(group: CallGroup, target: Target) -> CallGroup:
+    """``group`` with those of its settings alone that ``target`` has otherwise: those of a block of the program.
+
+    None of them holds where the target's settings are not the recorded ones.
+    """
+    own = group.settings if target.settings is Settings.RECORDED else {}
+    names = [key for key, value in own.items() if key not in target.sets and target.conditions.get(key) != value]
+    return replace(group, settings={key: own[key] for key in names})
 
 
 def banners_of(

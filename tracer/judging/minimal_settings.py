@@ -48,7 +48,10 @@ _WORKSPACE = next(candidate for candidate in CANDIDATES if candidate.name == CUB
 
 
 class Settled(NamedTuple):
-    """The planned settings, and the verdicts under them on each group of calls and each finding about the process."""
+    """The planned settings, and the verdicts under them on each group of calls and each finding about the process.
+
+    Where no setting makes a call good that ran under settings of a block, the verdicts are those without the block.
+    """
 
     planned: dict[str, FactValue]
     calls: list[tuple[dict[str, FactValue], Both]]
@@ -132,6 +135,10 @@ class MinimalSettings:
                 on_account[place] |= {SEED}  # which under the planned settings only draws random numbers
         planned = self._union(on_account, process_sets)
         verdicts = [self._both(group, ruling, planned) for group, ruling in self._unsafe]
+        for place, (group, _) in enumerate(self._unsafe):
+            if group.settings and not on_account[place] and not is_good(verdicts[place][0]):
+                without = msgspec.structs.replace(group, settings={})
+                verdicts[place] = self._both(without, self._tables_under({}).rule_on(without), planned)
         values: list[dict[str, FactValue]] = [{name: planned[name] for name in names} for names in on_account]
         calls = [(values[place], verdicts[place]) for place in self._alike]
         return Settled(planned, calls, self._process.observe(planned))
@@ -149,7 +156,7 @@ class MinimalSettings:
             seed = frozenset({SEED})
             if is_machines:
                 group = seeded_in_its_place(group, {SEED: True})
-                ruling = self._tables_under({}).rule_on(group)
+                ruling = self._tables_under(group.settings).rule_on(group)
         if all(map(is_good, ruling.both)) or ruling.cause is Cause.UNINITIALIZED_MEMORY:  # see ``is_settled``
             return seed
         tried = _subsets(self._relevant_to(ruling), 0)
@@ -178,7 +185,7 @@ class MinimalSettings:
         is_on = self._is_on or sets.get(MODE) == _ON.value
         others = {name: value for name, value in sets.items() if name != MODE}
         if others and (ruling.rule is not None or ruling.translated_by):
-            ruling = self._tables_under(others).rule_on(seeded_in_its_place(group, sets))
+            ruling = self._tables_under({**group.settings, **others}).rule_on(seeded_in_its_place(group, sets))
         return (ruling.verdict_in_deterministic_mode if is_on else ruling.verdict), ruling.verdict_in_deterministic_mode
 
     def _mend(self, on_account: list[frozenset[str]], planned: Sets) -> bool:

@@ -25,7 +25,7 @@ from tracer.report import Report
 from tracer.report.render.page import template_folder
 from tracer.tables.settings.declared import DECLARED, MODE, held
 from tracer.trace.arguments import spelled
-from tracer.trace.records import CallGroup, Environment
+from tracer.trace.records import CallGroup, Environment, FactValue
 
 #: Calls in each mode: an op that varies in one of ten calls is missed once in 40,000 times.
 RUNS = 100
@@ -135,7 +135,7 @@ class _Writer:
             is_with_values=bool(self.values),
             values=literal(self.values),
             variables=tuple(_variables(environment)),
-            settings=tuple(_settings(environment)),
+            settings=tuple(_settings(environment, group.settings)),
             device=literal(device),
             recorded=self._recorded(),
             threads=max(environment.num_threads or 0, 0) if group.facts.get("device") == "cpu" else 0,
@@ -252,9 +252,10 @@ def _variables(environment: Environment) -> Iterator[str]:
             yield f"os.environ.setdefault({literal(setting.key)}, {literal(str(value))})"
 
 
-def _settings(environment: Environment) -> Iterator[str]:
+def _settings(environment: Environment, own: Mapping[str, FactValue]) -> Iterator[str]:
+    """The lines that make the recorded settings, with those that were the call's ``own``."""
     for setting in DECLARED:
-        value = held(setting.key, environment)
+        value = own.get(setting.key, held(setting.key, environment))
         if setting.is_variable or setting.key == MODE or value is None or setting.default is None:
             continue
         if value != setting.default and setting.made_by and not setting.fault(value):

@@ -36,6 +36,9 @@ class Calls(Protocol):
     def place_in_values(self) -> int | None:
         """Return the number of calls in the file of values; ``None`` if none is written."""
 
+    def setting_changed(self, name: str, before: str, value: str) -> None:
+        """The setting ``name`` took another value: calls from here on are counted apart."""
+
     def step_has_forward(self) -> bool:
         """Return whether this training step made anything that a backward pass could go through."""
 
@@ -196,8 +199,9 @@ class EventLog:
         counted = None if self._calls is None else self._calls.counted()
         if kind is EventKind.SETTING:
             self._values[name] = value
-            if counted is not None:
+            if counted is not None and self._calls is not None:
                 self._count_calls_under(name, before, counted)
+                self._calls.setting_changed(name, before, value)
         until_now = self._happened(kind, counted)
         last = self._changes.pop((kind, name), None)
         if last is not None and (last[1], last[2]) == (value, until_now):

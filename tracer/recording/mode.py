@@ -21,7 +21,7 @@ from tracer.names import Phase
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import form_of
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.groups import CallCounter, OverloadInfo, with_bodies_seen
+from tracer.recording.calls.groups import CallCounter, OverloadInfo, Settings, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Frame, Observer, Wanted, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution
@@ -57,6 +57,8 @@ class RecordingMode(TorchDispatchMode):
         """Whether calls are counted and no observer is called: to measure what the observers cost."""
         self.infos: dict[int, OverloadInfo] = {}
         """By ``id`` of the overload, which its info keeps alive: an overload's own hash is a Python function."""
+        self.settings: Settings = ()
+        """The values of settings that have changed while recording."""
         self.attribution = attribution
         self._storages = storages
         self._asked = asked
@@ -174,7 +176,7 @@ class RecordingMode(TorchDispatchMode):
                 return self._forward(info, tensor, asked, caller)
             place = None if site is None else self.attribution.sites.resolve(site[3], site[2])
             origin = self.attribution.forward_origin(phase, scope, place, frame)
-            counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked)
+            counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked, settings=self.settings)
         counter.count += 1
         if number != links.last:
             if number - links.last == 1 and not info.mutates and _is_grad_enabled():
@@ -203,7 +205,7 @@ class RecordingMode(TorchDispatchMode):
             if isinstance(node, BackwardCFunction):  # a class that must not be kept
                 return self._record(info, self._raw(tensor), asked, frame, tensor)
             name = self.attribution.node_name(node)
-            counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked, name)
+            counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked, name, settings=self.settings)
         counter.count += 1
         number = _next_number()
         if number != links.last:
@@ -219,7 +221,7 @@ class RecordingMode(TorchDispatchMode):
         key = (origin, asked, tensor.dtype, tensor.is_cpu or tensor.device, tensor.layout, tensor.ndim)
         counter = info.counters.get(key)
         if counter is None:
-            counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked)
+            counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked, settings=self.settings)
         counter.count += 1
         return counter
 
@@ -241,7 +243,7 @@ class RecordingMode(TorchDispatchMode):
         counter = info.counters.get(key)
         if counter is None:
             name = where.node_name(node) if kind is not None else ""
-            counter = info.counters[key] = CallCounter(origin, raw, asked, name, extra)
+            counter = info.counters[key] = CallCounter(origin, raw, asked, name, extra, settings=self.settings)
         counter.count += 1
         number = _next_number()
         is_view = info.mutates and tensor is not None and tensor._is_view()
@@ -385,6 +387,12 @@ class RecordingMode(TorchDispatchMode):
         # Asking a subclass with a dispatch of its own for its sizes may call into that.
         ndim = None if seams.answers_for_itself(type(tensor)) else tensor.ndim
         return (tensor.dtype, tensor.device, tensor.layout, ndim)
+
+    def setting_changed(self, name: str, value: str) -> None:
+        """Count calls from here on apart: the setting ``name`` is ``value`` for them."""
+        before, self.settings = self.settings, tuple(sorted({**dict(self.settings), name: value}.items()))
+        for info in tuple(self.infos.values()):
+            info.turn(before, self.settings)
 
     def _info(self, func: Any) -> OverloadInfo:
         indices = None if self.counts_alone else self._storages.indices

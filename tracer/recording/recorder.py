@@ -7,6 +7,7 @@ from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import named_arguments
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.groups import CallCounter, OverloadInfo, changed_by_recording
+from tracer.recording.calls.groups import CallCounter, OverloadInfo, Settings, changed_by_recording
 from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.launched.launches import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
@@ -57,6 +58,10 @@ class RecordingState:
         self._mode = mode
         self.place_in_values: Callable[[], int | None] = lambda: None
         """Returns the number of calls in the file of values; ``None`` if none is written."""
+        self.first_values: dict[str, str] = {}
+        """The values with which this recording began, of settings that changed since."""
+        self._at_end: dict[str, str] = {}
+        """The values of settings as the recording ended last."""
         self._step_began_at = 0
         """The lowest sequence number that an autograd node of this training step can have."""
 
@@ -78,13 +83,30 @@ class RecordingState:
         """Calls recorded so far: forward (and recomputed), backward, all."""
         forward = backward = total = 0
         for info in tuple(self._mode.infos.values()):
-            for counter in tuple(info.counters.values()):
+            for counter in info.every_counter():
                 total += counter.count
                 if counter.origin.phase in _FORWARD:
                     forward += counter.count
                 elif counter.origin.phase is Phase.BACKWARD:
                     backward += counter.count
         return forward, backward, total
+
+    def setting_changed(self, name: str, before: str, value: str) -> None:
+        """The setting ``name`` took another value; one without a list of values is none that calls are judged by."""
+        if process.values_of({name: value}):
+            self.first_values.setdefault(name, before)
+            self._mode.setting_changed(name, value)
+
+    def settings_at_end(self) -> None:
+        """The recording ends: settings that change from here on are looked at when it goes on."""
+        self._at_end = process.values_now()
+
+    def settings_since(self) -> None:
+        """The recording begins, or goes on under settings that may have changed."""
+        now = process.values_now() if self._at_end else {}
+        for name, value in now.items():
+            if value != self._at_end[name]:
+                self.setting_changed(name, self._at_end[name], value)
 
     def step_has_forward(self) -> bool:
         """Return whether autograd made a node in this step; ``True`` if torch does not number nodes."""
@@ -248,6 +270,7 @@ class Recorder:
             self.attribution.start()
             begin(self.gradients.start, self.gradients.stop)
             begin(log.recording_began, log.recording_ended, self._moments)
+            begin(self._moments.settings_since, self._moments.settings_at_end)
             begin(self.generators.start, self.generators.stop)
             undo.callback(registry.forget)
             begin(ESCAPES.add, partial(ESCAPES.discard, registry), registry)
@@ -273,10 +296,14 @@ class Recorder:
     def trace(self, version: str) -> Trace:
         """Return the recording so far as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
+        settings = self._settings_of(counter for _, counter in counted)
         runs, log, times = list(self.executions.runs.values()), self.watch.compilations, self.launched.times
         is_compiled = bool(runs) or (log is not None and bool(log.codes or log.programs))
         regions = self.regions.regions(log, runs, times) if log is not None and is_compiled else ()
-        eager = [(counter, (counter.order, self._observed(info, counter))) for info, counter in counted]
+        eager = [
+            (counter, (counter.order, replace(self._observed(info, counter), settings=settings[counter.settings])))
+            for info, counter in counted
+        ]
         compiled = list(self.regions.groups(runs, times)) if runs else []
         launches = list(self.launched.groups())
         if self._trials is not None:
@@ -328,7 +355,10 @@ class Recorder:
             rank=rank,
             world_size=world_size,
             digest=DIGEST,
-            environment=environment,
+            environment=process.under(
+                self.watch.with_inductor(self._environment or process.capture_environment()),
+                self.watch.log.settings_of_calls(),
+            ),
             digests=self.values is not None,
             magnitudes=self.magnitudes is not None,
             shaken=self._places.shake,
@@ -365,7 +395,7 @@ class Recorder:
 
     def _counted(self) -> list[tuple[OverloadInfo, CallCounter]]:
         infos = self.mode.infos.values()
-        return [(info, counter) for info in infos for counter in info.counters.values() if counter.count]
+        return [(info, counter) for info in infos for counter in info.every_counter() if counter.count]
 
     def _asked_observers(self, trials: Trials | None, data_facts: bool, keep: Keep | None) -> Iterator[Observer]:
         """The observers that were asked for. The others' modules are not loaded."""
@@ -389,6 +419,19 @@ class Recorder:
 
             self._trials = TrialObserver(trials, self._group, self.regions)
             yield self._trials
+
+    def _settings_of(self, counters: Iterable[CallCounter]) -> dict[Settings, dict[str, FactValue]]:
+        """The values, under each settings of a counter, of those settings that calls ran under several values of."""
+        first = self._moments.first_values
+        distinct = {counter.settings for counter in counters}
+        values = {settings: process.values_of({**first, **dict(settings)}) for settings in distinct}
+        by_key: dict[str, set[FactValue]] = {}
+        for key, value in chain.from_iterable(each.items() for each in values.values()):
+            by_key.setdefault(key, set()).add(value)
+        return {
+            settings: {key: value for key, value in each.items() if len(by_key[key]) > 1}
+            for settings, each in values.items()
+        }
 
     def _observed(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
         """The group of a counter, with the fields that observers add to it."""

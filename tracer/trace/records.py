@@ -190,6 +190,9 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """The outcome of its trials; ``None`` if trials were off, or the group was not at risk."""
     data: dict[names.DataShown, int] = {}
     """Calls by what their data show. Missing calls were not looked at."""
+    settings: dict[str, FactValue] = {}
+    """The values, for these calls, of settings that other calls of the recording ran under another value of; by
+    ``Setting.key``. Empty where none changed between calls, and for compiled calls."""
 
     @property
     def draw(self) -> Draw | None:

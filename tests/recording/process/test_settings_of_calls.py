@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
-from tracer import DeterminismTracer, judge
-from tracer.names import Verdict
+from tracer import DeterminismTracer, Report, judge
+from tracer.names import About, Verdict
 from tracer.trace import Trace
+from tracer.trace.merging import merge_traces
 
 
 @pytest.fixture(autouse=True)
@@ -77,3 +79,111 @@ def test_a_second_recording_counts_its_own_calls() -> None:
         model(torch.ones(1, 2)).sum().backward()
         torch.backends.cudnn.deterministic = False
     assert tracer.trace.environment.cudnn_deterministic is True
+
+
+def two_onto_one() -> torch.Tensor:
+    return torch.zeros(4).index_add(0, torch.tensor([0, 0]), torch.ones(2))
+
+
+def answers(tracer: DeterminismTracer, **more: str) -> tuple[Report, set[tuple[str, Verdict, Verdict]]]:
+    """The report for CUDA, and its findings about calls: op and both verdicts."""
+    report = judge(tracer.trace, backend="cuda", torch="2.13", **more)
+    calls = [finding for finding in report.findings if finding.about is About.CALL]
+    return report, {(finding.op, finding.verdict, finding.deterministic_mode) for finding in calls}
+
+
+def closes_everything(report: Report) -> bool:
+    return sorted(at for change in report.plan for at in change.findings) == list(range(len(report.findings)))
+
+
+VARIES = ("aten.index_add.default", Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+def test_a_call_out_of_the_mode_is_judged_so_between_calls_in_it() -> None:
+    torch.use_deterministic_algorithms(True)
+    with DeterminismTracer() as tracer:
+        for _ in range(3):
+            two_onto_one()
+            torch.use_deterministic_algorithms(False)
+            two_onto_one()
+            torch.use_deterministic_algorithms(True)
+    report, calls = answers(tracer)
+    assert calls == {VARIES}
+    assert [finding.count for finding in report.findings if finding.about is About.CALL] == [3]
+    assert closes_everything(report)
+    assert answers(tracer, settings="default")[1] == {VARIES}
+    assert answers(tracer, settings="deterministic")[1] == set()
+
+
+def test_a_call_before_the_mode_is_switched_on_is_not_covered_by_it() -> None:
+    model = torch.nn.Linear(4, 1)
+    with DeterminismTracer(model) as tracer:
+        batch = two_onto_one()
+        torch.use_deterministic_algorithms(True)
+        model(batch).sum().backward()
+    report, calls = answers(tracer)
+    assert calls == {VARIES}
+    (change,) = report.plan
+    assert change.code.endswith("torch.use_deterministic_algorithms(True)")
+    assert closes_everything(report)
+
+
+def test_what_the_mode_refuses_runs_where_it_is_off_and_is_replaced_before_the_lines_go() -> None:
+    model = torch.nn.Upsample(scale_factor=2, mode="linear")
+    torch.use_deterministic_algorithms(True)
+    with DeterminismTracer(model) as tracer:
+        loss = model(torch.ones(1, 2, 4, requires_grad=True)).sum()
+        torch.use_deterministic_algorithms(False)
+        loss.backward()
+        torch.use_deterministic_algorithms(True)
+    report, calls = answers(tracer)
+    assert calls == {("aten.upsample_linear1d_backward.default", Verdict.NONDETERMINISTIC, Verdict.RAISES)}
+    assert "which raises under deterministic mode" in report.plan[0].title
+    assert closes_everything(report)
+
+
+def test_a_block_around_one_layer_is_judged_by_its_own_flags() -> None:
+    torch.backends.cudnn.deterministic = True
+    first, second = torch.nn.Conv2d(3, 3, 3), torch.nn.Conv2d(3, 3, 3)
+    with DeterminismTracer(torch.nn.ModuleList([first, second])) as tracer, torch.no_grad():
+        images = first(torch.ones(2, 3, 8, 8))
+        with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=True):
+            second(images)
+    report, calls = answers(tracer)
+    assert {verdict for op, verdict, _ in calls} == {Verdict.NONDETERMINISTIC}
+    assert {finding.module for finding in report.findings if finding.about is About.CALL} == {"1"}
+    assert closes_everything(report)
+
+
+def test_a_setting_that_changes_between_two_recordings_is_that_of_each() -> None:
+    tracer = DeterminismTracer()
+    for is_on in (True, False, True):
+        torch.use_deterministic_algorithms(is_on)
+        with tracer:
+            two_onto_one()
+    report, calls = answers(tracer)
+    assert calls == {VARIES}
+    assert sum(finding.count for finding in report.findings if finding.about is About.CALL) == 1
+
+
+def test_settings_survive_the_file_and_merging(tmp_path: Path) -> None:
+    with DeterminismTracer() as tracer:
+        two_onto_one()
+        torch.use_deterministic_algorithms(True)
+        two_onto_one()
+    tracer.trace.save(tmp_path / "t.json")
+    again = Trace.load(tmp_path / "t.json")
+    assert again.calls == tracer.trace.calls
+    merged = merge_traces([again, again])
+    adds = {str(group.settings): group.count for group in merged.calls if group.op == VARIES[0]}
+    assert adds == {"{'deterministic_mode': 'off'}": 2, "{'deterministic_mode': 'on'}": 2}
+
+
+def test_a_number_of_threads_parts_no_groups() -> None:
+    threads = torch.get_num_threads()
+    with DeterminismTracer() as tracer:
+        for count in (1, 2, 1):
+            torch.set_num_threads(count)
+            two_onto_one()
+    torch.set_num_threads(threads)
+    assert [group.count for group in tracer.trace.calls if group.op == VARIES[0]] == [3]

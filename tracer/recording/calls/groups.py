@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -19,6 +19,9 @@ from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import kernels, seams
 from tracer.trace.records import BlindSpot
 
+Settings = tuple[tuple[str, str], ...]
+"""Values of settings that changed while recording, sorted by the names that events have."""
+
 
 class CallCounter(msgspec.Struct, eq=False):
     """One group while it is counted."""
@@ -32,6 +35,8 @@ class CallCounter(msgspec.Struct, eq=False):
     extra: Any = None
     """One more fact, as ``(name, value)``."""
     inner_seen: bool = False
+    settings: Settings = ()
+    """The settings that had changed while recording, and their values for these calls."""
     form: Any = None
     """The arguments of its first call, as ``argument_forms`` reads them."""
     count: int = 0
@@ -44,7 +49,8 @@ class OverloadInfo:
     # fmt: off
     __slots__ = (
         "_position", "access", "call", "counters", "decomposes", "func", "has_kernel_of_a_layout", "is_composite",
-        "is_listed", "lacks_autograd", "makes_tensors", "mutates", "name", "observers", "plain", "rare", "readers",
+        "is_listed", "lacks_autograd", "makes_tensors", "mutates", "name", "observers", "pages", "plain", "rare",
+        "readers",
     )
     # fmt: on
 
@@ -52,6 +58,9 @@ class OverloadInfo:
         """``indices``: the tensors that are known to hold distinct numbers."""
         schema = getattr(func, "_schema", None)
         self.counters: dict[Any, CallCounter] = {}
+        """Those of the settings as they are now."""
+        self.pages: dict[Settings, dict[Any, CallCounter]] = {}
+        """Those of other settings, once one has changed while recording."""
         self.func = func
         self.name = spell_op(func)
         self.call = seams.direct_call(func)
@@ -83,6 +92,16 @@ class OverloadInfo:
             or self.access.grows
         )
         """Whether calls take the longer path: the first argument is no tensor, or the overload is not ordinary."""
+
+    def turn(self, before: Settings, now: Settings) -> None:
+        """Count calls from here on under the settings ``now``."""
+        self.pages[before] = self.counters
+        self.counters = self.pages.pop(now, {})
+
+    def every_counter(self) -> Iterator[CallCounter]:
+        """The counters under all settings."""
+        for counters in (*self.pages.values(), self.counters):
+            yield from tuple(counters.values())
 
     def primary(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The tensor that the call works on, or ``None``."""

@@ -20,7 +20,7 @@ from tracer.recording.process.settings import deterministic_mode, read_now, read
 from tracer.recording.torch_private.seams import cudnn_number
 from tracer.tables.asked import named_settings, named_variables
 from tracer.tables.settings.declared import DECLARED, MODE
-from tracer.trace.records import CudaDevice, Environment
+from tracer.trace.records import CudaDevice, Environment, FactValue
 
 T = TypeVar("T")
 
@@ -65,19 +65,34 @@ def under(environment: Environment, values: Mapping[str, str]) -> Environment:
     """``environment`` with the settings under which the calls ran: ``values``, by the names that events have."""
     fields: dict[str, Any] = {}
     dotted = dict(environment.settings)
-    for setting in DECLARED:
-        text = values.get(setting.name)
-        domain = setting.values if isinstance(setting.values, tuple) else ()
-        value = next((value for value in domain if str(value) == text), None)
-        if value is None:
-            continue
-        if setting.key == MODE:
+    for key, value in values_of(values).items():
+        if key == MODE:
             fields[MODE] = DeterministicMode(str(value))
-        elif setting.is_field:
-            fields[setting.key] = value
-        elif setting.key in dotted:
-            dotted[setting.key] = value
+        elif key in Environment.__struct_fields__:
+            fields[key] = value
+        elif key in dotted:
+            dotted[key] = value
     return msgspec.structs.replace(environment, **fields, settings=dotted)
+
+
+def values_of(texts: Mapping[str, str]) -> dict[str, FactValue]:
+    """The values, by ``Setting.key``, that events spell as ``texts``, by the names that events have.
+
+    Settings without a list of values, such as a number of threads, are left out.
+    """
+    values: dict[str, FactValue] = {}
+    for setting in DECLARED:
+        domain = setting.values if isinstance(setting.values, tuple) else ()
+        spelt = {str(value): value for value in domain}
+        if (text := texts.get(setting.name)) in spelt:
+            values[setting.key] = spelt[text]
+    return values
+
+
+def values_now() -> dict[str, str]:
+    """The values that the settings have whose changes are observed, as events spell both."""
+    observed = [setting for setting in DECLARED if setting.watched[0] and isinstance(setting.values, tuple)]
+    return {setting.name: str(read_now(setting)) for setting in observed}
 
 
 def completed(environment: Environment) -> Environment:

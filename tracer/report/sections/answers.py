@@ -43,6 +43,7 @@ from tracer.report.words import (
     subject_of,
     target_words,
 )
+from tracer.tables.settings.declared import MODE
 from tracer.tables.versions import reviewed_in_words
 
 if TYPE_CHECKING:
@@ -365,7 +366,8 @@ def _figure(findings: Iterable[Finding], label: str, verdict: Verdict) -> said.F
 
 def _mode_sentence(report: ReportView, effect: ModeEffect) -> str:
     fixed, raising, stays = effect
-    if is_mode_on(report.target):
+    blocks = [finding for finding in report.findings if MODE in finding.settings]
+    if is_mode_on(report.target) and not blocks:
         if not raising and not stays:
             return "It is on for this target already; no call that was recorded raises."
         beside = joined(of_the_process([*raising, *stays]))
@@ -375,7 +377,7 @@ def _mode_sentence(report: ReportView, effect: ModeEffect) -> str:
         return f"It is on for this target already: {raises} and {stay} at risk or unknown{also}."
     if not fixed and not raising and not stays:
         return "It changes no verdict: nothing that was recorded needs it, and nothing raises."
-    parts = []
+    parts = [f"it is on, but for {plural(calls_behind(blocks), 'call')} here"] if is_mode_on(report.target) else []
     if fixed:
         parts.append(f"it settles {_calls_and_things(fixed, sites=True)}")
     if calls_behind(raising):
