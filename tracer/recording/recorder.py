@@ -92,8 +92,8 @@ class RecordingState:
         return forward, backward, total
 
     def setting_changed(self, name: str, before: str, value: str) -> None:
-        """The setting ``name`` took another value; one without a list of values is none that calls are judged by."""
-        if process.values_of({name: value}):
+        """The setting ``name`` took another value: calls from here on are counted apart, if it can decide on them."""
+        if process.is_judged_by(name):
             self.first_values.setdefault(name, before)
             self._mode.setting_changed(name, value)
 

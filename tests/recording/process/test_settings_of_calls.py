@@ -179,11 +179,13 @@ def test_settings_survive_the_file_and_merging(tmp_path: Path) -> None:
     assert adds == {"{'deterministic_mode': 'off'}": 2, "{'deterministic_mode': 'on'}": 2}
 
 
-def test_a_number_of_threads_parts_no_groups() -> None:
-    threads = torch.get_num_threads()
+def test_settings_that_decide_on_no_verdict_part_no_groups() -> None:
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     with DeterminismTracer() as tracer:
-        for count in (1, 2, 1):
+        for count, word in ((1, "high"), (2, "highest"), (1, "high")):
             torch.set_num_threads(count)
+            torch.set_float32_matmul_precision(word)
             two_onto_one()
     torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
     assert [group.count for group in tracer.trace.calls if group.op == VARIES[0]] == [3]

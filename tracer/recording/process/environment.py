@@ -89,6 +89,14 @@ def values_of(texts: Mapping[str, str]) -> dict[str, FactValue]:
     return values
 
 
+def is_judged_by(name: str) -> bool:
+    """Return whether verdicts hang on the setting that events call ``name``, and it has a list of values."""
+    return any(
+        setting.name == name and setting.condition is not None and isinstance(setting.values, tuple)
+        for setting in DECLARED
+    )
+
+
 def values_now() -> dict[str, str]:
     """The values that the settings have whose changes are observed, as events spell both."""
     observed = [setting for setting in DECLARED if setting.watched[0] and isinstance(setting.values, tuple)]
