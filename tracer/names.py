@@ -301,6 +301,17 @@ class OutsideKind(Word):
         (),
     )
     """A compiled function, called through ctypes: what it returned, and what it left in objects given by reference."""
+    ANSWER = (
+        "answer",
+        "reads",
+        ("answer of a server read", "answers of servers read"),
+        (
+            *("http.client.HTTPResponse.read", "http.client.HTTPResponse.readline", "socket.socket.recv"),
+            *("email.message.Message.get", "email.message.Message.get_all", "email.message.Message.items"),
+        ),
+    )
+    """What came over a connection: the body of an HTTP answer, a header that the program's own line asks for, bytes
+    that its own line receives from a socket."""
     CONNECTION = (
         "connection",
         "connects to",
@@ -344,13 +355,14 @@ class OutsideKind(Word):
     )
     """A function of the program that a thread runs while calls are recorded: which comes first is chance. It is counted
     among what was not seen."""
-    UNWRITTEN_ARRAY = (
+    UNWRITTEN_MEMORY = (
         "unwritten-array",
-        "takes an array as memory holds it by",
+        "takes unwritten memory from",
         ("", ""),
         ("numpy.empty", "numpy.empty_like"),
     )
-    """An array of NumPy's that nobody has written yet. Most are written before they are read, so none is counted."""
+    """An array of NumPy's, or memory of ``malloc`` called through ctypes, that nobody has written yet. Most is written
+    before it is read, so none is counted."""
     VARIABLE = (
         "variable",
         "reads the environment variable",

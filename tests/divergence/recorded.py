@@ -51,6 +51,7 @@ class Run:
         module: str = "",
         seen: object = None,
         region: str = "",
+        is_forked: bool = False,
     ) -> Tensor:
         """One call; ``noise``: what of its result its inputs do not say; ``seen``: what it read beside digests."""
         group = self.writer.group(
@@ -61,6 +62,7 @@ class Run:
                 location=f"train.py:{line}",
                 function="step",
                 region=region,
+                is_forked=is_forked,
             )
         )
         if generator is not None:

@@ -48,6 +48,8 @@ class RootCause(Word):
     """Bytes that it read changed while no op wrote."""
     STRUCTURE = "structure", "by different calls"
     """The runs make different calls from here on."""
+    THREAD_ORDER = "thread-order", "by the order of threads"
+    """Threads of torch's own pool (branches of ``torch.jit.fork``) reached it in another order."""
     SETTING = "setting", "by a different setting"
     """As ``kernel``, and the runs had different settings or versions."""
     COLLECTIVE = "collective", "by the results of other processes"
@@ -131,6 +133,10 @@ class Evidence(Protocol):
         """Whether it was replayed."""
 
     @property
+    def hangs_on_forks(self) -> bool:
+        """Whether branches of ``torch.jit.fork`` make it, or call it with what they made in another order."""
+
+    @property
     def runs_beside_threads(self) -> bool:
         """Whether the program started threads of its own."""
 
@@ -165,6 +171,14 @@ class Shows(Word):
     holds: Callable[[Evidence], bool]
     says: str
 
+    FORKED = (
+        "forked",
+        RootCause.THREAD_ORDER,
+        (Way.GAP, Way.READ),
+        lambda root: root.hangs_on_forks,
+        "branches of `torch.jit.fork` run on threads of torch's own, and reached what they share in another order",
+    )
+    """Branches that run beside each other reach a tensor or a generator in the order in which they arrive."""
     STRUCTURE = "structure", RootCause.STRUCTURE, (Way.GAP,)
     """The runs make different calls from here on."""
     DRAWN_AHEAD = "drawn-ahead", RootCause.DRAW, (Way.AHEAD,)

@@ -56,7 +56,13 @@ def compare_recordings(
     replicas = compare_replicas((first, second)) if are_ranks(first, second) else None
     looks = replicas is None and (may_resume or align_step is not None)
     begins = begins_of(ours, theirs, align_step) if looks else None
-    pairs = pair(ours, theirs, begins.calls if begins else (0, 0), is_resumed=begins is not None)
+    pairs = pair(
+        ours,
+        theirs,
+        begins.calls if begins else (0, 0),
+        is_resumed=begins is not None,
+        in_any_order=replicas is None and any(map(_threads_compute, (first, second))),
+    )
     differing = differences(pairs)
     following = follow(pairs, differing) if replicas is None else follow_ranks(pairs, differing, replicas)
     changed = changed_settings(first, second)
@@ -77,6 +83,7 @@ def compare_recordings(
         nan=nan_in_both(ours, theirs) if is_same_program else (),
         calls_compared=pairs.size,
         calls=(len(ours), len(theirs)),
+        reordered=pairs.reordered,
         roots=roots,
         draws_alone=is_same_program and _are_unread_draws(pairs, differing),
         follows=sum(root.follows for root in roots),
@@ -95,6 +102,13 @@ def compare_recordings(
         strip=strip(pairs, state),
         names=(first.name, second.name),
     )
+
+
+def _threads_compute(recording: Recording) -> bool:
+    """Return whether threads decide the order of calls: branches of ``torch.jit.fork`` make some, or a thread recorded
+    a graph, whose nodes the backward evaluates by numbers that each thread counts for itself."""
+    is_followed = any(group.is_forked for group in recording.values.groups)
+    return is_followed or (recording.trace is not None and recording.trace.threads_not_followed > 0)
 
 
 def _are_unread_draws(pairs: Pairs, differing: Differences) -> bool:

@@ -142,6 +142,7 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
         draws_alone=all(divergence.agrees or divergence.draws_alone for divergence in every),
         calls_compared=sum(divergence.calls_compared for divergence in every),
         calls=(sum(side.calls[0] for side in every), sum(side.calls[1] for side in every)),
+        reordered=sum(divergence.reordered for divergence in every),
         roots=roots,
         follows=sum(_differing(divergence.follows, divergence.roots) for divergence in every) - _differing(0, roots),
         ends=tuple(end for divergence in every for end in divergence.ends),

@@ -348,6 +348,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """States that hold NaN in both when they end, by kind and name: that they agree says nothing of training."""
     roots: tuple[Root, ...] = ()
     """In order of execution, one per cause."""
+    reordered: int = 0
+    """Compared calls that agree, and that threads made in another order in the second run."""
     draws_alone: bool = False
     """Whether all calls that differ are draws whose numbers no compared call reads."""
     unread_draws: tuple[Root, ...] = ()

@@ -49,9 +49,10 @@ _SAME_INPUT: Mapping[OutsideKind, str] = {
     OutsideKind.PROGRAM: "Run it once, keep what it answers in a file, and read that",
     OutsideKind.LIBRARY: "Load the same build of it in every run",
     OutsideKind.FOREIGN_CALL: "Give it a fixed seed or moment, one thread and written memory, or keep what it answers",
+    OutsideKind.ANSWER: "Fetch it once, keep it in a file, and read that; a date in it is a clock's",
     OutsideKind.CONNECTION: "Fetch the data once, keep it in a file, and read that",
     OutsideKind.THREAD: "Wait for it (`thread.join()`) before what hangs on it, or have it work on a copy",
-    OutsideKind.UNWRITTEN_ARRAY: "Take `numpy.zeros`, or write all of it before it is read",
+    OutsideKind.UNWRITTEN_MEMORY: "Take `numpy.zeros` or `calloc`, or write all of it before it is read",
     OutsideKind.VARIABLE: "Export one value of it in the shell that starts the script",
     OutsideKind.USER: "Make nothing of the step hang on the user's name",
     OutsideKind.HOST: "Make nothing of the step hang on the host",
@@ -176,6 +177,9 @@ def _step(root: Root) -> _Step:
         where = (after.called_from or after.location if after is not None else "") or line
         how = "Look at the condition, the length or the order of the loop that decides which calls follow"
         return _Step("Make the same calls in every run", f"{how}.", where)
+    if root.cause is RootCause.THREAD_ORDER:
+        how = "Let no branch write to a tensor, or draw from a generator, that another one reads: return what it made"
+        return _Step("Give each branch of `torch.jit.fork` tensors of its own", f"{how}.", line)
     if root.cause is RootCause.SETTING:
         names = [setting.name for setting in reason.settings] if reason is not None else []
         named = " and ".join(names[:3]) or "the settings that differ"

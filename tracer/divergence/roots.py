@@ -383,6 +383,18 @@ class _Shown:
         return tried is not None and tried.trials > 0
 
     @property
+    def hangs_on_forks(self) -> bool:
+        node, pairs = self._candidate.node, self._pairs
+        if pairs.is_gap(node):
+            gap = pairs.gaps[node - pairs.size]
+            begins = ((pairs.first, gap.first, gap.first_end), (pairs.second, gap.second, gap.second_end))
+            return any(values.groups[int(values.group[at])].is_forked for values, at, end in begins if at < end)
+        if self.entered is not None or self.reads_unwritten or self.is_undigested:
+            return False
+        beside = self._group.phase is Phase.BACKWARD and any(group.is_forked for group in pairs.first.groups)
+        return (self._group.is_forked or beside) and reads_another(pairs, node)
+
+    @property
     def runs_beside_threads(self) -> bool:
         return bool(self._classifier.threads)
 

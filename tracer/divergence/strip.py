@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from tracer.divergence.matching.alignment import Gap
 from tracer.divergence.matching.differing import Differences
 from tracer.divergence.matching.following import Following
 from tracer.divergence.matching.pairing import Ints, Pairs
@@ -66,10 +67,11 @@ def _spans(
     first, second = pairs.first, pairs.second
     of_second = _lanes(second, *words) if pairs.gaps else lanes
     at = pairs.at[0]
-    gaps = {int(np.searchsorted(at, gap.first)): gap for gap in pairs.gaps}
+    gaps: dict[int, list[Gap]] = {}
+    for gap in pairs.gaps:
+        gaps.setdefault(int(np.searchsorted(at, gap.first)), []).append(gap)
     for begin, end in pairwise((*edges.tolist(), pairs.size)):
-        gap = gaps.get(begin)
-        if gap is not None:
+        for gap in gaps.get(begin, ()):
             yield from _alone(first, gap.first, gap.first_end, State.ONLY_FIRST, lanes)
             yield from _alone(second, gap.second, gap.second_end, State.ONLY_SECOND, of_second)
         if end > begin:

@@ -132,9 +132,11 @@ class RecordingMode(TorchDispatchMode):
         The walk ends at the first frame outside torch, or at the running module's own call: what lies behind that
         is the same for every call inside it, and was found by the first.
         """
+        if frame is None:  # a thread of torch's own pool: no Python code called
+            return self._record(info, self._raw(tensor), asked, None, tensor)
         modules = self._modules
         entry = modules.entry
-        caller = frame
+        caller: Frame = frame
         kinds = self._kinds
         site: Any = None
         while frame is not None:

@@ -8,6 +8,8 @@ import ctypes
 import datetime
 import email.utils
 import getpass
+import http.client
+import http.server
 import importlib
 import inspect
 import io
@@ -23,7 +25,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import cpu_count
 from pathlib import Path
 from typing import Any
@@ -36,12 +39,14 @@ import torch.utils.benchmark
 
 from tracer import DeterminismTracer
 from tracer.names import OutsideKind
+from tracer.recording.process import foreign_calls
 from tracer.recording.process.outside import spelt
 from tracer.trace.records import OutsideInput
 from tracer.trace.values import read_values
 
 TEXT = "one two three"
 WRITTEN = numpy.ones(2)
+BYTES = ctypes.create_string_buffer(b"abcdef")
 LOOP = asyncio.new_event_loop()
 TIMER = torch.utils.benchmark.Timer("pass")
 with torch.profiler.profile() as PROFILE:
@@ -66,6 +71,19 @@ def taken_in(program: Callable[[], Any]) -> tuple[OutsideInput, ...]:
     return recorder.trace.outside
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux")
+def test_unwritten_memory_is_compared_by_what_it_holds() -> None:
+    assert foreign_calls.unwritten_memory("malloc", ctypes.addressof(BYTES), (3,)) == b"abc"
+    assert foreign_calls.unwritten_memory("aligned_alloc", ctypes.addressof(BYTES), (8, ctypes.c_size_t(2))) == b"ab"
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "args"), [("malloc", None, (3,)), ("malloc", 0, (3,)), ("malloc", 8, ()), ("getpid", 8, (3,))]
+)
+def test_where_no_memory_was_given_none_is_read(name: str, result: int | None, args: tuple[int, ...]) -> None:
+    assert foreign_calls.unwritten_memory(name, result, args) is None
+
+
 def test_what_a_random_device_gives_differs_in_each_run() -> None:
     first, second = (taken_in(lambda: os.close(os.open("/dev/urandom", os.O_RDONLY))) for _ in range(2))
     assert [one.name for one in first] == ["/dev/urandom"]
@@ -77,6 +95,12 @@ def connect() -> None:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         asking.connect(listening.getsockname())
+
+
+def test_the_port_of_a_server_of_its_own_is_no_other_connection_in_each_run() -> None:
+    first, second = ([one for one in taken_in(connect) if one.kind is OutsideKind.CONNECTION] for _ in range(2))
+    assert [one.name for one in first] == ["a server of its own"]
+    assert (first[0].name, first[0].digest) == (second[0].name, second[0].digest)
 
 
 def asks_port() -> None:
@@ -117,6 +141,60 @@ def receive() -> None:
     receives.recv()
 
 
+def receive_bytes() -> None:
+    reads, writes = socket.socketpair()
+    with reads, writes:
+        writes.send(b"1")
+        reads.recv(8)
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Answers each request with one byte."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"1")
+
+    def log_message(self, *args: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def answer() -> Iterator[http.client.HTTPResponse]:
+    """The answer of a server of this process."""
+    with http.server.HTTPServer(("127.0.0.1", 0), Answers) as server:
+        serving = threading.Thread(target=server.handle_request)
+        serving.start()
+        asking = http.client.HTTPConnection("127.0.0.1", server.server_port)
+        asking.request("GET", "/")
+        yield asking.getresponse()
+        asking.close()
+        serving.join()
+
+
+def read_body() -> None:
+    with answer() as answered:
+        answered.read()
+
+
+def ask_for_header() -> None:
+    with answer() as answered:
+        assert answered.headers["Date"]
+
+
+def ask_for_header_by_name() -> None:
+    with answer() as answered:
+        assert answered.getheader("Date")
+
+
+def allocate() -> None:
+    libc = ctypes.CDLL("libc.so.6")
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    address = libc.malloc(64)
+    libc.free(address)
+
+
 def run_beside() -> None:
     go_on = threading.Event()
     beside = threading.Thread(target=lambda: go_on.wait())
@@ -140,7 +218,7 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.PROGRAM, "true", lambda: subprocess.run(["true"], check=True)),
     (OutsideKind.PROGRAM, "true", lambda: os.system("true")),
     (OutsideKind.LIBRARY, "libc.so.6", lambda: ctypes.CDLL("libc.so.6")),
-    (OutsideKind.CONNECTION, "port", connect),
+    (OutsideKind.CONNECTION, "a", connect),
     (OutsideKind.VARIABLE, "SCALE", lambda: os.environ["SCALE"]),
     (OutsideKind.VARIABLE, "SCALE", lambda: os.environ.get("SCALE")),
     (OutsideKind.VARIABLE, "SCALE", lambda: os.getenv("SCALE")),
@@ -166,8 +244,13 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.QUEUE, "os.read", read_pipe),
     (OutsideKind.QUEUE, "multiprocessing.connection._ConnectionBase.recv", receive),
     (OutsideKind.CLOCK, "asyncio.base_events.BaseEventLoop.time", lambda: LOOP.time()),
-    (OutsideKind.UNWRITTEN_ARRAY, "numpy.empty", lambda: numpy.empty(4)),
-    (OutsideKind.UNWRITTEN_ARRAY, "numpy.empty_like", lambda: numpy.empty_like(WRITTEN)),
+    (OutsideKind.UNWRITTEN_MEMORY, "numpy.empty", lambda: numpy.empty(4)),
+    (OutsideKind.UNWRITTEN_MEMORY, "numpy.empty_like", lambda: numpy.empty_like(WRITTEN)),
+    (OutsideKind.UNWRITTEN_MEMORY, "malloc", allocate),
+    (OutsideKind.ANSWER, "bytes", receive_bytes),
+    (OutsideKind.ANSWER, "the", read_body),
+    (OutsideKind.ANSWER, "header", ask_for_header),
+    (OutsideKind.ANSWER, "header", ask_for_header_by_name),
     (OutsideKind.CLOCK, "torch.profiler.profiler._KinetoProfile.key_averages", lambda: PROFILE.key_averages()),
     (OutsideKind.CLOCK, "torch.utils.benchmark.Timer.timeit", lambda: TIMER.timeit(1)),
     (OutsideKind.CLOCK, "time.time", lambda: time.time()),
@@ -197,6 +280,11 @@ def lines_of(program: Callable[[], Any]) -> int:
         run_beside: 3,
         read_pipe: 3,
         receive: 3,
+        receive_bytes: 4,
+        allocate: 3,
+        read_body: 2,
+        ask_for_header: 2,
+        ask_for_header_by_name: 2,
     }.get(program, 0)
 
 
@@ -596,8 +684,8 @@ def test_what_a_compiled_function_answers_is_compared_where_it_is_no_address(
 
 
 def address_of(libc: Any, size: int) -> None:
-    libc.malloc.restype = ctypes.c_void_p
-    libc.malloc(size)
+    libc.calloc.restype = ctypes.c_void_p
+    libc.calloc(1, size)
 
 
 def test_a_handler_for_a_signal_is_found_by_identity() -> None:

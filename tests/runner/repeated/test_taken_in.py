@@ -111,7 +111,7 @@ def test_an_array_of_numpy_that_nobody_wrote_is_named_and_zero_where_memory_is_h
     (tmp_path / "train.py").write_text("\n".join(lines))
     done = process("repeat", "--hold", "memory", "--format", "text,json", "train.py", cwd=tmp_path, module=True)
     told = json.loads((tmp_path / "repeat" / "repeat.json").read_text())
-    assert "takes an array as memory holds it by numpy.empty (train.py:4)" in told["first"]["why"], done.out
+    assert "takes unwritten memory from numpy.empty (train.py:4)" in told["first"]["why"], done.out
     assert told["held"][-1]["is_cause"]
 
 

@@ -231,6 +231,11 @@ def _once(keys: Keys) -> dict[int, int]:
     return dict(zip(unique[counts == 1].tolist(), places[counts == 1].tolist(), strict=True))
 
 
+def longest_rising(numbers: list[int]) -> int:
+    """The length of a longest rising subsequence."""
+    return len(_rising(numbers))
+
+
 def _rising(numbers: list[int]) -> list[int]:
     """Positions of a longest rising subsequence."""
     ends: list[int] = []

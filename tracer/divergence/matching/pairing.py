@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracer.divergence.matching.alignment import Gap, Match, align, align_steps, gaps_of
+from tracer.divergence.matching.alignment import Gap, Match, align, align_steps, gaps_of, longest_rising
 from tracer.names import Phase
 from tracer.trace.values import Values
 from tracer.trace.values.columns import Group, Name
@@ -36,6 +36,8 @@ class Pairs(NamedTuple):
     """The first call of the compared part on each side."""
     is_resumed: bool = False
     """Whether the second is a resumed run, compared with a later part of the first."""
+    reordered: int = 0
+    """Calls that agree, and that threads made in another order; the fewest that explain it."""
 
     @property
     def size(self) -> int:
@@ -56,11 +58,19 @@ class Pairs(NamedTuple):
         return node >= self.size
 
 
-def pair(first: Values, second: Values, begins: tuple[int, int] = (0, 0), *, is_resumed: bool = False) -> Pairs:
+def pair(
+    first: Values,
+    second: Values,
+    begins: tuple[int, int] = (0, 0),
+    *,
+    is_resumed: bool = False,
+    in_any_order: bool = False,
+) -> Pairs:
     """Align two recordings from ``begins`` on.
 
     ``is_resumed``: the second recording's calls before the first common one are its setup, and either side may run
-    longer.
+    longer. ``in_any_order``: threads decide the order of calls, so those of a step that read and wrote the same are
+    paired first, wherever they stand in it, and only the rest is aligned.
     """
     keys = _common_numbers(first.groups, second.groups)
     sides = tuple(
@@ -80,12 +90,62 @@ def pair(first: Values, second: Values, begins: tuple[int, int] = (0, 0), *, is_
         Gap(gap.first + begins[0], gap.first_end + begins[0], gap.second + begins[1], gap.second_end + begins[1])
         for gap in gaps
     )
-    compared_gaps = _counting(compared_gaps, first, second, begins, is_resumed=is_resumed)
     at = (
         _spread([match.first for match in shifted], [match.length for match in shifted]),
         _spread([match.second for match in shifted], [match.length for match in shifted]),
     )
-    return Pairs(first, second, at, compared_gaps, _nodes(first, second, at, compared_gaps), begins, is_resumed)
+    reordered = 0
+    if in_any_order and not is_resumed:
+        contents = _contents(first, second)
+        if compared_gaps or (contents[0][at[0]] != contents[1][at[1]]).any():
+            at = _paired_by(contents, keys_of_calls=(sides[0], sides[1]))
+            compared_gaps = _unpaired(at, (len(first), len(second)))
+            reordered = len(at[1]) - longest_rising(at[1].tolist())
+    compared_gaps = _counting(compared_gaps, first, second, begins, is_resumed=is_resumed)
+    nodes = _nodes(first, second, at, compared_gaps)
+    return Pairs(first, second, at, compared_gaps, nodes, begins, is_resumed, reordered)
+
+
+def _contents(first: Values, second: Values) -> tuple[Ints, Ints]:
+    """A number for each call of both sides, the same for calls of one op and step that read and wrote the same."""
+    ops: dict[tuple[str, str], int] = {}
+    columns = []
+    for values in (first, second):
+        op = np.array([ops.setdefault((group.op, group.region), len(ops)) for group in values.groups], np.uint64)
+        starts, numbers = values.steps
+        rows = np.searchsorted(starts, np.arange(len(values)), side="right")
+        step = np.concatenate(([0], numbers))[rows].astype(np.uint64)
+        columns.append(np.stack([op[values.group], step, values.inputs, values.outputs, values.numbers], axis=1))
+    _, numbered = np.unique(np.concatenate(columns), axis=0, return_inverse=True)
+    numbered = numbered.reshape(-1).astype(np.int64)  # NumPy 2.0.0 gives it another shape
+    return numbered[: len(first)], numbered[len(first) :]
+
+
+def _paired_by(contents: tuple[Ints, Ints], keys_of_calls: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """Pairs of calls of equal contents, in order among themselves, and of what is left by its keys."""
+    size = max(len(numbers) for numbers in contents) + 1
+    ranked = [numbers * size + _rank(numbers) for numbers in contents]
+    _, ours, theirs = np.intersect1d(ranked[0], ranked[1], assume_unique=True, return_indices=True)
+    left = [np.setdiff1d(np.arange(len(side)), some) for side, some in zip(contents, (ours, theirs), strict=True)]
+    for match in align(keys_of_calls[0][left[0]], keys_of_calls[1][left[1]]):
+        ours = np.append(ours, left[0][match.first : match.first + match.length])
+        theirs = np.append(theirs, left[1][match.second : match.second + match.length])
+    order = np.argsort(ours, kind="stable")
+    return ours[order].astype(np.int64), theirs[order].astype(np.int64)
+
+
+def _unpaired(at: tuple[Ints, Ints], sizes: tuple[int, int]) -> tuple[Gap, ...]:
+    """The calls that no pair has, each stretch of one side as a gap beside the call that follows the pair before it."""
+    gaps = []
+    for side in (0, 1):
+        partner = dict(zip(at[side].tolist(), at[1 - side].tolist(), strict=True))
+        alone = np.setdiff1d(np.arange(sizes[side]), at[side])
+        for stretch in np.split(alone, np.flatnonzero(np.diff(alone) != 1) + 1):
+            if len(stretch):
+                begin, end = int(stretch[0]), int(stretch[-1]) + 1
+                other = partner.get(begin - 1, -1) + 1
+                gaps.append(Gap(begin, end, other, other) if side == 0 else Gap(other, other, begin, end))
+    return tuple(sorted(gaps))
 
 
 def _counting(

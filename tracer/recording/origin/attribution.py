@@ -64,6 +64,7 @@ class Attribution:
         """Links of the thread that recording was entered on."""
         self._other_links: dict[int, ForwardLinks] = {}
         self._origins: dict[tuple[Phase, Scope, Site, Site], Origin] = {}
+        self._forked: dict[Origin, Origin] = {}
         self._accumulations: dict[tuple[str, Site], Origin] = {}
         self._unlinked: dict[Site, Origin] = {}
         self._backward_calls: dict[int, tuple[Site, Site]] = {}
@@ -94,6 +95,8 @@ class Attribution:
 
     def outside_engine(self, frame: FrameType | None) -> tuple[Origin, ForwardLinks]:
         """Origin of a call that no autograd node made."""
+        if frame is None and get_ident() != self.modules.thread:
+            return self._forked_origin(), self._links_of_this_thread()
         scope = self.modules.scope
         if self.optimizer.active and self.optimizer.is_inside(frame):
             phase = Phase.OPTIMIZER
@@ -103,6 +106,19 @@ class Attribution:
         else:
             phase = Phase.OTHER
         return self._origin_at(phase, scope, frame), self.links
+
+    def _forked_origin(self) -> Origin:
+        """The origin of a call of torch's own pool of threads, at the line that the recorded thread is at.
+
+        Which node its graph gets hangs on the branches that the thread ran before, so it says nothing of the phase.
+        """
+        scope = self.modules.scope
+        phase = Phase.FORWARD if scope.is_module or torch.is_grad_enabled() else Phase.OTHER
+        origin = self._origin_at(phase, scope, sys._current_frames().get(self.modules.thread))
+        forked = self._forked.get(origin)
+        if forked is None:
+            forked = self._forked[origin] = msgspec.structs.replace(origin, is_forked=True, its_backward=None)
+        return forked
 
     def step_origin(self, frame: FrameType | None) -> Origin:
         """The origin of a step of one of torch's own optimizers: the line that called ``step``."""

@@ -69,7 +69,8 @@ class _Parameter(msgspec.Struct, frozen=True):
     def is_of(self, parameter: Any) -> bool:
         """Return whether ``parameter``, looked up by its ``id``, is this one, and not another at the same address."""
         module = self.module()
-        return module is not None and module._parameters.get(self.name) is parameter
+        parameters: Any = module._parameters if module is not None else ()  # a scripted module's is no dictionary
+        return self.name in parameters and parameters[self.name] is parameter
 
 
 class Entry(msgspec.Struct, eq=False):
@@ -93,6 +94,8 @@ class Origin(msgspec.Struct, eq=False):
     called_from: Site
     is_linked: bool = True
     """False for a backward call whose forward op is not known."""
+    is_forked: bool = False
+    """Whether a thread of torch's own pool makes the calls: a branch of ``torch.jit.fork``."""
     certain: bool = True
     """False when something that dispatched nothing may have made the node."""
     its_backward: Origin | None = None

@@ -14,6 +14,9 @@ _PLAIN = (bool, int, float, bytes, str, type(None))
 #: Bytes of one argument that are compared.
 _MOST = 1 << 16
 
+#: Functions that return memory which nobody has written, and the argument that is its size in bytes.
+_GIVES_UNWRITTEN = {"malloc": 0, "valloc": 0, "pvalloc": 0, "aligned_alloc": 1, "memalign": 1}
+
 Tell = Callable[[str, Any, tuple[Any, ...], FrameType], None]
 """Told the name of a function that was called, what it returned, its arguments, and the frame that called."""
 
@@ -33,11 +36,26 @@ def tell_of_calls(library: Any, tell: Tell) -> None:
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             result = super().__call__(*args, **kwargs)
             is_address = isinstance(self.restype, type) and issubclass(self.restype, ctypes.c_void_p)
-            tell(getattr(self, "__name__", ""), None if is_address else result, args, sys._getframe(1))
+            name = getattr(self, "__name__", "")
+            gives = is_address and name in _GIVES_UNWRITTEN
+            tell(name, result if gives or not is_address else None, args, sys._getframe(1))
             return result
 
     Function.__name__, Function.__qualname__ = inner.__name__, inner.__qualname__
     library._FuncPtr = Function
+
+
+def unwritten_memory(name: str, result: Any, args: tuple[Any, ...]) -> bytes | None:
+    """Return what the memory holds that the function ``name`` gave; ``None`` where it gave none, or no whole address.
+
+    ``restype`` must be ``c_void_p``: an ``int`` of C is half an address.
+    """
+    place = _GIVES_UNWRITTEN.get(name, len(args))
+    size = getattr(args[place], "value", args[place]) if place < len(args) else 0
+    address = getattr(result, "value", result)
+    if not (isinstance(size, int) and isinstance(address, int) and size > 0 and address):
+        return None
+    return ctypes.string_at(address, min(size, _MOST))
 
 
 def answered(result: Any, args: tuple[Any, ...]) -> tuple[bytes, bool]:

@@ -70,7 +70,10 @@ _LARGE_DIRECTORY = 1 << 20
 
 _PATHLIB = "pathlib"
 #: Watched modules that are loaded later than their packages.
-_LATER = ("multiprocessing.queues", "multiprocessing.connection", "torch.profiler.profiler", "torch.utils.benchmark")
+_LATER = (
+    *("multiprocessing.queues", "multiprocessing.connection", "torch.profiler.profiler", "torch.utils.benchmark"),
+    *("http.client", "email.message"),
+)
 _RANDOM_DEVICES = frozenset({"/dev/urandom", "/dev/random"})
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
 #: Torch's modules that open what the program names; what its others open (the compiler's caches) is their own affair.
@@ -97,6 +100,8 @@ _STANDS_BETWEEN = frozenset(
         *("<frozen os>", "<frozen _collections_abc>", os.path.join(_STANDARD, "multiprocessing", "context.py")),
     }
 )
+_MESSAGES = os.path.join(_STANDARD, "email", "message.py")
+_OF_HEADERS = frozenset(f"email.message.Message.{name}" for name in ("get", "get_all", "items"))
 _OWN, _PASSES_ON = -1, 0
 #: What ``tempfile`` calls its files.
 _DRAWN_NAME = re.compile(r"tmp[a-z0-9_]{8}(?=$|[/.\\])")
@@ -191,6 +196,8 @@ class OutsideLog:
         self._written: set[str] = set()
         self._left = _BUDGET
         self._queues: weakref.WeakKeyDictionary[Any, _QueueOrder] = weakref.WeakKeyDictionary()
+        self._own_ports: set[int] = set()
+        """The ports of its own sockets, which the system chooses: another one in each run."""
         self._timers: dict[int, _Input] = {}
         """By the signal that they send."""
         self._handlers: dict[int, tuple[Site, Site]] = {}
@@ -451,6 +458,8 @@ class OutsideLog:
         if frame is None or address is None:
             return
         port = f"port {address[1]}" if isinstance(address, tuple) and len(address) > 1 else "a local socket"
+        if isinstance(address, tuple) and address[1:2] and address[1] in self._own_ports:
+            port, address = "a server of its own", ()
         connection = self.note(OutsideKind.CONNECTION, port, frame)
         if connection is not None:
             connection.is_partial = True
@@ -472,7 +481,28 @@ class OutsideLog:
 
     def asks_port(self, name: str, call: Call) -> None:
         """A socket is asked for its own address."""
+        if isinstance(call.result, tuple):
+            self._own_ports.update(call.result[1:2])
         self._add_value(self.note(OutsideKind.PORT, name, self.reader(call.frame)), call.result)
+
+    def receives(self, name: str, call: Call) -> None:
+        """What a server answered is read: its body, a header, or bytes from a socket."""
+        part = name.rpartition(".")[2]
+        frame: FrameType | None = call.frame
+        if name in _OF_HEADERS:
+            while frame is not None and (frame.f_code.co_filename == _MESSAGES or frame.f_code.co_name == "getheader"):
+                frame = frame.f_back
+            header = call.args[1] if len(call.args) > 1 else ""
+            what = f"header {header} of an answer" if header else "the headers of an answer"
+            if type(call.first).__name__ == "HTTPMessage" and (frame := self.asker(frame)) is not None:
+                self._add_value(self.note(OutsideKind.ANSWER, what, frame), repr(call.result))
+            return
+        asker = self.asker(frame) if part == "recv" else self.reader(frame)
+        what = "bytes from a socket" if part == "recv" else "the body of an answer"
+        source = self.note(OutsideKind.ANSWER, what, asker)
+        if source is not None and isinstance(call.result, bytes):
+            source.limit = _TAKEN
+            source.add(call.result[:_PART])
 
     def asks_file_time(self, name: str, call: Call) -> None:
         """The program's own line asks when a file was written, or for all that is known of it."""
@@ -569,10 +599,15 @@ class OutsideLog:
         frame = self.asker(call.frame)
         if frame is None or array.dtype.hasobject or not array.size or not _is_called_in(frame, name):
             return
-        source = self.note(OutsideKind.UNWRITTEN_ARRAY, name, frame)
+        held = array.ravel(order="K")[: _PART // array.itemsize or 1].tobytes()
+        self.gives_unwritten(name, held, frame, array.nbytes)
+
+    def gives_unwritten(self, name: str, held: bytes, frame: FrameType, size: int = 0) -> None:
+        """The function ``name`` gave memory of ``size`` bytes that nobody has written, and that holds these."""
+        source = self.note(OutsideKind.UNWRITTEN_MEMORY, name, self.asker(frame))
         if source is not None and source.wants_more:
-            source.size += array.nbytes
-            source.add(array.ravel(order="K")[: _PART // array.itemsize or 1].tobytes())
+            source.size += size or len(held)
+            source.add(held)
 
     def handles(self, number: int, frame: FrameType) -> None:
         """The program sets a function for a signal."""
@@ -727,10 +762,11 @@ _AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.FILE: OutsideLog.opened,
     OutsideKind.DIRECTORY: OutsideLog.listed_directory,
     OutsideKind.PORT: OutsideLog.asks_port,
+    OutsideKind.ANSWER: OutsideLog.receives,
     OutsideKind.FILE_TIME: OutsideLog.asks_file_time,
     OutsideKind.QUEUE: OutsideLog.queue_changes,
     OutsideKind.TIMER: OutsideLog.sets_timer,
-    OutsideKind.UNWRITTEN_ARRAY: OutsideLog.takes_unwritten,
+    OutsideKind.UNWRITTEN_MEMORY: OutsideLog.takes_unwritten,
 }
 #: Source files whose calls are not watched: ``realpath`` and ``exists`` ask of each part of a path whether it is there,
 #: thousands of times while a large package is imported.
@@ -832,12 +868,16 @@ def _own_handler(handler: Any) -> Any:
 
 def _tell_of_foreign_call(library: str, name: str, result: Any, args: tuple[Any, ...], frame: FrameType) -> None:
     if OUTSIDE.listeners:
-        from tracer.recording.process.foreign_calls import answered
+        from tracer.recording.process.foreign_calls import answered, unwritten_memory
 
         with suppress(Exception):  # no business of the program's
-            answer = answered(result, args)
+            memory = unwritten_memory(name, result, args)
+            answer = answered(result, args) if memory is None else None
             for log in OUTSIDE.listeners:
-                log.called_foreign(f"{name} of {library}", answer, frame)
+                if memory is not None:
+                    log.gives_unwritten(name, memory, frame)
+                elif answer is not None:
+                    log.called_foreign(f"{name} of {library}", answer, frame)
 
 
 def _saves(log: OutsideLog, call: Call) -> None:

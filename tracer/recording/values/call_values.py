@@ -80,7 +80,9 @@ class CallValues(Observer):
 
     def _group(self, writer: ValuesWriter, info: OverloadInfo, counter: CallCounter) -> int:
         if counter not in self._groups:
-            self._groups[counter] = writer.group(Group(op=info.name, **counter.origin.in_words()))
+            origin = counter.origin
+            group = Group(op=info.name, **origin.in_words(), is_forked=origin.is_forked)
+            self._groups[counter] = writer.group(group)
         return self._groups[counter]
 
     # --- before the call ---

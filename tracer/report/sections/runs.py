@@ -337,10 +337,11 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
 
 
 def _but_draws(divergence: Divergence) -> str:
-    """`` but 2 draws (train.py:9), which no compared call reads; ...``; empty if no draw differs."""
+    """``, 9 of them in another order``, which threads decide, `` but 2 draws (train.py:9), which no compared call
+    reads; ...``; empty if no draw differs."""
     draws = divergence.unread_draws
     if not draws:
-        return ""
+        return f", {divergence.reordered:,} of them in another order" if divergence.reordered else ""
     count = plural(sum(1 + draw.same_cause + draw.follows for draw in draws), "draw")
     places = joined(list(dict.fromkeys(draw.called_from or draw.location for draw in draws))[:_MOST_NAMED])
     outputs = divergence.outputs

@@ -59,6 +59,8 @@ class Group(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     _: ClassVar[Place]
     region: str = ""
     """The compiled region that the call is, as the trace names it; empty for an ordinary op."""
+    is_forked: bool = False
+    """Whether a thread of torch's own pool made the calls: a branch of ``torch.jit.fork``."""
 
 
 class Name(msgspec.Struct, frozen=True, gc=False):

@@ -43,7 +43,7 @@ _NUMBERED = {
 #: Whoever waits by the clock reads the machine's, or would wait for ever: these packages, and the tracer itself.
 _WAITS = frozenset(
     {
-        *("asyncio", "concurrent", "http", "multiprocessing", "queue", "sched", "select", "selectors", "signal"),
+        *("asyncio", "concurrent", "multiprocessing", "queue", "sched", "select", "selectors", "signal"),
         *("socket", "socketserver", "ssl", "subprocess", "threading", "urllib", "tracer", "ray", "grpc", "aiohttp"),
     }
 )

@@ -177,14 +177,14 @@ class Circumstance(Word):
         ),
         Change(
             "pools have one worker, a script's threads and processes go one after another, loaders load in order",
-            inside=lambda run: order.answer_in_order(run.replaced),
+            inside=lambda run: order.answer_in_order(run.replaced, is_new_process=run.is_new_process),
             cannot="pools and queues that are not Python's own; threads that wait for each other for long",
             notes_use=True,
             in_one_process=True,
         ),
         (
             *(BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_THREAD, BlindSpotKind.COMPUTING_THREAD),
-            *(BlindSpotKind.OTHER_PROCESS, OutsideKind.QUEUE, OutsideKind.THREAD),
+            *(BlindSpotKind.OTHER_PROCESS, OutsideKind.QUEUE, OutsideKind.THREAD, RootCause.THREAD_ORDER),
         ),
     )
     FOLDER = (
@@ -207,20 +207,20 @@ class Circumstance(Word):
         "write memory before it is read: `zeros` where `empty` stands, of torch or NumPy",
         Change(
             "fresh memory holds other bytes",
-            variables=lambda start: {memory.VARIABLE: memory.other_byte(start.environ)},
+            variables=lambda start: memory.variables(start.environ, memory.other_byte(start.environ)),
             inside=lambda run: memory.fill_fresh_memory(run.replaced),
             cannot="memory inside a library's own pools is not reached",
             why_not=memory.why_not,
         ),
         Change(
             "fresh memory is zeros",
-            variables=lambda _: {memory.VARIABLE: memory.ZEROS},
+            variables=lambda start: memory.variables(start.environ, memory.ZEROS),
             inside=lambda run: memory.fill_fresh_memory(run.replaced, memory.ZEROS),
             cannot="memory inside a library's own pools; memory that CUDA's allocator hands out a second time",
             why_not=memory.why_not,
             in_one_process=True,
         ),
-        (RootCause.UNWRITTEN_MEMORY, OutsideKind.UNWRITTEN_ARRAY),
+        (RootCause.UNWRITTEN_MEMORY, OutsideKind.UNWRITTEN_MEMORY),
     )
     SETTINGS = (
         "settings",

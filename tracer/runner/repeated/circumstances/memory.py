@@ -20,6 +20,8 @@ from typing import Any
 from tracer.runner.repeated.circumstances.replacing import Replacements
 
 VARIABLE = "MALLOC_PERTURB_"
+#: Of glibc: what a thread took back lately would be handed out as it is.
+_TUNABLES, _NO_CACHE = "GLIBC_TUNABLES", "glibc.malloc.tcache_count=0"
 #: Bytes that are freed are filled with this one, bytes that are handed out with its complement.
 _BYTES = ("170", "85")
 #: Bytes that are handed out are zeros.
@@ -34,6 +36,12 @@ _LARGE = 1 << 30
 def other_byte(environ: Mapping[str, str]) -> str:
     """Return another value for the variable than it has."""
     return _BYTES[0] if environ.get(VARIABLE) != _BYTES[0] else _BYTES[1]
+
+
+def variables(environ: Mapping[str, str], byte: str) -> dict[str, str]:
+    """Return the variables by which glibc fills all that it hands out from the start of a process."""
+    tunables = [tunable for tunable in (environ.get(_TUNABLES, ""), _NO_CACHE) if tunable]
+    return {VARIABLE: byte, _TUNABLES: ":".join(tunables)}
 
 
 def why_not() -> str:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tracer.runner.repeated.circumstances.replacing import Replacements, caller, caller_outside, is_of_library
@@ -26,11 +26,12 @@ _TICK = 0.001
 _PASSING = frozenset({"multiprocessing.context", "concurrent.futures.thread", "torch.utils.data.dataloader"})
 
 
-def answer_in_order(replaced: Replacements) -> None:
+def answer_in_order(replaced: Replacements, *, is_new_process: bool = False) -> None:
     """Make pools, threads and loaders answer in the order in which they were asked.
 
     A task that a task submits to its own pool runs at once, in place. ``as_completed`` yields results in the order of
-    submission, a loader its batches in the order of its sampler.
+    submission, a loader its batches in the order of its sampler. Torch's pool of threads cannot be put back, so it has
+    one thread in a new process alone.
     """
     replaced.when_imported("concurrent.futures", lambda: _ask_in_order(replaced))
     replaced.when_imported("concurrent.futures.thread", lambda: _one_thread(replaced))
@@ -41,6 +42,8 @@ def answer_in_order(replaced: Replacements) -> None:
     ):
         replaced.when_imported(module, functools.partial(_one_process, replaced, module, pool, count))
     replaced.when_imported("torch.utils.data.dataloader", lambda: _load_in_order(replaced))
+    if is_new_process:
+        replaced.when_imported("torch", lambda: _fork_in_order(replaced))
     turns = _Turns()
     _threads_in_turn(replaced, turns)
     replaced.when_imported("queue", lambda: _queues_in_turn(replaced, turns))
@@ -126,6 +129,15 @@ def _one_process(replaced: Replacements, module: str, pool: str, count: str) -> 
         make(self, 1, *args[1:], **named)
 
     replaced.put(owner, "__init__", init_with_one_worker)
+
+
+def _fork_in_order(replaced: Replacements) -> None:
+    """Branches of ``torch.jit.fork`` run on one thread."""
+    import torch
+
+    with suppress(RuntimeError):
+        torch.set_num_interop_threads(1)
+        replaced.put(torch, "set_num_interop_threads", lambda _: None)
 
 
 def _load_in_order(replaced: Replacements) -> None:
