@@ -31,6 +31,7 @@ from tracer.names import Verdict
 LISTS = {
     "first": ("modes", "higher_order", "gradients", "others"),
     "second": ("repeated_indices", "windows", "settings_and_parts"),
+    "third": ("layers", "training", "whole_programs"),
 }
 #: Verdicts that accuse.
 ACCUSES = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES)
