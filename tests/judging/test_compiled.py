@@ -247,6 +247,76 @@ def test_padding_of_products_is_told_of_regions_with_products_alone(op: str, nam
     assert set(about_autotuning(report)) == named
 
 
+@pytest.mark.parametrize(
+    ("op", "fact"), [("aten.sum.default", "shape.is_single_sum"), ("aten.mm.default", "shape.is_aligned")]
+)
+def test_what_inductor_has_nothing_to_time_for_gets_no_finding(op: str, fact: str) -> None:
+    options = {FLAG: False, "torch._inductor.config.shape_padding": True}
+    options |= {"torch._inductor.config.dynamic_scale_rblock": True}
+    named = [
+        about_autotuning(
+            judged(
+                build.kernel(ops=(op,), atomic=False),
+                op=op,
+                facts={**SUM, **facts},
+                region={"options": options},
+                events=(COMPILED,),
+                backend=Backend.CUDA,
+            )
+        )
+        for facts in ({fact: True}, {})
+    ]
+    assert named[0] == {}
+    assert named[1]
+
+
+def test_coordinate_descent_tunes_the_sum_of_few_numbers_too() -> None:
+    region = {"options": {FLAG: False, "torch._inductor.config.coordinate_descent_tuning": True}}
+    report = judged(
+        build.kernel(ops=("aten.sum.default",), atomic=False),
+        op="aten.sum.default",
+        facts={**SUM, "shape.is_single_sum": True},
+        region=region,
+        events=(COMPILED,),
+        backend=Backend.CUDA,
+    )
+    assert set(about_autotuning(report)) == {"torch._inductor.config.coordinate_descent_tuning"}
+
+
+@pytest.mark.parametrize("is_timed", [None, True])
+def test_a_product_for_which_nothing_was_timed_here_is_not_autotuned(is_timed: bool | None) -> None:
+    called = build.kernel("extern_kernels.mm", language=KernelLanguage.EXTERN, atomic=None, by_stopwatch=is_timed)
+    region = {"options": {FLAG: False, "torch._inductor.config.max_autotune": True}}
+    report = judged(called, op="aten.mm.default", facts=SUM, region=region, events=(COMPILED,))
+    assert set(about_autotuning(report)) == ({"torch._inductor.config.max_autotune"} if is_timed else set())
+
+
+@pytest.mark.parametrize(("backend", "row"), [("cuda", "cudnn-deterministic"), ("rocm", "miopen-deterministic")])
+@pytest.mark.parametrize("is_depthwise", [True, False])
+def test_cudnn_computes_no_depthwise_convolution_of_torchs_own(backend: str, row: str, is_depthwise: bool) -> None:
+    own = {"conv.own_depthwise": True} if is_depthwise else {}
+    call = build.call(op="aten.convolution.default", facts={**SUM, **own, "conv.plain_forward": True})
+    settings = build.environment(cudnn_enabled=True, cudnn_deterministic=False)
+    report = judge(build.trace(call, environment=settings), backend=backend)
+    is_named = f"environment-{row}" in {found.rule for found in report.findings}
+    assert is_named is not (is_depthwise and backend == "cuda")
+
+
+@pytest.mark.parametrize("fact", ["shape.adds_whole_numbers", "index.adds_two_to_zeros", "index.distinct"])
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+def test_sums_that_no_order_changes_are_exempt(fact: str, backend: str) -> None:
+    report = judged(build.kernel(), facts={**ADDED, fact: True}, backend=backend)
+    assert not [found for found in report.findings if found.op]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+def test_duplicates_that_write_what_they_read_are_exempt(backend: str) -> None:
+    facts = {**ADDED, "arg.accumulate": False, "index.writes_what_it_read": True}
+    assert not [
+        found for found in judged(build.kernel(atomic=False), facts=facts, backend=backend).findings if found.op
+    ]
+
+
 def test_a_store_that_races_is_not_let_off_by_a_kernel_without_atomics() -> None:
     found = only(judged(build.kernel(atomic=False), facts={**ADDED, "arg.accumulate": False}))
     assert (found.verdict, found.cause) == (Verdict.CONDITIONAL, Cause.WRITE_RACE)

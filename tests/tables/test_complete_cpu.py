@@ -30,9 +30,10 @@ ALERTS = [
 ]  # fmt: skip
 
 BRANCHES = [
-    Claim("index_put.cpu", "aten.index_put_", "cpu-index-put", "NDD", {**ADD, **LARGE}),
+    Claim("index_put.cpu", "aten.index_put_", "cpu-index-put", "NDD", {**ADD, **LARGE, "index.is_mask": False}),
+    Claim("index_put.cpu", "aten.index_put", "cpu-index-put", "DDD", {**ADD, **LARGE, "index.is_mask": True}),
     Claim("index_put.cpu", "aten._unsafe_index_put", "cpu-index-put", "DDD", {**ADD, **SMALL}),
-    Claim("index_put.cpu", "aten._index_put_impl_", "cpu-index-put", "DDD", {**ADD, **LARGE, **ONE}),
+    Claim("index_put.cpu", "aten._index_put_impl_", "cpu-index-put", "DDD", {**ADD, **LARGE, **ONE, "index.is_mask": False}),
     Claim("index_put.cpu", "aten.index_put", "cpu-index-put", "DDD", {**ADD, **LARGE, "dtype": "float64"}),
     Claim("index_put.cpu", "aten._unsafe_masked_index_put_accumulate", "cpu-masked-index-put", "NDD", LARGE),
     Claim("index_put.cpu.nonaccum", "aten.index_put", "cpu-index-put", "CDD", {**WRITE, **LARGE, **SERIAL}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -53,8 +53,11 @@ class KnownIndices(Protocol):
     def distinct_along(self, tensor: Any, dim: int) -> bool:
         """Return whether no number occurs twice along ``dim``."""
 
-    def are_zeros(self, tensor: Any) -> bool:
-        """Return whether ``tensor`` holds only zeros."""
+    def largest_whole(self, tensor: Any) -> int | None:
+        """Return the magnitude that no number in ``tensor`` exceeds, if all are known to be whole; else ``None``."""
+
+    def was_read_at(self, tensor: Any, dim: int | None, indices: Sequence[Any]) -> bool:
+        """Return whether ``tensor`` was computed from what was read at ``indices``, and nothing else."""
 
 
 class Services(msgspec.Struct, frozen=True):

@@ -61,12 +61,62 @@ def _adds_two_to_zeros(func: Any, services: Services) -> Test | None:
     def test(args: Args, kwargs: Kwargs) -> bool:
         from torch import broadcast_shapes
 
-        if not accumulate(args, kwargs) or not services.indices.are_zeros(target(args, kwargs)):
+        if not accumulate(args, kwargs) or services.indices.largest_whole(target(args, kwargs)) != 0:
             return False
         shapes = (index.shape for index in indices(args, kwargs) if index is not None)
         return bool(prod(broadcast_shapes(*shapes)) <= 2)
 
     return test
+
+
+def _adds_whole_numbers(func: Any, services: Services) -> Test | None:
+    """Return a test of whether each sum on the way is a whole number that the dtype holds exactly."""
+    target, values = argument_getter(func, "self", "input"), argument_getter(func, "values", "source", "src")
+    accumulate, reduce = argument_getter(func, "accumulate"), argument_getter(func, "reduce")
+    if target is None or values is None or (accumulate is None and "add" not in str(func) and reduce is None):
+        return None
+
+    def test(args: Args, kwargs: Kwargs) -> bool:
+        from torch import finfo
+
+        if reduce is not None and reduce(args, kwargs) not in ("sum", "add"):
+            return False
+        held, added = target(args, kwargs), values(args, kwargs)
+        before, each = services.indices.largest_whole(held), services.indices.largest_whole(added)
+        if before is None or each is None or not held.dtype.is_floating_point:
+            return False
+        if (accumulate is not None and not accumulate(args, kwargs)) or kwargs.get("alpha", 1) != 1:
+            return False
+        return bool(before + each * _most_addends(func, args, added) <= 2 / finfo(held.dtype).eps)
+
+    return test
+
+
+def _most_addends(func: Any, args: Args, added: torch.Tensor) -> int:
+    """Return how many numbers may meet in one element at most."""
+    from torch import broadcast_shapes
+
+    if "index_put" not in str(func):
+        return added.numel()
+    return prod(broadcast_shapes(*(index.shape for index in args[1] if index is not None)))
+
+
+def _writes_what_it_read(func: Any, services: Services) -> Test | None:
+    dim, index = argument_getter(func, "dim"), argument_getter(func, "index")
+    several, accumulate = argument_getter(func, "indices"), argument_getter(func, "accumulate")
+    values = argument_getter(func, "values", "src")
+    if values is None or "reduce" in str(func) or "add" in str(func):
+        return None
+    if several is not None and takes_lists(func, "indices"):
+        return lambda args, kwargs: bool(
+            not (accumulate is not None and accumulate(args, kwargs))
+            and services.indices.was_read_at(values(args, kwargs), None, several(args, kwargs))
+        )
+    if dim is None or index is None:
+        return None
+    return lambda args, kwargs: services.indices.was_read_at(
+        values(args, kwargs), dim(args, kwargs), [index(args, kwargs)]
+    )
 
 
 def _is_distinct_row(tensor: torch.Tensor, indices: KnownIndices) -> bool:
@@ -164,5 +214,15 @@ FACTS = (
         "index.adds_two_to_zeros",
         _adds_two_to_zeros,
         "Indexed addition in compiled code: do at most two addends meet, onto zeros?",
+    ),
+    noted_fact(
+        "shape.adds_whole_numbers",
+        _adds_whole_numbers,
+        "Indexed addition in compiled code: are all numbers whole, and too few for a sum to be rounded?",
+    ),
+    noted_fact(
+        "index.writes_what_it_read",
+        _writes_what_it_read,
+        "Indexed writing in compiled code: is what is written computed from what was read at the same indices alone?",
     ),
 )

@@ -30,6 +30,10 @@ _LARGE_CTC = 450
 _UNROLLED = 8
 """Inductor writes out a sum of fewer numbers, and compiles no reduction for it."""
 _UNROLLED_WINDOW = 25
+_ONE_BLOCK = 1024
+"""Triton sums so many numbers to one in a single block, whose configuration is not chosen by timing."""
+_PADDED_TO = {"torch.float32": 4, "torch.float16": 8, "torch.bfloat16": 8}
+"""Elements that Inductor pads the sizes of a matrix product to, by dtype; it pads no other dtype."""
 _GATHERED_WINDOWS = 125
 """Average pooling in three dimensions: where more windows hold one element, Inductor calls torch's own backward."""
 _RADIX_KS = frozenset({64, 128, 256, 512, 1024})
@@ -195,6 +199,22 @@ def _are_addends_unrolled(source: torch.Tensor, dims: Sequence[int] | int | None
     return source.dim() == 0 or prod(source.shape[dim] for dim in each) < _UNROLLED
 
 
+@of_arguments("self", "dim?")
+def _is_single_sum(source: torch.Tensor, dims: Sequence[int] | int | None = None) -> bool:
+    each = [dims] if isinstance(dims, int) else dims or range(source.dim())
+    whole = {dim % source.dim() for dim in each}
+    return source.numel() <= _ONE_BLOCK and all(dim in whole or n == 1 for dim, n in enumerate(source.shape))
+
+
+def _is_aligned(func: Any, services: Services) -> Reader | None:
+    @of_arguments("mat1" if "addmm" in str(func) else "self", "mat2")
+    def read(left: torch.Tensor, right: torch.Tensor) -> bool:
+        multiple = _PADDED_TO.get(str(left.dtype), 1)
+        return all(size % multiple == 0 for size in (*left.shape[-2:], right.shape[-1]))
+
+    return read(func, services)
+
+
 def _is_unrolled(func: Any, services: Services) -> Reader | None:
     windows = _is_window_unrolled(func, services) or _is_adaptive_window_unrolled(func, services)
     return windows or _are_addends_unrolled(func, services)
@@ -238,6 +258,10 @@ FACTS = (
     ),
     noted_fact(
         "shape.is_unrolled", _is_unrolled, "Sums: does Inductor write out the addends, or call an eager kernel?"
+    ),
+    noted_fact("shape.is_single_sum", _is_single_sum, "Sums: do at most 1,024 addends become one number?"),
+    noted_fact(
+        "shape.is_aligned", _is_aligned, "Matrix products: are all sizes multiples of those that Inductor pads to?"
     ),
     asked(
         "shape.windows_gathered",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,7 +29,15 @@ from tracer.tables.conditions import BothWays, BoundRule, wanted_values
 from tracer.tables.rules import Conditioned
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.settings.declared import SEEDS
-from tracer.tables.settings.rows import UNROLLED, EnvironmentTable, Group, Row
+from tracer.tables.settings.rows import (
+    ALIGNED,
+    OWN_DEPTHWISE,
+    SINGLE,
+    UNROLLED,
+    EnvironmentTable,
+    Group,
+    Row,
+)
 from tracer.tables.settings.target_settings import effective_environment, settings_of
 from tracer.tables.versions import speaks_of
 from tracer.trace.file import Trace
@@ -38,6 +46,8 @@ from tracer.trace.records import NO_DEVICE, CallGroup, Environment, FactValue, P
 #: Groups for which Inductor may choose a kernel by timing, and its own kernels for them.
 _PRODUCTS = "matrix-products"
 _TEMPLATES = {_PRODUCTS, "convolutions", "attention"}
+#: Groups that a convolution leaves for which CUDA has a kernel of torch's own.
+_OF_CUDNN = {"convolutions", "float8-convolutions"}
 #: Dtypes whose sums do not depend on the order of the addends.
 _EXACT = ("int", "uint", "boolean")
 _COMPILED_ATTENTION = "higher_order.flex_attention"
@@ -165,7 +175,8 @@ class Dependents:
             for named in self._groups_of(group.op, ruling.runs_as)
             if all(group.facts.get(key) in wanted for key, wanted in named.asks)
         }
-        yield from names
+        is_own_depthwise = OWN_DEPTHWISE in names and ruling.backend is Backend.CUDA
+        yield from names - _OF_CUDNN if is_own_depthwise else names
         if group.region or self._compiles_all:
             if names & _TEMPLATES or group.op.startswith(_COMPILED_ATTENTION):
                 yield "compiled-templates"
@@ -175,8 +186,12 @@ class Dependents:
                 and not str(group.facts.get("dtype")).startswith(_EXACT)
             ):
                 yield "compiled-reductions"
+                if SINGLE not in names:
+                    yield "timed-reductions"
             if _PRODUCTS in names:
                 yield "compiled-products"
+                if ALIGNED not in names:
+                    yield "padded-products"
         is_filled = ruling.cause is Cause.UNINITIALIZED_MEMORY  # with NaN: runs would agree on a wrong result
         if (
             ruling.verdict in (*VARYING, Verdict.UNKNOWN)
@@ -218,6 +233,12 @@ class BoundRows:
     def named(self, row_id: str) -> Iterator[Row]:
         """The row of that id, if it holds for this version and applies to the target."""
         return (row for row in self._rows if row.id == row_id and self.scene.bears_on(row.backends))
+
+    def may_run_on(self, backends: Collection[Backend]) -> bool:
+        """Return whether calls that were not recorded may run on one of ``backends`` (any if empty), as others do."""
+        there = self.dependents.backends
+        is_anywhere = self.scene.target.backend is not Backend.RECORDED or not there or not backends
+        return is_anywhere or not there.isdisjoint(backends)
 
     def ops_for(self, row: Row, regions: Container[str] | None = None) -> dict[str, int] | None:
         """The calls that ``row`` affects; ``None`` if it needs some and none was recorded.

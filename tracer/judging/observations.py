@@ -32,6 +32,7 @@ from tracer.names import (
     Phase,
     RegionInside,
     RegionKind,
+    RegionOrigin,
     SeedOrigin,
     Shown,
     UnknownReason,
@@ -288,7 +289,7 @@ def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
             for under in _compiled_under(row, scene):
                 facts: dict[str, Value] = {"compiled": how}
                 subject, ops = row.name, rows.ops_for(row, under.regions)
-                if ops is None and _hides_calls(scene.trace):
+                if ops is None and _hides_calls(scene.trace) and rows.may_run_on(row.backends):
                     ops = {}
                 if under.read is not None:
                     facts["value"], subject = under.read.word, subject_of(row, under.read)
@@ -304,7 +305,10 @@ def _compiled_under(row: Row, scene: TraceUnderTarget) -> Iterator[_CompiledUnde
     """Findings about how code was compiled: by region for a row that needs calls, unless the target replaces it."""
     replaced = {MODE, INDUCTOR_FLAG, row.read} & scene.sets.keys()
     regions = [region for region in scene.trace.regions if region.kind is RegionKind.COMPILED and region.options]
-    is_by_region = scene.is_recorded and not replaced and regions and row.needs
+    has_regions = bool(regions)
+    if "compiled-templates" in row.needs:
+        regions = [region for region in regions if not _chose_without_timing(region, scene)]
+    is_by_region = scene.is_recorded and not replaced and has_regions and row.needs
     environment = scene.environment
     if not is_by_region:
         read = _read_by(row, environment, scene)
@@ -322,6 +326,14 @@ def _compiled_under(row: Row, scene: TraceUnderTarget) -> Iterator[_CompiledUnde
             held[MODE] = region.deterministic_mode.value
         alike.setdefault((read, tuple(held.items())), set()).add(region.id)
     yield from (_CompiledUnder(read, dict(held), frozenset(names)) for (read, held), names in alike.items())
+
+
+def _chose_without_timing(region: Region, scene: TraceUnderTarget) -> bool:
+    """Return whether the target runs this very code, and none of its kernels was chosen by timing candidates."""
+    backend = scene.target.backend
+    is_here = backend is Backend.RECORDED or (scene.trace.environment.hip is None and backend.device == region.device)
+    is_seen = region.origin is RegionOrigin.COMPILED and bool(region.kernels)
+    return is_here and is_seen and not any(kernel.by_stopwatch for kernel in region.kernels)
 
 
 def _reads(row: Row) -> bool:

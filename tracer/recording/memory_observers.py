@@ -5,7 +5,7 @@ A call that neither writes nor allocates costs one truth test while no storage i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,7 +15,7 @@ from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.sites import spell
-from tracer.recording.storage.indices import MAKES, Indices, index_role
+from tracer.recording.storage.indices import MAKES, Distinct, Indices, index_role
 from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself
 from tracer.recording.storage.registry import StorageRegistry
 from tracer.recording.storage.unwritten import FreshMemory, UnwrittenMemory
@@ -28,6 +28,13 @@ _Parameter = torch.nn.Parameter
 _PLAIN = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device})
 _identify = storages.storage_id_of_strided
 _is_contiguous = torch.Tensor.is_contiguous
+
+
+class HandedOver(NamedTuple):
+    """What is known of a region's inputs, by their positions."""
+
+    unwritten: list[tuple[int, FreshMemory]]
+    distinct: dict[int, Distinct]
 
 
 class StorageObservers:
@@ -55,19 +62,24 @@ class StorageObservers:
         if isinstance(info.func, seams.HigherOrderOperator):
             self.give_up_all()
 
-    def handed_over(self, inputs: Any) -> list[tuple[int, FreshMemory]]:
-        """A region is about to run on ``inputs``: returns those that are wholly unwritten, each with its position."""
+    def handed_over(self, inputs: Any) -> HandedOver:
+        """A region is about to run on ``inputs``: returns what is known of them."""
         allocations: list[tuple[int, FreshMemory]] = []
+        distinct: dict[int, Distinct] = {}
         try:
             for place, value in enumerate(inputs) if self.is_following else ():
                 if isinstance(value, _Tensor):
                     allocation = self.unwritten.handed_over(value)
+                    numbers = self.indices.of(value)
                     self._escaped(value)
                     if allocation is not None:
                         allocations.append((place, allocation))
+                    if numbers is not None:
+                        distinct[place] = numbers
         except Exception:  # a tensor without a storage
             self.give_up_all()
-        return allocations
+            return HandedOver([], {})
+        return HandedOver(allocations, distinct)
 
     def give_up_all(self) -> None:
         """Something ran that may write to any tensor, unseen."""

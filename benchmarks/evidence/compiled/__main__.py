@@ -1,6 +1,6 @@
 """How well is compiled code judged? Small programs, each with a twin, recorded here and judged for each backend.
 
-    python -m benchmarks.evidence.compiled                  # every program: an hour with a cold cache
+    python -m benchmarks.evidence.compiled                  # every program: an hour, less if C++ was compiled before
     python -m benchmarks.evidence.compiled --list second    # the programs of one list
     python -m benchmarks.evidence.compiled --only branch    # programs whose name holds this text
     python -m benchmarks.evidence.compiled --keep traces    # leave the traces in this folder
@@ -22,6 +22,8 @@ from pathlib import Path
 
 import torch
 import torch._dynamo
+import torch._functorch.config
+import torch._inductor.config
 
 from benchmarks.evidence.compiled.making import BACKENDS, PROGRAMS, Twin
 from tracer import DeterminismTracer, Trace, judge
@@ -133,6 +135,9 @@ def main() -> int:
     options = parser.parse_args()
     for subject in (subject for name in options.list for subject in LISTS[name]):
         import_module(f"benchmarks.evidence.compiled.programs.{subject}")
+    # Code from a cache has fewer lines: an earlier run would change the answers.
+    torch._inductor.config.fx_graph_cache = False
+    torch._functorch.config.enable_autograd_cache = False
     said: list[Answer] = []
     for name, twin in PROGRAMS.items():
         if not any(text in name for text in options.only):

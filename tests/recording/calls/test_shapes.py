@@ -80,6 +80,41 @@ def test_inductor_writes_out_a_sum_of_few_addends(op: Any, arguments: tuple[Any,
     assert answers == [True, MISSING]
 
 
+@pytest.mark.parametrize(
+    ("op", "shape", "dims", "is_single"),
+    [
+        (ATEN.sum.default, [16, 64], (), True),
+        (ATEN.sum.default, [16, 65], (), MISSING),
+        (ATEN.mean.dim, [1, 64], ([1],), True),
+        (ATEN.mean.dim, [2, 64], ([1],), MISSING),
+        (ATEN.sum.dim_IntList, [8, 64], ([-1, 0],), True),
+    ],
+    ids=str,
+)
+def test_few_addends_that_become_one_number(op: Any, shape: list[int], dims: tuple[Any, ...], is_single: Any) -> None:
+    assert read(op, "shape.is_single_sum", torch.empty(shape), *dims) is is_single
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sizes", "is_aligned"),
+    [
+        (torch.float32, (4, 8, 12), True),
+        (torch.float32, (4, 8, 10), MISSING),
+        (torch.float32, (3, 8, 12), MISSING),
+        (torch.bfloat16, (8, 16, 24), True),
+        (torch.bfloat16, (8, 12, 24), MISSING),
+        (torch.float64, (3, 5, 7), True),
+    ],
+    ids=str,
+)
+def test_inductor_pads_products_to_16_bytes(dtype: torch.dtype, sizes: tuple[int, int, int], is_aligned: Any) -> None:
+    rows, inner, columns = sizes
+    left, right = torch.empty(rows, inner, dtype=dtype), torch.empty(inner, columns, dtype=dtype)
+    assert read(ATEN.mm.default, "shape.is_aligned", left, right) is is_aligned
+    assert read(ATEN.addmm.default, "shape.is_aligned", torch.empty(columns), left, right) is is_aligned
+    assert read(ATEN.bmm.default, "shape.is_aligned", left[None], right[None]) is is_aligned
+
+
 @pytest.mark.parametrize(("kernel", "stride", "gathered"), [(3, 2, True), (5, 1, True), (6, 1, False), (6, 2, True)])
 def test_inductor_gathers_from_at_most_125_windows(kernel: int, stride: int, gathered: bool) -> None:
     arguments = (X3, X3, [kernel], [stride] * 3, [0], False, True, None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch._inductor.config
 from torch import nn
 
 from tests.support.lines import groups, line_of, lines, one, record
@@ -54,6 +56,77 @@ def test_ops_of_a_graph_within_bear_their_lines_and_their_kernel(step: Callable[
     assert {finding.op for finding in tracer.report(backend="cpu").findings if finding.location == put.location} == {
         "aten.index_put.default"
     }
+
+
+def gathered(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return values.gather(1, index).sin()
+
+
+def tripled(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return values * 3
+
+
+def choosing(values: torch.Tensor, index: torch.Tensor) -> Any:
+    return torch.cond(values[0, 0] < 100, gathered, tripled, (values, index))
+
+
+@pytest.mark.slow
+def test_the_gradient_of_a_branch_bears_the_line_of_the_branch() -> None:
+    torch._dynamo.reset()
+    values, index = torch.randn(64, 16, requires_grad=True), torch.randint(0, 16, (64, 16))
+    tracer = record(lambda: torch.compile(choosing)(values, index).backward(torch.ones(64, 16)))
+    assert lines(groups(tracer, "aten.scatter_add")) == {line_of(gathered, "values.gather")}
+
+
+def spread(into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return into.index_add(0, index, values)
+
+
+@pytest.mark.slow
+def test_a_call_of_an_ops_python_that_is_traced_through_bears_its_own_line() -> None:
+    library = torch.library.Library("within", "FRAGMENT")
+    library.define("spread(Tensor into, Tensor index, Tensor values) -> Tensor")
+    library.impl("spread", spread, "CompositeImplicitAutograd")
+    torch._dynamo.reset()
+    tracer = record(lambda: torch.compile(lambda *given: torch.ops.within.spread(*given).sin())(*inputs()))
+    assert lines([one(tracer, "aten.index_put")]) == {line_of(spread, "index_add")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_distinct", [True, False])
+def test_indices_that_eager_code_made_distinct_are_distinct_in_a_region(is_distinct: bool) -> None:
+    step = torch.compile(lambda into, index, values: into.index_add(0, index, values))
+
+    def run() -> None:
+        rows = torch.where(torch.ones(ROWS))[0] if is_distinct else torch.randint(0, ROWS, (ROWS,))
+        step(torch.zeros(ROWS, 4), rows, torch.randn(ROWS, 4))
+
+    torch._dynamo.reset()
+    tracer = record(run)
+    assert one(tracer, "aten.index_put").facts.get("index.distinct", False) is is_distinct
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [8, 1])
+def test_a_sum_is_written_out_below_inductors_limit_alone(limit: int) -> None:
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(unroll_reductions_threshold=limit):
+        tracer = record(lambda: torch.compile(lambda values: values.sin().sum(1))(torch.randn(64, 4)))
+    assert one(tracer, "aten.sum").facts.get("shape.is_unrolled", False) is (limit == 8)
+
+
+@pytest.mark.slow
+def test_draws_in_a_region_tell_who_had_seeded_when_it_ran() -> None:
+    step = torch.compile(lambda values: values + torch.rand(64))
+
+    def run() -> None:
+        torch.manual_seed(time.time_ns() % 2**31)
+        step(torch.zeros(64))
+
+    torch._dynamo.reset()
+    tracer = record(run)
+    torch.manual_seed(0)
+    assert one(tracer, "prims.inductor_seeds").facts["rng.origin"] == "machine"
 
 
 def test_a_backend_that_hands_its_graph_to_inductor_is_inductors() -> None:

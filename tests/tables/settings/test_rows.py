@@ -22,7 +22,7 @@ from tracer.report import Report
 from tracer.tables.conditions import BoundRule
 from tracer.tables.lint.row_lint import KEYS, field_type
 from tracer.tables.rules import Case
-from tracer.tables.settings.rows import CATEGORIES, RESERVED, UNROLLED, Row, load_rows
+from tracer.tables.settings.rows import CATEGORIES, NARROWING, RESERVED, Row, load_rows
 from tracer.tables.versions import release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import PROCESS_FACTS
 from tracer.trace.records import CallGroup, Environment, Event
@@ -219,7 +219,7 @@ def test_every_fact_of_the_process_and_every_kind_of_row_is_used() -> None:
 
 
 def test_a_needed_word_is_a_group_or_reserved() -> None:
-    assert {need for row in TABLE.row for need in row.needs} == set(GROUPS) - {UNROLLED} | set(RESERVED)
+    assert {need for row in TABLE.row for need in row.needs} == set(GROUPS) - NARROWING | set(RESERVED)
 
 
 def test_every_op_of_a_group_exists() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import weakref
 from _thread import get_ident
 from collections import defaultdict
@@ -20,6 +21,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import torch
 
 from tracer.names import DeterministicMode, Direction, RegionOrigin
 from tracer.recording.compiled.choices import configurations, was_timed
@@ -28,6 +30,7 @@ from tracer.recording.compiled.traced import Detail, TracedCalls, asks_for_gradi
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
+from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams
 from tracer.tables.asked import named_settings
 from tracer.trace.records import FactValue
@@ -36,19 +39,26 @@ if TYPE_CHECKING:  # loaded where lines are read
     from tracer.recording.compiled.program_lines import Step
 
 CONFIG = "torch._inductor.config."
+UNROLLS_BELOW = CONFIG + "unroll_reductions_threshold"
+"""Sums of fewer addends are written out. The fact that says so knows the default alone."""
+_UNROLLS_BELOW = 8
 #: Graphs in torch's structured trace.
 _GRAPHS = {
     "aot_inference_graph": Direction.INFERENCE,
     "aot_forward_graph": Direction.FORWARD,
     "aot_backward_graph": Direction.BACKWARD,
 }
+#: A call in a graph's text that may draw random numbers.
+_DRAWS = re.compile(
+    r"\b(?:inductor_seed|aten\.\w*(?:rand|bernoulli|dropout|multinomial|normal|uniform|exponential|geometric|cauchy|poisson))"
+)
 #: Most programs that are kept for their lines; the oldest are dropped first.
 _MOST_PROGRAMS = 4096
 
 
 def compiler_settings() -> dict[str, FactValue]:
     """Inductor's current settings, by their full names."""
-    return read_settings(name for name in named_settings() if name.startswith(CONFIG))
+    return read_settings((*(name for name in named_settings() if name.startswith(CONFIG)), UNROLLS_BELOW))
 
 
 class Program:
@@ -89,7 +99,7 @@ class Program:
         return detail.stack if detail is not None else None
 
 
-class CompiledCode(msgspec.Struct, eq=False):
+class CompiledCode(msgspec.Struct, eq=False, dict=True):
     """One region's code."""
 
     program: Program | None
@@ -121,6 +131,8 @@ class CompiledCode(msgspec.Struct, eq=False):
     dispatches: bool = True
     """Whether its code may dispatch ops. They are counted with the region already."""
 
+    distinct: dict[int, Distinct] | None = None
+    """Inputs that held distinct numbers in every execution, by position; ``None`` if it has not run."""
     package: str = ""
     """Name of the file that it was loaded from, for an AOTInductor package."""
     by_compiled_autograd: bool = False
@@ -131,6 +143,26 @@ class CompiledCode(msgspec.Struct, eq=False):
         self.by_compiled_autograd = self.compile_id.startswith("!")
         compiled = self.program.code if self.program is not None else None
         self.has_lines = compiled is None or not is_torchs_own(compiled.co_filename)
+
+    @property
+    def unrolls_less(self) -> bool:
+        """Whether it was compiled with a lower limit for sums that are written out than the default."""
+        limit = self.settings.get(UNROLLS_BELOW, _UNROLLS_BELOW)
+        return type(limit) is int and limit < _UNROLLS_BELOW
+
+    def ran_on(self, distinct: Mapping[int, Distinct]) -> None:
+        """It is about to run with these inputs of distinct numbers."""
+        if self.distinct is None:
+            self.distinct = dict(distinct)
+        elif self.distinct:
+            self.distinct = {place: n for place, n in self.distinct.items() if distinct.get(place) == n}
+
+    @cached_property
+    def draws_on(self) -> tuple[torch.device, ...]:
+        """The devices whose default generators it may draw from."""
+        if _DRAWS.search(self.text) is None:
+            return ()
+        return tuple(map(torch.device, dict.fromkeys(("cpu", *self.devices))))
 
 
 class CompileLog:

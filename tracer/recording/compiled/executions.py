@@ -16,13 +16,15 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tracer.names import Direction
+from tracer.names import Direction, SeedOrigin
 from tracer.recording import patching
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog
 from tracer.recording.events import ORDER
-from tracer.recording.memory_observers import StorageObservers
+from tracer.recording.memory_observers import HandedOver, StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import NOWHERE, Site
+from tracer.recording.randomness.generators import SEEDS
+from tracer.recording.randomness.provenance import Provenance
 from tracer.recording.storage.unwritten import FreshMemory
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import OWN_MODE, without_recording
@@ -30,6 +32,7 @@ from tracer.recording.torch_private.seams import OWN_MODE, without_recording
 _current_node = seams.current_node
 _modes = seams.dispatch_mode_count
 _FORWARD, _INFERENCE = Direction.FORWARD, Direction.INFERENCE
+_NOTHING_KNOWN = HandedOver([], {})
 #: Most forwards that are kept until their backward; an evaluation without ``no_grad`` has no backward.
 _MOST_WAITING = 10_000
 
@@ -50,6 +53,8 @@ class Run(msgspec.Struct, eq=False):
     order: int = msgspec.field(default_factory=lambda: next(ORDER))
     unwritten: dict[tuple[int, FreshMemory], int] = msgspec.field(default_factory=dict)
     """Counts of unwritten inputs, by the input's position and its allocation."""
+    draws: dict[str, Provenance] = msgspec.field(default_factory=dict)
+    """By generator that the code may draw from: where its state came from, the machine if it ever did."""
 
 
 class RegionObserver(Protocol):
@@ -90,7 +95,7 @@ class Executions:
     def ran(self, compiled: Any, inputs: Any) -> bool:
         """``compiled`` is about to run. Returns whether it may dispatch ops that the region's count includes."""
         self.running = None
-        unwritten = self._handed_over(inputs) if self._unwritten or self._indices else ()
+        handed_over = self._handed_over(inputs) if self._unwritten or self._indices else _NOTHING_KNOWN
         modules = self._modules
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
@@ -122,8 +127,13 @@ class Executions:
             waiting.append(run)
         run.count += 1
         self.running = run
-        for entry in unwritten:
+        for entry in handed_over.unwritten:
             run.unwritten[entry] = run.unwritten.get(entry, 0) + 1
+        code.ran_on(handed_over.distinct)
+        for device in code.draws_on:
+            name, provenance = SEEDS.default(device)
+            if name not in run.draws or run.draws[name].origin is not SeedOrigin.MACHINE:
+                run.draws[name] = provenance
         if code.text:
             return code.dispatches
         self.on_unseen(code, sys._getframe(2))

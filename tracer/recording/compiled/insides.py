@@ -11,7 +11,8 @@ from tracer.names import CALLED_KERNELS, Direction, KernelLanguage
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.generated.kernel_text import KernelText, read_kernels
-from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers, zeros
+from tracer.recording.compiled.graphs.contents import Contents, contents_of
+from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, read_graph
 from tracer.recording.compiled.packages import read_package_kernels
@@ -109,12 +110,13 @@ class Insides:
 
     def __init__(self, facts: GraphFacts) -> None:
         self._facts = facts
-        self._by_code: dict[CompiledCode, Inside] = {}
+        self._by_code: dict[tuple[CompiledCode, frozenset[tuple[int, Distinct]]], Inside] = {}
 
     def of(self, code: CompiledCode) -> Inside:
         """The content of ``code``; empty if it cannot be parsed."""
-        if code in self._by_code:
-            return self._by_code[code]
+        key = code, frozenset((code.distinct or {}).items())
+        if key in self._by_code:
+            return self._by_code[key]
         graph: Graph | None = None
         kernels: tuple[KernelText, ...] = ()
         with suppress(ValueError):
@@ -125,13 +127,17 @@ class Insides:
         nodes = graph.nodes if graph is not None else ()
         forwards = _forwards_of(code)
         handed_over = self.of(forwards[0]).numbers if len(forwards) == 1 else {}
+        if graph is not None and code.distinct:
+            handed_over = handed_over | {graph.inputs[place]: numbers for place, numbers in code.distinct.items()}
         numbers = distinct_numbers(graph, handed_over) if graph is not None else {}
-        zero = zeros(graph) if graph is not None else ()
+        contents = contents_of(graph) if graph is not None else Contents({}, {})
         steps = with_neighbours(nodes, list(_steps(code, nodes)), self.forward_of(code))
         bodies = {True: {"body_recorded": True}, False: {}}
-        facts = tuple(self._facts.of(node, numbers, zero) | bodies[node.has_bodies] for node in nodes)
+        facts = tuple(self._facts.of(node, numbers, contents) | bodies[node.has_bodies] for node in nodes)
+        if code.unrolls_less:
+            facts = tuple({key: fact for key, fact in each.items() if key != "shape.is_unrolled"} for each in facts)
         matching = match_kernels(nodes, kernels, code.kernels)
-        inside = self._by_code[code] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)
+        inside = self._by_code[key] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)
         return inside
 
     def forward_of(self, code: CompiledCode) -> dict[str, tuple[str, Step | None]]:

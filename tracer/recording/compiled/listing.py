@@ -22,19 +22,21 @@ from tracer.names import (
     RegionOrigin,
 )
 from tracer.recording.calls import fact_readers as facts
+from tracer.recording.calls.draws import draw_facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.generated.disjoint_threads import may_let_threads_meet
 from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, may_call_kernels
-from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of, reads_of_input, unwritten_reads
+from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of
 from tracer.recording.compiled.graphs.graph_text import Graph
+from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
 from tracer.recording.compiled.insides import Inside, Insides
 from tracer.recording.compiled.program_lines import Step
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, placed, spell
 from tracer.recording.origin.stacks import Frame
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
-from tracer.trace.records import CallGroup, Kernel, Region, UnwrittenRead
+from tracer.trace.records import GENERATOR, CallGroup, Kernel, Region, UnwrittenRead
 
 #: Kernels that Inductor chooses by timing, for matrix products and convolutions.
 _CHOSEN = (KernelLanguage.TEMPLATE, KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
@@ -150,6 +152,8 @@ class RegionList:
         arguments: dict[str, Argument] = {}
         with suppress(Exception):  # unsupported text loses its arguments, not the trace
             arguments = arguments_of(node, str(facts_read.get("device", "")))
+        if (generator := str(facts_read.get(GENERATOR))) in run.draws:
+            facts_read = {**facts_read, **draw_facts((generator, run.draws[generator]))}
         if "device" not in facts_read and len(run.code.devices) == 1:  # the text of a Triton kernel has no tensors
             facts_read = {"device": facts.device_word(run.code.devices[0]), **facts_read}
         return CallGroup(
@@ -247,9 +251,8 @@ class RegionList:
     def _kernel(self, kernel: KernelText, inside: Inside, code: CompiledCode) -> Kernel:
         matching = inside.matching
         choice = code.choices.get(kernel.name)
-        is_timed = kernel.language in _CHOSEN and any(
-            kernel.name in matching.kernels.get(node, ()) for node in code.timed
-        )
+        of_timed = [matching.kernels.get(node, ()) for node in code.timed]
+        is_timed = kernel.language in _CHOSEN and any(not names or kernel.name in names for names in of_timed)
         is_named = kernel.name in matching.named
         return Kernel(
             name=kernel.name,

@@ -6,6 +6,9 @@ calls: nodes made between two calls belong to the later call, and a call that is
 belongs to that node's call. Compiled autograd runs a graph that torch wrote as a program: the program's line names the
 node, whose stack is the forward's if the forward was compiled too.
 
+The backward of a branch of ``torch.cond`` is traced several times, the first time by autograd's numbers; later calls
+name the earlier ones.
+
 The result is stored in the call's ``meta``, which graph passes preserve and cache keys ignore. Code from a cache is
 not traced, so it has none of this.
 """
@@ -13,12 +16,14 @@ not traced, so it has none of this.
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.origin.stacks import MADE_FOR, read_module, read_stack, stacks_by_line
 from tracer.recording.torch_private import compile_seams, seams
 
@@ -27,6 +32,9 @@ if TYPE_CHECKING:
 
 _STACK, _MODULES = "stack_trace", "nn_module_stack"
 _MOST_NODES = 1000
+#: Runs the graph that is traced, call by call.
+_INTERPRETER = os.path.join("torch", "fx", "interpreter.py")
+_OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 
 class Detail(msgspec.Struct, frozen=True):
@@ -88,6 +96,8 @@ class TracedCalls:
     def __init__(self, stack_of: Callable[[str], str | None]) -> None:
         self._stack_of = stack_of
         self._by_number: dict[int, Detail] = {}
+        self._of_earlier: dict[tuple[int, str], Detail] = {}
+        """Details of calls in graphs that are traced again, by the graph and the call's name."""
         self._last = seams.next_sequence_number()
 
     def traced(self, node: Any, frame: FrameType | None) -> None:
@@ -106,8 +116,17 @@ class TracedCalls:
             if _STACK not in meta and (of_backward := self._of_compiled_autograd(frame)) is not None:
                 meta[MADE_FOR] = of_backward
             detail = Detail(meta.get(_STACK), module_names(meta.get(_MODULES)))
-            if _asks(meta.get("source_fn_stack")):
+            body = self._stack_of_body(meta, frame)
+            if body:
+                meta[MADE_FOR] = detail = msgspec.structs.replace(detail, stack=body)
+            elif _asks(meta.get("source_fn_stack")):
                 meta[MADE_FOR] = detail  # the gradient's initial value: no node computes it, so this is its line
+        if MADE_FOR not in meta and current is not None:
+            for earlier in compile_seams.traced_from(meta):
+                if earlier in self._of_earlier:
+                    meta[MADE_FOR] = self._of_earlier[earlier]
+        if MADE_FOR in meta:
+            self._of_earlier[id(node.graph), node.name] = meta[MADE_FOR]
         number = seams.next_sequence_number()
         if detail is not None:
             self._by_number.update(dict.fromkeys(range(max(self._last, number - _MOST_NODES), number), detail))
@@ -126,6 +145,20 @@ class TracedCalls:
             frame = frame.f_back
         kept = stacks_by_line(frame).get(frame.f_lineno) if frame is not None else None
         return None if kept is None else kept.stack
+
+    @staticmethod
+    def _stack_of_body(meta: dict[str, Any], frame: FrameType | None) -> str:
+        """The stack of a call made by the Python of an op that is traced through; empty for other calls."""
+        frames: list[str] = []
+        while frame is not None and meta.get(_STACK):
+            path, line = frame.f_code.co_filename, frame.f_lineno
+            if path.endswith(_INTERPRETER):
+                return "".join((meta[_STACK], "\n", *reversed(frames))) if frames else ""
+            if not is_torchs_own(path) and not path.startswith(("<", _OWN)):
+                text = linecache.getline(path, line).strip()
+                frames.append(f'  File "{path}", line {line}, in {frame.f_code.co_name}\n    {text}\n')
+            frame = frame.f_back
+        return ""
 
     def _of_compiled_autograd(self, frame: FrameType | None) -> Detail | None:
         """The detail of a call made by the program of compiled autograd; ``None`` for other calls."""

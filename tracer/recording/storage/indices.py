@@ -6,6 +6,7 @@ in it, until somebody writes to it. No value is read; what is not certain counts
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -74,8 +75,12 @@ class Indices(StorageTable[_Contents]):
             return None
         return _in_view(entry, tensor)
 
-    def are_zeros(self, tensor: Any) -> bool:
-        """Return whether ``tensor`` holds zeros alone; known in graphs alone."""
+    def largest_whole(self, tensor: Any) -> int | None:
+        """Return the largest magnitude of the whole numbers in ``tensor``; known in graphs alone."""
+        return None
+
+    def was_read_at(self, tensor: Any, dim: int | None, indices: Sequence[Any]) -> bool:
+        """Return whether ``tensor`` comes from a read at ``indices``; known in graphs alone."""
         return False
 
     def distinct_along(self, tensor: torch.Tensor, dim: int) -> bool:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
@@ -143,6 +143,16 @@ def traces_for_compiler(tracer: Any) -> bool:
 def is_generated_program(code: CodeType) -> bool:
     """Return whether ``code`` is the function that runs a graph as a program."""
     return code.co_name == "forward" and code.co_filename.startswith("<eval_with_key>")
+
+
+def traced_from(meta: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """The ``id`` of each earlier graph that a call of this ``meta`` comes from, and the call's name there."""
+    sources = list(meta.get("from_node") or ())
+    while sources:
+        source = sources.pop()
+        with suppress(AttributeError, TypeError):  # another release's provenance
+            yield source.graph_id, source.name
+            sources += source.from_node
 
 
 def node_of_compiled_autograd(stack: str) -> str:

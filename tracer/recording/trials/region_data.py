@@ -15,9 +15,8 @@ import torch
 from tracer.names import SETTLING_DATA, DataShown
 from tracer.ops.rows import MOVING
 from tracer.recording.compiled.executions import Run
-from tracer.recording.compiled.graphs.distinct_numbers import VIEWS
 from tracer.recording.compiled.graphs.graph_facts import constant
-from tracer.recording.compiled.graphs.graph_text import Graph, Name, Node, Unread, Value
+from tracer.recording.compiled.graphs.graph_text import VIEWS, Graph, Name, Node, Unread, Value
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.torch_private import compile_seams
 from tracer.recording.trials.data_facts import Test, test_of_writes

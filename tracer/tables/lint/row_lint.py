@@ -11,7 +11,7 @@ from tracer.facts.fact import Value
 from tracer.names import About, Differs, EventKind, Verdict
 from tracer.tables.lint.rule_lint import empty_fields, incomplete, repeated, unproven
 from tracer.tables.settings.declared import SEEDS
-from tracer.tables.settings.rows import RESERVED, UNROLLED, EnvironmentTable, Row
+from tracer.tables.settings.rows import NARROWING, RESERVED, EnvironmentTable, Row
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS
 from tracer.trace.records import Environment
@@ -150,7 +150,7 @@ def _bad_groups(table: EnvironmentTable) -> Iterator[str]:
     for group in table.group:
         if group.name in RESERVED:
             yield f"group {group.name}: the name is reserved"
-        if group.name not in needed and group.name != UNROLLED:
+        if group.name not in needed and group.name not in NARROWING:
             yield f"group {group.name}: no row uses it"
         if not group.ops and not group.when:
             yield f"group {group.name}: contains every call"

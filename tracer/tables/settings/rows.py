@@ -27,12 +27,18 @@ RESERVED: Mapping[str, str] = {
     "raised-by-mode": "calls that raise in deterministic mode",
     "unwritten-reads": "calls that read memory before it was fully written",
     "compiled-products": "matrix products in compiled code",
+    "padded-products": "matrix products in compiled code whose sizes are not all aligned to 16 bytes",
     "compiled-templates": "matrix products, convolutions and attention in compiled code",
     "compiled-reductions": "sums and other reductions in compiled code",
+    "timed-reductions": "sums and other reductions in compiled code, unless at most 1,024 numbers become one",
     "unseen": "none: no call shows whether a step depends on it; it is a finding only if it was set too late",
 }
-#: The group that narrows ``compiled-reductions``, which no row needs by itself.
+#: Groups that narrow what a row needs; no row needs one of them by itself.
 UNROLLED = "unrolled-sums"
+SINGLE = "sums-to-one-number"
+ALIGNED = "aligned-products"
+OWN_DEPTHWISE = "own-depthwise-convolutions"
+NARROWING = frozenset({UNROLLED, SINGLE, ALIGNED, OWN_DEPTHWISE})
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
 

@@ -9,7 +9,7 @@ import torch._dynamo.config
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.evidence.compiled.making import ROWS, SLOTS, WIDE, accused_as_a_whole, program, rows, slots
+from benchmarks.evidence.compiled.making import ROWS, SLOTS, WIDE, program, rows, slots
 
 
 @program
@@ -252,7 +252,7 @@ def compiled_autograd_varies() -> None:
         step(weight).backward()
 
 
-@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
+@program  # the sum of few numbers has one configuration
 def compiled_autograd_clean() -> None:
     weight = rows(SLOTS, WIDE).requires_grad_()
 
@@ -279,7 +279,7 @@ def optimizer_varies() -> None:
     update()
 
 
-@accused_as_a_whole("cuda")  # a reduction, of which Triton times several configurations
+@program  # the sum of few numbers has one configuration
 def optimizer_clean() -> None:
     weight = nn.Parameter(rows(SLOTS, WIDE))
     optimizer = torch.optim.AdamW([weight])

@@ -255,6 +255,8 @@ def writing_op_clean() -> None:
 
 @program
 def python_number_varies() -> None:
+    random.seed()
+
     @torch.compile
     def step(values: torch.Tensor) -> torch.Tensor:
         return values * random.random()  # varies: cpu cuda
@@ -277,7 +279,7 @@ def python_number_clean() -> None:
 def seed_of_clock_varies() -> None:
     model = torch.compile(nn.Sequential(nn.ReLU(), nn.Dropout(0.3)))
     values = rows()
-    torch.manual_seed(time.time_ns() % 2**31)
+    torch.manual_seed(time.time_ns() % 2**31)  # varies: cpu cuda
     model(values)  # varies: cpu cuda
 
 

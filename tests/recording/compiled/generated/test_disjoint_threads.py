@@ -83,6 +83,14 @@ def scalar(place: str, extent: int = 64) -> str:
     return kernel(nest(("x0", "300L", 1), ("x1", "100L", 1), body=read + check + write))
 
 
+def heads(place: str, extent: int = 8) -> str:
+    """The gradient of a table of biases, a column a head: rows clamped, not checked, the index under its own name."""
+    read = "auto tmp1 = in_ptr0[static_cast<int64_t>(x1)];\nauto tmp5 = max_propagate_nan(tmp4, tmp1);\n"
+    index = f"auto tmp2 = {place};\nauto tmp3 = c10::convert<int64_t>(tmp2);\n"
+    add = "atomic_add_vec<float, 2, 1>(out_ptr0, tmp3, tmp24);\n"
+    return kernel(nest(("x0", f"{extent}L", 1), ("x1", "100L", 1), body=read + index + add))
+
+
 SECOND = LANES.format("tmp26", "tmp16[x2_inner] + 64L*tmp5 + 8192L*x0") + ADD.replace("tmp25", "tmp26")
 TAIL = (
     "TORCH_CHECK((at::vec::VecMask<int64_t,2>::set(at::vec::VecMask<int64_t,2>::from(1),"
@@ -113,6 +121,7 @@ APART = {
     ),
     "windows beside each other": kernel(nest(("x1", "64L", 1), ("x2", "64L", 16), body=WINDOWS.format(64))),
     "rows written at an index": scalar("tmp1 + 64L*x0"),
+    "a remainder for each head": heads("x0 + 8L*tmp5"),
     "one thread alone, wherever it adds": planes("tmp16[x2_inner] + 64L*tmp5", pragma="#pragma omp single"),
 }
 #: The same, each with the one thing that the proof needs taken away.
@@ -136,6 +145,9 @@ NEAR_MISSES = {
     "one thread that nobody waits for": planes(pragma="#pragma omp single nowait"),
     "an index alone": scalar("tmp1"),
     "rows written wider than they lie": scalar("tmp1 + 64L*x0", extent=65),
+    "more heads than columns": heads("x0 + 8L*tmp5", extent=9),
+    "rows of heads that overlap": heads("2L*x0 + 8L*tmp5"),
+    "arithmetic that may round": heads("tmp5 * tmp1"),
     "two kernels in one text": planes() + planes(),
     "a text that is cut off": planes()[:-4],
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.recording.compiled.graphs.distinct_numbers import zeros
+from tracer.recording.compiled.graphs.contents import contents_of
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of
 from tracer.recording.compiled.graphs.graph_text import Place, Value, read_graph
 from tracer.recording.compiled.program_lines import ProgramLines, Step, with_neighbours
@@ -156,7 +156,7 @@ def test_the_calls_of_a_graph_within_are_read_once_and_counted_as_often_as_it_is
     assert (graph.nodes[1].place.line, graph.nodes[1].reads) == (9, ("true_graph_0.arg0_1",))
 
 
-def test_zeros_that_a_graph_makes_are_known_as_such() -> None:
+def test_small_whole_numbers_of_a_graph_are_known_as_such() -> None:
     text = """
 class Graph(torch.nn.Module):
     def forward(self, arg0_1: "f32[4][1]cpu"):
@@ -164,9 +164,32 @@ class Graph(torch.nn.Module):
         view: "f32[2, 2][2, 1]cpu" = torch.ops.aten.view.default(full, [2, 2])
         full_1: "f32[4][1]cpu" = torch.ops.aten.full.default([4], 1)
         add: "f32[4][1]cpu" = torch.ops.aten.add.Tensor(arg0_1, full)
+        gt: "b8[4][1]cpu" = torch.ops.aten.gt.Scalar(arg0_1, 0)
+        where: "f32[4][1]cpu" = torch.ops.aten.where.self(gt, full_1, full)
+        add_1: "f32[4][1]cpu" = torch.ops.aten.add.Tensor(where, full_1)
+        half: "f32[4][1]cpu" = torch.ops.aten.mul.Tensor(where, 0.5)
+        cast: "f32[4][1]cpu" = torch.ops.prims.convert_element_type.default(gt, torch.float32)
+        inf: "f32[4][1]cpu" = torch.ops.aten.mul.Tensor(where, inf)
         return (add,)
 """
-    assert zeros(read_graph(text)) == {"full", "view"}
+    whole = contents_of(read_graph(text)).whole
+    assert whole == {"full": 0, "view": 0, "full_1": 1, "where": 1, "add_1": 2, "cast": 1}
+
+
+def test_values_computed_from_a_read_at_an_index_alone_are_known_as_such() -> None:
+    text = """
+class Graph(torch.nn.Module):
+    def forward(self, arg0_1: "f32[4, 9][9, 1]cpu", arg1_1: "i64[4, 5][5, 1]cpu", arg2_1: "f32[4, 5][5, 1]cpu"):
+        gather: "f32[4, 5][5, 1]cpu" = torch.ops.aten.gather.default(arg0_1, -1, arg1_1)
+        lt: "b8[4, 5][5, 1]cpu" = torch.ops.aten.lt.Scalar(gather, 0)
+        mul: "f32[4, 5][5, 1]cpu" = torch.ops.aten.mul.Tensor(gather, 2)
+        where: "f32[4, 5][5, 1]cpu" = torch.ops.aten.where.self(lt, mul, gather)
+        sub: "f32[4, 5][5, 1]cpu" = torch.ops.aten.sub.Tensor(where, arg2_1)
+        bernoulli: "f32[4, 5][5, 1]cpu" = torch.ops.aten.bernoulli.p(where, 0.5)
+        return (sub,)
+"""
+    read_at = contents_of(read_graph(text)).read_at
+    assert read_at == dict.fromkeys(("gather", "lt", "mul", "where"), (1, ("arg1_1",)))
 
 
 def test_the_rounds_of_one_line_are_told_apart_by_counting_its_ops() -> None:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tracer import DeterminismTracer
-from tracer.recording.compiled.graphs.graph_facts import reads_of_input, unwritten_reads
 from tracer.recording.compiled.graphs.graph_text import read_graph
+from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
 from tracer.recording.storage import unwritten
 from tracer.recording.torch_private import compile_seams
 
@@ -25,6 +25,15 @@ READS = [
     'last: "f32[][]cpu" = torch.ops.aten.sum.default(empty)',
     'part: "f32[8][1]cpu" = torch.ops.aten.slice.Tensor(empty, 0, 0, 8)\n'
     '        last: "f32[8][1]cpu" = torch.ops.aten.add.Tensor(arg0_1, part)',
+    # only a part of it was written
+    'half: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 8)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(half, 2)',
+    'half: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 8)\n'
+    '        one: "f32[16][1]cpu" = torch.ops.aten.select_scatter.default(half, arg0_1, 0, 8)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(one, 2)',
+    'half: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 8)\n'
+    '        part: "f32[8][1]cpu" = torch.ops.aten.slice.Tensor(half, 0, 4, 12)\n'
+    '        last: "f32[8][1]cpu" = torch.ops.aten.mul.Tensor(part, 2)',
 ]
 FILLED = [
     'last: "f32[16][1]cpu" = torch.ops.aten.fill.Scalar(empty, 0)',
@@ -34,6 +43,15 @@ FILLED = [
     'last: "f32[16][1]cpu" = torch.ops.aten.full_like.default(empty, 0)',
     'part: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 16)\n'
     '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(part, 2)',
+    'half: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 8)\n'
+    '        whole: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(half, arg0_1, 0, 8, 9223372036854775807)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(whole, 2)',
+    'half: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 8)\n'
+    '        part: "f32[8][1]cpu" = torch.ops.aten.slice.Tensor(half, 0, 0, 8)\n'
+    '        last: "f32[8][1]cpu" = torch.ops.aten.mul.Tensor(part, 2)',
+    # what a write at an index covers is not known
+    'put: "f32[16][1]cpu" = torch.ops.aten.index_put.default(empty, [arg0_1], arg0_1)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(put, 2)',
 ]
 
 
@@ -41,13 +59,24 @@ def reads(body: str, size: str = "16") -> list[tuple[int, int]]:
     return list(unwritten_reads(read_graph(GRAPH.format(body=body, size=size))))
 
 
-@pytest.mark.parametrize("body", READS, ids=["multiplied", "summed", "seen in part"])
+@pytest.mark.parametrize(
+    "body",
+    READS,
+    ids=["multiplied", "summed", "seen in part", "half written", "and one more place", "a slice over the end"],
+)
 def test_computing_with_memory_that_nothing_filled_is_told_with_who_gave_it(body: str) -> None:
     assert reads(body) == [(body.count("torch.ops"), 0)]
     assert reads(body, size="0") == []
 
 
-@pytest.mark.parametrize("body", FILLED, ids=["filled", "copied", "drawn", "asked for its shape", "written through"])
+@pytest.mark.parametrize(
+    "body",
+    FILLED,
+    ids=[
+        *("filled", "copied", "drawn", "asked for its shape", "written through"),
+        *("written half by half", "the written half", "written at an index"),
+    ],
+)
 def test_memory_that_is_written_first_is_not(body: str) -> None:
     assert reads(body) == []
 

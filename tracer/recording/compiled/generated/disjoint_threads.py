@@ -4,7 +4,8 @@ Atomic additions vary if two threads add to one element, and writes at an index 
 under ``#pragma omp for`` decides which iterations a thread gets. An element's index is a sum. If one step of that
 loop's counter changes it by more than all inner loops and indices can, no two iterations share an element, whatever the
 indices are: in ``4096L*x0 + 64L*tmp5 + tmp16``, with both indices checked against 64, each ``x0`` has its own
-plane. A loop ends at a barrier, so other loops write to the same elements before or after it. One thread runs the
+plane. In ``x0 + 8L*tmp5``, with ``x0`` below 8, each ``x0`` has its own remainder, and ``tmp5`` needs no check. A loop
+ends at a barrier, so other loops write to the same elements before or after it. One thread runs the
 code under ``#pragma omp single``, while the others wait.
 
 A kernel for which this proof fails may still write disjoint elements."""
@@ -17,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from math import gcd
 from typing import NamedTuple
 
 #: A polynomial: the sorted names of each product to its coefficient. The empty product is the constant.
@@ -163,6 +165,7 @@ _LOOP = re.compile(
     r"for ?\((?:int64_t|long) (?P<name>\w+) ?= ?(?P<start>.+?); ?(?P=name) ?< ?(?P<end>.+?);"
     r" ?(?P=name)(?: ?\+= ?(?P<step>.+?)|(?P<one>\+\+))\)"
 )
+_COUNTER = re.compile(r"\bx\d+\b")
 _DEFINITION = re.compile(r"auto (?P<name>tmp\d+) = (?P<value>.*)")
 #: The same number under another name: in every lane of a vector, as a wider type, as an array.
 _SAME = re.compile(rf"(?:{_NAME}|(?:c10::convert<int64_t>|static_cast<int64_t>|int64_t|{_VECTOR})\((?P<cast>tmp\d+)\))")
@@ -262,7 +265,8 @@ class Names:
                 return plus(self.value_of(counted["name"]), name(ANY_LANE), int(counted["step"]))
             if (lanes := _LANES.fullmatch(text)) is not None:
                 return self.sum_of(lanes["value"])
-            return None if "tmp" in text else self.sum_of(text)  # arithmetic on loaded numbers may round
+            # Arithmetic on loaded numbers may round; an index, which has a loop's counter in it, does not.
+            return None if "tmp" in text and _COUNTER.search(text) is None else self.sum_of(text)
         except ValueError:
             return None
 
@@ -409,6 +413,7 @@ def _never_meet(accesses: list[_Access], parallel: list[str], names: Names) -> b
     """Return whether no two iterations of the ``parallel`` loops write to the same element of a pointer."""
     steps: dict[str, Sum] | None = None
     reach: Sum = {}
+    modulus = 0
     for access in accesses:
         parts = _parts(access.place, names) if access.place is not None else None
         if parts is None:
@@ -420,27 +425,33 @@ def _never_meet(accesses: list[_Access], parallel: list[str], names: Names) -> b
         spread = parts.pop("", {})
         for term, times in parts.items():
             last = names.counters[term].last if term in names.counters else access.checked.get(term)
-            if last is None:
+            if last is not None:
+                spread = plus(spread, product(times, last))
+            elif set(times) == {()}:
+                modulus = gcd(modulus, times[()])
+            else:
                 return False
-            spread = plus(spread, product(times, last))
         for term in parallel:  # the lanes of one iteration
             spread = plus(spread, own[term], names.counters[term].step - 1)
         if not is_never_negative(spread):
             return False
         reach = {term: max(reach.get(term, 0), spread.get(term, 0)) for term in {**reach, **spread}}
     orders = itertools.permutations(parallel)
-    return steps is not None and any(_is_nested(order, steps, reach, names) for order in orders)
+    return steps is not None and any(_is_nested(order, steps, reach, names, modulus) for order in orders)
 
 
-def _is_nested(order: tuple[str, ...], steps: dict[str, Sum], reach: Sum, names: Names) -> bool:
-    """Return whether the step of each loop is larger than the range of the loops before it."""
+def _is_nested(order: tuple[str, ...], steps: dict[str, Sum], reach: Sum, names: Names, modulus: int) -> bool:
+    """Return whether the step of each loop is larger than the range of the loops before it.
+
+    ``modulus``: what divides the coefficient of every unbounded number, or 0. All else must lie below it.
+    """
     for term in order:
         counter = names.counters[term]
         beyond = plus(plus({}, steps[term], counter.step), plus(reach, number(1)), -1)
         if not is_never_negative(beyond):
             return False
         reach = plus(reach, product(steps[term], counter.last))
-    return True
+    return not modulus or (set(reach) <= {()} and reach.get((), 0) < modulus)
 
 
 def _parts(place: Sum, names: Names) -> dict[str, Sum] | None:

@@ -1,4 +1,4 @@
-"""Index tensors with distinct numbers in a graph, as ``storage.indices`` finds them in eager code; and zeros.
+"""Index tensors with distinct numbers in a graph, as ``storage.indices`` finds them in eager code.
 
 A backward graph takes them from its forward under the same names. A graph is functional: no value is written to again,
 except by an op with an unknown body, after which nothing is known of its inputs.
@@ -7,19 +7,15 @@ except by an op with an unknown body, after which nothing is known of its inputs
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
+from tracer.recording.compiled.graphs.contents import Contents
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, Value
 from tracer.recording.storage.indices import Distinct, Indices
 
-#: Ops that return the numbers of their first argument, or a part of them, in another shape.
-VIEWS = frozenset(
-    {
-        *("slice", "view", "_unsafe_view", "reshape", "select", "expand", "permute", "unsqueeze", "squeeze"),
-        *("alias", "clone", "detach"),
-    }
-)
 _WIDE = ("i64", "i32")
 _KNOWN_INSIDE = ("aten.", "prims.")
 #: Ops whose second result is indices, and the position of their argument ``dim``.
@@ -41,35 +37,23 @@ class GraphIndices(Indices):
         super().__init__()
         self.numbers: Mapping[int, Distinct] = {}
         """By ``id`` of the tensors of the current call."""
-        self.zeros: Container[int] = ()
-        """The ``id`` of those that hold only zeros."""
+        self.contents = Contents({}, {})
+        self.names: Mapping[int, str] = {}
+        """By ``id`` of the same tensors."""
 
     def of(self, tensor: Any) -> Distinct | None:
         """The numbers of the value that ``tensor`` represents."""
         return self.numbers.get(id(tensor))
 
-    def are_zeros(self, tensor: Any) -> bool:
-        """Return whether the value that ``tensor`` represents holds only zeros."""
-        return id(tensor) in self.zeros
+    def largest_whole(self, tensor: Any) -> int | None:
+        """The magnitude that no number of the value exceeds; ``None`` unless all are whole."""
+        return 1 if tensor.dtype is torch.bool else self.contents.whole.get(self.names.get(id(tensor), ""))
 
-
-#: Ops that fill a tensor with one number, and the position of that number; ``None`` for ops that return zeros.
-_FILLS = {"aten.full": 1, "aten.full_like": 1, "aten.new_full": 2, "aten.zeros": None, "aten.zeros_like": None}
-_FILLS["aten.new_zeros"] = None
-
-
-def zeros(graph: Graph) -> frozenset[str]:
-    """Names of the graph's values that hold only zeros."""
-    names = set()
-    for node in graph.nodes:
-        packet = node.op.rpartition(".")[0]
-        if packet in _FILLS:
-            place = _FILLS[packet]
-            if place is None or (len(node.args) > place and node.args[place] == 0):
-                names.add(node.name)
-        elif packet.rpartition(".")[2] in VIEWS and node.reads and node.reads[0] in names:
-            names.add(node.name)
-    return frozenset(names)
+    def was_read_at(self, tensor: Any, dim: int | None, indices: Sequence[Any]) -> bool:
+        """Return whether ``tensor`` represents a value computed from what was read at ``indices``, and nothing else."""
+        at = None if dim is None else dim % max(1, tensor.dim())
+        read = self.contents.read_at.get(self.names.get(id(tensor), ""))
+        return read is not None and read == (at, tuple(self.names.get(id(index)) for index in indices))
 
 
 def distinct_numbers(graph: Graph, before: Mapping[str, Distinct]) -> dict[str, Distinct]:

@@ -7,7 +7,7 @@ verdict that needs them says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -19,66 +19,22 @@ from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import MOST, RawForm, named_arguments
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import OverloadInfo
-from tracer.recording.compiled.graphs.distinct_numbers import VIEWS, GraphIndices
-from tracer.recording.compiled.graphs.graph_text import Graph, Name, Node, Unread, Value
+from tracer.recording.compiled.graphs.contents import Contents
+from tracer.recording.compiled.graphs.distinct_numbers import GraphIndices
+from tracer.recording.compiled.graphs.graph_text import Name, Node, Unread, Value, flat
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.trace.arguments import Argument
 from tracer.trace.records import FactValue
 
-_ALLOCATES = ("aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted", "aten.new_empty")
-_SEES = VIEWS | {"new_empty_strided"}
-#: Ops that read nothing of their first argument, or only a part, which may have been written.
-_IGNORES = frozenset(
-    {
-        *("fill", "copy", "zero", "bernoulli", "normal_functional", "uniform", "exponential"),
-        *("where", "masked_fill"),
-    }
-)
-_COMPUTES = frozenset({"sum", "mean", "mm", "addmm", "bmm", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
-_HANDED = -1
-
-
-def unwritten_reads(graph: Graph) -> Iterator[tuple[int, int]]:
-    """The calls of the graph that compute with unwritten memory, each with the call that allocated it."""
-    yield from _reads(graph, {})
-
-
-def reads_of_input(graph: Graph, name: str) -> Iterator[int]:
-    """The calls of the graph that compute with the unwritten input ``name``."""
-    yield from (number for number, giver in _reads(graph, {name: _HANDED}) if giver == _HANDED)
-
-
-def _reads(graph: Graph, allocated: dict[str, int]) -> Iterator[tuple[int, int]]:
-    """``allocated``: unwritten memory by name, with the index of the call that allocated it."""
-    for number, node in enumerate(graph.nodes):
-        packet = node.op.split(".")[1]
-        if node.op.rpartition(".")[0] in _ALLOCATES:
-            if node.result is not None and all(node.result.shape):
-                allocated[node.name] = number
-            continue
-        arguments = _flat((*node.args, *node.kwargs.values())) if allocated else ()
-        names = (value.name for value in arguments if isinstance(value, Value))
-        read = next((name for name in names if name in allocated), None)
-        if read is None:
-            continue
-        if packet in _SEES:
-            allocated[node.name] = allocated[read]
-        elif packet not in _IGNORES and not packet.endswith("_like") and _computes(node.op, packet):
-            yield number, allocated[read]
-
-
-def _computes(op: str, packet: str) -> bool:
-    tags = getattr(compile_seams.overload(op), "tags", ())
-    is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
-    return is_pointwise or packet in _COMPUTES
-
-
 #: Stands for a dynamic size: more addends than can be added in any order with the same sum.
 _SEVERAL = 3
 #: Facts that do not depend on sizes, except that a dynamic size counts as several.
 _WITHOUT_SIZES = ("arg.", "given.", "index.")
+
+
+_NO_CONTENTS = Contents({}, {})
 
 
 class GraphFacts:
@@ -90,18 +46,18 @@ class GraphFacts:
         self._indices = GraphIndices()
 
     def of(
-        self, node: Node, numbers: Mapping[str, Distinct] = MappingProxyType({}), zeros: Container[str] = ()
+        self, node: Node, numbers: Mapping[str, Distinct] = MappingProxyType({}), contents: Contents = _NO_CONTENTS
     ) -> dict[str, FactValue]:
         """The facts of one call; for an op that this process has not loaded, those of its first tensor.
 
-        ``numbers``: the graph's values with distinct numbers, by name. ``zeros``: those with only zeros.
+        ``numbers``: the graph's values with distinct numbers, by name. ``contents``: what else is known of its values.
         """
         try:
-            return self._of(node, numbers, zeros)
+            return self._of(node, numbers, contents)
         except Exception:  # a dtype or a device of another release
             return {}
 
-    def _of(self, node: Node, numbers: Mapping[str, Distinct], zeros: Container[str]) -> dict[str, FactValue]:
+    def _of(self, node: Node, numbers: Mapping[str, Distinct], contents: Contents) -> dict[str, FactValue]:
         if node.op not in self._infos:
             func = compile_seams.overload(node.op)
             self._infos[node.op] = None if func is None else OverloadInfo(func, self._asked(), self._indices)
@@ -114,10 +70,11 @@ class GraphFacts:
         try:
             args = tuple(map(_as_eager, node.args))
             kwargs = {key: _as_eager(value) for key, value in node.kwargs.items()}
-            pairs = zip(_flat(arguments), _flat((*args, *kwargs.values())), strict=True)
+            pairs = zip(flat(arguments), flat((*args, *kwargs.values())), strict=True)
             named = [(value.name, id(eager)) for value, eager in pairs if isinstance(value, Value)]
             self._indices.numbers = {number: numbers[name] for name, number in named if name in numbers}
-            self._indices.zeros = {number for name, number in named if name in zeros}
+            self._indices.contents = contents
+            self._indices.names = {number: name for name, number in named}
             # The tensor that the op works on, by its schema: not always the first one.
             position = info._position
             primary = _first_value(node.args[position : position + 1]) if position is not None else None
@@ -125,7 +82,7 @@ class GraphFacts:
                 values = facts.common_facts(_raw(primary))
         except Exception:  # a dtype of another release
             return values
-        is_unfixed = any(map(_is_unfixed, _flat(arguments)))
+        is_unfixed = any(map(_is_unfixed, flat(arguments)))
         for key, reader in info.readers.items():
             if key == DRAW:
                 values |= self._draws(reader, args, kwargs, tensor)
@@ -182,17 +139,8 @@ def _as_eager(value: Any) -> Any:
     return _Unknown() if value is ... or isinstance(value, Unread) else value
 
 
-def _flat(arguments: Iterable[Any]) -> Iterator[Any]:
-    """The arguments, with lists flattened."""
-    for argument in arguments:
-        if isinstance(argument, list):
-            yield from _flat(argument)
-        else:
-            yield argument
-
-
 def _first_value(arguments: Iterable[Any]) -> Value | None:
-    return next((value for value in _flat(arguments) if isinstance(value, Value)), None)
+    return next((value for value in flat(arguments) if isinstance(value, Value)), None)
 
 
 def _is_unfixed(value: Any) -> bool:

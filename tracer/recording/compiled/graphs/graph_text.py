@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
@@ -17,6 +17,15 @@ _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?),
 _INLINED = ("higher_order.flex_attention", "higher_order.triton_kernel_wrapper")
 _TENSOR = re.compile(
     r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>[a-z]\w*(?::\d+)?)?"
+)
+
+
+#: Ops that return the numbers of their first argument, or a part of them, in another shape.
+VIEWS = frozenset(
+    {
+        *("slice", "view", "_unsafe_view", "reshape", "select", "expand", "permute", "unsqueeze", "squeeze"),
+        *("alias", "clone", "detach"),
+    }
 )
 
 
@@ -88,6 +97,15 @@ class Graph(NamedTuple):
     """The same names, to the result's position."""
     outputs: tuple[str, ...]
     """Names of the results; empty for a result without one."""
+
+
+def flat(arguments: Iterable[Any]) -> Iterator[Any]:
+    """The arguments, with lists flattened."""
+    for argument in arguments:
+        if isinstance(argument, list):
+            yield from flat(argument)
+        else:
+            yield argument
 
 
 def read_graph(text: str) -> Graph:

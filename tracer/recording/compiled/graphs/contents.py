@@ -1,0 +1,94 @@
+"""What a graph shows of its values' numbers: which are whole and small, which come from a read at an index alone.
+
+Sums of whole numbers are exact in any order. A number computed from what was read at an index is the same wherever that
+index occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from tracer.recording.compiled.graphs.graph_text import VIEWS, Graph, Node, Value, flat
+from tracer.recording.torch_private import compile_seams
+
+#: A dimension (``None`` for several indices) and the names of the indices.
+_Indices = tuple[int | None, tuple[str | None, ...]]
+
+
+class Contents(NamedTuple):
+    """Of values of one graph, by name."""
+
+    whole: Mapping[str, int]
+    """Those of whole numbers: the magnitude that none exceeds. Booleans are not listed."""
+    read_at: Mapping[str, _Indices]
+    """Those computed from what was read at these indices, and from nothing else."""
+
+
+#: Ops that fill a tensor with one number, and the position of that number, or the number.
+_FILLS = {"aten.full": 1, "aten.full_like": 1, "aten.new_full": 2, "aten.scalar_tensor": 0}
+_ZEROS = ("aten.zeros", "aten.zeros_like", "aten.new_zeros")
+_ONES = ("aten.ones", "aten.ones_like", "aten.new_ones")
+_CONVERTS = ("prims.convert_element_type", "aten._to_copy")
+#: Ops whose result consists of numbers of their first argument.
+_PICKS = ("aten.gather", "aten.index", "aten._unsafe_index", "aten.index_select")
+
+
+def contents_of(graph: Graph) -> Contents:
+    """What the text of ``graph`` shows."""
+    whole: dict[str, int] = {}
+    read_at: dict[str, _Indices] = {}
+    for node in graph.nodes:
+        try:
+            if (largest := _largest(node, whole)) is not None:
+                whole[node.name] = largest
+            if (indices := _indices(node, read_at)) is not None:
+                read_at[node.name] = indices
+        except (IndexError, OverflowError, TypeError, ValueError):  # unsupported arguments
+            continue
+    return Contents(whole, read_at)
+
+
+def _largest(node: Node, whole: Mapping[str, int]) -> int | None:
+    packet = node.op.rpartition(".")[0]
+    if packet in _FILLS:
+        return _of(node.args[_FILLS[packet]], whole)
+    if packet in _ZEROS or packet in _ONES:
+        return int(packet in _ONES)
+    if packet in _CONVERTS or packet in _PICKS or packet.rpartition(".")[2] in VIEWS:
+        return _of(node.args[0], whole)
+    if packet == "aten.where":
+        sides = [_of(side, whole) for side in node.args[1:]]
+        return max(side for side in sides if side is not None) if None not in sides else None
+    if packet in ("aten.mul", "aten.add"):
+        left, right = (_of(side, whole) for side in node.args)
+        if left is None or right is None or node.kwargs.get("alpha", 1) != 1:
+            return None
+        return left * right if packet == "aten.mul" else left + right
+    return None
+
+
+def _of(value: Any, whole: Mapping[str, int]) -> int | None:
+    """The magnitude that no number in ``value`` exceeds; ``None`` unless all are whole."""
+    if isinstance(value, Value):
+        return 1 if value.dtype == "b8" else whole.get(value.name)
+    return abs(int(value)) if isinstance(value, (bool, int, float)) and value == int(value) else None
+
+
+def _indices(node: Node, read_at: Mapping[str, _Indices]) -> _Indices | None:
+    if node.op == "aten.gather.default":
+        source, dim, index = node.args[:3]
+        return dim % max(1, len(source.shape)), (index.name,)
+    if node.op in ("aten.index.Tensor", "aten._unsafe_index.Tensor"):
+        return None, tuple(None if index is None else index.name for index in node.args[1])
+    tags = getattr(compile_seams.overload(node.op), "tags", ())
+    is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
+    if not is_pointwise and node.op != "prims.convert_element_type.default":
+        return None
+    values = [value for value in flat((*node.args, *node.kwargs.values())) if isinstance(value, Value)]
+    wide = [value for value in values if value.shape]
+    sources = {read_at.get(value.name) for value in wide}
+    is_whole = node.result is not None and all(value.shape == node.result.shape for value in wide)
+    return sources.pop() if len(sources) == 1 and is_whole and None not in sources else None

@@ -1,0 +1,158 @@
+"""Calls of a graph that compute with unwritten memory, wholly unwritten or in part.
+
+Memory from ``torch.empty`` is followed through views and through writes of slices. What is left unwritten is a list of
+boxes: a range of places along each dimension. A write at an index may cover anything, so nothing is known of the memory
+after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from tracer.recording.compiled.graphs.graph_text import VIEWS, Graph, Node, Value, flat
+from tracer.recording.torch_private import compile_seams
+
+_ALLOCATES = ("aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted", "aten.new_empty")
+_SEES = VIEWS | {"new_empty_strided"}
+#: Ops that read nothing of their first argument, or only a part, which may have been written.
+_IGNORES = frozenset(
+    {
+        *("fill", "copy", "zero", "bernoulli", "normal_functional", "uniform", "exponential"),
+        *("where", "masked_fill"),
+    }
+)
+_COMPUTES = frozenset({"sum", "mean", "mm", "addmm", "bmm", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
+#: Views and copies with the places of their argument.
+_SAME_PLACES = frozenset({"alias", "clone", "detach", "lift_fresh_copy"})
+_HANDED = -1
+
+#: The start and the end of a range of places along each dimension.
+_Box = tuple[tuple[int, int], ...]
+
+
+class _Memory(NamedTuple):
+    """A value in memory that somebody allocated."""
+
+    allocation: int
+    """The index of the call that allocated it."""
+    unwritten: tuple[_Box, ...] | None
+    """``None`` if all of it is."""
+
+    def boxes(self, sizes: tuple[int, ...]) -> tuple[_Box, ...]:
+        """What is unwritten of memory with these sizes."""
+        return (tuple((0, size) for size in sizes),) if self.unwritten is None else self.unwritten
+
+
+def unwritten_reads(graph: Graph) -> Iterator[tuple[int, int]]:
+    """The calls of the graph that compute with unwritten memory, each with the call that allocated it."""
+    yield from _reads(graph, {})
+
+
+def reads_of_input(graph: Graph, name: str) -> Iterator[int]:
+    """The calls of the graph that compute with the unwritten input ``name``."""
+    memory = {name: _Memory(_HANDED, None)}
+    yield from (number for number, allocation in _reads(graph, memory) if allocation == _HANDED)
+
+
+def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[tuple[int, int]]:
+    """``memory``: values that are not fully written, by name."""
+    for number, node in enumerate(graph.nodes):
+        packet = node.op.split(".")[1]
+        if node.op.rpartition(".")[0] in _ALLOCATES:
+            if node.result is not None and all(node.result.shape):
+                memory[node.name] = _Memory(number, None)
+            continue
+        arguments = flat((*node.args, *node.kwargs.values())) if memory else ()
+        read = next((memory[v.name] for v in arguments if isinstance(v, Value) and v.name in memory), None)
+        if read is None:
+            continue
+        if (left := _left_unwritten(node, packet, memory)) is not None:
+            if left.unwritten is None or left.unwritten:
+                memory[node.name] = left
+        elif packet not in _IGNORES and not packet.endswith("_like") and _computes(node.op, packet):
+            yield number, read.allocation
+
+
+def _computes(op: str, packet: str) -> bool:
+    tags = getattr(compile_seams.overload(op), "tags", ())
+    is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
+    return is_pointwise or packet in _COMPUTES
+
+
+def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Memory | None:
+    """What is unwritten of the result of a view, or of a write of a slice; ``None`` for another op."""
+    if packet not in _SEES and packet not in ("slice_scatter", "select_scatter"):
+        return None
+    base = node.args[0] if node.args else None
+    written = packet.endswith("_scatter")
+    held = memory.get(base.name) if isinstance(base, Value) else None
+    source = node.args[1] if written and len(node.args) > 1 else None
+    of_source = memory.get(source.name) if isinstance(source, Value) else None
+    origin = held or of_source
+    if origin is None:
+        return None
+    nothing = origin._replace(unwritten=())
+    if held is not None and held.unwritten is None and not written:
+        return held  # any view of it is unwritten too
+    try:
+        sizes = _sizes(base)
+        left = held.boxes(sizes) if held is not None else ()
+        if packet in _SAME_PLACES:
+            return origin._replace(unwritten=left)
+        if packet == "slice":
+            dim, start, end, step = _slice(node, 1, sizes)
+            if step != 1:
+                return nothing
+            return origin._replace(unwritten=tuple(_moved(_cut(left, dim, start, end), dim, -start)))
+        if packet == "slice_scatter":
+            dim, start, end, step = _slice(node, 2, sizes)
+            if step != 1:
+                return nothing
+            rest = _outside(left, dim, start, end)
+            inner = of_source.boxes(_sizes(source)) if of_source is not None else ()
+            return origin._replace(unwritten=(*rest, *_moved(inner, dim, start)))
+        if packet == "select_scatter":
+            dim, place = node.args[2] % len(sizes), node.args[3]
+            place += sizes[dim] if place < 0 else 0
+            return (
+                nothing if of_source is not None else origin._replace(unwritten=_outside(left, dim, place, place + 1))
+            )
+    except (IndexError, TypeError, ValueError):  # dynamic sizes, or arguments that are not in the text
+        pass
+    return nothing
+
+
+def _sizes(value: Any) -> tuple[int, ...]:
+    """The sizes of a value. Raises ``ValueError`` for dynamic ones."""
+    if not isinstance(value, Value) or None in value.shape:
+        raise ValueError("unknown sizes")
+    return tuple(size for size in value.shape if size is not None)
+
+
+def _slice(node: Node, at: int, sizes: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """The dimension, start, end and step of a slice, whose arguments begin at ``at``."""
+    arguments = dict(zip(("dim", "start", "end", "step"), node.args[at:], strict=False)) | node.kwargs
+    dim = arguments.get("dim", 0) % len(sizes)
+    size = sizes[dim]
+    start, end = arguments.get("start") or 0, arguments.get("end")
+    end = size if end is None else end
+    start, end = (min(max(place + size if place < 0 else place, 0), size) for place in (start, end))
+    return dim, start, end, arguments.get("step", 1)
+
+
+def _cut(boxes: tuple[_Box, ...], dim: int, start: int, end: int) -> tuple[_Box, ...]:
+    """The parts of ``boxes`` from ``start`` to ``end`` along ``dim``."""
+    cut = ((box, max(box[dim][0], start), min(box[dim][1], end)) for box in boxes)
+    return tuple((*box[:dim], (low, high), *box[dim + 1 :]) for box, low, high in cut if low < high)
+
+
+def _outside(boxes: tuple[_Box, ...], dim: int, start: int, end: int) -> tuple[_Box, ...]:
+    """The parts of ``boxes`` that lie outside of it."""
+    return (*_cut(boxes, dim, 0, start), *_cut(boxes, dim, end, max((box[dim][1] for box in boxes), default=0)))
+
+
+def _moved(boxes: tuple[_Box, ...], dim: int, by: int) -> tuple[_Box, ...]:
+    return tuple((*box[:dim], (box[dim][0] + by, box[dim][1] + by), *box[dim + 1 :]) for box in boxes)
