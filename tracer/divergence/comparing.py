@@ -85,7 +85,7 @@ def compare_recordings(
         calls=(len(ours), len(theirs)),
         reordered=pairs.reordered,
         roots=roots,
-        draws_alone=is_same_program and _are_unread_draws(pairs, differing),
+        reaches_nothing=is_same_program and _reaches_nothing(pairs, differing),
         follows=sum(root.follows for root in roots),
         structure=tuple(_forks(pairs, following)),
         only=(
@@ -111,10 +111,24 @@ def _threads_compute(recording: Recording) -> bool:
     return is_followed or (recording.trace is not None and recording.trace.threads_not_followed > 0)
 
 
-def _are_unread_draws(pairs: Pairs, differing: Differences) -> bool:
-    """Return whether all calls that differ are draws that differ only in their generator and their numbers."""
+#: Phases whose calls train.
+_TRAINING = frozenset({Phase.BACKWARD, Phase.RECOMPUTE, Phase.OPTIMIZER})
+
+
+def _reaches_nothing(pairs: Pairs, differing: Differences) -> bool:
+    """Return whether no difference reaches a compared call: all are draws that differ only in their generator and their
+    numbers, or calls that one run alone made and that do not train."""
     others = differing.inputs | differing.numbers | differing.entered | differing.undigested | ~differing.drawn
-    return not pairs.gaps and bool(differing.any.any()) and not (differing.any & others).any()
+    if (differing.any & others).any() or not (pairs.gaps or differing.any.any()):
+        return False
+    alone = [(pairs.first, gap.first, gap.first_end) for gap in pairs.gaps]
+    alone += [(pairs.second, gap.second, gap.second_end) for gap in pairs.gaps]
+    return not any(_trains(*stretch) for stretch in alone)
+
+
+def _trains(side: Values, begin: int, end: int) -> bool:
+    """Return whether one of these calls is of backward or of an optimizer."""
+    return any(side.groups[number].phase in _TRAINING for number in np.unique(side.group[begin:end]).tolist())
 
 
 def _is_inference(recording: Recording) -> bool:

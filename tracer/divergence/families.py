@@ -57,14 +57,14 @@ def compare_families(
     roles, unpaired = paired_roles(ours, theirs, lambda role, other: float(held(role, other).differs))
     whole = held("", "")
     if not roles and not unpaired:
-        return _without_unread_draws(whole)
+        return _without_effect(whole)
     compared = {"": whole} | {role: held(role, other) for role, other in roles.items()}
     children = children_of(first)
     beside = {
         f"child {role}" if role else "": _with_siblings(divergence, role, children)
         for role, divergence in compared.items()
     }
-    return _without_unread_draws(_joined(beside, "the runs started different numbers of processes" if unpaired else ""))
+    return _without_effect(_joined(beside, "the runs started different numbers of processes" if unpaired else ""))
 
 
 def compare_jobs(
@@ -139,7 +139,7 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
     return msgspec.structs.replace(
         shown,
         agrees=all(divergence.agrees for divergence in every),
-        draws_alone=all(divergence.agrees or divergence.draws_alone for divergence in every),
+        reaches_nothing=all(divergence.agrees or divergence.reaches_nothing for divergence in every),
         calls_compared=sum(divergence.calls_compared for divergence in every),
         calls=(sum(side.calls[0] for side in every), sum(side.calls[1] for side in every)),
         reordered=sum(divergence.reordered for divergence in every),
@@ -160,13 +160,13 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
     )
 
 
-def _without_unread_draws(divergence: Divergence) -> Divergence:
-    """Runs agree that differ in draws alone, if no compared call reads these and what the runs leave agrees."""
+def _without_effect(divergence: Divergence) -> Divergence:
+    """Runs agree whose differences reach no compared call, if what the runs leave agrees."""
     is_open = any(divergence.partial) or divergence.not_digested
     left_alike = divergence.states_compared and not divergence.ends and not is_open
-    if not (divergence.draws_alone and left_alike):
+    if not (divergence.reaches_nothing and left_alike):
         return divergence
-    return msgspec.structs.replace(divergence, agrees=True, roots=(), follows=0, unread_draws=divergence.roots)
+    return msgspec.structs.replace(divergence, agrees=True, roots=(), follows=0, without_effect=divergence.roots)
 
 
 def _each_once(roots: Iterable[Root]) -> list[Root]:

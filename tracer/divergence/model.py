@@ -330,7 +330,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
     agrees: bool
     """Whether there is no root, and both leave the same state and return the same. ``partial``, ``not_digested`` and
-    ``unread_draws`` say what is open."""
+    ``without_effect`` say what is open."""
     calls_compared: int
     calls: tuple[int, int]
     """The number of calls in each recording."""
@@ -350,10 +350,11 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """In order of execution, one per cause."""
     reordered: int = 0
     """Compared calls that agree, and that threads made in another order in the second run."""
-    draws_alone: bool = False
-    """Whether all calls that differ are draws whose numbers no compared call reads."""
-    unread_draws: tuple[Root, ...] = ()
-    """Draws that differ although the runs agree: no compared call reads them, and what the runs leave agrees."""
+    reaches_nothing: bool = False
+    """Whether no difference reaches a compared call: draws whose numbers none reads, and calls that one run alone made
+    and that do not train."""
+    without_effect: tuple[Root, ...] = ()
+    """Differences although the runs agree: they reach no compared call, and what the runs leave agrees."""
     follows: int = 0
     """Calls that differ only because of others."""
     structure: tuple[Fork, ...] = ()

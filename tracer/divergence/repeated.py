@@ -135,9 +135,9 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return next((outcome.first for outcome in self.arms.values() if outcome.first is not None), None)
 
     @property
-    def unread_draws(self) -> tuple[Root, ...]:
-        """Draws that differ although the runs agree."""
-        return self.divergence.unread_draws
+    def without_effect(self) -> tuple[Root, ...]:
+        """Differences that reach nothing: the runs agree."""
+        return self.divergence.without_effect
 
     @property
     def numbered(self) -> tuple[Root, ...]:

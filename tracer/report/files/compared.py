@@ -56,7 +56,7 @@ def plan_after(repeated: Repeated, judged: Callable[[], Report | None]) -> tuple
 def divergence_json(divergence: Divergence) -> dict[str, Any]:
     """Return the JSON of two recordings: the fields that several runs have too, and the rest."""
     document = _leading(divergence, runs=2, arms={})
-    rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=(), unread_draws=()))
+    rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=(), without_effect=()))
     if divergence.resumed is not None:
         lacks = ((lack.kind.value, lack.name, lack_of(lack)) for lack in divergence.resumed.not_restored)
         rest["resumed"]["not_restored"] = [{"kind": kind, "name": name, "why": why} for kind, name, why in lacks]
@@ -111,7 +111,7 @@ def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, A
         "calls_compared": compared.calls_compared,
         "first": compared.first and _root(compared.first),
         "roots": [_root(root) for root in compared.roots],
-        "unread_draws": [_root(root) for root in compared.unread_draws],
+        "without_effect": [_root(root) for root in compared.without_effect],
         "arms": dict(arms),
     }
 

@@ -333,21 +333,27 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
     lacking = divergence.resumed is not None and divergence.resumed.not_restored
     but = ", but not everything was restored" if lacking else ""
     left = f", but {left_otherwise(divergence.ends)}" if divergence.ends else _and_in_outputs(divergence)
-    return f"{_capital(second)} agrees with {first} in all {calls}{_but_draws(divergence)}{digested}{but}{left}."
+    return f"{_capital(second)} agrees with {first} in all {calls}{_but_beside(divergence)}{digested}{but}{left}."
 
 
-def _but_draws(divergence: Divergence) -> str:
+def _but_beside(divergence: Divergence) -> str:
     """``, 9 of them in another order``, which threads decide, `` but 2 draws (train.py:9), which no compared call
-    reads; ...``; empty if no draw differs."""
-    draws = divergence.unread_draws
-    if not draws:
+    reads; ...``; empty if nothing differs."""
+    draws = [root for root in divergence.without_effect if root.other_call is not None]
+    alone = [root for root in divergence.without_effect if root.other_call is None]
+    if not (draws or alone):
         return f", {divergence.reordered:,} of them in another order" if divergence.reordered else ""
-    count = plural(sum(1 + draw.same_cause + draw.follows for draw in draws), "draw")
-    places = joined(list(dict.fromkeys(draw.called_from or draw.location for draw in draws))[:_MOST_NAMED])
+    drawn = plural(sum(1 + draw.same_cause + draw.follows for draw in draws), "draw")
+    extra = f"{plural(sum(divergence.only), 'call')} that one run alone makes"
+    both = joined([f"{count} ({_lines_of(roots)})" for count, roots in ((drawn, draws), (extra, alone)) if roots])
     outputs = divergence.outputs
     left = ["parameters", "buffers", "optimizer states", *(("files",) if outputs.files else ())]
     left += ["printed lines"] if outputs.printed else []
-    return f" but {count} ({places}), which no compared call reads; {joined(left)} agree"
+    return f" but {both}, which no compared call reads; {joined(left)} agree"
+
+
+def _lines_of(roots: Sequence[Root]) -> str:
+    return joined(list(dict.fromkeys(root.called_from or root.location for root in roots))[:_MOST_NAMED])
 
 
 def _and_in_outputs(divergence: Divergence) -> str:
@@ -457,7 +463,7 @@ def repeated_headline(repeated: Repeated) -> str:
         diverges = divergence_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
         held = held_sentence(repeated)
         return f"{diverges}. {held}" if held else diverges
-    calls = f"{_all_calls(unvaried.calls_compared)}{_but_draws(repeated.divergence)}"
+    calls = f"{_all_calls(unvaried.calls_compared)}{_but_beside(repeated.divergence)}"
     if repeated.ended_by:
         calls = f"the calls that were compared ({unvaried.calls_compared:,})"
     if repeated.failed:
@@ -523,7 +529,7 @@ def _briefly(repeated: Repeated) -> str:
         return "they make no call that could be compared"
     ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
     left = f", but {left_otherwise(repeated.ends)}" if repeated.ends else ""
-    agree = f"they agree in {_all_calls(repeated.calls_compared)}{_but_draws(repeated.divergence)}{left}{ended}"
+    agree = f"they agree in {_all_calls(repeated.calls_compared)}{_but_beside(repeated.divergence)}{left}{ended}"
     return "; ".join((agree, *reservations(repeated)))
 
 
