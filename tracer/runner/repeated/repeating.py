@@ -466,6 +466,9 @@ class _HeldRuns:
         series._add_run(run)
         family = None if series._recording(run) is None else series.families[run.name]
         used = uses.read_text(encoding="utf-8").split() if uses.exists() else []
+        recordings = family.values() if family is not None else ()
+        if any(group.is_forked for recording in recordings for group in recording.values.groups):
+            used.append(Circumstance.ORDER)  # nothing of Python's is asked as branches of `torch.jit.fork` start
         return Tried(held, family, self._problem(run, family), unused_of(held, used))
 
     def _problem(self, run: Run, family: Family | None) -> str:
