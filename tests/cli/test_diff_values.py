@@ -25,7 +25,8 @@ def record(folder: Path, name: str, *, with_trace: bool = True, **bend: object) 
     run.values()
     if not with_trace:
         return str(folder / f"{name}.values")
-    facts = {"device": "cpu", "dtype": "float32", "arg.accumulate": True, "shape.numel_ge_32768": True}
+    facts = {"device": "cpu", "dtype": "float32", "arg.accumulate": True, "index.is_mask": False}
+    facts["shape.numel_ge_32768"] = True
     trace(call(**PLACE, facts=facts), call("aten.add.Tensor"), environment=environment(num_threads=2)).save(
         folder / f"{name}.trace.json"
     )

@@ -31,8 +31,8 @@ def test_a_draw_that_nothing_reads_is_a_note(tmp_path: Path) -> None:
     found = compared(tmp_path)
     assert (found.agrees, found.roots, len(found.without_effect)) == (True, (), 1)
     assert divergence_headline(found) == (
-        "The second run agrees with the first run in all 2 compared calls but 1 draw (train.py:9), which no compared"
-        " call reads; parameters, buffers and optimizer states agree."
+        "The second run agrees with the first run in all 2 compared calls but 1 draw (train.py:9), which reach"
+        " nothing that trains; parameters, buffers and optimizer states agree."
     )
 
 
@@ -66,7 +66,7 @@ def test_calls_of_one_run_alone_that_nothing_reads_are_a_note(tmp_path: Path) ->
     assert (found.agrees, found.roots, len(found.without_effect), found.only) == (True, (), 1, (0, 1))
     assert divergence_headline(found) == (
         "The second run agrees with the first run in all 1 compared call but 1 call that one run alone makes"
-        " (train.py:7), which no compared call reads; parameters, buffers and optimizer states agree."
+        " (train.py:7), which reach nothing that trains; parameters, buffers and optimizer states agree."
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import msgspec
 import numpy as np
 
-from tracer.divergence.end_states import OF_TRAINING, ComparedEnds, compare_ends, nan_in_both
+from tracer.divergence.end_states import OF_TRAINING, ComparedEnds, compare_ends, kept_otherwise, nan_in_both
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
@@ -37,6 +37,7 @@ def compare_recordings(
     findings: Callable[[], Sequence[Finding] | None] | Sequence[Finding] | None = None,
     replayed: Trace | None = None,
     began: int = 0,
+    in_any_order: bool = False,
 ) -> Divergence:
     """Return where two recordings diverge, and why.
 
@@ -44,8 +45,9 @@ def compare_recordings(
     the parameters of a later step of the first, unless ``may_resume=False`` says that both are whole runs of one
     program. ``findings``: those of the first recording's trace, or a function that judges it, called only if the
     recordings diverge. ``replayed``: a third recording, in which calls were replayed. ``began``: when the first run
-    began, in milliseconds since 1970, if the second came after it. Raises ``TraceError`` if the digests are of two
-    kinds, or a step is missing.
+    began, in milliseconds since 1970, if the second came after it. ``in_any_order``: calls of a step that read and
+    wrote the same are compared wherever they stand, as they are where threads decide the order. Raises ``TraceError``
+    if the digests are of two kinds, or a step is missing.
     """
     ours, theirs = first.values, second.values
     if ours.header.digest != theirs.header.digest:
@@ -61,7 +63,7 @@ def compare_recordings(
         theirs,
         begins.calls if begins else (0, 0),
         is_resumed=begins is not None,
-        in_any_order=replicas is None and any(map(_threads_compute, (first, second))),
+        in_any_order=in_any_order or (replicas is None and any(map(_threads_compute, (first, second)))),
     )
     differing = differences(pairs)
     following = follow(pairs, differing) if replicas is None else follow_ranks(pairs, differing, replicas)
@@ -75,6 +77,13 @@ def compare_recordings(
     undigested = differing.undigested & ~differing.any
     is_same_program = replicas is None and begins is None
     left = compare_ends(ours, theirs) if is_same_program else ComparedEnds()
+    if roots and not in_any_order and left.states_compared and not kept_otherwise(left.ends):
+        # An evaluation at other steps shifts calls against each other, and coroutines make them in another order.
+        again = compare_recordings(
+            first, second, may_resume=may_resume, findings=findings, replayed=replayed, began=began, in_any_order=True
+        )
+        if again.reaches_nothing or not again.roots:
+            return again
     is_same_training = not roots and not any(end.kind in (*OF_TRAINING, ValueKind.RETURNED) for end in left.ends)
     return Divergence(
         agrees=is_same_training if replicas is None else replicas.drift is None,
@@ -116,10 +125,14 @@ _TRAINING = frozenset({Phase.BACKWARD, Phase.RECOMPUTE, Phase.OPTIMIZER})
 
 
 def _reaches_nothing(pairs: Pairs, differing: Differences) -> bool:
-    """Return whether no difference reaches a compared call: all are draws that differ only in their generator and their
-    numbers, or calls that one run alone made and that do not train."""
-    others = differing.inputs | differing.numbers | differing.entered | differing.undigested | ~differing.drawn
-    if (differing.any & others).any() or not (pairs.gaps or differing.any.any()):
+    """Return whether no difference reaches training: every compared call of backward and of an optimizer agrees, and no
+    call that one run alone made is such a call. Without training, the differences are draws that no call reads."""
+    if not (pairs.gaps or differing.any.any()):
+        return False
+    trains = np.array([group.phase in _TRAINING for group in pairs.first.groups], np.bool_)
+    training = trains[pairs.first.group[pairs.at[0]]]
+    unread = differing.inputs | differing.numbers | differing.entered | differing.undigested | ~differing.drawn
+    if (differing.any & (training if training.any() else unread)).any():
         return False
     alone = [(pairs.first, gap.first, gap.first_end) for gap in pairs.gaps]
     alone += [(pairs.second, gap.second, gap.second_end) for gap in pairs.gaps]

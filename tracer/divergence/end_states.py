@@ -10,7 +10,7 @@ import numpy as np
 
 from tracer.divergence.model import EndState, Outputs
 from tracer.trace.values import ValueKind, Values
-from tracer.trace.values.columns import NO_DIGEST
+from tracer.trace.values.columns import NO_DIGEST, STEPS_ON_ANOTHER_THREAD
 
 #: What training leaves.
 OF_TRAINING = (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.OPTIMIZER_STATE)
@@ -36,10 +36,10 @@ class ComparedEnds(NamedTuple):
 def compare_ends(first: Values, second: Values) -> ComparedEnds:
     """Compare what both recordings left: what has other bytes, and how many states and outputs were compared.
 
-    Nothing is compared if one of them was cut short. A file that one run wrote anew and the other appended to is not
-    compared. Of the printed lines, their order is not.
+    Nothing is compared if one of them was cut short, as a run is not whose steps another thread made. A file that one
+    run wrote anew and the other appended to is not compared. Of the printed lines, their order is not.
     """
-    if first.partial or second.partial:
+    if {first.partial, second.partial} - {"", STEPS_ON_ANOTHER_THREAD}:
         return ComparedEnds()
     ends = (_ends(first), _ends(second))
     pairs = {
@@ -70,6 +70,11 @@ def compare_ends(first: Values, second: Values) -> ComparedEnds:
         states_compared=len(states[0]) if states[0] == states[1] else 0,
         outputs=outputs,
     )
+
+
+def kept_otherwise(ends: tuple[EndState, ...]) -> tuple[EndState, ...]:
+    """Those of ``ends`` that outlive the runs: what a model returned does not."""
+    return tuple(end for end in ends if end.kind is not ValueKind.RETURNED)
 
 
 def nan_in_both(first: Values, second: Values) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.end_states import kept_otherwise
 from tracer.divergence.model import Divergence, Outputs, Root
 from tracer.divergence.outside import joined_outside
 from tracer.divergence.process_pairs import paired_roles, siblings
@@ -160,13 +161,26 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
     )
 
 
+#: Causes that lie in what a program does besides training. A kernel, unwritten memory and what is not known stay roots.
+_HARMLESS = frozenset(
+    {
+        *(RootCause.DRAW, RootCause.INPUT_DATA, RootCause.ARGUMENT, RootCause.STRUCTURE, RootCause.THREAD_ORDER),
+        *(RootCause.INITIAL_STATE, RootCause.OUTSIDE_CHANGE),
+    }
+)
+
+
 def _without_effect(divergence: Divergence) -> Divergence:
     """Runs agree whose differences reach no compared call, if what the runs leave agrees."""
     is_open = any(divergence.partial) or divergence.not_digested
-    left_alike = divergence.states_compared and not divergence.ends and not is_open
-    if not (divergence.reaches_nothing and left_alike):
+    ends = divergence.ends if divergence.is_inference else kept_otherwise(divergence.ends)
+    left_alike = divergence.states_compared and not ends and not is_open
+    is_harmless = all(root.cause in _HARMLESS for root in divergence.roots)
+    if not (divergence.reaches_nothing and left_alike and is_harmless):
         return divergence
-    return msgspec.structs.replace(divergence, agrees=True, roots=(), follows=0, without_effect=divergence.roots)
+    return msgspec.structs.replace(
+        divergence, agrees=True, roots=(), follows=0, ends=(), without_effect=divergence.roots
+    )
 
 
 def _each_once(roots: Iterable[Root]) -> list[Root]:

@@ -351,10 +351,9 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     reordered: int = 0
     """Compared calls that agree, and that threads made in another order in the second run."""
     reaches_nothing: bool = False
-    """Whether no difference reaches a compared call: draws whose numbers none reads, and calls that one run alone made
-    and that do not train."""
+    """Whether no difference reaches a call of backward or of an optimizer: measuring, evaluating, reading a cache."""
     without_effect: tuple[Root, ...] = ()
-    """Differences although the runs agree: they reach no compared call, and what the runs leave agrees."""
+    """Differences although the runs agree: they reach nothing that trains, and what the runs leave agrees."""
     follows: int = 0
     """Calls that differ only because of others."""
     structure: tuple[Fork, ...] = ()

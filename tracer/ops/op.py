@@ -20,6 +20,8 @@ class Touch(Enum):
     """It writes all of ``self`` and reads nothing of it."""
     METADATA = auto()
     """It asks for sizes, dtypes and places, and touches no element."""
+    WAITS = auto()
+    """It waits for other ranks, and its tensor, which may be unwritten, only says on which device."""
     SHAPE_OF_SELF = auto()
     """It asks ``self`` for its sizes alone: what ``zero_`` and its like become where ``torch.func`` writes nothing."""
     SCATTERS = auto()

@@ -62,6 +62,7 @@ for _op in (
     *_rows("empty empty_like empty_permuted empty_strided new_empty new_empty_strided", touches=Touch.ALLOCATES),
     *_rows("resize_ resize_as_ _resize_output_", touches=Touch.GROWS),
     Op("_pin_memory", touches=Touch.MOVES),
+    *_rows("barrier monitored_barrier_", touches=Touch.WAITS),
     *_rows("clone _to_copy", touches=Touch.MOVES, numbers=Numbers.CARRIES),
     *_rows("copy_ _foreach_copy_", touches=Touch.OVERWRITES, copies=True),
     *_rows("fill_ _foreach_zero_ zero_", touches=Touch.OVERWRITES, idempotent=True),

@@ -101,6 +101,8 @@ class Access:
     def _role(self, op: Op, func: Any, argument: Any, position: int) -> int:
         writes = is_written(argument)
         touches = op.touches
+        if touches is Touch.WAITS:
+            return 0
         if self.is_foreign:
             return UPDATES if writes else READS
         if touches in (Touch.METADATA, Touch.ALLOCATES) or self.grows or torch.Tag.inplace_view in func.tags:

@@ -8,6 +8,7 @@ from itertools import chain
 
 import msgspec
 
+from tracer.divergence.causes import RootCause
 from tracer.divergence.end_states import OF_TRAINING
 from tracer.divergence.model import Changed, Divergence, EndState, Fork, NotRestored, Outside, Place, Replicas, Root
 from tracer.divergence.next_steps import next_steps
@@ -337,19 +338,23 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
 
 
 def _but_beside(divergence: Divergence) -> str:
-    """``, 9 of them in another order``, which threads decide, `` but 2 draws (train.py:9), which no compared call
-    reads; ...``; empty if nothing differs."""
-    draws = [root for root in divergence.without_effect if root.other_call is not None]
+    """``, 9 of them in another order``, which threads decide, `` but 2 draws (train.py:9), which reach nothing that
+    trains; ...``; empty if nothing differs."""
+    both = [root for root in divergence.without_effect if root.other_call is not None]
     alone = [root for root in divergence.without_effect if root.other_call is None]
-    if not (draws or alone):
+    if not (both or alone):
         return f", {divergence.reordered:,} of them in another order" if divergence.reordered else ""
-    drawn = plural(sum(1 + draw.same_cause + draw.follows for draw in draws), "draw")
-    extra = f"{plural(sum(divergence.only), 'call')} that one run alone makes"
-    both = joined([f"{count} ({_lines_of(roots)})" for count, roots in ((drawn, draws), (extra, alone)) if roots])
+    are_draws = all(root.cause is RootCause.DRAW and not root.follows for root in both)
+    differing = sum(1 + root.same_cause + root.follows for root in both)
+    counts = (
+        (plural(differing, "draw" if are_draws else "call"), both),
+        (f"{plural(sum(divergence.only), 'call')} that one run alone makes", alone),
+    )
+    named = joined([f"{count} ({_lines_of(roots)})" for count, roots in counts if roots])
     outputs = divergence.outputs
     left = ["parameters", "buffers", "optimizer states", *(("files",) if outputs.files else ())]
     left += ["printed lines"] if outputs.printed else []
-    return f" but {both}, which no compared call reads; {joined(left)} agree"
+    return f" but {named}, which reach nothing that trains; {joined(left)} agree"
 
 
 def _lines_of(roots: Sequence[Root]) -> str:

@@ -47,6 +47,8 @@ _OF_TIME = (
     r"(?:time|took|elapsed|duration|wall|eta|latency|throughput|speed|uptime|timestamp|started|finished|seconds|secs"
     r"|pid|process|thread|port|host|hostname|user|uuid|guid|run|run_id|run id|memory|rss)"
 )
+#: The last words of a name that a trainer gives such a number: ``train_samples_per_second``, ``eval_runtime``.
+_TIMED = r"\w*(?:runtime|_time|_seconds|_secs|_ms|_duration|_elapsed|_latency|_throughput|_speed|_per_s(?:ec(?:ond)?)?)"
 #: What differs between runs that train alike, longest spelling first.
 _BLOTS = re.compile(
     "|".join(
@@ -64,6 +66,7 @@ _BLOTS = re.compile(
             r"\b1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b",
             rf"{_NUMBER}\s*{_UNIT}\b",
             rf"\b{_OF_TIME}(?:_\w+)?[\"']?\s*[:=(\[]?\s*[\"']?[\w.+-]*",
+            rf"\b{_TIMED}[\"']?\s*[:=]\s*[\"']?[\w.+-]*",
             # Names of commits and runs; 64 digits and more are digests, and a digest of weights is a result.
             r"(?<![.\w])(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,63}\b",
         )

@@ -17,6 +17,8 @@ SCHEMA = 4
 
 #: The digest of nothing, and of what was not digested.
 NO_DIGEST = 0
+#: Why a recording is incomplete whose program ran to its end all the same.
+STEPS_ON_ANOTHER_THREAD = "optimizer steps ended on another thread, which is not recorded"
 
 U2 = npt.NDArray[np.uint16]
 U4 = npt.NDArray[np.uint32]
