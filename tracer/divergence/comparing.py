@@ -11,7 +11,7 @@ from tracer.divergence.end_states import OF_TRAINING, ComparedEnds, compare_ends
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
-from tracer.divergence.model import Divergence, Fork, Loss, Place, Replicas, Root
+from tracer.divergence.model import Divergence, EndState, Fork, Loss, Place, Replicas, Root
 from tracer.divergence.outside import compare_outside
 from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
@@ -20,7 +20,7 @@ from tracer.divergence.roots import Classifier, Tables, changed_settings, place
 from tracer.divergence.strip import states, strip
 from tracer.errors import TraceError
 from tracer.findings import Finding
-from tracer.names import Phase, Training, Way
+from tracer.names import OutsideKind, Phase, Training, Way
 from tracer.trace.file import Trace
 from tracer.trace.values import ValueKind, Values
 
@@ -77,6 +77,8 @@ def compare_recordings(
     undigested = differing.undigested & ~differing.any
     is_same_program = replicas is None and begins is None
     left = compare_ends(ours, theirs) if is_same_program else ComparedEnds()
+    if began:
+        left = left._replace(ends=tuple(end for end in left.ends if not _is_read_again(end, second.trace)))
     if roots and not in_any_order and left.states_compared and not kept_otherwise(left.ends):
         # An evaluation at other steps shifts calls against each other, and coroutines make them in another order.
         again = compare_recordings(
@@ -111,6 +113,13 @@ def compare_recordings(
         strip=strip(pairs, state),
         names=(first.name, second.name),
     )
+
+
+def _is_read_again(end: EndState, later: Trace | None) -> bool:
+    """Return whether it is a file that the first run alone wrote, and that the ``later`` one read as it was."""
+    if later is None or end.kind is not ValueKind.FILE or not end.only_one or end.only_second:
+        return False
+    return any(taken.kind is OutsideKind.FILE and taken.name == end.name for taken in later.outside)
 
 
 def _threads_compute(recording: Recording) -> bool:
