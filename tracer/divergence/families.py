@@ -171,7 +171,7 @@ _HARMLESS = frozenset(
 
 
 def _without_effect(divergence: Divergence) -> Divergence:
-    """Runs agree whose differences reach no compared call, if what the runs leave agrees."""
+    """Runs agree whose differences reach nothing that trains, if what the runs leave agrees."""
     is_open = any(divergence.partial) or divergence.not_digested
     ends = divergence.ends if divergence.is_inference else kept_otherwise(divergence.ends)
     left_alike = divergence.states_compared and not ends and not is_open

@@ -102,6 +102,12 @@ def overload(name: str) -> Any | None:
         return None
 
 
+def is_pointwise(name: str) -> bool:
+    """Return whether torch tags the op of a graph's text as computing each element by itself, and drawing nothing."""
+    tags = getattr(overload(name), "tags", ())
+    return torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
+
+
 def is_generated(name: str, path: str) -> bool:
     """Return whether the extension module ``name``, loaded from ``path``, is a kernel that Inductor wrote and compiled.
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import torch
-
 from tracer.recording.compiled.graphs.graph_text import VIEWS, Graph, Node, Value, flat
 from tracer.recording.torch_private import compile_seams
 
@@ -32,8 +30,9 @@ _FILLS = {"aten.full": 1, "aten.full_like": 1, "aten.new_full": 2, "aten.scalar_
 _ZEROS = ("aten.zeros", "aten.zeros_like", "aten.new_zeros")
 _ONES = ("aten.ones", "aten.ones_like", "aten.new_ones")
 _CONVERTS = ("prims.convert_element_type", "aten._to_copy")
+_INDEXES = ("aten.index", "aten._unsafe_index")
 #: Ops whose result consists of numbers of their first argument.
-_PICKS = ("aten.gather", "aten.index", "aten._unsafe_index", "aten.index_select")
+_PICKS = ("aten.gather", *_INDEXES, "aten.index_select")
 
 
 def contents_of(graph: Graph) -> Contents:
@@ -81,11 +80,9 @@ def _indices(node: Node, read_at: Mapping[str, _Indices]) -> _Indices | None:
     if node.op == "aten.gather.default":
         source, dim, index = node.args[:3]
         return dim % max(1, len(source.shape)), (index.name,)
-    if node.op in ("aten.index.Tensor", "aten._unsafe_index.Tensor"):
+    if node.op in [f"{packet}.Tensor" for packet in _INDEXES]:
         return None, tuple(None if index is None else index.name for index in node.args[1])
-    tags = getattr(compile_seams.overload(node.op), "tags", ())
-    is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
-    if not is_pointwise and node.op != "prims.convert_element_type.default":
+    if not compile_seams.is_pointwise(node.op) and node.op != "prims.convert_element_type.default":
         return None
     values = [value for value in flat((*node.args, *node.kwargs.values())) if isinstance(value, Value)]
     wide = [value for value in values if value.shape]

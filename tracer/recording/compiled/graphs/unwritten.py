@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import torch
-
+from tracer.ops.op import Touch
+from tracer.ops.rows import row_of
 from tracer.recording.compiled.graphs.graph_text import VIEWS, Graph, Node, Value, flat
 from tracer.recording.torch_private import compile_seams
 
-_ALLOCATES = ("aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted", "aten.new_empty")
 _SEES = VIEWS | {"new_empty_strided"}
 #: Ops that read nothing of their first argument, or only a part, which may have been written.
 _IGNORES = frozenset(
@@ -25,6 +24,8 @@ _IGNORES = frozenset(
     }
 )
 _COMPUTES = frozenset({"sum", "mean", "mm", "addmm", "bmm", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
+#: Writes of a slice, and of one place, into a copy.
+_SLICE, _SELECT = "slice_scatter", "select_scatter"
 #: Views and copies with the places of their argument.
 _SAME_PLACES = frozenset({"alias", "clone", "detach", "lift_fresh_copy"})
 _HANDED = -1
@@ -61,7 +62,7 @@ def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[tuple[int, int]
     """``memory``: values that are not fully written, by name."""
     for number, node in enumerate(graph.nodes):
         packet = node.op.split(".")[1]
-        if node.op.rpartition(".")[0] in _ALLOCATES:
+        if node.op.startswith("aten.") and packet not in _SEES and row_of(packet).touches is Touch.ALLOCATES:
             if node.result is not None and all(node.result.shape):
                 memory[node.name] = _Memory(number, None)
             continue
@@ -77,14 +78,12 @@ def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[tuple[int, int]
 
 
 def _computes(op: str, packet: str) -> bool:
-    tags = getattr(compile_seams.overload(op), "tags", ())
-    is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
-    return is_pointwise or packet in _COMPUTES
+    return compile_seams.is_pointwise(op) or packet in _COMPUTES
 
 
 def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Memory | None:
     """What is unwritten of the result of a view, or of a write of a slice; ``None`` for another op."""
-    if packet not in _SEES and packet not in ("slice_scatter", "select_scatter"):
+    if packet not in _SEES and packet not in (_SLICE, _SELECT):
         return None
     base = node.args[0] if node.args else None
     written = packet.endswith("_scatter")
@@ -107,14 +106,14 @@ def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Mem
             if step != 1:
                 return nothing
             return origin._replace(unwritten=tuple(_moved(_cut(left, dim, start, end), dim, -start)))
-        if packet == "slice_scatter":
+        if packet == _SLICE:
             dim, start, end, step = _slice(node, 2, sizes)
             if step != 1:
                 return nothing
             rest = _outside(left, dim, start, end)
             inner = of_source.boxes(_sizes(source)) if of_source is not None else ()
             return origin._replace(unwritten=(*rest, *_moved(inner, dim, start)))
-        if packet == "select_scatter":
+        if packet == _SELECT:
             dim, place = node.args[2] % len(sizes), node.args[3]
             place += sizes[dim] if place < 0 else 0
             return (

@@ -6,6 +6,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import PurePath
 from types import FrameType
 from typing import Any
@@ -75,6 +76,7 @@ class Replacements:
             self._undo.pop()()
 
 
+@lru_cache(maxsize=4096)  # asked at every call of a held function
 def is_of_library(name: str) -> bool:
     """Return whether this file is one of Python's, of an installed package's or of the tracer's."""
     return name.startswith(_LIBRARIES) or bool(below_packages(name))
