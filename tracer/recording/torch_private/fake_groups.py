@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
 from itertools import count
 from typing import Any
 
 import torch
 
 from tracer.errors import RankError, UsageError
-from tracer.recording.patching import Watch, held_by, place
+from tracer.recording.patching import Watch, place
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.fake_tensors import ValuesAsOne
 
@@ -50,7 +48,10 @@ def _with_results(func: Any, args: Sequence[Any], call: Callable[[], Any]) -> An
     written = outputs[0] if outputs else []
     while isinstance(written, (list, tuple)) and written and isinstance(written[0], (list, tuple)):
         written = written[0]
-    future = _finished()([written] if isinstance(written, torch.Tensor) else list(written))
+    tensors = [written] if isinstance(written, torch.Tensor) else list(written)
+    if not tensors:
+        return result
+    future = torch._C.fork(list, tensors)  # called at once; `torch.futures` would hold what C++ cannot read
     done = _create_work_from_future(future).boxed()
     return (*outputs, done) if isinstance(result, tuple) else done
 
@@ -60,25 +61,6 @@ def _in_flight(func: Any, args: Sequence[Any], call: Callable[[], Any]) -> Any:
     if func.name() == "_c10d_functional::_wrap_tensor_autograd":
         return _functional_collectives.AsyncCollectiveTensor(args[0])
     return call()
-
-
-def _same(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    return tensors
-
-
-def _later(tensors: list[torch.Tensor]) -> torch.jit.Future[list[torch.Tensor]]:
-    future = torch.jit.fork(_same, tensors)
-    torch.jit.wait(future)
-    return future  # type: ignore[no-any-return]
-
-
-@cache
-def _finished() -> Any:
-    """Return what makes a future of tensors that C++ can read; one that is made in Python holds a Python object."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        script = torch.jit.script(_later)
-    return partial(held_by(torch.jit.ScriptFunction, "__call__"), script)  # a scripted function of the recorder's own
 
 
 def _on_real_tensors(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
