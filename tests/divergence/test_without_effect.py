@@ -15,15 +15,23 @@ from tracer.report.sections.runs import divergence_headline
 from tracer.trace.values import ValueKind
 
 
-def compared(folder: Path, *, is_read: bool = False, leaves: bool = True, ends: tuple[int, int] = (1, 1)) -> Divergence:
+def compared(
+    folder: Path,
+    *,
+    is_read: bool = False,
+    leaves: bool = True,
+    ends: tuple[int, int] = (1, 1),
+    printed: tuple[int, int] = (1, 1),
+) -> Divergence:
     """Two runs with a draw each, from another state."""
     recordings = []
-    for name, end in zip(("one", "two"), ends, strict=True):
+    for name, end, line in zip(("one", "two"), ends, printed, strict=True):
         run = Run(folder / f"{name}.values")
         drawn = run.call("uniform_.default", line=9, generator=("cpu", name))
         run.call("mm.default", drawn if is_read else run.enter(ValueKind.BATCH, "batch", 1), line=10)
         if leaves:
             run.writer.moment(ValueKind.PARAMETER, "fc.weight", end)
+            run.writer.moment(ValueKind.OUTPUT, "line 1", line)
         recordings.append({"": Recording(name=name, values=run.values())})
     return compare_families(*recordings, compare_recordings)
 
@@ -33,7 +41,7 @@ def test_a_draw_that_nothing_reads_is_a_note(tmp_path: Path) -> None:
     assert (found.agrees, found.roots, len(found.without_effect)) == (True, (), 1)
     assert divergence_headline(found) == (
         "The second run agrees with the first run in all 2 compared calls but 1 draw (train.py:9), which reach"
-        " nothing that trains; parameters, buffers and optimizer states agree."
+        " nothing that trains; parameters, buffers, optimizer states and printed lines agree."
     )
 
 
@@ -43,6 +51,15 @@ def test_a_draw_that_nothing_reads_is_a_note(tmp_path: Path) -> None:
 def test_a_draw_that_is_read_or_may_have_been_is_a_root(tmp_path: Path, bend: dict[str, object]) -> None:
     found = compared(tmp_path, **bend)  # type: ignore[arg-type]
     assert (found.agrees, len(found.roots), found.without_effect) == (False, 1, ())
+
+
+def test_of_a_draw_that_is_printed_alone_the_line_that_differs_comes_first(tmp_path: Path) -> None:
+    found = compared(tmp_path, printed=(1, 2))
+    assert (found.agrees, len(found.roots)) == (False, 1)
+    assert divergence_headline(found) == (
+        "The second run and the first run print different lines (line 1), and train alike. They diverge in step 0,"
+        " forward, at train.py:9 (aten.uniform_.default), by a random draw; it reaches nothing that trains."
+    )
 
 
 def loaded(

@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from tracer.divergence.causes import RootCause
-from tracer.divergence.end_states import OF_TRAINING
+from tracer.divergence.end_states import OF_TRAINING, kept_otherwise
 from tracer.divergence.model import Changed, Divergence, EndState, Fork, NotRestored, Outside, Place, Replicas, Root
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.outside import at_the_end, is_always_another
@@ -324,8 +324,12 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
     if divergence.replicas is not None:
         return _of_replicas(divergence.replicas)
     if root is not None:
-        place = place_of(root, has_steps=not divergence.is_inference)
-        return f"{_capital(second)} diverges from {first} in {place}, {root.cause.words}."
+        diverges = f"in {place_of(root, has_steps=not divergence.is_inference)}, {root.cause.words}"
+        if _trains_alike(divergence):
+            left = left_otherwise(kept_otherwise(divergence.ends)).removeprefix("they ")
+            both = f"{_capital(second)} and {first} {left}, and train alike"
+            return f"{both}. They diverge {diverges}; it reaches nothing that trains."
+        return f"{_capital(second)} diverges from {first} {diverges}."
     if not divergence.calls_compared:
         return f"{_capital(second)} and {first} have no call in common to compare."
     calls = plural(divergence.calls_compared, "compared call")
@@ -335,6 +339,14 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
     but = ", but not everything was restored" if lacking else ""
     left = f", but {left_otherwise(divergence.ends)}" if divergence.ends else _and_in_outputs(divergence)
     return f"{_capital(second)} agrees with {first} in all {calls}{_but_beside(divergence)}{digested}{but}{left}."
+
+
+def _trains_alike(divergence: Divergence) -> bool:
+    """Whether they print or write otherwise, and no difference reaches what they train."""
+    kept = kept_otherwise(divergence.ends)
+    is_of_training = any(end.kind in OF_TRAINING for end in kept)
+    trains = divergence.reaches_nothing and divergence.states_compared and not divergence.is_inference
+    return bool(trains and kept and not is_of_training and not any(divergence.partial))
 
 
 def _but_beside(divergence: Divergence) -> str:
