@@ -34,6 +34,7 @@ LISTS = {
     "first": ("modes", "higher_order", "gradients", "others"),
     "second": ("repeated_indices", "windows", "settings_and_parts"),
     "third": ("layers", "training", "whole_programs"),
+    "fourth": ("models", "steps", "mixed"),
 }
 #: Verdicts that accuse.
 ACCUSES = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES)
