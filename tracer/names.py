@@ -319,13 +319,6 @@ class OutsideKind(Word):
         ("socket.socket.connect", "socket.socket.connect_ex"),
     )
     """A socket that was connected: by its port, never by the name or the address of a host."""
-    PORT = (
-        "port",
-        "asks which port it has by",
-        ("port asked for", "ports asked for"),
-        ("socket.socket.getsockname",),
-    )
-    """The address that the system chose for a socket."""
     RANDOM_QUERY = "random-query", "draws in SQL by", ("random SQL query", "random SQL queries"), ()
     """A statement in which the database draws, or reads its clock: it never repeats."""
     QUEUE = (
@@ -336,10 +329,24 @@ class OutsideKind(Word):
             *("queue.Queue._put", "queue.Queue._get"),
             *("multiprocessing.queues.Queue.get", "multiprocessing.queues.SimpleQueue.get"),
             *("multiprocessing.connection._ConnectionBase.recv", "os.read"),
+            "multiprocessing.pool.IMapUnorderedIterator.next multiprocessing.pool.IMapUnorderedIterator.__next__",
         ),
     )
     """A queue that several threads put into: the order in which they did. One that processes put into, or a pipe: what
     came, and in which order."""
+    COMPLETION = (
+        "completion",
+        "goes on with what is done first, by",
+        ("wait for the first of several", "waits for the first of several"),
+        (
+            *("concurrent.futures._base.wait concurrent.futures.wait", "multiprocessing.connection.wait"),
+            *("os.wait", "os.wait3", "os.waitpid", "threading.Barrier.wait", "select.select"),
+            *("selectors.EpollSelector.select", "selectors.KqueueSelector.select"),
+            "torch.distributed.distributed_c10d.recv torch.distributed.recv",
+        ),
+    )
+    """One of several futures, tasks, processes, threads or ranks that is done before the others, where the program's
+    own line asks which: the order in which they were."""
     TIMER = (
         "timer",
         "is interrupted by",
@@ -400,6 +407,13 @@ class OutsideKind(Word):
         ),
     )
     """The time at which a file was written, where the program's own lines read it from the system."""
+    PORT = (
+        "port",
+        "asks which port it has by",
+        ("port asked for", "ports asked for"),
+        ("socket.socket.getsockname",),
+    )
+    """The address that the system chose for a socket."""
     TEMPORARY_NAME = (
         "temporary-name",
         "makes a temporary name by",

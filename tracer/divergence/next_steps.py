@@ -51,6 +51,7 @@ _SAME_INPUT: Mapping[OutsideKind, str] = {
     OutsideKind.FOREIGN_CALL: "Give it a fixed seed or moment, one thread and written memory, or keep what it answers",
     OutsideKind.ANSWER: "Fetch it once, keep it in a file, and read that; a date in it is a clock's",
     OutsideKind.CONNECTION: "Fetch the data once, keep it in a file, and read that",
+    OutsideKind.COMPLETION: "Take results in the order in which they were asked for",
     OutsideKind.THREAD: "Wait for it (`thread.join()`) before what hangs on it, or have it work on a copy",
     OutsideKind.UNWRITTEN_MEMORY: "Take `numpy.zeros` or `calloc`, or write all of it before it is read",
     OutsideKind.VARIABLE: "Export one value of it in the shell that starts the script",

@@ -17,7 +17,7 @@ _SCHEMA = 4
 #: Another value in every process, whatever else differs: named only where nothing else differs.
 _ALWAYS_ANOTHER = (
     *(OutsideKind.MACHINE_NUMBER, OutsideKind.FILE_TIME, OutsideKind.TEMPORARY_NAME, OutsideKind.CLOCK),
-    *(OutsideKind.THREAD, OutsideKind.UNWRITTEN_MEMORY),
+    *(OutsideKind.THREAD, OutsideKind.UNWRITTEN_MEMORY, OutsideKind.PORT),
 )
 #: These differ wherever they stand: nothing repeats them.
 _NEVER_ALIKE = (OutsideKind.RANDOM_QUERY, OutsideKind.THREAD)

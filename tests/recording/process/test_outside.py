@@ -14,18 +14,22 @@ import importlib
 import inspect
 import io
 import multiprocessing
+import multiprocessing.pool
 import os
 import platform
 import queue
+import select
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from contextlib import contextmanager
 from multiprocessing import cpu_count
 from pathlib import Path
@@ -204,6 +208,85 @@ def run_beside() -> None:
     beside.join()
 
 
+def wait_for_child() -> None:
+    if not os.fork():
+        os._exit(0)
+    os.wait()
+
+
+def wait_for_program() -> None:
+    started = subprocess.Popen(["true"])
+    assert os.waitpid(-1, 0)[0] == started.pid
+
+
+def wait_for_future() -> None:
+    with futures.ThreadPoolExecutor(1) as pool:
+        futures.wait([pool.submit(abs, 1)])
+
+
+def take_as_completed() -> None:
+    with futures.ThreadPoolExecutor(1) as pool:
+        assert [done.result() for done in futures.as_completed([pool.submit(abs, -1)])] == [1]
+
+
+def add_function() -> None:
+    with futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(abs, 1).add_done_callback(repr)
+
+
+def add_function_to_pool() -> None:
+    with multiprocessing.pool.ThreadPool(1) as pool:
+        pool.apply_async(abs, (1,), callback=repr).get()
+
+
+def take_unordered() -> None:
+    with multiprocessing.pool.ThreadPool(1) as pool:
+        assert list(pool.imap_unordered(abs, [-1])) == [1]
+
+
+def wait_for_reader() -> None:
+    reads, writes = os.pipe()
+    os.write(writes, b"1")
+    select.select([reads], [], [])
+
+
+def read_stream() -> None:
+    async def reads() -> bytes:
+        stream = asyncio.StreamReader()
+        stream.feed_data(b"1\n")
+        return await stream.readline()
+
+    assert asyncio.run(reads()) == b"1\n"
+
+
+def wait_for_task() -> None:
+    async def waits() -> None:
+        await asyncio.wait([asyncio.create_task(asyncio.sleep(0))])
+
+    asyncio.run(waits())
+
+
+def take_tasks_as_completed() -> None:
+    async def takes() -> list[int]:
+        return [await done for done in asyncio.as_completed([asyncio.sleep(0, 1)])]
+
+    assert asyncio.run(takes()) == [1]
+
+
+def take_from_queue() -> None:
+    async def takes() -> int:
+        waiting: asyncio.Queue[int] = asyncio.Queue()
+        waiting.put_nowait(1)
+        return await waiting.get()
+
+    assert asyncio.run(takes()) == 1
+
+
+def archive() -> None:
+    with tarfile.open("a.tar", "w") as made:
+        made.add("a.txt")
+
+
 TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.FILE, "a.txt", lambda: open("a.txt").read()),  # noqa: SIM115
     (OutsideKind.FILE, "a.txt", lambda: open(file="a.txt").read()),  # noqa: SIM115
@@ -243,6 +326,20 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.THREAD, "<lambda>", run_beside),
     (OutsideKind.QUEUE, "os.read", read_pipe),
     (OutsideKind.QUEUE, "multiprocessing.connection._ConnectionBase.recv", receive),
+    (OutsideKind.QUEUE, "multiprocessing.pool.IMapUnorderedIterator.next", take_unordered),
+    (OutsideKind.QUEUE, "asyncio.queues.Queue.get", take_from_queue),
+    (OutsideKind.COMPLETION, "os.wait", wait_for_child),
+    (OutsideKind.COMPLETION, "os.waitpid", wait_for_program),
+    (OutsideKind.COMPLETION, "concurrent.futures._base.wait", wait_for_future),
+    (OutsideKind.COMPLETION, "concurrent.futures.as_completed", take_as_completed),
+    (OutsideKind.COMPLETION, "concurrent.futures._base.Future.add_done_callback", add_function),
+    (OutsideKind.COMPLETION, "multiprocessing.pool.Pool.apply_async", add_function_to_pool),
+    (OutsideKind.COMPLETION, "threading.Barrier.wait", lambda: threading.Barrier(1).wait()),
+    (OutsideKind.COMPLETION, "select.select", wait_for_reader),
+    (OutsideKind.COMPLETION, "asyncio.tasks.wait", wait_for_task),
+    (OutsideKind.COMPLETION, "asyncio.as_completed", take_tasks_as_completed),
+    (OutsideKind.ANSWER, "bytes", read_stream),
+    (OutsideKind.FILE_TIME, "a.txt", archive),
     (OutsideKind.CLOCK, "asyncio.base_events.BaseEventLoop.time", lambda: LOOP.time()),
     (OutsideKind.UNWRITTEN_MEMORY, "numpy.empty", lambda: numpy.empty(4)),
     (OutsideKind.UNWRITTEN_MEMORY, "numpy.empty_like", lambda: numpy.empty_like(WRITTEN)),
@@ -285,6 +382,19 @@ def lines_of(program: Callable[[], Any]) -> int:
         read_body: 2,
         ask_for_header: 2,
         ask_for_header_by_name: 2,
+        take_unordered: 2,
+        take_from_queue: 4,
+        wait_for_child: 3,
+        wait_for_program: 2,
+        wait_for_future: 2,
+        take_as_completed: 2,
+        add_function: 2,
+        add_function_to_pool: 2,
+        wait_for_reader: 3,
+        wait_for_task: 2,
+        take_tasks_as_completed: 2,
+        read_stream: 4,
+        archive: 2,
     }.get(program, 0)
 
 
@@ -307,6 +417,26 @@ def test_what_does_not_come_from_outside_is_not_noted(program: Callable[[], Any]
 def save_model() -> str:
     torch.save({"a": torch.ones(2)}, "model.pt")
     return "model.pt"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="starts children by fork")
+def test_which_child_ended_first_is_told_by_when_it_was_started() -> None:
+    def ends_first(number: int) -> str:
+        def waits() -> None:
+            ends = [os.pipe() for _ in range(2)]
+            for read, _ in ends:
+                if not os.fork():
+                    for _, end in ends:
+                        os.close(end)
+                    os.read(read, 1)  # until the parent closes the other end
+                    os._exit(0)
+            for write in (ends[number][1], ends[1 - number][1]):
+                os.close(write)
+                os.wait()
+
+        return next(taken.digest for taken in taken_in(waits) if taken.kind is OutsideKind.COMPLETION)
+
+    assert ends_first(0) == ends_first(0) != ends_first(1)
 
 
 def file_digest(text: str) -> str:

@@ -90,6 +90,14 @@ def is_tracers_own(filename: str) -> bool:
     return filename.startswith(_TRACER) and not filename.startswith(_BUNDLED)
 
 
+def programs_frame() -> FrameType | None:
+    """The innermost frame that is not this package's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_tracers_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
 def is_compiled_file(filename: str) -> bool:
     """Return whether torch.compile wrote ``filename``."""
     if filename.startswith(_GRAPH) or "torchinductor_" in filename or "/inductor_cache/" in filename:

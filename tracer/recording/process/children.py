@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import BlindSpotKind
-from tracer.recording.origin.sites import Sites, is_torchs_own
+from tracer.recording.origin.sites import Sites, is_torchs_own, programs_frame
 from tracer.recording.patching import Call
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import BlindSpot
@@ -144,8 +144,8 @@ class _Children(Watchers[ChildLog]):
             os.register_at_fork(after_in_parent=self._forked)
 
     def _forked(self) -> None:
-        frame = sys._getframe(1)
-        if not frame.f_code.co_filename.endswith(FORKS_FOR_PROCESSES):
+        frame = programs_frame()
+        if frame is not None and not frame.f_code.co_filename.endswith(FORKS_FOR_PROCESSES):
             for listener in self._listeners:
                 listener.forks(frame)
 

@@ -24,7 +24,7 @@ import msgspec
 
 from tracer.names import ChildState, StartedBy
 from tracer.recording import patching
-from tracer.recording.origin.sites import Sites, placed
+from tracer.recording.origin.sites import Sites, placed, programs_frame
 from tracer.recording.patching import Call, Watch, original_of
 from tracer.recording.process.children import (
     CHILDREN,
@@ -301,8 +301,8 @@ class Following(ChildLog):
         self._lifts += [lift] if lift is not None else []
 
     def _about_to_fork(self) -> None:
-        frame = sys._getframe(1)
-        file = frame.f_code.co_filename
+        frame = programs_frame()
+        file = frame.f_code.co_filename if frame is not None else ""
         if self._folder and not file.endswith(FORKS_FOR_PROCESSES):
             self._start(StartedBy.FORK, frame)
         elif file.endswith("subprocess.py"):  # it becomes another program at once

@@ -25,7 +25,7 @@ import tempfile
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from types import FrameType
@@ -43,8 +43,10 @@ from tracer.recording.origin.sites import (
     is_torchs_own,
     is_tracers_own,
     placed,
+    programs_frame,
 )
 from tracer.recording.patching import Call, Holder, held_by, original_of
+from tracer.recording.process.completions import Completions
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import OutsideInput
 
@@ -72,10 +74,18 @@ _PATHLIB = "pathlib"
 #: Watched modules that are loaded later than their packages.
 _LATER = (
     *("multiprocessing.queues", "multiprocessing.connection", "torch.profiler.profiler", "torch.utils.benchmark"),
-    *("http.client", "email.message"),
+    *("http.client", "email.message", "concurrent.futures._base", "multiprocessing.pool"),
+    *("asyncio.tasks", "asyncio.streams", "asyncio.queues"),
 )
 _RANDOM_DEVICES = frozenset({"/dev/urandom", "/dev/random"})
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
+
+
+def _of_standard(*paths: str) -> frozenset[str]:
+    """Files of the standard library."""
+    return frozenset(os.path.join(_STANDARD, *path.split("/")) for path in paths)
+
+
 #: Torch's modules that open what the program names; what its others open (the compiler's caches) is their own affair.
 _TORCH_PASSES_ON = tuple(
     os.path.join("torch", *path)
@@ -100,6 +110,10 @@ _STANDS_BETWEEN = frozenset(
         *("<frozen os>", "<frozen _collections_abc>", os.path.join(_STANDARD, "multiprocessing", "context.py")),
     }
 )
+#: Read the times of files on behalf of the program: they stand in the archives that it makes.
+_ARCHIVERS = _of_standard("tarfile.py", "zipfile.py", "zipfile/__init__.py")
+#: Ask a socket on behalf of the program.
+_OF_SOCKETS = _of_standard("socketserver.py", "http/server.py", "asyncio/trsock.py")
 _MESSAGES = os.path.join(_STANDARD, "email", "message.py")
 _OF_HEADERS = frozenset(f"email.message.Message.{name}" for name in ("get", "get_all", "items"))
 _OWN, _PASSES_ON = -1, 0
@@ -204,6 +218,7 @@ class OutsideLog:
         """By signal, where the program set a function for it."""
         self._threads: weakref.WeakKeyDictionary[threading.Thread, tuple[_Input, int]] = weakref.WeakKeyDictionary()
         """Those that run, and how many calls were recorded before."""
+        self.completions = Completions()
 
     def start(self) -> None:
         """Begin to watch."""
@@ -247,11 +262,14 @@ class OutsideLog:
             frame = frame.f_back
         return None
 
-    def asker(self, frame: FrameType | None) -> FrameType | None:
-        """The frame of the user's own code that called, or ``None``: what a library reads of the host is its own."""
+    def asker(self, frame: FrameType | None, between: frozenset[str] = _STANDS_BETWEEN) -> FrameType | None:
+        """The frame of the user's own code that called, or ``None``: what a library reads of the host is its own.
+
+        ``between``: files that ask on behalf of others.
+        """
         while frame is not None:
             name = frame.f_code.co_filename
-            if name not in _STANDS_BETWEEN and _CIRCUMSTANCES not in name:
+            if name not in between and _CIRCUMSTANCES not in name:
                 return frame if self._sites.kind_of(name) == USER else None
             frame = frame.f_back
         return None
@@ -483,7 +501,7 @@ class OutsideLog:
         """A socket is asked for its own address."""
         if isinstance(call.result, tuple):
             self._own_ports.update(call.result[1:2])
-        self._add_value(self.note(OutsideKind.PORT, name, self.reader(call.frame)), call.result)
+        self._add_value(self.note(OutsideKind.PORT, name, self.asker(call.frame, _OF_SOCKETS)), call.result)
 
     def receives(self, name: str, call: Call) -> None:
         """What a server answered is read: its body, a header, or bytes from a socket."""
@@ -509,7 +527,7 @@ class OutsideLog:
         frame: FrameType | None = call.frame
         if frame is not None and frame.f_code.co_name in ("stat", "lstat") and _PATHLIB in frame.f_code.co_filename:
             frame = frame.f_back
-        frame = self.asker(frame)
+        frame = self.asker(frame, _STANDS_BETWEEN | _ARCHIVERS)
         path = _path_of(call.first)
         is_open = name == "os.fstat"
         if frame is None or not (path or is_open):
@@ -561,13 +579,41 @@ class OutsideLog:
         frame = self.asker(call.frame)
         if name == "os.read" and (frame is None or not _is_pipe(call.first)):
             return
-        source = self.note(OutsideKind.QUEUE, name, frame)
+        self.takes(OutsideKind.QUEUE, name, frame, call.result)
+
+    def takes(self, kind: OutsideKind, name: str, frame: FrameType | None, item: object) -> None:
+        """One of several items is taken in: what they are and their order are told apart."""
+        source = self.note(kind, name, frame)
         if source is None or source.values >= _TAKEN:
             return
         source.limit, source.is_rest = _TAKEN, True
-        item = _bytes_of(call.result)
-        source.add(item)
-        source.add_order(item)
+        held = _bytes_of(item)
+        source.add(held)
+        source.add_order(held)
+
+    def completion(self, name: str, frame: FrameType | None) -> _Input | None:
+        """The input of the program's own line that goes on with what is done first."""
+        source = self.note(OutsideKind.COMPLETION, name, frame)
+        if source is not None:
+            source.limit = _TAKEN
+        return source
+
+    def found_done(self, name: str, call: Call) -> None:
+        """Of several that the program waits for, one was done first."""
+        frame = self.asker(call.frame)
+        first = self.completions.first_of(name, call) if frame is not None else None
+        if first is not None and (source := self.completion(name, frame)) is not None:
+            source.add(first)
+
+    def waits_with_function(self, name: str, call: Call) -> None:
+        """A function of the program is to run when a future is done, or a result of a pool of processes."""
+        is_pools = name.endswith("__init__")
+        if is_pools and not (call.args[2:] and call.args[2]) and not call.kwargs.get("callback"):
+            return
+        frame = self.reader(call.frame) if is_pools else self.asker(call.frame)
+        source = self.completion("multiprocessing.pool.Pool.apply_async" if is_pools else name, frame)
+        if source is not None:
+            self.completions.tell(call.first, source)
 
     def sets_timer(self, name: str, call: Call) -> None:
         """The program has the system send it a signal later."""
@@ -765,6 +811,7 @@ _AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.ANSWER: OutsideLog.receives,
     OutsideKind.FILE_TIME: OutsideLog.asks_file_time,
     OutsideKind.QUEUE: OutsideLog.queue_changes,
+    OutsideKind.COMPLETION: OutsideLog.found_done,
     OutsideKind.TIMER: OutsideLog.sets_timer,
     OutsideKind.UNWRITTEN_MEMORY: OutsideLog.takes_unwritten,
 }
@@ -815,11 +862,11 @@ def _watched(kinds: Iterable[OutsideKind] = OutsideKind, module: str = "") -> It
                 yield Target(holders, after=partial(_ask, kind, name))
 
 
-def _watched_besides() -> Iterator[Target]:
-    # Its C++ code writes the file, and no function of Python's opens it.
-    yield Target(_holders("torch.serialization.save torch.save"), before=_saves)
-    yield Target(_holders("signal.signal"), around=_sets_handler)
-    yield Target(_holders("signal.getsignal"), around=_asks_handler)
+def _watched_besides(module: str = "") -> Iterator[Target]:
+    """Further functions; those of ``module`` alone where it is named."""
+    for names, watch in _BESIDES:
+        if not module or f"{module}." in names:
+            yield watch(_holders(names))
 
 
 def _read(read: _Reads, name: str, log: OutsideLog, call: Call) -> None:
@@ -828,6 +875,76 @@ def _read(read: _Reads, name: str, log: OutsideLog, call: Call) -> None:
 
 def _ask(kind: OutsideKind, name: str, log: OutsideLog, call: Call) -> None:
     log.asked(kind, name, call)
+
+
+#: Functions whose results are awaited, with the kind of input that they are.
+_AWAITED = (
+    *((OutsideKind.ANSWER, f"asyncio.streams.StreamReader.{name}") for name in ("read", "readline", "readexactly")),
+    (OutsideKind.ANSWER, "asyncio.streams.StreamReader.readuntil"),
+    (OutsideKind.QUEUE, "asyncio.queues.Queue.get"),
+    (OutsideKind.COMPLETION, "asyncio.tasks.wait asyncio.wait"),
+)
+
+
+def _askers() -> tuple[FrameType | None, list[OutsideLog]]:
+    """The innermost frame that is not this package's, and the recordings for which it is the program's own line."""
+    frame = programs_frame()
+    return frame, [log for log in OUTSIDE.listeners if log.asker(frame) is not None]
+
+
+def _awaits(
+    kind: OutsideKind, name: str, inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Take in what the program's own line awaits."""
+    frame, logs = _askers()
+    if not logs:
+        return inner(*args, **kwargs)
+    return _taken_when_awaited(lambda result: _takes_awaited(kind, name, frame, logs, result), inner(*args, **kwargs))
+
+
+async def _taken_when_awaited(takes: Callable[[Any], None], awaitable: Any) -> Any:
+    result = await awaitable
+    with suppress(Exception):  # no business of the program's
+        takes(result)
+    return result
+
+
+def _takes_awaited(kind: OutsideKind, name: str, frame: FrameType | None, logs: list[OutsideLog], result: Any) -> None:
+    for log in logs:
+        if kind is not OutsideKind.COMPLETION:
+            what = "bytes from a stream" if kind is OutsideKind.ANSWER else name
+            log.takes(kind, what, frame, result)
+        elif (source := log.completion(name, frame)) is not None:
+            source.add("\0".join(map(log.completions.mark_of, result[0])).encode())
+
+
+def _as_completed(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Note which future is done next, wherever the program's own line asks for them one by one."""
+    frame, logs = _askers()
+    sources = [(log, log.completion("concurrent.futures.as_completed", frame)) for log in logs]
+    return _noted_as_done(sources, inner(*args, **kwargs)) if sources else inner(*args, **kwargs)
+
+
+def _noted_as_done(sources: list[tuple[OutsideLog, _Input | None]], futures: Iterator[Any]) -> Iterator[Any]:
+    for future in futures:
+        for log, source in sources:
+            if source is not None:
+                source.add(log.completions.mark_of(future).encode())
+        yield future
+
+
+def _tasks_as_completed(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    frame, logs = _askers()
+    takes = partial(_takes_next, frame, logs)
+    given = inner(*args, **kwargs)
+    if not logs or sys.version_info >= (3, 13):  # from then on what it gives is awaited in two ways
+        return given
+    return (_taken_when_awaited(takes, awaitable) for awaitable in given)
+
+
+def _takes_next(frame: FrameType | None, logs: list[OutsideLog], result: Any) -> None:
+    for log in logs:
+        log.takes(OutsideKind.COMPLETION, "asyncio.as_completed", frame, result)
 
 
 _HANDLER = "_tracer_handler"
@@ -885,6 +1002,32 @@ def _saves(log: OutsideLog, call: Call) -> None:
         log.wrote(path)
 
 
+_FUTURE, _RESULT = "concurrent.futures._base.Future", "multiprocessing.pool.ApplyResult"
+#: Functions that are watched besides those that ``OutsideKind`` names, and how.
+_BESIDES: tuple[tuple[str, Callable[[Sequence[Holder]], Target]], ...] = (
+    ("torch.serialization.save torch.save", partial(Target, before=_saves)),  # its C++ code writes the file
+    ("signal.signal", partial(Target, around=_sets_handler)),
+    ("signal.getsignal", partial(Target, around=_asks_handler)),
+    ("os.fork", partial(Target, after=lambda log, call: log.completions.starts(call.result))),
+    ("subprocess.Popen._execute_child", partial(Target, after=lambda log, call: log.completions.starts(call.first.pid))),
+    (f"{_FUTURE}.__init__", partial(Target, after=lambda log, call: log.completions.begins(call))),
+    *(
+        (name, partial(Target, before=lambda log, call: log.completions.ends(call.first)))
+        for name in (f"{_FUTURE}._invoke_callbacks", f"{_RESULT}._set")
+    ),
+    *(
+        (name, partial(Target, before=partial(_read, OutsideLog.waits_with_function, name)))
+        for name in (f"{_FUTURE}.add_done_callback", f"{_RESULT}.__init__")
+    ),
+    (
+        "concurrent.futures._base.as_completed concurrent.futures.as_completed",
+        partial(Target, around=_as_completed),
+    ),
+    ("asyncio.tasks.as_completed asyncio.as_completed", partial(Target, around=_tasks_as_completed)),
+    *((names, partial(Target, around=partial(_awaits, kind, names.split()[0]))) for kind, names in _AWAITED),
+)
+
+
 def _holders(names: str) -> list[Holder]:
     """Return the holders of the function with these dotted names, of modules that are loaded.
 
@@ -931,7 +1074,7 @@ class _Outside(Watchers[OutsideLog]):
     def imported(self, module: str) -> None:
         """Watch the functions of ``module``, which was just imported."""
         if self.listeners:
-            self.watch(_watched(self._kinds, module))
+            self.watch([*_watched(self._kinds, module), *_watched_besides(module)])
 
     @contextmanager
     def while_torch_loads(self) -> Iterator[None]:

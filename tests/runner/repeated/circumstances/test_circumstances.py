@@ -399,3 +399,34 @@ def test_a_method_that_a_class_inherits_is_inherited_again_afterwards() -> None:
     replaced.put_back()
     assert Selecting().time() == 1
     assert "time" not in vars(Selecting)
+
+
+def test_children_are_waited_for_in_the_order_in_which_they_were_started(tmp_path: Path) -> None:
+    run(
+        """
+import os, subprocess
+from tracer.runner.repeated.circumstances.order import answer_in_order
+from tracer.runner.repeated.circumstances.replacing import Replacements
+replaced = Replacements()
+answer_in_order(replaced, is_new_process=True)
+started = []
+for seconds in (0.2, 0.1, 0):
+    child = os.fork()
+    if not child:
+        __import__("time").sleep(seconds)
+        os._exit(0)
+    started.append(child)
+assert os.waitpid(-1, os.WNOHANG) == (0, 0)  # the first has not ended
+assert [os.wait()[0] for _ in started] == started
+programs = [subprocess.Popen(["sleep", seconds]) for seconds in ("0.1", "0")]
+assert programs[0].wait() == 0 and os.waitpid(-1, 0)[0] == programs[1].pid
+try:
+    os.wait()
+except ChildProcessError:
+    pass
+else:
+    raise AssertionError("no child is left")
+assert replaced.used == {"order"}
+""",
+        tmp_path,
+    )

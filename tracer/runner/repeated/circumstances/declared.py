@@ -184,7 +184,8 @@ class Circumstance(Word):
         ),
         (
             *(BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_THREAD, BlindSpotKind.COMPUTING_THREAD),
-            *(BlindSpotKind.OTHER_PROCESS, OutsideKind.QUEUE, OutsideKind.THREAD, RootCause.THREAD_ORDER),
+            *(BlindSpotKind.OTHER_PROCESS, OutsideKind.QUEUE, OutsideKind.COMPLETION, OutsideKind.THREAD),
+            RootCause.THREAD_ORDER,
         ),
     )
     FOLDER = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 import itertools
+import os
 import sys
 import threading
 import time
@@ -44,6 +45,7 @@ def answer_in_order(replaced: Replacements, *, is_new_process: bool = False) -> 
     replaced.when_imported("torch.utils.data.dataloader", lambda: _load_in_order(replaced))
     if is_new_process:
         replaced.when_imported("torch", lambda: _fork_in_order(replaced))
+    _children_in_order(replaced)
     turns = _Turns()
     _threads_in_turn(replaced, turns)
     replaced.when_imported("queue", lambda: _queues_in_turn(replaced, turns))
@@ -129,6 +131,61 @@ def _one_process(replaced: Replacements, module: str, pool: str, count: str) -> 
         make(self, 1, *args[1:], **named)
 
     replaced.put(owner, "__init__", init_with_one_worker)
+
+
+def _children_in_order(replaced: Replacements) -> None:
+    """Whoever waits for any child process gets them in the order in which they were started."""
+    if not hasattr(os, "fork"):
+        return
+    fork, wait, waitpid = os.fork, os.wait, os.waitpid
+    children: list[int] = []
+
+    @functools.wraps(fork)
+    def forked() -> int:
+        process = fork()
+        if process:
+            children.append(process)
+        else:
+            children.clear()
+        return process
+
+    @functools.wraps(waitpid)
+    def waited(process: int, options: int, /) -> tuple[int, int]:
+        if process != -1:
+            return waitpid(process, options)
+        replaced.use("order", caller(sys._getframe(1)))
+        for child in tuple(children):
+            try:
+                ended = waitpid(child, options)
+            except ChildProcessError:  # somebody waited for this one by its id
+                children.remove(child)
+                continue
+            if ended[0]:
+                children.remove(child)
+            return ended
+        return waitpid(process, options)
+
+    @functools.wraps(wait)
+    def waited_for_any() -> tuple[int, int]:
+        return waited(-1, 0)
+
+    replaced.put(os, "fork", forked)
+    replaced.put(os, "waitpid", waited)
+    replaced.put(os, "wait", waited_for_any)
+    replaced.when_imported("subprocess", lambda: _programs_in_order(replaced, children))
+
+
+def _programs_in_order(replaced: Replacements, children: list[int]) -> None:
+    import subprocess
+
+    make = subprocess.Popen.__init__
+
+    @functools.wraps(make)
+    def started(self: Any, *args: Any, **named: Any) -> None:
+        make(self, *args, **named)
+        children.append(self.pid)
+
+    replaced.put(subprocess.Popen, "__init__", started)
 
 
 def _fork_in_order(replaced: Replacements) -> None:

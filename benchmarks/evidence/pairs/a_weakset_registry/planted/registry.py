@@ -1,0 +1,12 @@
+import weakref
+
+_layers = weakref.WeakSet()
+
+
+def register(layer):
+    _layers.add(layer)
+    return layer
+
+
+def registered():
+    return list(_layers)
