@@ -32,6 +32,7 @@ from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import (
     ALIGNED,
     OWN_DEPTHWISE,
+    PADDABLE,
     SINGLE,
     UNROLLED,
     EnvironmentTable,
@@ -190,7 +191,7 @@ class Dependents:
                     yield "timed-reductions"
             if _PRODUCTS in names:
                 yield "compiled-products"
-                if ALIGNED not in names:
+                if PADDABLE in names and ALIGNED not in names:
                     yield "padded-products"
         is_filled = ruling.cause is Cause.UNINITIALIZED_MEMORY  # with NaN: runs would agree on a wrong result
         if (

@@ -29,7 +29,7 @@ from tracer.recording.compiled.generated.disjoint_threads import may_let_threads
 from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, may_call_kernels
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of
 from tracer.recording.compiled.graphs.graph_text import Graph
-from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
+from tracer.recording.compiled.graphs.unwritten import computes_with_constants, reads_of_input, unwritten_reads
 from tracer.recording.compiled.insides import Inside, Insides
 from tracer.recording.compiled.program_lines import Step
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, placed, spell
@@ -132,10 +132,13 @@ class RegionList:
                     yield _unwritten(self._group(run, inside, reader), reads, memory.op, *sites)
             if run.code.mode not in (None, DeterministicMode.OFF):
                 continue
-            for reader, giver in unwritten_reads(graph):
-                allocation = self._group(run, inside, giver)
+            has_constants = computes_with_constants(run.code.source) and not computes_with_constants(run.code.text)
+            for read in unwritten_reads(graph):
+                if read.may_be_constant and has_constants:
+                    continue
+                allocation = self._group(run, inside, read.allocation)
                 origin_of = (allocation.op, allocation.location, allocation.called_from)
-                yield _unwritten(self._group(run, inside, reader), executions, *origin_of)
+                yield _unwritten(self._group(run, inside, read.number), executions, *origin_of)
 
     def _readable(self, runs: Iterable[Run], times: Times) -> Iterator[tuple[Run, Inside, Graph, int]]:
         """Runs whose graph is known, each with its number of executions."""

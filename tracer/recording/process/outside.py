@@ -1009,7 +1009,10 @@ _BESIDES: tuple[tuple[str, Callable[[Sequence[Holder]], Target]], ...] = (
     ("signal.signal", partial(Target, around=_sets_handler)),
     ("signal.getsignal", partial(Target, around=_asks_handler)),
     ("os.fork", partial(Target, after=lambda log, call: log.completions.starts(call.result))),
-    ("subprocess.Popen._execute_child", partial(Target, after=lambda log, call: log.completions.starts(call.first.pid))),
+    (
+        "subprocess.Popen._execute_child",
+        partial(Target, after=lambda log, call: log.completions.starts(call.first.pid)),
+    ),
     (f"{_FUTURE}.__init__", partial(Target, after=lambda log, call: log.completions.begins(call))),
     *(
         (name, partial(Target, before=lambda log, call: log.completions.ends(call.first)))

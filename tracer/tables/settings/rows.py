@@ -36,9 +36,9 @@ RESERVED: Mapping[str, str] = {
 #: Groups that narrow what a row needs; no row needs one of them by itself.
 UNROLLED = "unrolled-sums"
 SINGLE = "sums-to-one-number"
-ALIGNED = "aligned-products"
+ALIGNED, PADDABLE = "aligned-products", "paddable-products"
 OWN_DEPTHWISE = "own-depthwise-convolutions"
-NARROWING = frozenset({UNROLLED, SINGLE, ALIGNED, OWN_DEPTHWISE})
+NARROWING = frozenset({UNROLLED, SINGLE, ALIGNED, PADDABLE, OWN_DEPTHWISE})
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
 

@@ -9,7 +9,7 @@ import torch
 
 from tracer import DeterminismTracer
 from tracer.recording.compiled.graphs.graph_text import read_graph
-from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
+from tracer.recording.compiled.graphs.unwritten import Read, computes_with_constants, reads_of_input, unwritten_reads
 from tracer.recording.storage import unwritten
 from tracer.recording.torch_private import compile_seams
 
@@ -49,13 +49,40 @@ FILLED = [
     'half: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 8)\n'
     '        part: "f32[8][1]cpu" = torch.ops.aten.slice.Tensor(half, 0, 0, 8)\n'
     '        last: "f32[8][1]cpu" = torch.ops.aten.mul.Tensor(part, 2)',
-    # what a write at an index covers is not known
+    # a write at so many indices may cover all of it
     'put: "f32[16][1]cpu" = torch.ops.aten.index_put.default(empty, [arg0_1], arg0_1)\n'
     '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(put, 2)',
 ]
 
 
-def reads(body: str, size: str = "16") -> list[tuple[int, int]]:
+#: Code reads the memory itself: products, and what was written at indices before.
+OF_MEMORY = [
+    'last: "f32[4, 4][4, 1]cpu" = torch.ops.aten.mm.default(arg0_1, empty)',
+    'last: "f32[4, 4][4, 1]cpu" = torch.ops.aten.baddbmm.default(empty, arg0_1, arg0_1)',
+    'last: "f32[4, 4][4, 1]cpu" = torch.ops.aten.addmm.default(arg0_1, arg0_1, empty, beta = 0)',
+    'place: "i64[4][1]cpu" = torch.ops.aten.arange.default(4)\n'
+    '        put: "f32[16][1]cpu" = torch.ops.aten.index_put.default(empty, [place], arg0_1)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(put, 2)',
+    'place: "i64[4][1]cpu" = torch.ops.aten.arange.default(4)\n'
+    '        put: "f32[16][1]cpu" = torch.ops.aten.index_put.default(empty, [place], arg0_1)\n'
+    '        again: "f32[16][1]cpu" = torch.ops.aten.index_put.default(put, [place], arg0_1)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(again, 2)',
+    'place: "i64[4][1]cpu" = torch.ops.aten.arange.default(4)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.index_put.default(empty, [place], arg0_1, True)',
+]
+FILLED += [
+    'last: "f32[4, 4][4, 1]cpu" = torch.ops.aten.addmm.default(empty, arg0_1, arg0_1, beta = 0)',
+    'place: "i64[8][1]cpu" = torch.ops.aten.arange.default(8)\n'
+    '        put: "f32[16][1]cpu" = torch.ops.aten.index_put.default(empty, [place], arg0_1)\n'
+    '        again: "f32[16][1]cpu" = torch.ops.aten.index_put.default(put, [place], arg0_1)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(again, 2)',
+    'mask: "b8[16][1]cpu" = torch.ops.aten.gt.Scalar(arg0_1, 0)\n'
+    '        put: "f32[16][1]cpu" = torch.ops.aten.index_put.default(empty, [mask], arg0_1)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(put, 2)',
+]
+
+
+def reads(body: str, size: str = "16") -> list[Read]:
     return list(unwritten_reads(read_graph(GRAPH.format(body=body, size=size))))
 
 
@@ -65,8 +92,49 @@ def reads(body: str, size: str = "16") -> list[tuple[int, int]]:
     ids=["multiplied", "summed", "seen in part", "half written", "and one more place", "a slice over the end"],
 )
 def test_computing_with_memory_that_nothing_filled_is_told_with_who_gave_it(body: str) -> None:
-    assert reads(body) == [(body.count("torch.ops"), 0)]
+    assert reads(body) == [(body.count("torch.ops"), 0, True)]
     assert reads(body, size="0") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    OF_MEMORY,
+    ids=["multiplied", "added to", "a factor", "written at indices", "twice", "accumulated onto"],
+)
+def test_no_constant_stands_for_memory_of_products_and_of_writes_at_indices(body: str) -> None:
+    assert reads(body) == [(body.count("torch.ops"), 0, False)]
+
+
+@pytest.mark.parametrize(
+    ("source", "is_one"),
+    [
+        ("auto tmp0 = std::numeric_limits<float>::quiet_NaN();", True),
+        ('tmp0 = float("nan")', True),
+        ("tmp0 = in_ptr0[x0]; nanmean(tmp0)", False),
+    ],
+)
+def test_generated_code_tells_whether_it_computes_with_a_constant(source: str, is_one: bool) -> None:
+    assert computes_with_constants(source) is is_one
+
+
+@pytest.mark.slow
+def test_a_region_that_computes_with_a_constant_in_place_of_unwritten_memory_reads_none(inductor: None) -> None:
+    def padded(x: torch.Tensor) -> torch.Tensor:
+        whole = torch.empty(40, 16)
+        whole[:30] = x
+        return whole * 2
+
+    def put(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        whole = torch.empty(40, 16)
+        whole[place] = x
+        return whole * 2
+
+    x = torch.ones(30, 16)
+    with DeterminismTracer() as tracer:
+        assert torch.compile(padded)(x)[30:].isnan().all()
+        torch.compile(put)(x, torch.arange(30))
+    (read,) = tracer.trace.unwritten_reads
+    assert (read.op, read.function.rpartition(".")[2]) == ("aten.mul.Tensor", "put")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +142,8 @@ def test_computing_with_memory_that_nothing_filled_is_told_with_who_gave_it(body
     FILLED,
     ids=[
         *("filled", "copied", "drawn", "asked for its shape", "written through"),
-        *("written half by half", "the written half", "written at an index"),
+        *("written half by half", "the written half", "written at indices"),
+        *("multiplied by zero", "written at indices in two parts", "written by a mask"),
     ],
 )
 def test_memory_that_is_written_first_is_not(body: str) -> None:

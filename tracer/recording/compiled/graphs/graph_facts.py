@@ -30,6 +30,8 @@ from tracer.trace.records import FactValue
 
 #: Stands for a dynamic size: more addends than can be added in any order with the same sum.
 _SEVERAL = 3
+#: Stands for a dynamic size in products, which Inductor does not pad: fx_passes/pad_mm.py, get_padded_length, 2.13.0.
+_ALIGNED, _PADDED = 16, "shape.is_aligned"
 #: Facts that do not depend on sizes, except that a dynamic size counts as several.
 _WITHOUT_SIZES = ("arg.", "given.", "index.")
 
@@ -87,10 +89,13 @@ class GraphFacts:
             if key == DRAW:
                 values |= self._draws(reader, args, kwargs, tensor)
                 continue
-            if is_unfixed and not key.startswith(_WITHOUT_SIZES):
+            if is_unfixed and key != _PADDED and not key.startswith(_WITHOUT_SIZES):
                 continue
             try:
-                value = reader(args, kwargs)
+                if is_unfixed and key == _PADDED:
+                    value = reader(tuple(_as_eager(value, _ALIGNED) for value in node.args), kwargs)
+                else:
+                    value = reader(args, kwargs)
             except Exception:  # it needs data, or something that is not in the text
                 continue
             if value is not MISSING and not isinstance(value, _Unknown):
@@ -123,10 +128,10 @@ class _Unknown:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _as_eager(value: Any) -> Any:
-    """An argument as readers expect it, with meta tensors."""
+def _as_eager(value: Any, dynamic: int = _SEVERAL) -> Any:
+    """An argument as readers expect it, with meta tensors; ``dynamic`` stands for a dynamic size."""
     if isinstance(value, Value):
-        sizes = tuple(_SEVERAL if size is None else size for size in value.shape)
+        sizes = tuple(dynamic if size is None else size for size in value.shape)
         dtype = compile_seams.dtype_of(value.dtype)
         strides = [stride for stride in value.stride or () if stride is not None]
         if len(strides) != len(sizes):

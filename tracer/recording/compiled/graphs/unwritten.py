@@ -1,14 +1,21 @@
 """Calls of a graph that compute with unwritten memory, wholly unwritten or in part.
 
 Memory from ``torch.empty`` is followed through views and through writes of slices. What is left unwritten is a list of
-boxes: a range of places along each dimension. A write at an index may cover anything, so nothing is known of the memory
-after it.
+boxes: a range of places along each dimension. A write at indices may cover any of it, but no more numbers than it
+writes: where these are fewer, some are left.
+
+Code that Inductor generates computes with a constant in place of memory that no call wrote at indices (NaN, or 0 for
+integers: ``torch/_inductor/ir.py``, ``nop_loader_fn``, 2.13.0), while products read it. So such reads are told apart.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from math import prod
 from typing import Any, NamedTuple
+
+import torch
 
 from tracer.ops.op import Touch
 from tracer.ops.rows import row_of
@@ -23,11 +30,18 @@ _IGNORES = frozenset(
         *("where", "masked_fill"),
     }
 )
-_COMPUTES = frozenset({"sum", "mean", "mm", "addmm", "bmm", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
+_COMPUTES = frozenset({"sum", "mean", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
+_PRODUCTS = frozenset({"mm", "bmm"})
+#: They add a product to their first argument, unless ``beta`` is 0.
+_ADD_PRODUCTS = frozenset({"addmm", "baddbmm"})
+#: Writes at indices, which ``index_copy`` and ``index_fill`` decompose to. ``scatter`` writes into a copy.
+_AT_INDICES = frozenset({"index_put", "_unsafe_index_put"})
 #: Writes of a slice, and of one place, into a copy.
 _SLICE, _SELECT = "slice_scatter", "select_scatter"
 #: Views and copies with the places of their argument.
 _SAME_PLACES = frozenset({"alias", "clone", "detach", "lift_fresh_copy"})
+_NAN = re.compile(r"quiet_NaN\(\)|float\(['\"]nan['\"]\)|\bnan\b")
+_MASKS = ("b8", "u8")
 _HANDED = -1
 
 #: The start and the end of a range of places along each dimension.
@@ -41,24 +55,42 @@ class _Memory(NamedTuple):
     """The index of the call that allocated it."""
     unwritten: tuple[_Box, ...] | None
     """``None`` if all of it is."""
+    scattered: int = 0
+    """Numbers that calls wrote into it at indices, at most: from the first on code reads it as it is."""
 
     def boxes(self, sizes: tuple[int, ...]) -> tuple[_Box, ...]:
         """What is unwritten of memory with these sizes."""
         return (tuple((0, size) for size in sizes),) if self.unwritten is None else self.unwritten
 
 
-def unwritten_reads(graph: Graph) -> Iterator[tuple[int, int]]:
-    """The calls of the graph that compute with unwritten memory, each with the call that allocated it."""
+class Read(NamedTuple):
+    """A call that computes with unwritten memory."""
+
+    number: int
+    """The index of the call."""
+    allocation: int
+    """That of the call that allocated the memory."""
+    may_be_constant: bool
+    """Whether generated code may compute with a constant in its place."""
+
+
+def computes_with_constants(text: str) -> bool:
+    """Whether generated code, or a graph, holds the constant that stands for unwritten memory of floats."""
+    return _NAN.search(text) is not None
+
+
+def unwritten_reads(graph: Graph) -> Iterator[Read]:
+    """The calls of the graph that compute with unwritten memory."""
     yield from _reads(graph, {})
 
 
 def reads_of_input(graph: Graph, name: str) -> Iterator[int]:
     """The calls of the graph that compute with the unwritten input ``name``."""
     memory = {name: _Memory(_HANDED, None)}
-    yield from (number for number, allocation in _reads(graph, memory) if allocation == _HANDED)
+    yield from (read.number for read in _reads(graph, memory) if read.allocation == _HANDED)
 
 
-def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[tuple[int, int]]:
+def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[Read]:
     """``memory``: values that are not fully written, by name."""
     for number, node in enumerate(graph.nodes):
         packet = node.op.split(".")[1]
@@ -70,15 +102,54 @@ def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[tuple[int, int]
         read = next((memory[v.name] for v in arguments if isinstance(v, Value) and v.name in memory), None)
         if read is None:
             continue
-        if (left := _left_unwritten(node, packet, memory)) is not None:
+        if packet in _AT_INDICES:
+            base = memory.get(getattr(node.args[0], "name", ""))
+            if base is not None and _accumulates(node):
+                yield Read(number, base.allocation, may_be_constant=False)
+            elif base is not None and (left := _after_write(node, base)) is not None:
+                memory[node.name] = left
+        elif (left := _left_unwritten(node, packet, memory)) is not None:
             if left.unwritten is None or left.unwritten:
                 memory[node.name] = left
+        elif packet in _PRODUCTS or (packet in _ADD_PRODUCTS and _reads_unwritten(node, memory)):
+            yield Read(number, read.allocation, may_be_constant=False)
         elif packet not in _IGNORES and not packet.endswith("_like") and _computes(node.op, packet):
-            yield number, read.allocation
+            yield Read(number, read.allocation, may_be_constant=not read.scattered)
 
 
 def _computes(op: str, packet: str) -> bool:
     return compile_seams.is_pointwise(op) or packet in _COMPUTES
+
+
+def _reads_unwritten(node: Node, memory: dict[str, _Memory]) -> bool:
+    """Whether the sum of a product and a tensor reads unwritten memory."""
+    first, *factors = (isinstance(value, Value) and value.name in memory for value in node.args[:3])
+    return any(factors) or (first and node.kwargs.get("beta", 1) != 0)
+
+
+def _accumulates(node: Node) -> bool:
+    arguments = dict(zip(("self", "indices", "values", "accumulate"), node.args, strict=False)) | node.kwargs
+    return bool(arguments.get("accumulate"))
+
+
+def _after_write(node: Node, base: _Memory) -> _Memory | None:
+    """``base`` after a write at indices; ``None`` where that may have covered all that was unwritten."""
+    try:
+        sizes = _sizes(node.args[0])
+        unwritten = sum(prod(end - start for start, end in box) for box in base.boxes(sizes))
+        written = base.scattered + _count_of_indexed(node.args[1], sizes)
+    except (IndexError, TypeError, ValueError):  # dynamic sizes, or arguments that are not in the text
+        return None
+    return base._replace(scattered=written) if written < unwritten else None
+
+
+def _count_of_indexed(indices: list[Any], sizes: tuple[int, ...]) -> int:
+    """How many numbers the indices reach in memory of these sizes. Raises ``ValueError`` for masks."""
+    given = {dim: index for dim, index in enumerate(indices) if index is not None}
+    if any(index.dtype in _MASKS for index in given.values()):
+        raise ValueError("a mask")
+    reached = torch.broadcast_shapes(*map(_sizes, given.values()))
+    return int(prod(reached) * prod(size for dim, size in enumerate(sizes) if dim not in given))
 
 
 def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Memory | None:
