@@ -68,10 +68,14 @@ class ProgramLines:
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
         self._by_line: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+        self._elsewhere: dict[tuple[str, str], list[int]] = defaultdict(list)
+        """By a line of any file: what was compiled from a copy of the program has the copy's paths."""
+        self._paths = {step.frames[-1].path for step in steps if step.frames}
         for number, step in enumerate(steps):
             if step.frames:
                 frame = step.frames[-1]
                 self._by_line[frame.path, frame.function, frame.code].append(number)
+                self._elsewhere[frame.function, frame.code].append(number)
 
     def match(self, places: Iterable[Place | None], *, backwards: bool, ops: Sequence[str] = ()) -> list[Step | None]:
         """For each of ``places``, in the graph's order, the step that it comes from; ``None`` without a match.
@@ -111,7 +115,9 @@ class ProgramLines:
         return step._replace(module=Module(roots.pop() or "", ".".join(common)))
 
     def _nearest(self, place: Place, rank: tuple[int, int], at: int, backwards: bool) -> int | None:
-        candidates = self._by_line.get((place.path, place.function, place.code), ())
+        candidates = self._by_line.get((place.path, place.function, place.code), [])
+        if place.path not in self._paths:
+            candidates = self._elsewhere.get((place.function, place.code), [])
         lines = sorted({self._steps[number].frames[-1].line for number in candidates})
         if len(lines) > 1:
             # The same text at several lines of one function: matched in order.

@@ -109,6 +109,26 @@ def test_a_line_that_moved_is_found_by_its_text_and_the_same_text_twice_by_its_o
     assert today.match([Place("/w/t.py", 3, "forward", "gone")], backwards=False) == [None]
 
 
+def test_a_line_that_was_compiled_from_a_copy_of_the_program_is_found_in_the_program() -> None:
+    here = Step((Frame("/w/train.py", 20, "forward", "x = self.act(x)"),), None)
+    found = ProgramLines([here]).match([Place("/copy/train.py", 9, "forward", "x = self.act(x)")], backwards=False)
+    assert found == [here]
+    other = ProgramLines([here]).match([Place("/copy/train.py", 9, "other", "x = self.act(x)")], backwards=False)
+    assert other == [None]
+
+
+@pytest.mark.parametrize(("columns", "is_aligned"), [(8, True), (9, False)])
+def test_a_product_of_a_dynamic_size_is_padded_by_its_other_sizes_alone(columns: int, is_aligned: bool) -> None:
+    text = f"""
+class GraphModule(torch.nn.Module):
+    def forward(self, rows: "f32[s0, 16][16, 1]cpu", weight: "f32[16, {columns}][{columns}, 1]cpu"):
+        mm: "f32[s0, {columns}][{columns}, 1]cpu" = torch.ops.aten.mm.default(rows, weight)
+        return (mm,)
+"""
+    facts = GraphFacts(lambda: {"aten.mm": frozenset({"shape.is_aligned"})})
+    assert facts.of(read_graph(text).nodes[0]).get("shape.is_aligned", False) is is_aligned
+
+
 def test_of_several_modules_that_one_line_calls_the_one_that_holds_them_is_named() -> None:
     frames = (Frame("/w/t.py", 5, "forward", "x = self.b(self.a(x))"),)
     steps = [Step(frames, Module("", path)) for path in ("layers.0.a", "layers.0.b")]
