@@ -347,6 +347,19 @@ class OutsideKind(Word):
     )
     """One of several futures, tasks, processes, threads or ranks that is done before the others, where the program's
     own line asks which: the order in which they were."""
+    READINESS = (
+        "readiness",
+        "asks whether something is done yet, by",
+        ("question whether something is done", "questions whether something is done"),
+        (
+            *("concurrent.futures._base.Future.done", "threading.Thread.is_alive", "threading.Event.is_set"),
+            *("queue.Queue.empty", "queue.Queue.qsize", "queue.Queue.full", "subprocess.Popen.poll"),
+            *("multiprocessing.process.BaseProcess.is_alive", "multiprocessing.pool.ApplyResult.ready"),
+            *("multiprocessing.connection._ConnectionBase.poll", "multiprocessing.queues.Queue.empty"),
+            *("multiprocessing.queues.Queue.qsize", "threading.Semaphore.acquire"),
+        ),
+    )
+    """Whether a thread, a process or a task was done, where the program's own line asks or waits for some time."""
     TIMER = (
         "timer",
         "is interrupted by",
@@ -407,6 +420,16 @@ class OutsideKind(Word):
         ),
     )
     """The time at which a file was written, where the program's own lines read it from the system."""
+    EXISTENCE = (
+        "existence",
+        "asks whether there is",
+        ("", ""),
+        (
+            *("os.path.exists genericpath.exists", "os.path.isfile genericpath.isfile"),
+            *("os.path.isdir genericpath.isdir", "pathlib.Path.exists", "pathlib.Path.is_file", "pathlib.Path.is_dir"),
+        ),
+    )
+    """A file or a directory that the program's own line asks after: whether it was there."""
     PORT = (
         "port",
         "asks which port it has by",

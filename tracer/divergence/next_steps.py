@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import Loading, Outside, Reason, Root
-from tracer.divergence.outside import at_the_end, is_always_another
+from tracer.divergence.outside import at_the_end, is_weak
 from tracer.divergence.repeated import Repeated
 from tracer.findings import Change, Finding, Need
 from tracer.names import About, NumberSource, OutsideKind
@@ -52,6 +52,8 @@ _SAME_INPUT: Mapping[OutsideKind, str] = {
     OutsideKind.ANSWER: "Fetch it once, keep it in a file, and read that; a date in it is a clock's",
     OutsideKind.CONNECTION: "Fetch the data once, keep it in a file, and read that",
     OutsideKind.COMPLETION: "Take results in the order in which they were asked for",
+    OutsideKind.READINESS: "Wait until it is done, without a limit of time",
+    OutsideKind.EXISTENCE: "Write each run into a folder of its own",
     OutsideKind.THREAD: "Wait for it (`thread.join()`) before what hangs on it, or have it work on a copy",
     OutsideKind.UNWRITTEN_MEMORY: "Take `numpy.zeros` or `calloc`, or write all of it before it is read",
     OutsideKind.VARIABLE: "Export one value of it in the shell that starts the script",
@@ -254,13 +256,13 @@ def _samples(loader: str, loading: Loading | None) -> tuple[str, str]:
 
 def _inputs(repeated: Repeated) -> Iterator[Change]:
     """Yield changes for inputs from outside that differ, where they may matter to a root."""
-    differing = [source for source in repeated.outside if source.differs and not is_always_another(source)]
+    differing = [source for source in repeated.outside if source.differs and not is_weak(source)]
     named = {
         id(source): source for root in repeated.numbered if root.reason is not None for source in root.reason.outside
     }
     if repeated.ends and repeated.cause is None:
         named |= {id(source): source for source in at_the_end(repeated.outside)}
-    weak = [source for source in named.values() if is_always_another(source) or source.differs is None]
+    weak = [source for source in named.values() if is_weak(source) or source.differs is None]
     if any("folder" in held.circumstances and not held.agrees and not held.no_proof for held in repeated.held):
         differing = [source for source in differing if not (source.by_first_run and _is_in_folder(source.name))]
     for source in [*differing, *weak][:_MOST_INPUTS]:

@@ -19,6 +19,8 @@ _ALWAYS_ANOTHER = (
     *(OutsideKind.MACHINE_NUMBER, OutsideKind.FILE_TIME, OutsideKind.TEMPORARY_NAME, OutsideKind.CLOCK),
     *(OutsideKind.THREAD, OutsideKind.UNWRITTEN_MEMORY, OutsideKind.PORT),
 )
+#: Named only where nothing else differs: most answers of these decide nothing.
+_WEAK = (*_ALWAYS_ANOTHER, OutsideKind.READINESS, OutsideKind.EXISTENCE)
 #: These differ wherever they stand: nothing repeats them.
 _NEVER_ALIKE = (OutsideKind.RANDOM_QUERY, OutsideKind.THREAD)
 #: Causes that may lie in what the program took in; a kernel's and those of unwritten memory and settings do not.
@@ -72,6 +74,11 @@ def is_always_another(outside: Outside) -> bool:
     return outside.kind in _ALWAYS_ANOTHER
 
 
+def is_weak(outside: Outside) -> bool:
+    """Return whether it explains something only where nothing else differs."""
+    return outside.kind in _WEAK
+
+
 def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
     """Those of ``inputs`` that differ, precede ``root``, and may explain it.
 
@@ -80,7 +87,7 @@ def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
     if root.cause not in _MAY_COME_FROM_OUTSIDE:
         return ()
     differing = [outside for outside in inputs if outside.differs and outside.calls <= root.call]
-    strong = tuple(outside for outside in differing if not is_always_another(outside))
+    strong = tuple(outside for outside in differing if not is_weak(outside))
     if strong:
         return strong
     seed = root.reason.seed if root.reason is not None else None
@@ -100,7 +107,7 @@ def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
 def at_the_end(inputs: Iterable[Outside]) -> tuple[Outside, ...]:
     """Those of ``inputs`` that differ, and may explain what runs leave although all calls agree."""
     differing = [outside for outside in inputs if outside.differs]
-    strong = tuple(outside for outside in differing if not is_always_another(outside))
+    strong = tuple(outside for outside in differing if not is_weak(outside))
     return strong or tuple(outside for outside in differing if outside.kind is OutsideKind.THREAD)
 
 

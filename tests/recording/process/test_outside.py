@@ -30,7 +30,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import cpu_count
 from pathlib import Path
 from typing import Any
@@ -287,6 +287,30 @@ def archive() -> None:
         made.add("a.txt")
 
 
+def wait_for_result() -> None:
+    with futures.ThreadPoolExecutor(1) as pool, suppress(futures.TimeoutError):
+        pool.submit(time.sleep, 0.01).result(timeout=0)
+
+
+def wait_for_item() -> None:
+    with suppress(queue.Empty):
+        queue.Queue().get(timeout=0.001)
+
+
+def wait_for_coroutine() -> None:
+    async def waits() -> None:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.sleep(1), 0.001)
+
+    asyncio.run(waits())
+
+
+def wait_for_end() -> None:
+    thread = threading.Thread(target=time.sleep, args=(0.01,))
+    thread.start()
+    thread.join(0.001)
+
+
 TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.FILE, "a.txt", lambda: open("a.txt").read()),  # noqa: SIM115
     (OutsideKind.FILE, "a.txt", lambda: open(file="a.txt").read()),  # noqa: SIM115
@@ -339,6 +363,14 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.COMPLETION, "asyncio.tasks.wait", wait_for_task),
     (OutsideKind.COMPLETION, "asyncio.as_completed", take_tasks_as_completed),
     (OutsideKind.ANSWER, "bytes", read_stream),
+    (OutsideKind.READINESS, "concurrent.futures._base.Future.result", wait_for_result),
+    (OutsideKind.READINESS, "queue.Queue.get", wait_for_item),
+    (OutsideKind.READINESS, "asyncio.wait_for", wait_for_coroutine),
+    (OutsideKind.READINESS, "threading.Thread.join", wait_for_end),
+    (OutsideKind.READINESS, "threading.Event.is_set", lambda: threading.Event().is_set()),
+    (OutsideKind.READINESS, "threading.Event.wait", lambda: threading.Event().wait(0.001)),
+    (OutsideKind.EXISTENCE, "b.txt", lambda: os.path.exists("b.txt")),
+    (OutsideKind.EXISTENCE, "data", lambda: Path("data").is_dir()),
     (OutsideKind.FILE_TIME, "a.txt", archive),
     (OutsideKind.CLOCK, "asyncio.base_events.BaseEventLoop.time", lambda: LOOP.time()),
     (OutsideKind.UNWRITTEN_MEMORY, "numpy.empty", lambda: numpy.empty(4)),
@@ -395,6 +427,10 @@ def lines_of(program: Callable[[], Any]) -> int:
         take_tasks_as_completed: 2,
         read_stream: 4,
         archive: 2,
+        wait_for_result: 2,
+        wait_for_item: 2,
+        wait_for_coroutine: 3,
+        wait_for_end: 3,
     }.get(program, 0)
 
 
@@ -437,6 +473,33 @@ def test_which_child_ended_first_is_told_by_when_it_was_started() -> None:
         return next(taken.digest for taken in taken_in(waits) if taken.kind is OutsideKind.COMPLETION)
 
     assert ends_first(0) == ends_first(0) != ends_first(1)
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        (lambda: futures_result(0), lambda: futures_result(5)),
+        (lambda: event_wait(is_set=False), lambda: event_wait(is_set=True)),
+    ],
+    ids=["raises", "returns"],
+)
+def test_whether_it_was_done_in_time_is_told_apart(early: Callable[[], None], late: Callable[[], None]) -> None:
+    def digest(program: Callable[[], None]) -> str:
+        return next(taken.digest for taken in taken_in(program) if taken.kind is OutsideKind.READINESS)
+
+    assert digest(early) == digest(early) != digest(late)
+
+
+def futures_result(limit: float) -> None:
+    with futures.ThreadPoolExecutor(1) as pool, suppress(futures.TimeoutError):
+        pool.submit(time.sleep, 0.02).result(limit)
+
+
+def event_wait(*, is_set: bool) -> None:
+    event = threading.Event()
+    if is_set:
+        event.set()
+    event.wait(0.001)
 
 
 def file_digest(text: str) -> str:
@@ -771,7 +834,8 @@ def test_an_array_that_numpy_itself_allocates_and_writes_is_none_of_the_programs
 
 
 def test_a_path_that_is_only_looked_for_is_no_time_of_a_file() -> None:
-    assert taken_in(lambda: (Path("a.txt").exists(), os.path.exists("a.txt"), Path("data").is_dir())) == ()
+    taken = taken_in(lambda: (Path("a.txt").exists(), os.path.exists("a.txt"), Path("data").is_dir()))
+    assert {source.kind for source in taken} == {OutsideKind.EXISTENCE}
 
 
 def test_an_input_stands_among_the_calls_that_have_values(tmp_path: Path) -> None:

@@ -107,3 +107,38 @@ FIRST: Mapping[str, Callable[[Completions, Call], _Marks | None]] = {
     "threading.Barrier.wait": _thread_at_barrier,
     "torch.distributed.distributed_c10d.recv": _sender,
 }
+
+
+#: Functions that wait no longer than a time, and the position of that among their arguments.
+LIMITED: Mapping[str, int] = {
+    **{f"concurrent.futures._base.Future.{name}": 1 for name in ("result", "exception")},
+    **{f"threading.{name}": 1 for name in ("Thread.join", "Event.wait", "Condition.wait")},
+    **{f"multiprocessing.pool.ApplyResult.{name}": 1 for name in ("get", "wait")},
+    "multiprocessing.process.BaseProcess.join": 1,
+    "subprocess.Popen.wait": 1,
+    "queue.Queue.get": 2,
+    "queue.Queue.get_nowait": 0,
+    "multiprocessing.queues.Queue.get": 2,
+    "multiprocessing.queues.Queue.get_nowait": 0,
+}
+#: Names of what they raise when it is over: there are several errors of one name, in modules that may not be loaded.
+_TIMEOUTS = ("TimeoutError", "Empty", "TimeoutExpired")
+
+
+def has_limit(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the function ``name`` is called to wait no longer than a time."""
+    place = LIMITED[name]
+    limit = args[place] if len(args) > place else kwargs.get("timeout")
+    block = args[1] if place == 2 and len(args) > 1 else kwargs.get("block", True)
+    return place == 0 or limit is not None or not block
+
+
+def is_timeout(problem: BaseException) -> bool:
+    """Return whether it says that the time is over."""
+    return type(problem).__name__ in _TIMEOUTS
+
+
+def done_in_time(waited_for: Any, result: Any) -> object:
+    """Whether it was done, of a function that raised nothing."""
+    is_alive = getattr(waited_for, "is_alive", None)
+    return not is_alive() if is_alive is not None else result if isinstance(result, bool) else True

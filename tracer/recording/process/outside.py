@@ -32,6 +32,7 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import OutsideKind
+from tracer.recording import patching
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import (
     LIBRARY,
@@ -46,7 +47,7 @@ from tracer.recording.origin.sites import (
     programs_frame,
 )
 from tracer.recording.patching import Call, Holder, held_by, original_of
-from tracer.recording.process.completions import Completions
+from tracer.recording.process.completions import LIMITED, Completions, done_in_time, has_limit, is_timeout
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import OutsideInput
 
@@ -75,7 +76,7 @@ _PATHLIB = "pathlib"
 _LATER = (
     *("multiprocessing.queues", "multiprocessing.connection", "torch.profiler.profiler", "torch.utils.benchmark"),
     *("http.client", "email.message", "concurrent.futures._base", "multiprocessing.pool"),
-    *("asyncio.tasks", "asyncio.streams", "asyncio.queues"),
+    *("asyncio.tasks", "asyncio.streams", "asyncio.queues", "multiprocessing.process"),
 )
 _RANDOM_DEVICES = frozenset({"/dev/urandom", "/dev/random"})
 _STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
@@ -102,6 +103,8 @@ _TORCH_PASSES_ON = tuple(
 _READS_SOURCES = frozenset({"linecache.py", "tokenize.py", "inspect.py", "traceback.py", "runpy.py", "zipimport.py"})
 #: Changes what the program is given, and stands for the function itself.
 _CIRCUMSTANCES = os.path.join("runner", "repeated", "circumstances", "")
+#: What stands in a call that is watched.
+_WATCHES = frozenset({__file__, patching.__file__})
 #: What stands between ``os.environ.get``, or another such function, and the one that is watched.
 _STANDS_BETWEEN = frozenset(
     {
@@ -269,7 +272,7 @@ class OutsideLog:
         """
         while frame is not None:
             name = frame.f_code.co_filename
-            if name not in between and _CIRCUMSTANCES not in name:
+            if name not in between and name not in _WATCHES and _CIRCUMSTANCES not in name:
                 return frame if self._sites.kind_of(name) == USER else None
             frame = frame.f_back
         return None
@@ -281,7 +284,7 @@ class OutsideLog:
         return kind
 
     def _classify(self, filename: str) -> int:
-        if _CIRCUMSTANCES in filename:
+        if _CIRCUMSTANCES in filename or filename in _WATCHES:
             return _PASSES_ON
         kind = self._sites.kind_of(filename)
         if kind in (USER, LIBRARY):
@@ -605,6 +608,21 @@ class OutsideLog:
         if first is not None and (source := self.completion(name, frame)) is not None:
             source.add(first)
 
+    def asks_whether_there_is(self, name: str, call: Call) -> None:
+        """The program's own line asks whether there is a file or a directory."""
+        frame, path = self.asker(call.frame), _path_of(call.first)
+        if frame is not None and path and os.path.abspath(path) not in self._written:
+            source = self.note(OutsideKind.EXISTENCE, "", frame, path=path)
+            if source is not None:
+                source.add(str(call.result).encode())
+
+    def waited(self, name: str, frame: FrameType | None, is_done: object) -> None:
+        """The program's own line waited no longer than a time."""
+        source = self.note(OutsideKind.READINESS, name, frame)
+        if source is not None:
+            source.limit = _TAKEN
+            source.add(str(is_done).encode())
+
     def waits_with_function(self, name: str, call: Call) -> None:
         """A function of the program is to run when a future is done, or a result of a pool of processes."""
         is_pools = name.endswith("__init__")
@@ -812,6 +830,7 @@ _AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.FILE_TIME: OutsideLog.asks_file_time,
     OutsideKind.QUEUE: OutsideLog.queue_changes,
     OutsideKind.COMPLETION: OutsideLog.found_done,
+    OutsideKind.EXISTENCE: OutsideLog.asks_whether_there_is,
     OutsideKind.TIMER: OutsideLog.sets_timer,
     OutsideKind.UNWRITTEN_MEMORY: OutsideLog.takes_unwritten,
 }
@@ -837,7 +856,7 @@ _BEFORE_AND_AFTER: Mapping[OutsideKind, _Reads] = {
     OutsideKind.LIBRARY: OutsideLog.library_loaded,
 }
 #: Kinds that are noted for the program's own lines alone, of functions that imports call all the time.
-_OF_OWN_LINES = (OutsideKind.FILE_TIME, OutsideKind.VARIABLE)
+_OF_OWN_LINES = (OutsideKind.FILE_TIME, OutsideKind.VARIABLE, OutsideKind.EXISTENCE)
 
 
 def _watched(kinds: Iterable[OutsideKind] = OutsideKind, module: str = "") -> Iterator[Target]:
@@ -916,6 +935,41 @@ def _takes_awaited(kind: OutsideKind, name: str, frame: FrameType | None, logs: 
             log.takes(kind, what, frame, result)
         elif (source := log.completion(name, frame)) is not None:
             source.add("\0".join(map(log.completions.mark_of, result[0])).encode())
+
+
+def _waits_for_a_time(name: str, inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Note whether what the program's own line waits for is done in time."""
+    frame, logs = _askers() if has_limit(name, args, kwargs) else (None, [])
+    if not logs:
+        return inner(*args, **kwargs)
+    is_done: object = True
+    try:
+        result = inner(*args, **kwargs)
+        is_done = done_in_time(args[0], result)
+        return result
+    except BaseException as problem:
+        is_done = not is_timeout(problem)
+        raise
+    finally:
+        for log in logs:
+            log.waited(name, frame, is_done)
+
+
+def _awaits_for_a_time(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    frame, logs = _askers()
+    return _awaited_for_a_time(frame, logs, inner(*args, **kwargs)) if logs else inner(*args, **kwargs)
+
+
+async def _awaited_for_a_time(frame: FrameType | None, logs: list[OutsideLog], awaitable: Any) -> Any:
+    is_done = True
+    try:
+        return await awaitable
+    except BaseException as problem:
+        is_done = not is_timeout(problem)
+        raise
+    finally:
+        for log in logs:
+            log.waited("asyncio.wait_for", frame, is_done)
 
 
 def _as_completed(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -1027,6 +1081,8 @@ _BESIDES: tuple[tuple[str, Callable[[Sequence[Holder]], Target]], ...] = (
         partial(Target, around=_as_completed),
     ),
     ("asyncio.tasks.as_completed asyncio.as_completed", partial(Target, around=_tasks_as_completed)),
+    ("asyncio.tasks.wait_for asyncio.wait_for", partial(Target, around=_awaits_for_a_time)),
+    *((name, partial(Target, around=partial(_waits_for_a_time, name))) for name in LIMITED),
     *((names, partial(Target, around=partial(_awaits, kind, names.split()[0]))) for kind, names in _AWAITED),
 )
 

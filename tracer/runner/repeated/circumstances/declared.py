@@ -185,7 +185,7 @@ class Circumstance(Word):
         (
             *(BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_THREAD, BlindSpotKind.COMPUTING_THREAD),
             *(BlindSpotKind.OTHER_PROCESS, OutsideKind.QUEUE, OutsideKind.COMPLETION, OutsideKind.THREAD),
-            RootCause.THREAD_ORDER,
+            *(OutsideKind.READINESS, RootCause.THREAD_ORDER),
         ),
     )
     FOLDER = (
@@ -199,7 +199,10 @@ class Circumstance(Word):
             " for temporary files",
             cannot="absolute paths, the home folder and caches in it, databases and services",
         ),
-        (RootCause.INITIAL_STATE, RootCause.STRUCTURE, OutsideKind.FILE, OutsideKind.DATABASE),
+        (
+            *(RootCause.INITIAL_STATE, RootCause.STRUCTURE, OutsideKind.FILE, OutsideKind.DATABASE),
+            OutsideKind.EXISTENCE,
+        ),
     )
     MEMORY = (
         "memory",
