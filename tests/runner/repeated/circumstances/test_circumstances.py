@@ -430,3 +430,29 @@ assert replaced.used == {"order"}
 """,
         tmp_path,
     )
+
+
+def test_who_fills_a_bounded_queue_has_refilled_it_before_the_taker_goes_on(tmp_path: Path) -> None:
+    run(
+        """
+import queue, threading, time
+from tracer.runner.repeated.circumstances.order import answer_in_order
+from tracer.runner.repeated.circumstances.replacing import Replacements
+answer_in_order(Replacements(), is_new_process=True)
+shared, did = queue.Queue(maxsize=2), []
+def fill():
+    for number in range(5):
+        time.sleep(0.005)
+        did.append(f"make {number}")
+        shared.put(number)
+filling = threading.Thread(target=fill)
+filling.start()
+for _ in range(5):
+    did.append(f"take {shared.get()}")
+filling.join()
+assert did == [
+    "make 0", "make 1", "make 2", "make 3", "take 0", "make 4", "take 1", "take 2", "take 3", "take 4"
+], did
+""",
+        tmp_path,
+    )

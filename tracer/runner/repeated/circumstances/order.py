@@ -272,6 +272,8 @@ class _Turns:
     def __init__(self) -> None:
         self._at_a_queue: dict[threading.Thread, tuple[int, Any] | None] = {}
         """The queue at which a thread waits, and the how manieth wait this is."""
+        self._at_a_full_one: dict[threading.Thread, Any] = {}
+        """The queue that a thread puts into, if it was full."""
         self._waits = itertools.count()
         self._left = _MOST_OF_ALL
 
@@ -288,14 +290,26 @@ class _Turns:
         if thread in self._at_a_queue:
             self._at_a_queue[thread] = None if queue is None else (next(self._waits), queue)
 
+    @contextmanager
+    def putting(self, thread: threading.Thread, queue: Any) -> Iterator[None]:
+        """``thread`` puts something into ``queue``, and waits for as long as that is full."""
+        self._at_a_full_one[thread] = queue
+        try:
+            yield
+        finally:
+            del self._at_a_full_one[thread]
+
+    def _runs(self, thread: threading.Thread) -> bool:
+        full = self._at_a_full_one.get(thread)
+        return thread.is_alive() and not self._at_a_queue[thread] and not (full is not None and full.full())
+
     def waiting_at(self, queue: Any) -> set[int]:
         """The waits of threads at ``queue``."""
         return {place[0] for place in list(self._at_a_queue.values()) if place is not None and place[1] is queue}
 
     def let_all_go(self) -> None:
-        """Wait until all threads have ended or wait at a queue, within the time limit."""
-        threads = self._at_a_queue
-        self.wait_for(lambda: not any(thread.is_alive() and not place for thread, place in list(threads.items())))
+        """Wait until all threads have ended or wait at a queue, an empty or a full one, within the time limit."""
+        self.wait_for(lambda: not any(map(self._runs, list(self._at_a_queue))))
 
     def wait_for(self, is_done: Callable[[], bool]) -> None:
         """Wait until ``is_done``, within the time limit."""
@@ -340,11 +354,14 @@ def _queues_in_turn(replaced: Replacements, turns: _Turns) -> None:
             return get(self, *args, **named)
         finally:
             turns.waits(thread, None)
+            if not turns.has(thread):  # who waited until it was no longer full goes first
+                turns.let_all_go()
 
     @functools.wraps(put)
     def puts(self: Any, *args: Any, **named: Any) -> None:
         waiting = turns.waiting_at(self)
-        put(self, *args, **named)
+        with turns.putting(threading.current_thread(), self):
+            put(self, *args, **named)
         if not turns.has(threading.current_thread()):
             turns.wait_for(lambda: not waiting or not waiting <= turns.waiting_at(self))  # one of them has it
             turns.let_all_go()
