@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.ops.op import Touch
+from tracer.ops.op import Touch, Writes
 from tracer.ops.rows import row_of
 from tracer.recording.compiled.graphs.graph_text import VIEWS, Graph, Node, Value, flat
 from tracer.recording.torch_private import compile_seams
@@ -32,10 +32,6 @@ _IGNORES = frozenset(
 )
 _COMPUTES = frozenset({"sum", "mean", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
 _PRODUCTS = frozenset({"mm", "bmm"})
-#: They add a product to their first argument, unless ``beta`` is 0.
-_ADD_PRODUCTS = frozenset({"addmm", "baddbmm"})
-#: Writes at indices, which ``index_copy`` and ``index_fill`` decompose to. ``scatter`` writes into a copy.
-_AT_INDICES = frozenset({"index_put", "_unsafe_index_put"})
 #: Writes of a slice, and of one place, into a copy.
 _SLICE, _SELECT = "slice_scatter", "select_scatter"
 #: Views and copies with the places of their argument.
@@ -102,7 +98,7 @@ def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[Read]:
         read = next((memory[v.name] for v in arguments if isinstance(v, Value) and v.name in memory), None)
         if read is None:
             continue
-        if packet in _AT_INDICES:
+        if row_of(packet).writes is Writes.SEVERAL:  # others decompose to it, or write into a copy
             base = memory.get(getattr(node.args[0], "name", ""))
             if base is not None and _accumulates(node):
                 yield Read(number, base.allocation, may_be_constant=False)
@@ -111,9 +107,14 @@ def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[Read]:
         elif (left := _left_unwritten(node, packet, memory)) is not None:
             if left.unwritten is None or left.unwritten:
                 memory[node.name] = left
-        elif packet in _PRODUCTS or (packet in _ADD_PRODUCTS and _reads_unwritten(node, memory)):
+        elif packet in _PRODUCTS or (row_of(packet).beta and _reads_unwritten(node, memory)):
             yield Read(number, read.allocation, may_be_constant=False)
-        elif packet not in _IGNORES and not packet.endswith("_like") and _computes(node.op, packet):
+        elif (
+            packet not in _IGNORES
+            and not row_of(packet).beta
+            and not packet.endswith("_like")
+            and _computes(node.op, packet)
+        ):
             yield Read(number, read.allocation, may_be_constant=not read.scattered)
 
 
