@@ -356,7 +356,8 @@ class OutsideKind(Word):
             *("queue.Queue.empty", "queue.Queue.qsize", "queue.Queue.full", "subprocess.Popen.poll"),
             *("multiprocessing.process.BaseProcess.is_alive", "multiprocessing.pool.ApplyResult.ready"),
             *("multiprocessing.connection._ConnectionBase.poll", "multiprocessing.queues.Queue.empty"),
-            *("multiprocessing.queues.Queue.qsize", "threading.Semaphore.acquire"),
+            *("multiprocessing.queues.Queue.qsize", "threading.Semaphore.acquire", "torch.cuda.streams.Event.query"),
+            *("torch._C._distributed_c10d.Work.is_completed", "torch.cuda.streams.Stream.query"),
         ),
     )
     """Whether a thread, a process or a task was done, where the program's own line asks or waits for some time."""

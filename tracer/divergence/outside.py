@@ -20,7 +20,8 @@ _ALWAYS_ANOTHER = (
     *(OutsideKind.THREAD, OutsideKind.UNWRITTEN_MEMORY, OutsideKind.PORT),
 )
 #: Named only where nothing else differs: most answers of these decide nothing.
-_WEAK = (*_ALWAYS_ANOTHER, OutsideKind.READINESS, OutsideKind.EXISTENCE)
+_DECIDING = (OutsideKind.READINESS, OutsideKind.EXISTENCE)
+_WEAK = (*_ALWAYS_ANOTHER, *_DECIDING)
 #: These differ wherever they stand: nothing repeats them.
 _NEVER_ALIKE = (OutsideKind.RANDOM_QUERY, OutsideKind.THREAD)
 #: Causes that may lie in what the program took in; a kernel's and those of unwritten memory and settings do not.
@@ -94,7 +95,7 @@ def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
     if seed is not None and seed.first != seed.second and seed.source is None:
         differing = [outside for outside in differing if outside.kind is not OutsideKind.CLOCK]
     elif root.cause not in _MAY_COME_FROM_WEAK:
-        return tuple(outside for outside in differing if outside.kind is OutsideKind.THREAD)
+        return tuple(outside for outside in differing if outside.kind in (OutsideKind.THREAD, *_DECIDING))
     here = tuple(outside for outside in differing if root.location in (outside.location, outside.called_from))
     if here or differing or root.cause not in _MAY_COME_FROM_WEAK:
         return here or tuple(differing)
