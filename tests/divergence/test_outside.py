@@ -114,6 +114,29 @@ def test_a_root_names_what_differs_before_it_and_may_be_its_cause(
     assert [one.name for one in before(root, compare_outside(first, second))] == names
 
 
+@pytest.mark.parametrize(
+    ("kinds", "cause", "named"),
+    [
+        (("random-query random", "random-query current_date"), RootCause.INPUT_DATA, ["random"]),
+        (("random-query current_date", "clock time.time"), RootCause.INPUT_DATA, ["current_date", "time.time"]),
+        (("readiness is_alive", "file a.txt"), RootCause.STRUCTURE, ["a.txt"]),
+        (("readiness is_alive", "existence a.txt", "clock time.time"), RootCause.STRUCTURE, ["is_alive", "a.txt"]),
+        (("port getsockname", "completion os.wait"), RootCause.ARGUMENT, ["os.wait"]),
+    ],
+)
+def test_what_differs_in_most_runs_is_named_where_nothing_else_differs(
+    tmp_path: Path, kinds: tuple[str, ...], cause: RootCause, named: list[str]
+) -> None:
+    record = Recorder(tmp_path)
+    (root,) = compare_recordings(record(), record(kernel=2)).roots
+    first, second = (
+        trace(outside=tuple(outside(*kind.split(), location="train.py:1", digest=digest) for kind in kinds))
+        for digest in "ab"
+    )
+    root = msgspec.structs.replace(root, cause=cause, call=5)
+    assert [taken.name for taken in before(root, compare_outside(first, second))] == named
+
+
 @pytest.mark.parametrize(("cause", "named"), [(RootCause.INPUT_DATA, ["sh"]), (RootCause.KERNEL, [])])
 def test_a_program_whose_answers_are_not_compared_is_named_where_nothing_differs(
     tmp_path: Path, cause: RootCause, named: list[str]
