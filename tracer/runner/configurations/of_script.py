@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -20,6 +19,7 @@ from tracer.recording.options import UNSHAKEN, PlaceOptions
 from tracer.runner.configurations.yardstick import answered
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
+from tracer.runner.repeated.scratch import recordings_in, scratch_of
 from tracer.runner.repeated.task import Order, Task
 from tracer.trace.paths import files_of_children, values_path
 
@@ -61,8 +61,12 @@ def compare_script(asked: Asked) -> Comparison:
             _check_python(name, side.python)
     for left in (asked.folder / "compare.json", asked.folder / "compare.html", *asked.folder.glob("*-shaken-*")):
         left.unlink(missing_ok=True)  # would be taken for this one's, if it is killed
-    with tempfile.TemporaryDirectory(prefix="tracer-") as scratch:
-        return answered(_Runs(asked, Path(scratch)).record, asked.yardstick_runs)
+    for name in "ab":
+        output = asked.folder / f"{name}.json"
+        for left in (output, values_path(output), *files_of_children(output)):
+            left.unlink(missing_ok=True)
+    with scratch_of(asked.folder) as scratch:
+        return answered(_Runs(asked, scratch).record, asked.yardstick_runs)
 
 
 class _Runs:
@@ -89,7 +93,7 @@ class _Runs:
         if launching.ENDING.by:
             raise EndedEarly(f"{launching.ENDING.by} before all runs were made", hint="run it again")
         name, words = _named(letter, places)
-        output = self._asked.folder / f"{name}.json"
+        output = recordings_in(self._scratch) / f"{name}.json"
         for left in (output, values_path(output), *files_of_children(output)):
             left.unlink(missing_ok=True)
         side = self._asked.first if letter == "a" else self._asked.second

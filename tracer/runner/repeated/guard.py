@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import os
 import select
-import shutil
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from tracer.runner.interrupts import end_by
+from tracer.runner.repeated.scratch import leave
 
 #: Seconds that a run has to end by itself once it was told to, and then what it started.
 PATIENCE, _PATIENCE_WITH_CHILDREN = 4.0, 1.0
@@ -31,7 +32,7 @@ def guard(orders: int, left_behind: str = "") -> None:
     """Fork: the child returns from here and becomes the script, the parent waits for it and leaves as it left.
 
     ``orders`` is a pipe: a byte in it is the number of a signal for the script, its end says that ``repeat`` is gone.
-    ``left_behind`` is a folder of ``repeat``'s, which is removed if that is gone.
+    ``left_behind`` is the scratch folder of ``repeat``, which is left as that would leave it if it is gone.
     """
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT_TO_ALL)
     parent = os.getpid()
@@ -53,7 +54,7 @@ def guard(orders: int, left_behind: str = "") -> None:
         if was_told:
             _end_descendants()
         if left_behind and (is_alone or _is_closed(orders)):
-            shutil.rmtree(left_behind, ignore_errors=True)
+            leave(Path(left_behind))
     finally:
         _leave_as(status)
 

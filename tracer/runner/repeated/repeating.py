@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +29,7 @@ from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Cir
 from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Search, Tried, suspects
+from tracer.runner.repeated.scratch import recordings_in, scratch_of
 from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import with_neighbours
 from tracer.session import judge
@@ -312,8 +311,8 @@ class _Series:
         return str(folder)
 
     def _output(self, file: str) -> Path:
-        """The path of a run's trace; files of an earlier run there are removed."""
-        output = self.asked.folder / f"{file}.json"
+        """The path of a run's trace; files of a run of that name there are removed."""
+        output = recordings_in(self.scratch) / f"{file}.json"
         for left in (output, output.with_suffix(".values"), *files_of_children(output)):
             left.unlink(missing_ok=True)
         return Path(os.path.abspath(output))
@@ -348,7 +347,7 @@ class _Series:
         """The recording of ``run``, read once; ``None`` if there is none."""
         if run.name not in self.recordings:
             try:
-                self.families[run.name] = read_family(self.asked.folder / run.file)
+                self.families[run.name] = read_family(recordings_in(self.scratch) / run.file)
                 self.recordings[run.name] = self.families[run.name][""]
             except TraceError:
                 return None
@@ -519,7 +518,7 @@ def repeat_script(asked: Asked) -> Result:
     then the program under the plan's settings. Within ``launching.ENDING.handling_signals()`` a signal ends the runs,
     and the result holds the comparisons made until then.
     """
-    with _output_folder(asked.folder), _scratch() as scratch:
+    with _output_folder(asked.folder), scratch_of(asked.folder) as scratch:
         can_hold = asked.hold != () and current_rank() is None
         snapshot = Snapshot(Path.cwd(), asked.folder, scratch) if can_hold else None
         if asked.settings != PLANNED:
@@ -548,27 +547,15 @@ def repeat_script(asked: Asked) -> Result:
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
-    """A folder of this job's own, removed when the job ends."""
-    folder = Path(tempfile.mkdtemp(prefix="tracer-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
 def _output_folder(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         earlier = [
             folder / "repeat.json",
             folder / "repeat.html",
-            *folder.glob("held-*"),
-            *folder.glob("planned-held-*"),
-            *folder.glob("*-replayed.json"),
+            *(left for of in ("run-*", "held-*", "planned-*") for left in folder.glob(of) if left.is_file()),
         ]
-        for left in earlier:  # would be taken for this one's, if it is killed
+        for left in earlier:  # some runs would meet them and others not; and they would be taken for this job's
             left.unlink(missing_ok=True)
     except OSError as problem:
         raise UsageError(f"cannot make {folder}: {problem.strerror}", hint="choose another folder with -o") from problem
