@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tracer.recording.options import UNSHAKEN, PlaceOptions
+from tracer.runner.repeated.circumstances.chance import move_objects, switch_threads_otherwise
 from tracer.runner.repeated.circumstances.declared import Circumstance, Inside
 from tracer.runner.repeated.circumstances.planned import make_before_the_script
 from tracer.runner.repeated.circumstances.replacing import Replacements
@@ -47,6 +48,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The options of magnitudes."""
     replayed: tuple[str, ...] | None = None
     """Overloads to replay on the spot, without digests; ``None`` for an ordinary run."""
+    number: int = 0
+    """The number of the run in its series."""
     began: int = 0
     """The moment at which the series began, in nanoseconds since 1970."""
     temporary: str = ""
@@ -61,6 +64,10 @@ def change_circumstances(order: Order, role: str = "") -> None:
     """Make settings, and vary or hold circumstances in this process, the child ``role`` or the first one."""
     inside = Inside(Replacements(order.uses), order.began, order.planned, role=role)
     make_before_the_script(inside.replaced, order.settings)
+    if Circumstance.ADDRESSES not in order.held:
+        move_objects(inside.replaced, order.number)
+    if Circumstance.ORDER not in order.held:
+        switch_threads_otherwise(inside.replaced, order.number)
     for change in (
         *(circumstance.held for circumstance in order.held),
         order.varied.varied if order.varied is not None else None,

@@ -10,7 +10,9 @@ import torch
 
 from tests.support.command import process
 from tracer import DeterminismTracer
+from tracer.runner.repeated import task
 from tracer.runner.repeated.circumstances import memory
+from tracer.runner.repeated.circumstances.declared import Circumstance
 from tracer.runner.repeated.circumstances.folder import MOST_OF_A_FILE, Snapshot
 from tracer.runner.repeated.circumstances.replacing import Replacements
 
@@ -456,3 +458,44 @@ assert did == [
 """,
         tmp_path,
     )
+
+
+def test_objects_of_a_later_run_lie_in_holes_and_threads_switch_at_another_interval(tmp_path: Path) -> None:
+    run(
+        """
+import sys
+from tracer.runner.repeated.circumstances.chance import move_objects, switch_threads_otherwise
+from tracer.runner.repeated.circumstances.replacing import Replacements
+class Held:
+    __slots__ = ("a", "b", "c", "d")
+def steps(number):
+    replaced = Replacements()
+    move_objects(replaced, number)
+    places = [id(held) for held in [Held() for _ in range(200)]]
+    replaced.put_back()
+    return sum(after < before for before, after in zip(places, places[1:]))
+few = steps(0)
+assert few < 40 < steps(1), few
+first, replaced = sys.getswitchinterval(), Replacements()
+for number in range(3):
+    switch_threads_otherwise(replaced, number)
+    print(sys.getswitchinterval() / first)
+replaced.put_back()
+assert sys.getswitchinterval() == first
+""",
+        tmp_path,
+    )
+
+
+def test_runs_with_addresses_or_the_order_of_workers_held_have_neither_changed() -> None:
+    def of_run(*held: Circumstance) -> list[str]:
+        changed: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(task, "move_objects", lambda replaced, number: changed.append("objects"))
+            patch.setattr(task, "switch_threads_otherwise", lambda replaced, number: changed.append("threads"))
+            task.change_circumstances(task.Order(task=task.Task(target="a.py"), output="a.json", number=1, held=held))
+        return changed
+
+    assert of_run() == ["objects", "threads"]
+    assert of_run(Circumstance.ADDRESSES) == ["threads"]
+    assert of_run(Circumstance.HASH_SEED) == ["objects", "threads"]
