@@ -152,6 +152,17 @@ def test_a_program_whose_answers_are_not_compared_is_named_where_nothing_differs
     assert why_of(told).endswith("runs sh (train.py:9), whose answers are not compared") == bool(named)
 
 
+def test_a_program_whose_answers_are_not_compared_comes_before_a_clock(tmp_path: Path) -> None:
+    record = Recorder(tmp_path)
+    (root,) = compare_recordings(record(), record(kernel=2)).roots
+    root = msgspec.structs.replace(root, cause=RootCause.INPUT_DATA, call=5, location="train.py:20")
+    program = outside("program", "sh", location="train.py:9", digest="a", is_partial=True)
+    first, second = (
+        trace(outside=(outside("clock", "time.time", location="train.py:1", digest=digest), program)) for digest in "ab"
+    )
+    assert [taken.name for taken in before(root, compare_outside(first, second))] == ["sh", "time.time"]
+
+
 def test_a_clock_at_the_roots_own_line_is_named_alone(tmp_path: Path) -> None:
     record = Recorder(tmp_path)
     (root,) = compare_recordings(record(), record(kernel=2)).roots

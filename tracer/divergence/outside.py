@@ -84,7 +84,7 @@ def is_weak(outside: Outside) -> bool:
 def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
     """Those of ``inputs`` that differ, precede ``root``, and may explain it.
 
-    If none does, those that are not compared, the latest first.
+    If nothing but what differs in most runs does, those that are not compared come before it, the latest first.
     """
     if root.cause not in _MAY_COME_FROM_OUTSIDE:
         return ()
@@ -98,12 +98,14 @@ def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
     elif root.cause not in _MAY_COME_FROM_WEAK:
         return tuple(outside for outside in differing if outside.kind in (OutsideKind.THREAD, *_DECIDING))
     here = tuple(outside for outside in differing if root.location in (outside.location, outside.called_from))
-    if here or differing or root.cause not in _MAY_COME_FROM_WEAK:
+    if here or root.cause not in _MAY_COME_FROM_WEAK:
         return here or tuple(differing)
-    unanswered = [outside for outside in inputs if outside.differs is None and outside.kind in _ANSWERING]
-    return tuple(
-        sorted((outside for outside in unanswered if outside.calls <= root.call), key=lambda outside: -outside.calls)
-    )
+    unanswered = [
+        outside
+        for outside in inputs
+        if outside.differs is None and outside.kind in _ANSWERING and outside.calls <= root.call
+    ]
+    return (*sorted(unanswered, key=lambda outside: -outside.calls), *differing)
 
 
 def at_the_end(inputs: Iterable[Outside]) -> tuple[Outside, ...]:
