@@ -907,8 +907,21 @@ _AWAITED = (
 
 def _askers() -> tuple[FrameType | None, list[OutsideLog]]:
     """The innermost frame that is not this package's, and the recordings for which it is the program's own line."""
+    logs: list[OutsideLog] = []
     frame = programs_frame()
-    return frame, [log for log in OUTSIDE.listeners if log.asker(frame) is not None]
+    with suppress(Exception):  # no business of the program's
+        logs = [log for log in OUTSIDE.listeners if log.asker(frame) is not None]
+    return frame, logs
+
+
+def _note_wait(name: str, frame: FrameType | None, logs: list[OutsideLog], is_done: Callable[[], object]) -> None:
+    with suppress(Exception):  # no business of the program's
+        for log in logs:
+            log.waited(name, frame, is_done())
+
+
+def _raises_otherwise(problem: BaseException) -> bool:
+    return not is_timeout(problem)
 
 
 def _awaits(
@@ -942,17 +955,13 @@ def _waits_for_a_time(name: str, inner: Callable[..., Any], args: tuple[Any, ...
     frame, logs = _askers() if has_limit(name, args, kwargs) else (None, [])
     if not logs:
         return inner(*args, **kwargs)
-    is_done: object = True
     try:
         result = inner(*args, **kwargs)
-        is_done = done_in_time(args[0], result)
-        return result
     except BaseException as problem:
-        is_done = not is_timeout(problem)
+        _note_wait(name, frame, logs, partial(_raises_otherwise, problem))
         raise
-    finally:
-        for log in logs:
-            log.waited(name, frame, is_done)
+    _note_wait(name, frame, logs, partial(done_in_time, args[0], result))
+    return result
 
 
 def _awaits_for_a_time(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -961,29 +970,28 @@ def _awaits_for_a_time(inner: Callable[..., Any], args: tuple[Any, ...], kwargs:
 
 
 async def _awaited_for_a_time(frame: FrameType | None, logs: list[OutsideLog], awaitable: Any) -> Any:
-    is_done = True
     try:
-        return await awaitable
+        result = await awaitable
     except BaseException as problem:
-        is_done = not is_timeout(problem)
+        _note_wait("asyncio.wait_for", frame, logs, partial(_raises_otherwise, problem))
         raise
-    finally:
-        for log in logs:
-            log.waited("asyncio.wait_for", frame, is_done)
+    _note_wait("asyncio.wait_for", frame, logs, lambda: True)
+    return result
 
 
 def _as_completed(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Note which future is done next, wherever the program's own line asks for them one by one."""
     frame, logs = _askers()
-    sources = [(log, log.completion("concurrent.futures.as_completed", frame)) for log in logs]
-    return _noted_as_done(sources, inner(*args, **kwargs)) if sources else inner(*args, **kwargs)
+    return _noted_as_done(frame, logs, inner(*args, **kwargs)) if logs else inner(*args, **kwargs)
 
 
-def _noted_as_done(sources: list[tuple[OutsideLog, _Input | None]], futures: Iterator[Any]) -> Iterator[Any]:
+def _noted_as_done(frame: FrameType | None, logs: list[OutsideLog], futures: Iterator[Any]) -> Iterator[Any]:
     for future in futures:
-        for log, source in sources:
-            if source is not None:
-                source.add(log.completions.mark_of(future).encode())
+        with suppress(Exception):  # no business of the program's
+            for log in logs:
+                source = log.completion("concurrent.futures.as_completed", frame)
+                if source is not None:
+                    source.add(log.completions.mark_of(future).encode())
         yield future
 
 

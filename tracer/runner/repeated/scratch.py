@@ -9,8 +9,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+
+from tracer.plain import say
 
 #: The recordings, and the file that names the folder which they belong into.
 _RECORDINGS, _DESTINATION = "recordings", "destination"
@@ -34,9 +36,15 @@ def recordings_in(scratch: Path) -> Path:
 
 
 def leave(scratch: Path) -> None:
-    """Move the recordings to where they belong, and remove the folder; nothing if that was done already."""
-    with suppress(OSError):
+    """Move the recordings to where they belong, and remove the folder; they stay, and it says so, if they cannot go."""
+    recordings = recordings_in(scratch)
+    try:
         destination = (scratch / _DESTINATION).read_text(encoding="utf-8")
-        for entry in recordings_in(scratch).iterdir():
+        os.makedirs(destination, exist_ok=True)
+        for entry in recordings.iterdir():
             shutil.move(entry, os.path.join(destination, entry.name))
+    except OSError as problem:
+        if recordings.exists() and any(recordings.iterdir()):
+            say(f"tracer: the recordings stay in {recordings}: {problem.strerror or problem}")
+            return
     shutil.rmtree(scratch, ignore_errors=True)
