@@ -27,7 +27,8 @@ def test_recordings_come_when_the_job_fails_and_replace_those_of_before(tmp_path
             raise KeyError
 
     (tmp_path / "run-1.json").write_text("old")
-    pytest.raises(KeyError, fails)
+    with pytest.raises(KeyError):
+        fails()
     assert (tmp_path / "run-1.json").read_text() == "new"
 
 
