@@ -44,7 +44,7 @@ def repeated(folder: Path, *, seed: str = "torch.manual_seed(0)", resume: str = 
 @pytest.mark.slow
 def test_a_checkpoint_that_the_run_before_left_is_named_with_its_line(tmp_path: Path) -> None:
     told = repeated(tmp_path, resume=RESUMES)
-    (last,) = (one for one in told["outside"] if one["name"] == "last.pt")
+    (last,) = (one for one in told["outside"] if (one["kind"], one["name"]) == ("file", "last.pt"))
     assert (last["kind"], last["location"], last["differs"]) == ("file", "train.py:6", True)
     assert last["first"] == "not taken in"
     assert "before it the program reads last.pt (train.py:6), which the previous run wrote" in told["first"]["why"]
