@@ -19,8 +19,9 @@ _ALWAYS_ANOTHER = (
     *(OutsideKind.MACHINE_NUMBER, OutsideKind.FILE_TIME, OutsideKind.TEMPORARY_NAME, OutsideKind.CLOCK),
     *(OutsideKind.THREAD, OutsideKind.UNWRITTEN_MEMORY, OutsideKind.PORT),
 )
-#: Named only where nothing else differs: most answers of these decide nothing.
+#: They decide which calls follow, where they decide anything.
 _DECIDING = (OutsideKind.READINESS, OutsideKind.EXISTENCE)
+#: Named only where nothing else differs.
 _WEAK = (*_ALWAYS_ANOTHER, *_DECIDING)
 #: These differ wherever they stand: nothing repeats them.
 _NEVER_ALIKE = (OutsideKind.RANDOM_QUERY, OutsideKind.THREAD)

@@ -51,6 +51,18 @@ def test_runs_that_part_exit_with_1_and_leave_recordings_json_and_a_page(tracer:
     assert tracer("report", "out/run-1.json").code == 0
 
 
+def test_every_run_but_the_first_switches_threads_at_another_interval(tracer: Command, tmp_path: Path) -> None:
+    Path("switches.py").write_text(
+        "import sys, torch\n"
+        "torch.manual_seed(0)\n"
+        "x = torch.rand(4) * 2\n"
+        "print(f'{sys.getswitchinterval():.3f}', file=sys.stderr)\n"  # which is not compared
+    )
+    done = tracer("repeat", "switches.py")
+    assert done.code == 0, done.err
+    assert [line for line in done.err.splitlines() if line.startswith("0.")] == ["0.005", "0.001"]
+
+
 def test_runs_that_agree_exit_with_0_and_nobody_calls_it_a_proof(tracer: Command) -> None:
     Path("agrees.py").write_text(AGREES)
     done = tracer("repeat", "agrees.py", "--epochs", "1")

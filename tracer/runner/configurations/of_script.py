@@ -19,9 +19,9 @@ from tracer.recording.options import UNSHAKEN, PlaceOptions
 from tracer.runner.configurations.yardstick import answered
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
-from tracer.runner.repeated.scratch import recordings_in, scratch_of
+from tracer.runner.repeated.scratch import recordings_in, remove_run, scratch_of
 from tracer.runner.repeated.task import Order, Task
-from tracer.trace.paths import files_of_children, values_path
+from tracer.trace.paths import values_path
 
 #: Seconds that another interpreter has to say what it has.
 _PATIENCE = 120
@@ -62,9 +62,7 @@ def compare_script(asked: Asked) -> Comparison:
     for left in (asked.folder / "compare.json", asked.folder / "compare.html", *asked.folder.glob("*-shaken-*")):
         left.unlink(missing_ok=True)  # would be taken for this one's, if it is killed
     for name in "ab":
-        output = asked.folder / f"{name}.json"
-        for left in (output, values_path(output), *files_of_children(output)):
-            left.unlink(missing_ok=True)
+        remove_run(asked.folder / f"{name}.json")
     with scratch_of(asked.folder) as scratch:
         return answered(_Runs(asked, scratch).record, asked.yardstick_runs)
 
@@ -94,8 +92,7 @@ class _Runs:
             raise EndedEarly(f"{launching.ENDING.by} before all runs were made", hint="run it again")
         name, words = _named(letter, places)
         output = recordings_in(self._scratch) / f"{name}.json"
-        for left in (output, values_path(output), *files_of_children(output)):
-            left.unlink(missing_ok=True)
+        remove_run(output)
         side = self._asked.first if letter == "a" else self._asked.second
         task = msgspec.structs.replace(self._asked.task, args=(*side.args, *self._asked.task.args))
         order = Order(

@@ -29,14 +29,13 @@ from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Cir
 from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Search, Tried, suspects
-from tracer.runner.repeated.scratch import recordings_in, scratch_of
+from tracer.runner.repeated.scratch import recordings_in, remove_run, scratch_of
 from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import with_neighbours
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace import merge_traces
 from tracer.trace.families import load_family
-from tracer.trace.paths import files_of_children
 from tracer.trace.records import FactValue
 
 if TYPE_CHECKING:
@@ -183,7 +182,6 @@ class _Series:
             output=str(output),
             children=self.children,
             settings=self.sets,
-            number=len(self.runs),
             began=self.began,
             scratch=str(self.scratch),
             replayed=tuple(dict.fromkeys(root.op for root in roots)),
@@ -292,6 +290,7 @@ class _Series:
             varied=varied,
             children=self.children,
             settings=self.sets,
+            number=len(self.runs),
             began=self.began,
             temporary=self._another_temporary() if varied is Circumstance.ENVIRONMENT else "",
             scratch=str(self.scratch),
@@ -314,8 +313,7 @@ class _Series:
     def _output(self, file: str) -> Path:
         """The path of a run's trace; files of a run of that name there are removed."""
         output = recordings_in(self.scratch) / f"{file}.json"
-        for left in (output, output.with_suffix(".values"), *files_of_children(output)):
-            left.unlink(missing_ok=True)
+        remove_run(output)
         return Path(os.path.abspath(output))
 
     def _add_run(self, run: Run) -> Run:

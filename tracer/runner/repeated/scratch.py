@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tracer.plain import say
+from tracer.trace.paths import files_of_children, values_path
 
 #: The recordings, and the file that names the folder which they belong into.
 _RECORDINGS, _DESTINATION = "recordings", "destination"
@@ -33,6 +34,12 @@ def scratch_of(destination: Path) -> Iterator[Path]:
 def recordings_in(scratch: Path) -> Path:
     """The folder that runs record to."""
     return scratch / _RECORDINGS
+
+
+def remove_run(trace: Path) -> None:
+    """Remove the files that a run left: its trace, its file of values, and those of its child processes."""
+    for left in (trace, values_path(trace), *files_of_children(trace)):
+        left.unlink(missing_ok=True)
 
 
 def leave(scratch: Path) -> None:
