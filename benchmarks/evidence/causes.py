@@ -12,6 +12,8 @@ Each pair is a training script with one planted source of difference and its twi
 A pair says when it was made and whether it was made before the product was mended by it (``unseen``); the two are
 counted apart.
 
+The pairs lie in ``pairs.tar.xz`` (``archives.py``), listed in ``pairs.csv``.
+
     python -m benchmarks.evidence.causes [--jobs N] [--twins] [--output FILE] [PAIR ...]
 """
 
@@ -32,7 +34,8 @@ from typing import Any
 
 import msgspec
 
-PAIRS = Path(__file__).parent / "pairs"
+from benchmarks.evidence.archives import TRUTH, unpacked
+
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds after which a script is given up.
 _TIMEOUT = 600
@@ -117,18 +120,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     clean: Answer | None = None
 
 
-def pairs(names: list[str]) -> list[Pair]:
+def pairs(folder: Path, names: list[str]) -> list[Pair]:
     """Those that are named, or all."""
-    found = [msgspec.json.decode(path.read_bytes(), type=Pair) for path in sorted(PAIRS.glob("*/truth.json"))]
+    found = [msgspec.json.decode(path.read_bytes(), type=Pair) for path in sorted(folder.glob(f"*/{TRUTH}"))]
     return [pair for pair in found if not names or pair.name in names]
 
 
-def answer(pair: Pair, half: str) -> Answer:
+def answer(pairs_folder: Path, pair: Pair, half: str) -> Answer:
     """Run ``half`` of a pair, ``planted`` or ``clean``, twice in a copy of its folder."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, pair.name)
-        source = PAIRS / pair.name / (half if pair.run else "")
-        shutil.copytree(source, folder, ignore=shutil.ignore_patterns("truth.json", "__pycache__"))
+        source = pairs_folder / pair.name / (half if pair.run else "")
+        shutil.copytree(source, folder, ignore=shutil.ignore_patterns(TRUTH))
         if not pair.run:
             (folder / ("planted.py" if half == "clean" else "clean.py")).unlink()
         script = pair.run.split() or [f"{half}.py"]
@@ -200,9 +203,10 @@ def _is_near(pair: Pair, text: str) -> bool:
     )
 
 
-def judged(pair: Pair, twins: bool) -> Outcome:
+def judged(folder: Path, pair: Pair, twins: bool) -> Outcome:
     """Both answers; only the planted script's without ``twins``."""
-    return Outcome(pair=pair, planted=answer(pair, "planted"), clean=answer(pair, "clean") if twins else None)
+    clean = answer(folder, pair, "clean") if twins else None
+    return Outcome(pair=pair, planted=answer(folder, pair, "planted"), clean=clean)
 
 
 def summary(outcomes: list[Outcome]) -> str:
@@ -234,8 +238,8 @@ def main() -> None:
     parser.add_argument("pair", nargs="*")
     asked = parser.parse_args()
     outcomes = []
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        for one in pool.map(lambda pair: judged(pair, asked.twins), pairs(asked.pair)):
+    with unpacked("pairs") as folder, ThreadPoolExecutor(asked.jobs) as pool:
+        for one in pool.map(lambda pair: judged(folder, pair, asked.twins), pairs(folder, asked.pair)):
             outcomes.append(one)
             planted = one.planted
             verdict = "MISSED" if planted.agrees else "no answer" if planted.agrees is None else "noticed"
