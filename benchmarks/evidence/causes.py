@@ -34,8 +34,10 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.evidence.archives import TRUTH, unpacked
+from benchmarks.evidence.archives import unpacked
 
+#: What describes a pair, in its folder.
+TRUTH = "truth.json"
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds after which a script is given up.
 _TIMEOUT = 600

@@ -25,10 +25,14 @@ import torch._dynamo
 import torch._functorch.config
 import torch._inductor.config
 
+from benchmarks.evidence import compiled
+from benchmarks.evidence.archives import add_modules
 from benchmarks.evidence.compiled.making import BACKENDS, PROGRAMS, Twin
 from tracer import DeterminismTracer, Trace, judge
 from tracer.names import Verdict
 
+#: The archive of the programs.
+ARCHIVE = "compiled_programs"
 #: Modules of programs, by the list that they belong to.
 LISTS = {
     "first": ("modes", "higher_order", "gradients", "others"),
@@ -91,7 +95,7 @@ def answers(twin: Twin, trace: Trace) -> Iterator[Answer]:
                 unknown.append(label)
             elif finding.verdict in ACCUSES:
                 path, _, line = (finding.location or "").rpartition(":")
-                if path.endswith(f"programs/{name}"):
+                if path == name or path.endswith(f"{ARCHIVE}/{name}"):
                     lines.add(int(line))
                 else:
                     others.append(label)
@@ -134,8 +138,9 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[""], help="programs whose name holds one of these texts")
     parser.add_argument("--keep", type=Path, help="write the traces into this folder")
     options = parser.parse_args()
+    add_modules(ARCHIVE, compiled)
     for subject in (subject for name in options.list for subject in LISTS[name]):
-        import_module(f"benchmarks.evidence.compiled.programs.{subject}")
+        import_module(f"{compiled.__name__}.{subject}")
     # Code from a cache has fewer lines: an earlier run would change the answers.
     torch._inductor.config.fx_graph_cache = False
     torch._functorch.config.enable_autograd_cache = False

@@ -1,27 +1,24 @@
-"""All steps, in the order by which optimizers and regimes change."""
+"""All steps, in the order by which optimizers and regimes change. Their modules lie in ``whole_steps.tar.xz``."""
 
 from __future__ import annotations
 
-from benchmarks.evidence.models import (
-    dense_steps,
-    graph_steps,
-    language_steps,
-    loss_steps,
-    network_steps,
-    objective_steps,
-    perception_steps,
-    transformers_steps,
-    vision_steps,
-)
+from functools import cache
+from importlib import import_module
+
+from benchmarks.evidence import models
+from benchmarks.evidence.archives import add_modules
 from benchmarks.evidence.models.step import Step
 
 SOURCES = (
-    *(transformers_steps, vision_steps, graph_steps, loss_steps),
-    *(language_steps, perception_steps, network_steps, objective_steps),
-    dense_steps,
+    *("transformers", "vision", "graph", "loss"),
+    *("language", "perception", "network", "objective"),
+    "dense",
 )
 
 
-def steps() -> list[Step]:
+@cache
+def steps() -> tuple[Step, ...]:
     """Every step; its place chooses how it trains."""
-    return [step for source in SOURCES for step in source.steps()]
+    add_modules("whole_steps", models)
+    sources = [import_module(f"{models.__name__}.{source}_steps") for source in SOURCES]
+    return tuple(step for source in sources for step in source.steps())

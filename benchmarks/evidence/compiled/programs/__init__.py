@@ -1,1 +1,0 @@
-"""The programs, by subject. They are a user's code: typed as such, and read by nothing else."""
