@@ -32,7 +32,16 @@ from tracer.names import (
 )
 from tracer.ops.rows import spoken
 from tracer.plain import literal
-from tracer.tables.settings.declared import CUBLAS_VARIABLE, DECLARED, MODE, SEEDS, Place, declared, variable_line
+from tracer.tables.settings.declared import (
+    CUBLAS_VARIABLE,
+    DECLARED,
+    FORWARD,
+    MODE,
+    SEEDS,
+    Place,
+    declared,
+    variable_line,
+)
 from tracer.trace.records import ORIGIN, SEEDED_AT, FactValue, is_set_up, kind_drawn_from
 
 
@@ -364,7 +373,8 @@ def _move_lines(plan: _Plan) -> Iterator[Draft]:
 
 def _set_earlier(plan: _Plan, first: Finding, positions: list[int]) -> Draft:
     """The change that makes settings before the calls that ran under other values of them."""
-    made = [setting for setting in map(declared, first.settings) if setting is not None]
+    keys = dict.fromkeys(key.removeprefix(FORWARD) for key in first.settings)
+    made = [setting for setting in map(declared, keys) if setting is not None]
     names = " and ".join(setting.name for setting in made)
     code = "\n".join(setting.line(plan.target.conditions[setting.key]) for setting in made)
     title = f"Set {names} before {_subject(first)} runs"

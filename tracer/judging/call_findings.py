@@ -34,7 +34,7 @@ from tracer.names import (
 from tracer.tables.rules import Switches, strongest
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.compiled import Compilation
-from tracer.tables.settings.declared import declared
+from tracer.tables.settings.declared import FORWARD, declared
 from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, is_set_up
 
 
@@ -149,7 +149,8 @@ def _own_settings(call: Unsafe) -> dict[str, FactValue]:
 def _ran_under(setting: tuple[str, FactValue]) -> str:
     key, value = setting
     known = declared(key)
-    return f"The program had set {known.name if known is not None else key} to {value} for these calls."
+    when = "as their forward ran" if key.startswith(FORWARD) else "for these calls"
+    return f"The program had set {known.name if known is not None else key} to {value} {when}."
 
 
 _SITE = attrgetter("op", "phase", "module", "location", "function", "called_from", "forward_unknown", "host")

@@ -35,7 +35,7 @@ from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.compiled import CompiledCalls, compilation_of
 from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
 from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
-from tracer.tables.settings.declared import MODE, SEEDS
+from tracer.tables.settings.declared import FORWARD, MODE, SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
@@ -176,8 +176,9 @@ def with_own_settings(group: CallGroup, target: Target) -> CallGroup:
     None of them holds where the target's settings are not the recorded ones.
     """
     own = group.settings if target.settings is Settings.RECORDED else {}
-    names = [key for key, value in own.items() if key not in target.sets and target.conditions.get(key) != value]
-    return replace(group, settings={key: own[key] for key in names})
+    open_to_it = {key: value for key, value in own.items() if key.removeprefix(FORWARD) not in target.sets}
+    held = {key: value for key, value in open_to_it.items() if target.conditions.get(key) != value}
+    return replace(group, settings=held)
 
 
 def banners_of(

@@ -21,11 +21,11 @@ from tracer.names import Phase
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import form_of
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.groups import CallCounter, OverloadInfo, Settings, with_bodies_seen
+from tracer.recording.calls.groups import CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Frame, Observer, Wanted, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.modules import IMPORTING, OUTSIDE
+from tracer.recording.origin.modules import IMPORTING, OUTSIDE, Settings
 from tracer.recording.origin.sites import WRAPPER
 from tracer.recording.torch_private import kernels, seams
 
@@ -393,6 +393,7 @@ class RecordingMode(TorchDispatchMode):
     def setting_changed(self, name: str, value: str) -> None:
         """Count calls from here on apart: the setting ``name`` is ``value`` for them."""
         before, self.settings = self.settings, tuple(sorted({**dict(self.settings), name: value}.items()))
+        self.attribution.settings = self.settings
         for info in tuple(self.infos.values()):
             info.turn(before, self.settings)
 

@@ -21,7 +21,7 @@ from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import named_arguments
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.groups import CallCounter, OverloadInfo, Settings, changed_by_recording
+from tracer.recording.calls.groups import CallCounter, OverloadInfo, changed_by_recording
 from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.launched.launches import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
@@ -42,6 +42,7 @@ from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
 from tracer.recording.storage.registry import ESCAPES
 from tracer.recording.torch_private import seams
+from tracer.tables.settings.declared import CHOSEN_IN_FORWARD, FORWARD
 from tracer.trace.file import Trace
 from tracer.trace.merging import merged
 from tracer.trace.records import BlindSpot, CallGroup, Environment, FactValue, TraceSource
@@ -301,7 +302,7 @@ class Recorder:
         is_compiled = bool(runs) or (log is not None and bool(log.codes or log.programs))
         regions = self.regions.regions(log, runs, times) if log is not None and is_compiled else ()
         eager = [
-            (counter, (counter.order, replace(self._observed(info, counter), settings=settings[counter.settings])))
+            (counter, (counter.order, replace(self._observed(info, counter), settings=settings(counter))))
             for info, counter in counted
         ]
         compiled = list(self.regions.groups(runs, times)) if runs else []
@@ -420,18 +421,24 @@ class Recorder:
             self._trials = TrialObserver(trials, self._group, self.regions)
             yield self._trials
 
-    def _settings_of(self, counters: Iterable[CallCounter]) -> dict[Settings, dict[str, FactValue]]:
-        """The values, under each settings of a counter, of those settings that calls ran under several values of."""
+    def _settings_of(self, counters: Iterable[CallCounter]) -> Callable[[CallCounter], dict[str, FactValue]]:
+        """Returns what gives a counter's own values of those settings that calls ran under several values of, and those
+        of its forward where they were others and torch chooses by them there."""
         first = self._moments.first_values
-        distinct = {counter.settings for counter in counters}
-        values = {settings: process.values_of({**first, **dict(settings)}) for settings in distinct}
+        distinct = {settings for counter in counters for settings in (counter.settings, counter.origin.settings)}
+        values = {settings: process.values_of({**first, **dict(settings or ())}) for settings in distinct}
         by_key: dict[str, set[FactValue]] = {}
         for key, value in chain.from_iterable(each.items() for each in values.values()):
             by_key.setdefault(key, set()).add(value)
-        return {
-            settings: {key: value for key, value in each.items() if len(by_key[key]) > 1}
-            for settings, each in values.items()
-        }
+
+        def of(counter: CallCounter) -> dict[str, FactValue]:
+            own, forward = values[counter.settings], values[counter.origin.settings]
+            held = {key: value for key, value in own.items() if len(by_key[key]) > 1}
+            if counter.origin.phase is Phase.BACKWARD and counter.origin.settings is not None:
+                held |= {FORWARD + key: forward[key] for key in CHOSEN_IN_FORWARD if own.get(key) != forward.get(key)}
+            return held
+
+        return of
 
     def _observed(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
         """The group of a counter, with the fields that observers add to it."""

@@ -14,7 +14,7 @@ from tracer.facts.derived import COUNTING_NODES, SELECTING_NODES
 from tracer.facts.fact import Value
 from tracer.names import Cause, DeterministicMode, UnknownReason, Verdict
 from tracer.tables.rules import Case, Cased, Conditioned
-from tracer.tables.settings.declared import MODE
+from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import DOMAINS, FORWARD_FACTS, SETTINGS, UNNOTED, expand, in_domain
 
@@ -70,6 +70,7 @@ class BoundRule:
     def __init__(self, rule: Cased, version: str, settings: Mapping[str, Value]) -> None:
         """``version`` is a release (``2.9.0``); a setting missing from ``settings`` is unknown."""
         self.rule = rule
+        settings = with_forward(settings)
         live = [case for case in rule.case if speaks_of(case.torch, version) and may_hold(case, settings)]
         asked = dict.fromkeys(key for case in live for key in case.when if key not in SETTINGS)
         self.facts: tuple[str, ...] = tuple(asked)
@@ -182,13 +183,24 @@ class BothWays(Generic[AnyRule]):
     def __init__(self, rule: AnyRule, version: str, settings: Mapping[str, Value]) -> None:
         self.rule = rule
         self.as_is = BoundRule(rule, version, settings)
-        self.in_mode = BoundRule(rule, version, {**settings, MODE: DeterministicMode.ON.value})
+        self.in_mode = BoundRule(rule, version, in_deterministic_mode(settings))
         self.facts = tuple(dict.fromkeys((*self.as_is.facts, *self.in_mode.facts)))
         """Facts that can matter, in a fixed order."""
 
     def decide(self, facts: Mapping[str, Value], in_mode: Mapping[str, Value] | None = None) -> Answer:
         """The answer for a call with ``facts``; ``in_mode``: its facts in deterministic mode, if they differ."""
         return Answer(self.rule, self.as_is.decide(facts), self.in_mode.decide(facts if in_mode is None else in_mode))
+
+
+def with_forward(settings: Mapping[str, Value]) -> dict[str, Value]:
+    """``settings`` with those that the forward of a backward call ran under: the same, if no others are known."""
+    same = {FORWARD + key: value for key, value in settings.items() if FORWARD + key in SETTINGS}
+    return {**same, **settings}
+
+
+def in_deterministic_mode(settings: Mapping[str, Value]) -> dict[str, Value]:
+    """``settings`` with the mode on, in the forward too."""
+    return {**settings, MODE: DeterministicMode.ON.value, FORWARD + MODE: DeterministicMode.ON.value}
 
 
 def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:

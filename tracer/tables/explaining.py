@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from tracer.errors import TargetError, UsageError
 from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, DeterministicMode, Settings, Verdict
-from tracer.tables.conditions import wanted_values
+from tracer.tables.conditions import wanted_values, with_forward
 from tracer.tables.lookup import find_rules, find_translations, is_rule_id, is_torchs, refusal, spelled
 from tracer.tables.rules import Case, Cased, Rule, Table
-from tracer.tables.settings.declared import MODE
+from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
 from tracer.tables.versions import RELEASES, placed, release, reviewed_releases, speaks_of
@@ -22,7 +22,7 @@ from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.records import Environment
 
 #: torch's default settings. The number of threads has no default.
-_DEFAULTS: Mapping[str, Value] = settings_of(Environment(python="", platform="", torch=""), Settings.DEFAULT)
+_DEFAULTS = with_forward(settings_of(Environment(python="", platform="", torch=""), Settings.DEFAULT))
 
 Conditions = dict[str, frozenset[Value]]
 
@@ -127,11 +127,19 @@ def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
 
 
 def _rows(live: list[Case]) -> tuple[Row, ...]:
-    """Intersections of the cases for each state of the mode are disjoint and without a gap; equal rows are merged."""
-    asked = [(case, _meet({}, {key: wanted_values(case, key) for key in case.when if key != MODE})) for case in live]
+    """Intersections of the cases for each state of the mode are disjoint and without a gap; equal rows are merged.
+
+    The forward of a backward call is taken to have run in the same state.
+    """
+    modes = (MODE, FORWARD + MODE)
+    asked = [(case, _meet({}, {k: wanted_values(case, k) for k in case.when if k not in modes})) for case in live]
     offs, warns, ons = (
-        [(case, when) for case, when in asked if when is not None and str(mode) in wanted_values(case, MODE)]
-        for mode in DeterministicMode
+        [
+            (case, when)
+            for case, when in asked
+            if when is not None and all(mode in wanted_values(case, k) for k in modes)
+        ]
+        for mode in map(str, DeterministicMode)
     )
     rows: list[Row] = []
     for (off, when_off), (warn, when_warn) in product(offs, warns):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 from tracer import DeterminismTracer, Report, judge
 from tracer.names import About, Verdict
@@ -189,3 +191,138 @@ def test_settings_that_decide_on_no_verdict_part_no_groups() -> None:
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision(precision)
     assert [group.count for group in tracer.trace.calls if group.op == VARIES[0]] == [3]
+
+
+# ------------------------------------------------------------- what torch chooses in the forward of a backward call
+
+
+def leaf(*sizes: int) -> torch.Tensor:
+    return torch.ones(sizes, requires_grad=True)
+
+
+def wide(mode: str, *sizes: int) -> torch.Tensor:
+    return F.interpolate(leaf(1, 2, *sizes), scale_factor=4, mode=mode)
+
+
+#: Functions of torch that take another way in deterministic mode, each with the op of their backward without it.
+ROUTED = {
+    "bilinear": (lambda: wide("bilinear", 4, 4), "aten.upsample_bilinear2d_backward"),
+    "trilinear": (lambda: wide("trilinear", 4, 4, 4), "aten.upsample_trilinear3d_backward"),
+    "pad 1d": (lambda: F.pad(leaf(2, 3, 8), (4, 4), mode="replicate"), "aten.replication_pad1d_backward"),
+    "pad 2d": (lambda: F.pad(leaf(2, 3, 8, 8), (4, 4, 4, 4), mode="replicate"), "aten.replication_pad2d_backward"),
+    "pad module": (lambda: torch.nn.ReplicationPad3d(4)(leaf(1, 1, 4, 4, 4)), "aten.replication_pad3d_backward"),
+    "pool": (
+        lambda: F.max_pool3d(leaf(1, 1, 9, 9, 9), 5, 2, return_indices=True)[0],
+        "aten.max_pool3d_with_indices_backward",
+    ),
+}
+
+
+def turn(mode: str) -> None:
+    torch.use_deterministic_algorithms(mode != "off", warn_only=mode == "warn")
+
+
+def forward_and_backward(run: Callable[[], torch.Tensor], forward: str, backward: str) -> DeterminismTracer:
+    with DeterminismTracer() as tracer:
+        turn(forward)
+        loss = run().sum()
+        turn(backward)
+        loss.backward()
+        turn("off")
+    return tracer
+
+
+@pytest.mark.parametrize("name", ROUTED)
+@pytest.mark.parametrize(
+    ("forward", "backward", "verdict"),
+    [
+        ("off", "on", Verdict.RAISES),
+        ("off", "warn", Verdict.NONDETERMINISTIC),
+        ("on", "off", Verdict.DETERMINISTIC),
+        ("warn", "off", Verdict.DETERMINISTIC),
+        ("warn", "on", Verdict.DETERMINISTIC),
+        ("off", "off", Verdict.NONDETERMINISTIC),
+    ],
+)
+def test_a_route_that_is_chosen_in_the_forward_is_judged_by_its_mode(
+    name: str, forward: str, backward: str, verdict: Verdict
+) -> None:
+    run, op = ROUTED[name]
+    tracer = forward_and_backward(run, forward, backward)
+    for backend in ("cuda", "xpu") if name in ("bilinear", "pad 2d") else ("cuda",):
+        calls = [f for f in judge(tracer.trace, backend=backend, torch="2.13").findings if f.op.startswith(op)]
+        assert [f.verdict for f in calls] == ([] if verdict is Verdict.DETERMINISTIC else [verdict])
+        assert {f.deterministic_mode for f in calls} <= {Verdict.DETERMINISTIC}, "on in the forward too, it is settled"
+
+
+def test_a_kernel_that_is_chosen_in_the_backward_is_judged_by_its_mode() -> None:
+    def counted_twice() -> torch.Tensor:
+        return leaf(9, 4).index_select(0, torch.tensor([0, 0, 0]))
+
+    for forward, backward in (("off", "on"), ("on", "off")):
+        _, calls = answers(forward_and_backward(counted_twice, forward, backward))
+        assert bool(calls) is (backward == "off")
+
+
+def test_a_plan_sets_the_mode_before_the_forward() -> None:
+    report, _ = answers(forward_and_backward(ROUTED["bilinear"][0], "off", "on"))
+    assert any(change.code.endswith("torch.use_deterministic_algorithms(True)") for change in report.plan)
+    assert closes_everything(report)
+
+
+def test_a_forward_that_is_run_again_chooses_anew() -> None:
+    """Reentrant checkpointing makes its graph in the backward pass."""
+
+    def recomputed() -> torch.Tensor:
+        def enlarged(images: torch.Tensor) -> torch.Tensor:
+            return F.interpolate(images, scale_factor=4, mode="bilinear")
+
+        return checkpoint(enlarged, leaf(1, 2, 4, 4), use_reentrant=True)  # type: ignore[no-any-return]
+
+    assert answers(forward_and_backward(recomputed, "off", "on"))[1] == set()
+    assert answers(forward_and_backward(recomputed, "on", "off"))[1] != set()
+
+
+def test_cudnn_attention_that_was_chosen_without_the_mode_runs_in_it() -> None:
+    """torch leaves cuDNN out as it chooses, and does not refuse its backward."""
+
+    def attention() -> torch.Tensor:
+        query = torch.ones(1, 2, 8, 8, dtype=torch.bfloat16, requires_grad=True)
+        return F.scaled_dot_product_attention(query, query, query)
+
+    def verdicts_of(forward: str, backward: str) -> set[Verdict]:
+        trace = forward_and_backward(attention, forward, backward).trace
+        return verdicts(trace, "aten._scaled_dot_product_flash_attention_for_cpu_backward")
+
+    assert verdicts_of("off", "on") == {Verdict.NONDETERMINISTIC}
+    assert verdicts_of("on", "on") == set()
+    assert verdicts_of("on", "off") == {Verdict.NONDETERMINISTIC}, "flash attention asks in its backward"
+
+
+def sampled() -> torch.Tensor:
+    return F.grid_sample(leaf(1, 2, 4, 4), torch.zeros(1, 4, 4, 2), align_corners=True)
+
+
+def of_gru() -> torch.Tensor:
+    return torch.nn.GRU(3, 3)(leaf(2, 2, 3))[0]  # type: ignore[no-any-return]
+
+
+def of_lstm() -> torch.Tensor:
+    return torch.nn.LSTM(3, 3)(leaf(2, 2, 3))[0]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("run", "rule"),
+    [(sampled, "cuda-cudnn-grid-sample-backward"), (of_gru, "cuda-rnn-backward"), (of_lstm, "cuda-rnn-backward")],
+)
+@pytest.mark.parametrize("forward", [True, False])
+def test_cudnn_is_chosen_for_a_backward_in_its_forward(
+    run: Callable[[], torch.Tensor], rule: str, forward: bool
+) -> None:
+    with DeterminismTracer() as tracer:
+        with torch.backends.cudnn.flags(enabled=forward):
+            loss = run().sum()
+        with torch.backends.cudnn.flags(enabled=not forward):
+            loss.backward()
+    backward = {finding.rule for finding in answers(tracer)[0].findings if finding.phase == "backward"}
+    assert (rule in backward) is forward

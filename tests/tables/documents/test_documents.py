@@ -25,7 +25,7 @@ from tests.tables.documents.torch_pages import CURRENT, EARLY
 from tracer import Trace, judge
 from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, Settings
-from tracer.tables.conditions import BoundRule
+from tracer.tables.conditions import BoundRule, with_forward
 from tracer.tables.explaining import Row as Said
 from tracer.tables.explaining import spans
 from tracer.tables.loading import load_tables
@@ -126,7 +126,7 @@ def holds(check: Check, version: str) -> None:
         assert check.rule in {rule.id for rule in table.rule}
     if placed(table.reviewed, release(version)) != "reviewed":
         version = reviewed_releases(table.reviewed)[0]
-    known = dict(UNNOTED) | dict.fromkeys((*FORWARD_FACTS, *GENERAL), False) | DEFAULTS | check.facts
+    known = dict(UNNOTED) | dict.fromkeys((*FORWARD_FACTS, *GENERAL), False) | with_forward(DEFAULTS) | check.facts
     for op in check.ops:
         rule = table.find(op if op.count(".") == 2 else f"{op}.default")
         where = f"{op} on torch {version}"

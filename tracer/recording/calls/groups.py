@@ -12,15 +12,12 @@ from tracer.ops.op import Formula
 from tracer.ops.rows import rows
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.events import ORDER
-from tracer.recording.origin.modules import Origin
+from tracer.recording.origin.modules import Origin, Settings
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import kernels, seams
 from tracer.trace.records import BlindSpot
-
-Settings = tuple[tuple[str, str], ...]
-"""Values of settings that changed while recording, sorted by the names that events have."""
 
 
 class CallCounter(msgspec.Struct, eq=False):

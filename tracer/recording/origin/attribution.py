@@ -14,7 +14,7 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from tracer.names import Phase
-from tracer.recording.origin.modules import OUTSIDE, ModuleStack, Origin, Scope
+from tracer.recording.origin.modules import OUTSIDE, ModuleStack, Origin, Scope, Settings
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.origin.sites import NOWHERE, USER, WRAPPER, Site, Sites
 from tracer.recording.torch_private import seams
@@ -63,7 +63,9 @@ class Attribution:
         self.links = ForwardLinks(0)
         """Links of the thread that recording was entered on."""
         self._other_links: dict[int, ForwardLinks] = {}
-        self._origins: dict[tuple[Phase, Scope, Site, Site], Origin] = {}
+        self.settings: Settings = ()
+        """The values of settings that have changed while recording."""
+        self._origins: dict[tuple[Phase, Scope, Site, Site, Settings], Origin] = {}
         self._forked: dict[Origin, Origin] = {}
         self._accumulations: dict[tuple[str, Site], Origin] = {}
         self._unlinked: dict[Site, Origin] = {}
@@ -268,13 +270,13 @@ class Attribution:
         return False
 
     def origin(self, phase: Phase, scope: Scope, site: Site, called_from: Site) -> Origin:
-        """The one origin of this phase, module and site."""
+        """The one origin of this phase, module and site, under the settings as they are now."""
         if called_from == site:
             called_from = NOWHERE
-        key = (phase, scope, site, called_from)
+        key = (phase, scope, site, called_from, self.settings)
         origin = self._origins.get(key)
         if origin is None:
-            origin = self._origins[key] = Origin(phase, scope, site, called_from)
+            origin = self._origins[key] = Origin(*key)
         return origin
 
     def _accumulation(self, node: Any, frame: FrameType | None) -> Origin:

@@ -85,6 +85,10 @@ class Entry(msgspec.Struct, eq=False):
     """The innermost line outside torch that led to the call, once one of its ops has looked for it."""
 
 
+Settings = tuple[tuple[str, str], ...]
+"""Values of settings that changed while recording, sorted by the names that events have."""
+
+
 class Origin(msgspec.Struct, eq=False):
     """Phase, module and site of calls. Interned, and compared by identity."""
 
@@ -92,6 +96,9 @@ class Origin(msgspec.Struct, eq=False):
     scope: Scope
     site: Site
     called_from: Site
+    settings: Settings | None = None
+    """The settings that had changed while recording as its calls ran; for the backward calls of an op, as that ran.
+    ``None`` where that is not known."""
     is_linked: bool = True
     """False for a backward call whose forward op is not known."""
     is_forked: bool = False
@@ -107,13 +114,13 @@ class Origin(msgspec.Struct, eq=False):
         if self.phase is Phase.BACKWARD:
             return self
         if self.its_backward is None:
-            self.its_backward = Origin(Phase.BACKWARD, self.scope, self.site, self.called_from)
+            self.its_backward = Origin(Phase.BACKWARD, self.scope, self.site, self.called_from, self.settings)
         return self.its_backward
 
     def doubtful(self) -> Origin:
         """The same place, for a node that another line may have made."""
         if self._doubtful is None:
-            self._doubtful = Origin(self.phase, self.scope, self.site, self.called_from, certain=False)
+            self._doubtful = Origin(self.phase, self.scope, self.site, self.called_from, self.settings, certain=False)
             self._doubtful.its_backward = self.backward()
         return self._doubtful
 

@@ -17,6 +17,7 @@ from tracer.names import OF_A_RUN, Backend, EvidenceKind, Verdict
 from tracer.tables.compilers import ITSELF, CompiledRule, CompilerTable
 from tracer.tables.conditions import wanted_values
 from tracer.tables.rules import Case, Cased, ClassTable, Conditioned, LibraryTable, Rule, RuleEvidence, Table
+from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS
 
@@ -187,7 +188,7 @@ def _bad_routes(rule: Rule) -> Iterator[str]:
             continue
         if not _ROUTE.fullmatch(case.route):
             yield f"case {number}: route {case.route!r} is neither a function of torch nor an op"
-        if "off" in wanted_values(case, "deterministic_mode"):
+        if "off" in wanted_values(case, MODE) & wanted_values(case, FORWARD + MODE):
             yield f"case {number}: a route is for deterministic mode, but the case holds without it"
         if case.route.startswith("torch.") and "direct call" not in (case.why or rule.why):
             yield f"case {number}: why does not say what a direct call of the op does"

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tracer.facts.fact import Value
-from tracer.names import SEVERITY, Backend, DeterministicMode, UnknownReason, Verdict
-from tracer.tables.conditions import may_hold, wanted_values, with_derived
+from tracer.names import SEVERITY, Backend, UnknownReason, Verdict
+from tracer.tables.conditions import in_deterministic_mode, may_hold, wanted_values, with_derived, with_forward
 from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, unknown_ruling
-from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import SETTINGS, UNNOTED, in_domain
@@ -42,7 +41,7 @@ class BoundTranslation:
         self._op = op
         self._asks: tuple[str, ...] | None = None
         self._as_is = tuple(_choices(row, op, version, settings))
-        self._in_mode = tuple(_choices(row, op, version, {**settings, MODE: DeterministicMode.ON.value}))
+        self._in_mode = tuple(_choices(row, op, version, in_deterministic_mode(settings)))
 
     def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
         """Return the candidates for a call with ``facts``, with and without deterministic mode."""
@@ -126,6 +125,7 @@ class Translator:
 
 
 def _choices(row: Translation, op: str, version: str, settings: Mapping[str, Value]) -> Iterator[_Choice]:
+    settings = with_forward(settings)
     for named in row.becomes:
         candidate = replace(named, op=op) if named.op == STAYS else named
         if speaks_of(candidate.torch, version) and may_hold(candidate, settings):

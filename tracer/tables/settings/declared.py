@@ -19,6 +19,8 @@ from tracer.trace.records import Environment, FactValue
 BOOL = (False, True)
 
 MODE = "deterministic_mode"
+FORWARD = "forward."
+"""Leads a setting's key where its value is meant under which the forward of a backward call ran."""
 INDUCTOR_FLAG = "torch._inductor.config.deterministic"
 """Inductor's own flag, which deterministic mode sets since torch 2.10."""
 FILL = "fill_uninitialized_memory"
@@ -75,6 +77,8 @@ class Setting(msgspec.Struct, frozen=True):
     arguments: Mapping[FactValue, tuple[tuple[Any, ...], dict[str, Any]]] = {}
     """The arguments of ``made_by`` for each value, if it is a function that takes more than the value."""
     condition: Condition | None = None
+    chosen_in_forward: bool = False
+    """Whether torch chooses the kernel of some backward by it as the forward runs."""
     wanted: FactValue | None = None
     """The value to try for a call that varies or raises; ``None`` to try none."""
     title: str = ""
@@ -202,6 +206,7 @@ DECLARED: tuple[Setting, ...] = (
         made_by="torch.use_deterministic_algorithms()",
         arguments={"off": ((False,), {}), "warn": ((True,), {"warn_only": True}), "on": ((True,), {})},
         condition=itself(MODE, ("off", "warn", "on"), wanted="on"),
+        chosen_in_forward=True,
         wanted="on",
         title="Turn deterministic mode on",
         where="at the top of the script, before the model is built and any op runs",
@@ -215,7 +220,14 @@ DECLARED: tuple[Setting, ...] = (
         title="Give cuBLAS a fixed workspace",
         place=Place.WORKSPACE,
     ),
-    _flag("torch.backends.cudnn.enabled", True, "cudnn_enabled", "cudnn_enabled", condition=itself("cudnn_enabled")),
+    _flag(
+        "torch.backends.cudnn.enabled",
+        True,
+        "cudnn_enabled",
+        "cudnn_enabled",
+        condition=itself("cudnn_enabled"),
+        chosen_in_forward=True,
+    ),
     _flag(
         "torch.backends.cudnn.deterministic",
         False,
@@ -330,15 +342,20 @@ DECLARED: tuple[Setting, ...] = (
 #: Conditions on the devices of the process, which no program sets.
 OF_THE_MACHINE = (Condition("capability", ("below-8.0", "8.x", "9.x", "10-and-newer"), _capability),)
 
+#: Keys of the settings by which torch chooses a backward's kernel as the forward runs.
+CHOSEN_IN_FORWARD = tuple(setting.key for setting in DECLARED if setting.chosen_in_forward)
+
 #: Seeds that a program can set: torch's default generators, Python's ``random``, NumPy's global generator.
 SEEDS = ("seed.torch", "seed.python", "seed.numpy")
 
 
 def conditions() -> tuple[Condition, ...]:
     """All conditions on the process's settings and devices."""
-    return (*(setting.condition for setting in DECLARED if setting.condition is not None), *OF_THE_MACHINE)
+    asked = [(setting, setting.condition) for setting in DECLARED if setting.condition is not None]
+    forward = (itself(FORWARD + own.key, own.domain) for setting, own in asked if setting.chosen_in_forward)
+    return (*(own for _, own in asked), *forward, *OF_THE_MACHINE)
 
 
 def declared(key: str) -> Setting | None:
-    """The setting with that key, if it is declared here."""
-    return next((setting for setting in DECLARED if setting.key == key), None)
+    """The setting with that key, if it is declared here; ``FORWARD`` may lead the key."""
+    return next((setting for setting in DECLARED if setting.key == key.removeprefix(FORWARD)), None)
