@@ -192,8 +192,8 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """Calls by what their data show. Missing calls were not looked at."""
     settings: dict[str, FactValue] = {}
     """The values, for these calls, of settings that other calls of the recording ran under another value of; by
-    ``Setting.key``. Led by ``forward.``: the value under which the forward op of these backward calls ran, where that is
-    another. Empty where none changed between calls, and for compiled calls."""
+    ``Setting.key``. Led by ``forward.``: the value under which the forward op of these backward calls ran, where that
+    is another. Empty where none changed between calls, and for compiled calls."""
 
     @property
     def draw(self) -> Draw | None:
