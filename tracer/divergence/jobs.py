@@ -170,6 +170,8 @@ def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
         shown,
         verdict=verdict,
         places=sum(comparison.places for comparison in every),
+        compared=(sum(one.compared[0] for one in every), sum(one.compared[1] for one in every)),
+        lacks_ends=any(comparison.lacks_ends for comparison in every),
         differing=sum(comparison.differing for comparison in every),
         largest=widest.largest,
         first=first,

@@ -93,6 +93,41 @@ class JoinedRanks:
                 self._replicas.setdefault(key, [self.rows[key]]).append(row)
         self.steps.update(np.unique(rows["step"]).tolist())
 
+    def name_entries_as(self, other: JoinedRanks) -> None:
+        """Call what a module was given and returned as ``other`` does, where one has entries that the other lacks.
+
+        What the one returns as a tensor, the other may as the first of several, or under a name.
+        """
+        theirs, ours = other._entries(), self._entries()
+        renamed: dict[PlaceKey, PlaceKey] = {}
+        for call, keys in ours.items():
+            left = [key for key in theirs.get(call, ()) if key not in self.rows]
+            for key in keys:
+                size = self.form(self.rows[key]).size
+                same = next((one for one in left if other.form(other.rows[one]).size == size), None)
+                if key not in other.rows and same is not None:
+                    left.remove(same)
+                    renamed[key] = same
+        if renamed:
+            self.rows = {renamed.get(key, key): row for key, row in self.rows.items()}
+            self._replicas = {renamed.get(key, key): rows for key, rows in self._replicas.items()}
+
+    def _entries(self) -> dict[tuple[Any, ...], list[PlaceKey]]:
+        """The inputs and the outputs of each call of a module, in order."""
+        entries: dict[tuple[Any, ...], list[PlaceKey]] = {}
+        for key in self.rows:
+            if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT):
+                entries.setdefault((*key[:2], *key[3:]), []).append(key)
+        return entries
+
+    def is_as_at_first(self, key: PlaceKey) -> bool:
+        """Whether it is a parameter that has the bits which it began with, or is not there."""
+        row, initial = self.rows.get(key), self.initial.get((key[1], key[2]))
+        if row is None or initial is None or key[0] is not PlaceKind.PARAMETER:
+            return row is None
+        bits = [int(places.rows["digest"][places.source(own)]) for places, own in (self.at(row), self.at(initial))]
+        return bits[0] == bits[1] != 0
+
     @cached_property
     def initial(self) -> dict[tuple[str, str], int]:
         """The parameters and buffers that were met, by module and name, with their rows."""

@@ -41,6 +41,10 @@ _HALF_UNIT = {
 #: Places that belong to one part of a batch that is accumulated.
 _OF_ONE_BATCH = frozenset((PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.CALL))
 _OF_PARAMETERS = frozenset((PlaceKind.INITIAL, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE))
+#: What the program computes: a parameter counts if it is no longer what it was at first.
+_COMPUTED = frozenset(
+    (PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE)
+)
 #: What another order of the same numbers makes of a stretch at least, relative to its norm.
 _LEAST_OF_AN_ORDER = 0.1
 #: What a norm may move by of itself however small the yardstick is: half a unit of float32.
@@ -154,6 +158,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     verdict: CompareVerdict
     places: int
     """Places that were compared."""
+    compared: tuple[int, int]
+    """The results of the program that were compared, and all that either side has: outputs of modules and compiled
+    regions, losses, gradients, the optimizer's states, and parameters that are no longer as they were at first. Inputs
+    and initial parameters were not computed."""
     differing: int
     largest: PlaceDifference | None
     first: PlaceDifference | None
@@ -191,6 +199,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     splits_more: Side | None = None
     """The configuration that splits its batches into more parts."""
     partial: str = ""
+    lacks_ends: bool = False
+    """Whether none of the results that leave the model was compared: what outermost modules return, losses, gradients,
+    parameters. Nobody can call the two equal then."""
     processes: int = 1
     """Processes that were compared, each with its own."""
     shown_process: str = ""
@@ -214,6 +225,8 @@ def compared(
     for one in (first, second):
         check_side(one, str(one.places.path), is_first=one is first)
     sides = [JoinedRanks(one) for one in (first, second, *shaken, *of_second)]
+    for side in sides[1:]:
+        side.name_entries_as(sides[0])
     count = 2 + len(shaken)
     _check(sides[0], sides[2:count])
     _check(sides[1], sides[count:])
@@ -441,11 +454,18 @@ class _Comparing:
             verdict = CompareVerdict.UNDECIDED
         else:
             verdict = CompareVerdict.ROUNDING
+        ends = [key in self._compared for key, is_end in self._computed.items() if is_end]
+        count = sum(key in self._compared for key in self._computed)
+        lacks_ends = not count or (bool(ends) and not any(ends))
+        if lacks_ends and verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING):
+            verdict = CompareVerdict.UNDECIDED
         of_second = (*self._of_second, *self._second_inside)
         shaken = [side.header for side in (*self._shaken, *self._shaken_inside, *of_second)]
         return Comparison(
             verdict=verdict,
             places=len(curve),
+            compared=(count, len(self._computed)),
+            lacks_ends=lacks_ends,
             differing=len(differences),
             largest=largest,
             first=next(iter(handed_in or roots), None),
@@ -472,6 +492,18 @@ class _Comparing:
             splits_more=self._splits_more if split else None,
             partial=self._partial(only),
         )
+
+    @cached_property
+    def _computed(self) -> dict[PlaceKey, bool]:
+        """What either side computed, and whether it leaves the model."""
+        rows = {**self._first.rows, **self._second.rows}
+        called = {key[1] for key in rows if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT)}
+        of_model = {key for key in rows if key[0] is PlaceKind.OUTPUT and _is_called_by(key[1], called)}
+        return {
+            key: key not in of_model and key[0] is not PlaceKind.REGION
+            for key in rows
+            if key[0] in _COMPUTED and not all(side.is_as_at_first(key) for side in (self._first, self._second))
+        }
 
     def _is_lost(self, key: PlaceKey, gradient: Whole, without: JoinedRanks) -> bool:
         """Return whether one side lacks a gradient of a parameter of both, in a step in which others have theirs."""
@@ -586,8 +618,7 @@ class _Comparing:
         """Inputs of modules that no module calls, with their rows."""
         inputs = {key: row for key, row in self._first.rows.items() if key[0] is PlaceKind.INPUT}
         modules = {key[1] for key in inputs}
-        outermost = {one for one in modules if not any(one != other and _is_inside(one, other) for other in modules)}
-        return {key: row for key, row in inputs.items() if key[1] in outermost}
+        return {key: row for key, row in inputs.items() if not _is_called_by(key[1], modules)}
 
     @cached_property
     def _keys(self) -> dict[int, PlaceKey]:
@@ -816,6 +847,15 @@ def _by_extent(shaken: Sequence[JoinedRanks]) -> tuple[list[JoinedRanks], list[J
     """Runs that were shaken everywhere, and those that were inside one module alone."""
     everywhere = [one for one in shaken if not one.header.shaken_in]
     return everywhere, [one for one in shaken if one.header.shaken_in]
+
+
+def _is_called_by(module: str, modules: set[str]) -> bool:
+    """Return whether one of ``modules`` lies around ``module``."""
+    while module:
+        module = module.rpartition(".")[0]
+        if module in modules:
+            return True
+    return False
 
 
 def _is_inside(module: str, other: str) -> bool:

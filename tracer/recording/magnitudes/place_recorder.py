@@ -12,6 +12,7 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -201,7 +202,7 @@ class PlaceRecorder:
             self._follow_hooks(running)
         named = frame.f_locals.get("kwargs") or {}
         with unseen():
-            for name, tensor in _tensors((*inputs, named) if named else inputs):
+            for name, tensor in (*_tensors(inputs), *_tensors(named)):
                 if tensor.is_floating_point() or is_outermost:
                     self._take(PlaceKind.INPUT, running, name, tensor)
 
@@ -423,11 +424,9 @@ class PlaceRecorder:
 
 
 def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors of an input or output with their names; a single one has none."""
-    several = [(name, leaf) for name, leaf in leaves(value, "") if isinstance(leaf, _Tensor)][:_MOST_LEAVES]
-    if len(several) == 1:
-        several = [("", several[0][1])]
-    return iter(several)
+    """The tensors of an input or output with their names. A single one has none, and nor has the first of several."""
+    tensors = ((name, leaf) for name, leaf in leaves(value, "") if isinstance(leaf, _Tensor))
+    return (("" if name == "[0]" else name, leaf) for name, leaf in islice(tensors, _MOST_LEAVES))
 
 
 def _functions() -> list[Target]:

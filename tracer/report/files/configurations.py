@@ -73,6 +73,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "verdict": comparison.verdict.value,
+        "compared": list(comparison.compared),
         "places": comparison.places,
         "differing": comparison.differing,
         "largest": _place(comparison.largest),

@@ -96,9 +96,16 @@ def headline(comparison: Comparison) -> str:
     """The first sentence."""
     verdict, largest, first = comparison.verdict, comparison.largest, comparison.first
     if verdict is CompareVerdict.EQUAL:
+        if share := _share(comparison):
+            return f"The two configurations are equal as far as they could be compared: {share}"
         return f"The two configurations are equal at all {plural(comparison.places, 'place')} of the step"
     if verdict is CompareVerdict.ROUNDING and largest is not None:
-        return f"They differ by rounding alone: nowhere more than {_times(largest)} what rounding does to this step"
+        share = f"; {share}" if (share := _share(comparison)) else ""
+        return (
+            f"They differ by rounding alone: nowhere more than {_times(largest)} what rounding does to this step{share}"
+        )
+    if verdict is CompareVerdict.UNDECIDED and comparison.lacks_ends:
+        return f"Undecided: {_share(comparison) or 'nothing that the program computes was recorded'}"
     if verdict is CompareVerdict.NOT_JUDGED and largest is not None:
         return (
             f"They differ by at most {_part(largest)} of its norm, at {_where(largest)}; without a yardstick nobody can"
@@ -127,6 +134,17 @@ def headline(comparison: Comparison) -> str:
             return f"They begin with different parameters: `{first.place}`{more} before the first call, by {part}"
         return f"They are given different inputs: {_where(first)} differs by {part} of its norm"
     return f"They diverge at {_where(first)}: {_size(first)}{_given(first, comparison)}"
+
+
+def _share(comparison: Comparison) -> str:
+    """How much of what the program computed was compared; empty: all of it."""
+    count, of = comparison.compared
+    if count == of:
+        return ""
+    if not count:
+        return f"nothing that the program computed could be compared (0 of {plural(of, 'result')})"
+    ends = ", none of them one that leaves the model" if comparison.lacks_ends else ""
+    return f"{count:,} of {plural(of, 'result')} {'was' if count == 1 else 'were'} compared{ends}"
 
 
 def _given(first: PlaceDifference, comparison: Comparison) -> str:

@@ -61,9 +61,9 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
             shaken += shake("a", seeds, comparison.parts_in)
             of_second += shake("b", seeds, comparison.parts_in)
             comparison = compared_jobs(first, second, shaken, of_second)
-        is_undecided = comparison.verdict is CompareVerdict.UNDECIDED
+        is_undecided = comparison.verdict is CompareVerdict.UNDECIDED and not comparison.lacks_ends
         needed = FURTHER if is_undecided and runs < yardstick_runs + FURTHER else 0
-    if comparison.verdict is CompareVerdict.UNDECIDED:
+    if comparison.verdict is CompareVerdict.UNDECIDED and not comparison.lacks_ends:
         of_second += shake("b", () if second_is_narrower else range(1, runs + 1))
         comparison = compared_jobs(first, second, shaken, of_second, by_means=True)
     place = comparison.first
