@@ -151,10 +151,85 @@ def test_what_every_module_loses_is_found_where_it_begins(tmp_path: Path, base: 
     assert comparison.first.stretch.startswith("[1") or comparison.first.stretch == ""
 
 
-def test_code_between_two_modules_is_named_by_what_the_next_one_is_given(tmp_path: Path, base: Any) -> None:
+class Own(torch.nn.Module):
+    """Calls a pooling and a layer; ``fault`` says what its own code does before that."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+        self.pool, self.layer = Mean(), torch.nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.view(4, 4, 32)
+        rows = rows[:, :-1] if "lost" in self.fault else rows * 1.5 if "scaled" in self.fault else rows
+        pooled = self.pool(rows) if "order" not in self.fault else self.pool(rows.flip(1))
+        if "unpadded" in self.fault:
+            kept = torch.ones(16, 1, dtype=torch.bool)
+            out: torch.Tensor = self.layer(torch.cat((x, x[:4]))[torch.cat((kept, ~kept[:4])).squeeze(1)])
+        else:
+            out = self.layer(torch.cat((x, x[:4])))[:16]
+        return out + pooled.repeat(4, 1)
+
+
+class Mean(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(1)
+
+
+def own(fault: str = "") -> Change:
+    def change(model: torch.nn.Module) -> None:
+        torch.manual_seed(1)
+        model.layers[1] = Own(fault)  # type: ignore[index, operator]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("fault", "place", "shapes"),
+    [("scaled", "layers.1.pool", ()), ("lost", "layers.1.pool", ((4, 4, 32), (4, 3, 32)))],
+)
+def test_a_fault_in_the_code_before_a_module_is_that_of_the_module_around(
+    tmp_path: Path, fault: str, place: str, shapes: object
+) -> None:
+    first = record(tmp_path / "a.values", own())
+    second, shaken = record(tmp_path / "b.values", own(fault)), record(tmp_path / "s.values", own(), shake=1)
+    comparison = compared(first, second, [shaken])
+    assert comparison.first is not None
+    found = comparison.first
+    assert (found.module, found.place, found.kind, found.step) == ("layers.1", place, PlaceKind.INPUT, 0)
+    assert (found.is_own_code, found.shapes) == (True, shapes)
+    assert comparison.significant == (found,)
+    sides = [
+        record(tmp_path / f"{name}.values", own(how), calls_of="layers.1.", steps=1, shake=shake)
+        for name, how, shake in (("c", "", None), ("d", fault, None), ("e", "", 1))
+    ]
+    call = first_call(sides[0], sides[1], sides[2], found)
+    assert call is not None
+    assert call.second_op == {"scaled": "aten.mul.Tensor", "lost": "aten.slice.Tensor"}[fault]
+    assert {name.module for name in sides[1].places.names if name.kind is PlaceKind.CALL} == {"layers.1"}
+
+
+def test_another_shape_of_which_nothing_comes_accuses_nobody(tmp_path: Path) -> None:
+    first, shaken = record(tmp_path / "a.values", own()), record(tmp_path / "s.values", own(), shake=1)
+    unpadded = compared(first, record(tmp_path / "b.values", own("unpadded")), [shaken])
+    assert unpadded.verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING)
+    assert ("layers.1.layer", Lack.OTHER_SHAPE) in {(one.place, one.lack) for one in unpadded.only}
+
+    def elsewhere(model: torch.nn.Module) -> None:
+        own("unpadded")(model)
+        hook("layers.2.act", lambda out: out * 1.01)(model)
+
+    faulty = compared(first, record(tmp_path / "c.values", elsewhere), [shaken])
+    assert [one.module for one in faulty.significant] == ["layers.2.act"]
+
+
+def test_code_of_the_program_between_two_modules_is_the_programs_and_the_loss_follows(
+    tmp_path: Path, base: Any
+) -> None:
     comparison = against(base, record(tmp_path / "b.values", changed("", between=lambda x: x * 1.001)))
     assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.kind) == ("norms.1", PlaceKind.INPUT)
+    assert (comparison.first.place, comparison.first.kind) == ("norms.1", PlaceKind.INPUT)
+    assert (comparison.first.module, comparison.first.is_own_code) == ("", True)
 
 
 def test_a_lost_gradient_is_found_at_the_first_parameter_that_misses_it(tmp_path: Path, base: Any) -> None:
@@ -452,7 +527,7 @@ def test_another_order_whose_result_is_scaled_away_is_found_by_its_gradients(tmp
     assert comparison.parts_in == ""
     assert comparison.verdict is CompareVerdict.SIGNIFICANT
     assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.kind) == ("layers.1.up", PlaceKind.INPUT)
+    assert (comparison.first.module, comparison.first.place) == ("layers.1", "layers.1.up")
 
 
 def test_numbers_that_are_lost_are_no_other_order_where_rounding_is_coarse(tmp_path: Path) -> None:

@@ -102,6 +102,11 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Whether ranks of one configuration hold different tensors there, which should be the same."""
     inputs_agree: bool = False
     """Whether all that its module was called with was compared, and agrees."""
+    is_own_code: bool = False
+    """Whether the code of ``module`` itself, outside the modules that it calls (``module`` is empty: of the program),
+    makes what is wrong there."""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """Both shapes, where that code gives the place another one."""
     is_alone: bool = False
     """Whether all before it agrees bit for bit, and it is judged by runs that were shaken inside one module alone."""
     of_means: bool = False
@@ -316,6 +321,10 @@ class _Comparing:
         self._compared: set[PlaceKey] = set()
         self._same_numbers: set[int] = set()
         """Rows of significant places whose norm and largest magnitude agree: perhaps in another order."""
+        self._reshaped: dict[int, tuple[tuple[int, ...], ...]] = {}
+        """Rows of inputs that have other shapes in the second recording, with both shapes."""
+        self._unmoved: set[int] = set()
+        """Rows that are the same in every shaken run: nothing that depends on parameters."""
 
     def compare(self) -> Comparison:
         """Every place that both have, in the order of the first recording."""
@@ -340,6 +349,8 @@ class _Comparing:
             shapes = tuple(dict.fromkeys(whole.form.shape for whole in (*ones, *others)))
             if len({whole.form.size for whole in (*ones, *others)}) > 1:
                 only.append(self._only(first, key, Lack.OTHER_SHAPE, shapes))
+                if key[0] is PlaceKind.INPUT:
+                    self._reshaped[row] = shapes
                 continue
             if _half_unit(others[0].form) > _half_unit(ones[0].form):
                 self._second_is_narrower = True
@@ -434,13 +445,13 @@ class _Comparing:
         significant = [one for one in differences if is_judged and one.is_significant]
         handed_in: list[PlaceDifference] = []
         computed: list[PlaceDifference] = []
-        given = set(self._given_by_program.values())
         for one in significant:
-            is_given = one.kind is PlaceKind.INITIAL or one.order in given
+            is_given = one.kind is PlaceKind.INITIAL or one.order in self._outermost_rows & self._unmoved
             (handed_in if is_given else computed).append(one)
         roots = self._roots(computed)
-        if handed_in and roots and handed_in[0].kind is not PlaceKind.INITIAL and handed_in[0].order > roots[0].order:
-            handed_in = []  # a later batch, which may follow from the step before
+        if handed_in and roots and handed_in[0].order > roots[0].order:
+            is_later = handed_in[0].kind is not PlaceKind.INITIAL or handed_in[0].step > roots[0].step
+            handed_in = [] if is_later else handed_in  # a later batch or module may follow from the step before
         ratios = [(math.inf if one.ratio is None else one.ratio) if is_judged else one.relative for one in differences]
         largest = differences[max(range(len(ratios)), key=ratios.__getitem__)] if ratios else None
         if not differences:
@@ -643,22 +654,65 @@ class _Comparing:
         return here[:1]
 
     def _forward_roots(self, significant: list[PlaceDifference]) -> list[PlaceDifference]:
-        """Modules whose inputs, and whatever ran inside them, agree; else the first place of all."""
-        inputs = self._inputs_by_call(significant[0].step)
+        """Modules whose inputs, and whatever ran inside them, agree; else the own code of the module that goes on.
+
+        That code gave a module other numbers, or a tensor of another shape and what came of it differs.
+        """
+        step = significant[0].step
+        inputs = self._inputs_by_call(step)
         roots: list[PlaceDifference] = []
-        before = -1
+        tainted: list[int] = []
+        reshaped = [row for row in self._reshaped if self._keys[row][-1] == step and row not in self._outermost_rows]
         for one in significant:
-            latest, before = before, one.order
-            if one.kind is not PlaceKind.OUTPUT:
-                if not roots:  # code between two modules
-                    roots.append(one)
-                continue
             _, module, _, phase, occurrence, _ = self._keys[one.order]
-            called_with = inputs.get((module, phase, occurrence), [one.order])
-            if latest < min(called_with):
-                agree = all(self._keys[row] in self._compared for row in called_with)
-                roots.append(msgspec.structs.replace(one, inputs_agree=agree))
+            for row in (row for row in reshaped if row < one.order):
+                caller = self._caller(row)
+                if not roots and not tainted and (caller is None or caller == module or _is_inside(module, caller)):
+                    roots.append(self._own_code(one, row))
+                tainted.append(row)
+            reshaped = [row for row in reshaped if row > one.order]
+            rows = inputs.get((module, phase, occurrence), [])
+            if one.kind is not PlaceKind.OUTPUT:
+                if not roots and not tainted:
+                    roots.append(one if one.kind is PlaceKind.REGION else self._own_code(one, one.order))
+            elif not any(row >= min(rows) if rows else _is_inside(self._keys[row][1], module) for row in tainted):
+                agree = all(self._keys[row] in self._compared for row in rows)
+                if agree or not roots:
+                    roots.append(msgspec.structs.replace(one, inputs_agree=agree))
+            tainted.append(one.order)
         return roots
+
+    def _own_code(self, one: PlaceDifference, row: int) -> PlaceDifference:
+        """``one`` as what the code of the module around makes, which gives it on at ``row``."""
+        caller = self._caller(row)
+        shapes = self._reshaped.get(row, ())
+        module = "" if caller is None else self._first.name(self._called[caller]).module
+        return msgspec.structs.replace(
+            one,
+            place=str(self._first.name(row)),
+            kind=self._keys[row][0],
+            module=module,
+            shapes=shapes,
+            is_own_code=True,
+        )
+
+    def _caller(self, row: int) -> str | None:
+        """The module around that of ``row`` that was called itself; ``None``: the program."""
+        module = self._keys[row][1]
+        while module:
+            module = module.rpartition(".")[0]
+            if module in self._called:
+                return module
+        return None
+
+    @cached_property
+    def _called(self) -> dict[str, int]:
+        """A row of each module that was called."""
+        return {key[1]: row for key, row in self._first.rows.items() if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT)}
+
+    @cached_property
+    def _outermost_rows(self) -> set[int]:
+        return set(self._given_by_program.values())
 
     def _inputs_by_call(self, step: int) -> dict[tuple[str, Phase, int], list[int]]:
         """The rows of the inputs of each module call of a step."""
@@ -833,6 +887,8 @@ class _Comparing:
                     continue
                 distance = distance_of(base, moved)
                 whole, stretch = max(whole, distance.whole), max(stretch, distance.largest)
+        if not whole:
+            self._unmoved.add(self._first.rows[key])
         return (max(whole, floor), max(stretch, floor)) if 0 <= whole < math.inf else None
 
 
@@ -893,42 +949,45 @@ def first_call(
 ) -> CallDifference | None:
     """The first call inside the module of ``place`` whose result differs by more than rounding, or that only one makes.
 
-    The recordings hold single calls of that module (``PlaceKind.CALL``). ``None``: no call stands out.
+    The recordings hold single calls of that module (``PlaceKind.CALL``). Calls that only one makes are the answer where
+    they are the last such before a result that differs. ``None``: no call stands out.
     """
     sides = [JoinedRanks(one) for one in (first, second, shaken)]
     with sides[0], sides[1], sides[2]:
-        calls = [_calls_in(side, place.step) for side in sides]
+        calls = [_calls_in(side, place) for side in sides]
         ops = [[side.name(row).name for row in rows] for side, rows in zip(sides, calls, strict=True)]
         yards = dict(zip(calls[0], calls[2], strict=False)) if ops[0] == ops[2] else {}
+        otherwise: CallDifference | None = None
         for tag, begin, end, other_begin, other_end in SequenceMatcher(
             None, ops[0], ops[1], autojunk=False
         ).get_opcodes():
             if tag != "equal":
                 row = calls[0][begin] if begin < end else None
                 name = sides[0].name(row) if row is not None else sides[1].name(calls[1][other_begin])
-                return CallDifference(
+                otherwise = CallDifference(
                     op=ops[0][begin] if begin < end else "",
                     second_op=ops[1][other_begin] if other_begin < other_end else "",
                     location=name.location,
                     called_from=name.called_from,
                 )
+                continue
             for row, other in zip(calls[0][begin:end], calls[1][other_begin:other_end], strict=True):
                 one, two = Whole([sides[0].at(row)]), Whole([sides[1].at(other)])
                 distance = distance_of([one], [two])
                 moved = distance_of([one], [Whole([sides[2].at(yards[row])])]).whole if row in yards else 0.0
                 yard = max(moved, _half_unit(one.form), _half_unit(two.form))
-                if distance.whole > SIGNIFICANT * yard:
+                if one.form.size != two.form.size or distance.whole > SIGNIFICANT * yard:
                     name = sides[0].name(row)
-                    ratio = distance.whole / yard
-                    return CallDifference(
+                    ratio = distance.whole / yard if yard and one.form.size == two.form.size else math.inf
+                    return otherwise or CallDifference(
                         op=name.name,
                         second_op=name.name,
                         location=name.location,
                         called_from=name.called_from,
                         ratio=ratio if math.isfinite(ratio) else None,
                     )
-    return None
+        return otherwise
 
 
-def _calls_in(side: JoinedRanks, step: int) -> list[int]:
-    return [row for key, row in side.rows.items() if key[0] is PlaceKind.CALL and key[-1] == step]
+def _calls_in(side: JoinedRanks, place: PlaceDifference) -> list[int]:
+    return [row for key, row in side.rows.items() if key[0] is PlaceKind.CALL and key[-1] == place.step]

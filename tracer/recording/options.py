@@ -74,6 +74,10 @@ class Keep(msgspec.Struct, frozen=True):
         return keep if any(keep.globs) else None
 
 
+#: Stands behind the path of a module in ``PlaceOptions.calls_of``.
+OWN_CODE = "."
+
+
 class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How magnitudes are taken.
 
@@ -87,7 +91,8 @@ class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     shake_not: tuple[str, ...] = ()
     """Modules inside that one in which results are left alone."""
     calls_of: str = ""
-    """The path of a module whose single calls are places too."""
+    """The path of a module whose single calls are places too; with ``OWN_CODE`` behind it, those of its own code alone,
+    outside the modules that it calls. ``OWN_CODE`` alone: the program's."""
     rows_of: str = ""
     """A file of values of a run that takes the batch as a whole: inputs and outputs are recorded as rows of its."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,3 +73,67 @@ def test_what_rounding_hides_is_judged_by_runs_shaken_inside_its_module_alone() 
 def test_a_yardstick_of_no_runs_is_refused() -> None:
     with pytest.raises(UsageError, match="without a shaken call"):
         tracer.compare(step(net()), step(net()), yardstick_runs=0)
+
+
+class Attention(torch.nn.Module):
+    """Scales its scores; ``scale`` may be a fault."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.qkv, self.out, self.scale = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32), scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        probabilities = (q @ k.transpose(-1, -2) * self.scale).softmax(-1)
+        mixed: torch.Tensor = self.out(probabilities @ v)
+        return mixed
+
+
+class Residual(torch.nn.Module):
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.attention, self.mlp = Attention(scale), torch.nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(x)
+        out: torch.Tensor = x + self.mlp(x)
+        return out
+
+
+def trained(scale: float, factor: float = 1.0, *, has_loss_module: bool = False) -> Step:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(Residual(scale), torch.nn.Linear(32, 4))
+    x, y = torch.randn(8, 32), torch.randint(0, 4, (8,))
+
+    def run() -> None:
+        loss = torch.nn.CrossEntropyLoss() if has_loss_module else torch.nn.functional.cross_entropy
+        loss(model(x) * factor, y).backward()
+
+    return run
+
+
+def line_of(words: str) -> str:
+    lines = Path(__file__).read_text().splitlines()
+    number = next(number for number, line in enumerate(lines, 1) if words in line)
+    return f"{Path(__file__).name}:{number}"
+
+
+def test_a_fault_in_a_modules_own_code_is_named_at_its_line_and_the_loss_is_no_second_beginning() -> None:
+    comparison = tracer.compare(trained(0.2, has_loss_module=True), trained(0.25, has_loss_module=True))
+    assert comparison.first is not None
+    assert comparison.first.module == "Sequential.0.attention"
+    assert comparison.first.location.endswith(line_of("q @ k.transpose"))
+    assert comparison.significant == (comparison.first,)
+    assert comparison.call is not None
+    assert comparison.call.op == "aten.mul.Tensor"
+
+
+@pytest.mark.parametrize("has_loss_module", [False, True])
+def test_code_between_the_model_and_the_loss_is_the_programs_own(has_loss_module: bool) -> None:
+    comparison = tracer.compare(
+        trained(0.2, has_loss_module=has_loss_module), trained(0.2, 1.01, has_loss_module=has_loss_module)
+    )
+    assert comparison.first is not None
+    assert (comparison.first.module, comparison.first.is_own_code) == ("", True)
+    assert comparison.first.location.endswith(line_of("loss(model(x) * factor"))
+    assert not comparison.is_given

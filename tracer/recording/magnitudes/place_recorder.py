@@ -29,6 +29,7 @@ from tracer.recording.magnitudes.batch_rows import WholeBatch
 from tracer.recording.magnitudes.parts import part_of
 from tracer.recording.magnitudes.sketching import DeviceSketch, Sketch
 from tracer.recording.observers import Frame, Interest, Observer
+from tracer.recording.options import OWN_CODE
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import placed
@@ -461,7 +462,7 @@ class CallPlaces(Observer):
         """A call returned."""
         origin = counter.origin.in_words()
         module = self._recorder.spelt(origin["module"])
-        if origin["phase"] is Phase.BACKWARD or not (module == self._module or module.startswith(f"{self._module}.")):
+        if origin["phase"] is Phase.BACKWARD or not self._is_of(module):
             return
         with unseen():
             for path, tensor in leaves(result, ""):
@@ -476,3 +477,8 @@ class CallPlaces(Observer):
                         called_from=origin["called_from"],
                     )
                     self._recorder.record(place, tensor)
+
+    def _is_of(self, module: str) -> bool:
+        if self._module.endswith(OWN_CODE):
+            return module == self._module.removesuffix(OWN_CODE)
+        return module == self._module or module.startswith(f"{self._module}.")

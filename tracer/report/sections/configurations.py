@@ -133,6 +133,8 @@ def headline(comparison: Comparison) -> str:
             more = f" and {others:,} more differ" if others else " differs"
             return f"They begin with different parameters: `{first.place}`{more} before the first call, by {part}"
         return f"They are given different inputs: {_where(first)} differs by {part} of its norm"
+    if first.is_own_code:
+        return f"They diverge in {_own_code(first)}"
     return f"They diverge at {_where(first)}: {_size(first)}{_given(first, comparison)}"
 
 
@@ -145,6 +147,18 @@ def _share(comparison: Comparison) -> str:
         return f"nothing that the program computed could be compared (0 of {plural(of, 'result')})"
     ends = ", none of them one that leaves the model" if comparison.lacks_ends else ""
     return f"{count:,} of {plural(of, 'result')} {'was' if count == 1 else 'were'} compared{ends}"
+
+
+def _own_code(first: PlaceDifference) -> str:
+    """A fault in the code of a module between those that it calls, or of the program outside all modules."""
+    code = f"the code of `{first.module}`" if first.module else "the program's own code, outside all modules,"
+    makes = "the loss" if first.kind is PlaceKind.LOSS else f"what it gives `{first.place}`"
+    where = f"{code} in step {first.step}, {first.phase}{_line(first)}"
+    if first.shapes:
+        one, *_, other = map(_shape, first.shapes)
+        shapes = f"{makes} is {one} in the first and {other} in the second"
+        return f"{where}: {shapes}; what comes of it differs by {_size(first)}"
+    return f"{where}: {makes} differs by {_size(first)}"
 
 
 def _given(first: PlaceDifference, comparison: Comparison) -> str:
@@ -161,10 +175,12 @@ def _given(first: PlaceDifference, comparison: Comparison) -> str:
 
 def _where(place: PlaceDifference) -> str:
     what = "" if place.kind is PlaceKind.OUTPUT else f" ({_WHAT.get(place.kind, place.kind.value)})"
-    line = f", {place.location}" if place.location else ""
     name = "the loss" if place.kind is PlaceKind.LOSS else f"`{place.place}`{what}"
-    process = f", {place.process}" if place.process else ""
-    return f"{name} in step {place.step}, {place.phase}{line}{process}"
+    return f"{name} in step {place.step}, {place.phase}{_line(place)}"
+
+
+def _line(place: PlaceDifference) -> str:
+    return "".join(f", {part}" for part in (place.location, place.process) if part)
 
 
 def _size(place: PlaceDifference) -> str:
@@ -244,11 +260,11 @@ def _call_in_words(call: CallDifference) -> str:
     line = f", {call.location}" if call.location else ""
     if call.op == call.second_op:
         times = "" if call.ratio is None else f": {call.ratio:,.0f} times rounding"
-        return f"Inside it, the first call that differs is `{call.op}`{line}{times}."
+        return f"The first call there that differs is `{call.op}`{line}{times}."
     if call.op and call.second_op:
-        return f"Inside it, the first configuration calls `{call.op}` where the second calls `{call.second_op}`{line}."
+        return f"There, the first configuration calls `{call.op}` where the second calls `{call.second_op}`{line}."
     side, op = ("second", call.second_op) if not call.op else ("first", call.op)
-    return f"Inside it, only the {side} configuration calls `{op}`{line}."
+    return f"There, only the {side} configuration calls `{op}`{line}."
 
 
 def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
@@ -288,7 +304,11 @@ def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block
 
 
 def _shapes(place: OnlyOne) -> list[str]:
-    return ["x".join(map(str, shape)) or "one number" for shape in place.shapes]
+    return list(map(_shape, place.shapes))
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "one number"
 
 
 def _yardstick(comparison: Comparison) -> str:

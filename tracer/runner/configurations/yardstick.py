@@ -11,7 +11,7 @@ from tracer.divergence.jobs import Job, check_job, compared_jobs, first_call_of_
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side
 from tracer.errors import TraceError
 from tracer.names import PlaceKind
-from tracer.recording.options import UNSHAKEN, PlaceOptions
+from tracer.recording.options import OWN_CODE, UNSHAKEN, PlaceOptions
 
 #: Further shaken runs where the answer is undecided.
 FURTHER = 3
@@ -67,12 +67,12 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
         of_second += shake("b", () if second_is_narrower else range(1, runs + 1))
         comparison = compared_jobs(first, second, shaken, of_second, by_means=True)
     place = comparison.first
-    if place is None or place.kind is not PlaceKind.OUTPUT or comparison.is_given:
+    if place is None or comparison.is_given or not (place.is_own_code or place.kind is PlaceKind.OUTPUT):
         return comparison
     if place.step in comparison.split_steps:  # single calls of a part are not those of the whole
         return comparison
     inside = comparison.parts_in if place.is_alone else ""
-    calls = PlaceOptions(calls_of=place.module)
+    calls = PlaceOptions(calls_of=f"{place.module}{OWN_CODE}" if place.is_own_code else place.module)
     try:
         one, two = record("a", calls), record("b", calls)
         without = comparison.agreeing if inside else ()
@@ -80,4 +80,8 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
         call = first_call_of_jobs(one, two, shaken_calls, place)
     except TraceError:  # a side that fails now and then; the answer stands
         return comparison
-    return msgspec.structs.replace(comparison, call=call)
+    if call is None or not place.is_own_code:
+        return msgspec.structs.replace(comparison, call=call)
+    at_call = msgspec.structs.replace(place, location=call.location, called_from=call.called_from)
+    significant = tuple(at_call if one is place else one for one in comparison.significant)
+    return msgspec.structs.replace(comparison, call=call, first=at_call, significant=significant)
