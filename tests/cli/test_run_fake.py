@@ -70,16 +70,178 @@ def test_a_script_runs_as_the_machine_that_was_asked_for(
             id="streams and old types",
         ),
         pytest.param("torch.compile(torch.nn.Linear(2, 2))(torch.ones(1, 2, device='cuda')).sum()\n", id="compile"),
+        pytest.param(
+            "layer = torch.nn.Linear(2, 2, device=0).to(0).to(device=0, dtype=torch.float16).cuda(0)\n"
+            "x = torch.zeros(2).to(0, torch.float16).cuda(0)\n"
+            "torch.ones_like(x, device=0), x.new_zeros(2, device=0), torch.tensor([1], device=0)\n"
+            "assert torch.device(0) == torch.device('cuda:0') == torch.device('cuda', 0) == torch.Generator(0).device\n"
+            "assert isinstance(torch.device('cpu'), torch.device) and not isinstance('cpu', torch.device)\n"
+            "assert str(torch.device) == \"<class 'torch.device'>\" and torch.device == type(torch.device('cpu'))\n"
+            "torch.set_default_device(0)\n"
+            "torch.arange(3), torch.set_default_device(None)\n",
+            id="numbers of devices",
+        ),
+        pytest.param(
+            "model = torch.nn.DataParallel(torch.nn.Linear(2, 2)).cuda()\n"
+            "model(torch.ones(4, 2)).sum().backward()\n"
+            "assert model.module.weight.grad is not None\n",
+            id="data parallel",
+        ),
+        pytest.param(
+            "assert torch.cuda.initial_seed() > 1 << 32\n"
+            "torch.cuda.manual_seed_all(5)\n"
+            "state = torch.cuda.get_rng_state()\n"
+            "with torch.random.fork_rng(devices=[0]):\n"
+            "    torch.manual_seed(7)\n"
+            "    assert torch.cuda.initial_seed() == 7\n"
+            "torch.cuda.set_rng_state(state), torch.cuda.set_rng_state_all(torch.cuda.get_rng_state_all())\n"
+            "assert torch.cuda.initial_seed() == 5\n"
+            "torch.rand(2, device='cuda')\n",
+            id="states of generators",
+        ),
     ],
 )
 def test_what_asks_for_the_gpu_in_other_words_is_answered(tracer: Any, folder: Path, lines: str) -> None:
-    stands_for = torch.Generator
+    stands_for = torch.Generator, torch.device
     Path("train.py").write_text(f"import torch\n{lines}")
     result = tracer("run", "--fake", "--as", "cuda:8.0", "train.py")
     assert result.code == 0, result.err
-    assert torch.Generator is stands_for
+    assert (torch.Generator, torch.device) == stands_for
+    assert type(torch.device("cpu")) is torch.device
     assert not torch.accelerator.is_available() or torch.version.cuda
     assert Trace.load("trace.json").sources[0].fake_calls > 0
+
+
+TRAINING = (
+    "import os, sys, torch\n"
+    "torch.manual_seed(0)\n"
+    "torch.backends.cudnn.benchmark = True\n"
+    "model = torch.nn.Conv2d(3, 8, 3).cuda()\n"
+    "{}"
+    "model(torch.randn(4, 3, 16, 16).cuda()).pow(2).mean().backward()\n"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("x = torch.load('x.pt', map_location='cuda')", id="name"),
+        pytest.param("x = torch.load('x.pt', map_location=torch.device(0))", id="device"),
+        pytest.param("x = torch.load('x.pt', lambda storage, place: storage.cuda())", id="function"),
+        pytest.param("x = torch.load(f='x.pt', weights_only=True, map_location={'cpu': 'cuda:0'})", id="mapping"),
+        pytest.param("x = torch.zeros(2, device='cuda')", id="factory"),
+        pytest.param("with torch.device('cuda'): x = torch.zeros(2)", id="block"),
+        pytest.param("x = torch.cuda.FloatTensor(2)", id="old type"),
+    ],
+)
+def test_a_call_on_a_tensor_that_came_to_the_gpu_otherwise_makes_no_other_call_the_hosts(
+    tracer: Any, folder: Path, line: str
+) -> None:
+    torch.save(torch.zeros(2), "x.pt")
+    Path("train.py").write_text(TRAINING.format(f"{line}\nx.half(), torch.ones(5, device=x.device)\n"))
+    result = tracer("run", "--fake", "--as", "cuda:8.0", "train.py")
+    assert result.code == 0, result.err
+    trace = Trace.load("trace.json")
+    assert {finding.location for finding in judge(trace).findings if finding.op == "aten.convolution.default"} == {
+        "train.py:7"
+    }
+    assert "cuda" not in {group.facts.get("device") for group in trace.calls}
+
+
+@pytest.mark.parametrize(
+    ("line", "unseeded"),
+    [
+        ("torch.manual_seed(3)", set()),
+        ("", {"cpu", "cuda:0"}),
+        ("torch.cuda.manual_seed_all(3)", {"cpu"}),
+        ("torch.cuda.manual_seed(3)", {"cpu"}),
+        ("torch.default_generator.manual_seed(3)", {"cuda:0"}),
+        ("torch.manual_seed(3); torch.cuda.seed_all()", {"cuda:0"}),
+    ],
+)
+def test_a_generator_is_seeded_by_what_seeds_it(tracer: Any, folder: Path, line: str, unseeded: set[str]) -> None:
+    Path("train.py").write_text(
+        f"import torch\ntorch.default_generator.seed()\n{line}\ntorch.rand(3), torch.rand(3, device='cuda')\n"
+    )
+    assert tracer("run", "--fake", "--as", "cuda:8.0", "train.py").code == 0
+    draws = Trace.load("trace.json").draws
+    assert {draw.generator for draw in draws} == {"cpu", "cuda:0"}
+    assert {draw.generator for draw in draws if draw.origin.value == "machine"} == unseeded
+
+
+SET = "os.environ['CUBLAS_WORKSPACE_CONFIG'] = ':4096:8'\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "late"),
+    [
+        pytest.param(f"{SET}layer = torch.nn.Linear(4, 4).cuda()\n", False, id="before CUDA"),
+        pytest.param(f"torch.cuda.is_available(), torch.cuda.manual_seed(1)\n{SET}", False, id="asked"),
+        pytest.param(f"torch.ones(2, 2) @ torch.ones(2, 2)\ntorch.cuda.set_device(0)\n{SET}", False, id="no product"),
+        pytest.param(f"x = torch.ones(2, 2).cuda()\nx @ x\n{SET}", True, id="after a product"),
+        pytest.param(f"x = torch.ones(2, 2, device='cuda')\nx @ x\n{SET}", True, id="after a product made there"),
+    ],
+)
+def test_a_variable_is_late_once_what_reads_it_was_used(
+    tracer: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, lines: str, late: bool
+) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    Path("train.py").write_text(
+        "import os, torch\ntorch.use_deterministic_algorithms(True)\n"
+        f"{lines}y = torch.ones(2, 2, requires_grad=True, device=0)\n(y @ y).sum().backward()\n"
+    )
+    assert tracer("run", "--fake", "--as", "cuda:9.0", "train.py").code == 0
+    found = judge(Trace.load("trace.json")).findings
+    assert ["CUBLAS_WORKSPACE_CONFIG" in finding.subject for finding in found].count(True) == late
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.nn.Linear(2, 2).cuda()",
+        "torch.ones(2).to(0)",
+        "torch.cuda.get_device_name()",
+        "assert torch.cuda.is_available(), 'this needs a GPU'",
+        "sys.exit('no CUDA device')",
+    ],
+)
+def test_a_script_that_wants_a_gpu_is_told_how_to_get_one(tracer: Any, folder: Path, line: str) -> None:
+    Path("train.py").write_text(f"import sys, torch\ntorch.ones(2).sum()\n{line}\n")
+    result = tracer("run", "--fake", "train.py")
+    assert result.code == 1
+    assert "add --as cuda:8.0; next" in result.err.splitlines()[-1]
+    assert "add --as" not in tracer("run", "train.py").err
+
+
+def test_a_script_that_fails_otherwise_is_not_told_of_gpus(tracer: Any, folder: Path) -> None:
+    Path("train.py").write_text("import torch\ntorch.cuda.is_available(), torch.ones(2) + torch.ones(3)\n")
+    result = tracer("run", "--fake", "train.py")
+    assert result.code == 1
+    assert "--as" not in result.err
+
+
+def test_addresses_tell_which_tensors_share_memory(tracer: Any, folder: Path) -> None:
+    Path("train.py").write_text(
+        "import torch\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))\n"
+        "model[2].weight = model[0].weight\n"
+        "weights = [layer.weight for layer in model]\n"
+        "of_storage, of_old = lambda x: x.untyped_storage().data_ptr(), lambda x: x.storage().data_ptr()\n"
+        "for address in (torch.Tensor.data_ptr, of_storage, of_old):\n"
+        "    print([address(weights[0]) == address(weight) for weight in weights], address(weights[0]) != 0)\n"
+        "print(weights[0][1:].data_ptr() - weights[0].data_ptr(), torch.empty(2, device='meta').data_ptr())\n"
+    )
+    result = tracer("run", "--fake", "train.py")
+    assert result.out.splitlines() == ["[True, False, True] True"] * 3 + ["16 0"]
+
+
+@pytest.mark.slow
+def test_a_library_that_imports_torch_in_the_middle_of_itself_is_whole(folder: Path) -> None:
+    pytest.importorskip("transformers")
+    Path("train.py").write_text("from transformers import Trainer, PreTrainedModel\nprint(Trainer.__name__)\n")
+    line = [sys.executable, "-m", "tracer", "run", "--fake", "train.py"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "Trainer\n")
 
 
 def test_without_a_machine_there_is_no_accelerator_and_nothing_is_compiled(tracer: Any, folder: Path) -> None:

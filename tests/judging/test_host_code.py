@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from msgspec.structs import replace
 from torch.utils.data import DataLoader, Dataset
 
 from tests.support.build import call, trace
@@ -14,6 +15,7 @@ from tracer import DeterminismTracer, Trace, judge
 from tracer.gate.suppressions import host_lines
 from tracer.names import HostCode, Verdict
 from tracer.trace.merging import merged
+from tracer.trace.records import TraceSource
 
 RISK = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 
@@ -54,6 +56,25 @@ def test_beside_calls_on_the_targets_device_the_cpus_are_the_hosts() -> None:
     assert rules(trace(risky(), there), backend="cuda") == set()
     assert rules(trace(risky(facts={**RISK, "device": "cuda"}), there), backend="cuda") == {"cuda-index-add"}
     assert rules(trace(risky(), there), backend="xpu") == {"xpu-index-add"}
+
+
+@pytest.mark.parametrize("phase", ["backward", "forward", "other"])
+def test_one_call_on_the_device_makes_no_step_on_the_cpu_the_hosts(phase: str) -> None:
+    there = call("aten.add.Tensor", phase=phase, facts={**RISK, "device": "cuda"})
+    assert rules(trace(risky(phase=phase, count=9), there), backend="cuda") == {"cuda-index-add"}
+    assert rules(trace(risky(phase=phase), replace(there, count=9)), backend="cuda") == set()
+
+
+def test_what_fake_tensors_claim_says_nothing_of_real_ones() -> None:
+    there = call("aten.add.Tensor", phase="forward", count=9, facts={**RISK, "device": "cuda"}, fake=True)
+    assert rules(trace(risky(), there), backend="cuda") == {"cuda-index-add"}
+    assert rules(trace(risky(fake=True), there), backend="cuda") == set()
+
+
+def test_tensors_of_a_run_on_fake_ones_as_a_gpu_lie_on_no_host() -> None:
+    there = call("aten.add.Tensor", phase="forward", count=9, facts={**RISK, "device": "cuda"}, fake=True)
+    source = TraceSource(name="train.py", optimizer_steps=1, calls=10, fake_calls=10, fake_as="cuda:8.0")
+    assert rules(trace(risky(fake=True), there, sources=(source,)), backend="cuda") == {"cuda-index-add"}
 
 
 def test_a_finding_on_host_code_bears_why_and_its_backend() -> None:

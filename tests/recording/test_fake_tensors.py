@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from msgspec.structs import replace
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
@@ -130,7 +131,7 @@ MODELS = [index_add, convolutions, embeddings, llama, recomputation, memory_and_
 @pytest.mark.parametrize("make", MODELS)
 def test_a_fake_recording_has_the_groups_and_the_findings_of_the_real_one(make: Callable[[], Made]) -> None:
     real, fake = recorded(make, fake=False).trace, recorded(make, fake=True).trace
-    assert fake.calls == real.calls
+    assert [replace(group, fake=False) for group in fake.calls] == list(real.calls)
     assert fake.allocations == real.allocations
     assert fake.unwritten_reads == real.unwritten_reads
     assert fake.blind_spots == real.blind_spots

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,33 @@ def test_an_import_that_fails_may_succeed_later(tmp_path: Path) -> None:
     importlib.invalidate_caches()
     importlib.import_module("late_module")
     assert seen == ["told"]
+
+
+def test_a_module_that_is_still_being_imported_is_told_of_once_it_is_whole(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def awaited() -> None:
+        when_imported("late_module", lambda: seen.append(sys.modules["late_module"].value))
+        assert seen == []
+
+    when_imported("late_other", awaited)
+    spec = importlib.import_module("late_module").__spec__
+    assert seen == [1]
+    assert type(spec) is ModuleSpec
+
+
+def test_a_module_whose_import_failed_is_awaited_again(tmp_path: Path) -> None:
+    (tmp_path / "late_module.py").write_text("import late_other\nassert late_other.value != 2\nvalue = 1\n")
+    seen: list[int] = []
+    when_imported(
+        "late_other", lambda: when_imported("late_module", lambda: seen.append(sys.modules["late_module"].value))
+    )
+    with pytest.raises(AssertionError):
+        importlib.import_module("late_module")
+    assert seen == []
+    sys.modules["late_other"].value = 3
+    importlib.import_module("late_module")
+    assert seen == [1]
 
 
 def test_an_interrupt_waits_until_the_module_is_loaded(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tracer.findings import Target
 from tracer.judging.call_findings import JudgedCall
 from tracer.names import SAFE, Backend, HostCode, Phase
 from tracer.tables.ruling.target_tables import TargetTables
+from tracer.trace.file import Trace
 from tracer.trace.records import CallGroup, is_set_up
 
 _CPU = "cpu"
@@ -23,11 +24,16 @@ _CPU = "cpu"
 _MOST_PLACES = 3
 
 
-def with_hosts(calls: Iterable[CallGroup], target: Target) -> list[CallGroup]:
-    """``calls``, each with the reason why it is known to run on the host, if that matters for the target."""
-    calls = tuple(calls)
+def with_hosts(trace: Trace, target: Target) -> list[CallGroup]:
+    """The calls, each with the reason why it is known to run on the host, if that matters for the target.
+
+    A call on the CPU says so itself if the step ran on the target's device; on real tensors and on fake ones, the step
+    is another. Tensors of ``tracer run --fake --as`` lie on the CPU, whatever device the program asked for.
+    """
+    calls = trace.calls
     is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
-    was_recorded_there = is_for_device and any(group.facts.get("device") == target.backend.device for group in calls)
+    claims = is_for_device and not any(source.fake_as for source in trace.sources)
+    ran_there = {fake: claims and _ran_on(calls, target, fake=fake) for fake in (False, True)}
     globs = [re.compile(translate(glob)) for glob in target.host]
 
     def host_of(group: CallGroup) -> HostCode | None:
@@ -35,13 +41,28 @@ def with_hosts(calls: Iterable[CallGroup], target: Target) -> list[CallGroup]:
             return group.host
         if not is_for_device or group.facts.get("device") != _CPU:
             return None
-        if group.host is not None or was_recorded_there:
+        if group.host is not None or ran_there[group.fake]:
             return group.host or HostCode.DEVICE
         is_named = globs and any(glob.match(text) for text in _texts_of(group) for glob in globs)
         return HostCode.NAMED if is_named else None
 
     hosts = ((group, host_of(group)) for group in calls)
     return [group if host is group.host else replace(group, host=host) for group, host in hosts]
+
+
+def _ran_on(calls: Iterable[CallGroup], target: Target, *, fake: bool) -> bool:
+    """Return whether the step ran on the target's device: most calls of the backward pass did, or of the forward pass
+    without one, or of all without either. A call or two elsewhere (a probe, a file that was loaded there) decide
+    nothing."""
+    counted: Counter[tuple[Phase, object]] = Counter()
+    for group in calls:
+        if group.fake is fake:
+            counted[group.phase, group.facts.get("device")] += group.count
+    for phase in (Phase.BACKWARD, Phase.FORWARD, Phase.OTHER):
+        there, here = counted[phase, target.backend.device], counted[phase, _CPU]
+        if there or here:
+            return there > here
+    return False
 
 
 def _texts_of(group: CallGroup) -> Iterator[str]:

@@ -68,7 +68,7 @@ def judge_calls(
     rulings: dict[int, RuleOutcome] = {}
     counted: Counter[tuple[int, Phase, str]] = Counter()
     trials = TrialsHere(trace, target)
-    groups = trials.bearing(with_hosts(trace.calls, target))
+    groups = trials.bearing(with_hosts(trace, target))
     if target.sets:
         groups = [seeded_in_its_place(group, target.sets) for group in groups]
     groups = [with_own_settings(group, target) if group.settings else group for group in groups]

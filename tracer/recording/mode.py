@@ -286,6 +286,7 @@ class RecordingMode(TorchDispatchMode):
         if tensor is None and info.makes_tensors:
             return self._made_of_nothing(info, func, asked, args, kwargs, frame)
         counter = self._record(info, raw, asked, frame, tensor)
+        counter.is_fake = is_fake
         self._note_form(counter, args, kwargs)
         observers: Iterable[Wanted] = info.observers
         if is_fake:  # nothing is computed: observers of storages see the call, those that read data do not
@@ -334,16 +335,17 @@ class RecordingMode(TorchDispatchMode):
             begun = begin(info.observers, info, None, asked, args, kwargs)
         result = func(*args, **kwargs)
         tensor = facts.first_tensor((result,))
-        if tensor is not None and seams.is_fake(type(tensor)):
-            if seams.is_tracing(frame):
-                return result
-            self.fake_calls += 1
+        is_fake = tensor is not None and seams.is_fake(type(tensor))
+        if is_fake and seams.is_tracing(frame):
+            return result
+        self.fake_calls += is_fake
         with seams.without_torch_function():
             raw = None if tensor is None else self._raw(tensor)
         scope = self._modules.scope
         if tensor is None and info.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
             self._modules.scope = IMPORTING
         counter = self._record(info, raw, asked, frame, None)
+        counter.is_fake = is_fake
         self._note_form(counter, args, kwargs)
         self._modules.scope = scope
         with seams.without_torch_function():

@@ -317,6 +317,7 @@ class Recorder:
             groups = self._trials.regions.in_groups(regions, groups)
         self.generators.look()
         writes = self.storages.writes
+        events = self.watch.log.listed()
         reads = (*writes.unwritten_reads(), *(self.regions.unwritten_reads(runs, times) if runs else ()))
         return Trace(
             tracer_version=version,
@@ -328,7 +329,7 @@ class Recorder:
             blind_spots=(*self.blind_spots.listed(), *self.watch.children.listed(), *self._own_blind_spots(groups)),
             sources=(self._source(sum(group.count for group in groups)),),
             watched_from_start=self.watch.from_start,
-            events=with_first_calls(self.watch.log.listed(), first_calls(counted)),
+            events=with_first_calls(events, first_calls(counted, events)),
             generators=tuple(self.generators.generators(_drawn_by(counted))),
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
@@ -455,6 +456,7 @@ class Recorder:
             count=counter.count,
             node=counter.node,
             forward_unknown=not counter.origin.is_linked,
+            fake=counter.is_fake,
             facts=self._facts(info, counter),
             given=named_arguments(info.func, counter.form, "" if counter.raw is None else counter.raw[1].type),
             host=counter.origin.scope.host if counter.raw is None or counter.raw[1].type == "cpu" else None,

@@ -22,17 +22,40 @@ def when_imported(
 ) -> None:
     """Call ``callback`` once: now if module ``name`` is loaded, otherwise right after it is imported.
 
+    A module whose own lines are still running (it imports torch, say) is not loaded yet.
+
     The import runs in the context ``during``. Control-C waits until it is done: an interrupted load of C++ code aborts
     the process, swallows the interrupt, or leaves a module that cannot be loaded again.
     """
     if name in sys.modules:
-        callback()
+        spec = getattr(sys.modules[name], "__spec__", None)
+        if getattr(spec, "_initializing", False) and type(spec) in (ModuleSpec, _Unfinished):
+            spec.__class__ = _Unfinished
+            spec.__dict__.setdefault("_callbacks", []).append(callback)
+        else:
+            callback()
         return
     finder = next((finder for finder in sys.meta_path if isinstance(finder, _Watcher)), None)
     if finder is None:
         finder = _Watcher()
         sys.meta_path.insert(0, finder)
     finder.waiting.setdefault(name, []).append((callback, during))
+
+
+class _Unfinished(ModuleSpec):
+    """The spec of a module that is being imported: tells when the import system says that it is done (CPython 3.10 to
+    3.13)."""
+
+    @property
+    def _initializing(self) -> bool:
+        return True
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        self.__class__ = ModuleSpec  # type: ignore[assignment]
+        self._initializing = value
+        for callback in self.__dict__.pop("_callbacks"):
+            when_imported(self.name, callback)  # at once, unless its import failed
 
 
 class _Watcher(MetaPathFinder):

@@ -127,7 +127,7 @@ class ScriptRecording:
 
             look = self._fake.enter_context(on_fake_tensors(self.machine, self.one_rank))
             for library in LIBRARIES:
-                when_imported(library, look)
+                when_imported(library, partial(look, library))
         session = Session(
             name=self.name,
             values=self.values or False,

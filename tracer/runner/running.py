@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -180,6 +181,8 @@ def run_script(
             exec(script.code, vars(script.main))
         except SystemExit as leaving:
             code = _exit_code(leaving)
+            if isinstance(leaving.code, str) and _lacks_gpu(leaving, machine):
+                ended_by = f"SystemExit, {_NO_GPU}"
         except KeyboardInterrupt as interrupt:
             ended_by, problem, code = "interrupted", interrupt, INTERRUPTED
         except BaseException as error:
@@ -187,6 +190,8 @@ def run_script(
                 recording.discard()
                 raise
             ended_by, problem, code = type(error).__name__, error, 1
+            if _lacks_gpu(error, machine):
+                ended_by += f", {_NO_GPU}"
         closing_line = ""
         try:
             with interrupt_held(), collector_paused():
@@ -198,6 +203,16 @@ def run_script(
                 _print_as_python_does(problem)
     say(closing_line)
     return code
+
+
+_NO_GPU = "as there is no GPU: add --as cuda:8.0"
+#: Words for what a machine without a GPU lacks, as torch and programs spell them.
+_GPU = re.compile("cuda|gpu|accelerator", re.IGNORECASE)
+
+
+def _lacks_gpu(problem: BaseException, machine: Machine | None) -> bool:
+    """Return whether a run on fake tensors without a GPU ended because it asked for one, as far as its words say."""
+    return machine is not None and machine.capability is None and _GPU.search(str(problem)) is not None
 
 
 def _following(recording: ScriptRecording) -> AbstractContextManager[None]:

@@ -100,7 +100,7 @@ def declare(record: type[msgspec.Struct], same: str, **ways: Way) -> None:
 
 declare(
     records.CallGroup,
-    f"op phase module {_PLACE} node forward_unknown host region kernels facts settings",
+    f"op phase module {_PLACE} node forward_unknown host fake region kernels facts settings",
     count=_added,
     given=_first,
     inputs=_first,

@@ -178,6 +178,8 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     a collective: the ranks in its process group (``ProcessGroup.size``)."""
     given: dict[str, Argument] = {}
     """The arguments of the first call, by their names in the op's schema; empty if they were not recorded."""
+    fake: bool = False
+    """Whether they were on fake tensors, which claim a device (torch's ``FakeTensorMode``)."""
     inputs: str = ""
     """The name of the first call's data in the file of inputs beside the trace; empty if they were not kept
     (``tracer run --keep-inputs``)."""

@@ -32,6 +32,8 @@ class CallCounter(msgspec.Struct, eq=False):
     extra: Any = None
     """One more fact, as ``(name, value)``."""
     inner_seen: bool = False
+    is_fake: bool = False
+    """Whether its calls are on fake tensors."""
     settings: Settings = ()
     """The settings that had changed while recording, and their values for these calls."""
     form: Any = None

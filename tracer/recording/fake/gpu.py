@@ -6,6 +6,7 @@ Checked on torch 2.13.0.
 from __future__ import annotations
 
 import collections
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from typing import Any
 import torch
 
 from tracer.recording.fake.machine import Machine
-from tracer.recording.patching import Holder
+from tracer.recording.patching import Holder, held_by
+from tracer.recording.torch_private.fake_tensors import TAKERS_OF_DEVICES
 
 Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 #: Bytes of memory that each GPU claims: nothing is allocated there, and nothing is to be offloaded for want of it.
@@ -56,27 +58,73 @@ class _Stream:
         return 0.0
 
 
-class _AnyGenerator(type(torch.Generator)):  # type: ignore[misc]
+_DEVICE = torch.device
+
+
+class _StandIn(type(torch.Generator)):  # type: ignore[misc]
+    """The class of a class that stands for one of torch's: its instances, and what is registered for it, are that's."""
+
+    real: Any
+
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.__mro__[1])
+        return isinstance(instance, cls.real)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.real
+
+    def __hash__(cls) -> int:
+        return hash(cls.real)
 
 
-class _Generator(torch.Generator, metaclass=_AnyGenerator):
-    """Makes a generator of the CPU, whatever device is named."""
+class _Generator(torch.Generator, metaclass=_StandIn):
+    """Draws on the CPU, whatever device it was made for."""
 
-    def __new__(cls, device: object = None) -> Any:
-        return cls.__mro__[1].__new__(cls.__mro__[1])
+    real = torch.Generator
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        made_for = _DEVICE("cpu" if device is None else _indexed(device, _Stream.device))
+        if made_for.type == "cpu":
+            return torch._C.Generator()
+        generator: Any = super().__new__(cls)
+        generator._device = made_for
+        return generator
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """The device that it was made for."""
+        return self._device  # type: ignore[attr-defined,no-any-return]
+
+    def set_state(self, new_state: Any) -> Any:
+        """A fake tensor has no state to set."""
+        return super().set_state(new_state) if type(new_state) is torch.Tensor else self
+
+
+class _Device(metaclass=_StandIn):
+    """Makes a ``torch.device``; an integer is a GPU."""
+
+    __module__, __qualname__ = "torch", "device"
+    real = torch.device
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.real(*map(_indexed, args[:1]), *args[1:], **kwargs)
 
 
 #: Answered with ``None``, of either module.
 _NOTHING = (
-    *("_lazy_init", "init", "ipc_collect", "synchronize", "set_stream", "set_device", "set_device_index"),
-    *("set_device_idx", "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"),
+    *("init", "ipc_collect", "synchronize", "set_stream", "set_device", "set_device_index", "set_device_idx"),
     *("set_sync_debug_mode", "caching_allocator_enable"),
     *("empty_cache", "empty_host_cache", "set_per_process_memory_fraction", "reset_max_memory_allocated"),
     *("reset_max_memory_cached", "reset_peak_memory_stats", "reset_accumulated_memory_stats"),
     *("reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats"),
 )
+STARTING = frozenset(
+    {
+        *("init", "synchronize", "set_stream", "set_device", "set_device_index", "set_device_idx", "current_device"),
+        *("current_device_index", "current_device_idx", "get_device_name", "get_device_capability"),
+        *("get_device_properties", "mem_get_info", "get_memory_info", "current_stream", "default_stream"),
+    }
+)
+"""Those that start CUDA, which reads some variables then."""
 _ZERO = (
     *("current_device", "current_device_index", "current_device_idx", "_exchange_device", "_maybe_exchange_device"),
     *("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved", "utilization"),
@@ -101,7 +149,6 @@ def gpus(machine: Machine) -> dict[Holder, Any]:
     properties = SimpleNamespace(
         name=name, major=major, minor=minor, total_memory=_MEMORY, multi_processor_count=108, warp_size=32
     )
-    state = torch.zeros(16, dtype=torch.uint8)
     of_both = {
         **dict.fromkeys(_NOTHING),
         **dict.fromkeys(_ZERO, 0),
@@ -112,7 +159,6 @@ def gpus(machine: Machine) -> dict[Holder, Any]:
     }
     of_cuda = {
         **of_both,
-        "is_initialized": True,
         "get_device_name": name,
         "get_device_capability": machine.capability,
         "get_device_properties": properties,
@@ -126,9 +172,6 @@ def gpus(machine: Machine) -> dict[Holder, Any]:
         "host_memory_stats": collections.Counter[str](),
         "memory_summary": "",
         "memory_snapshot": [],
-        "initial_seed": torch.initial_seed(),
-        "get_rng_state": state,
-        "get_rng_state_all": [state] * machine.devices,
         "default_stream": _Stream(),
         "stream": nullcontext(),
     }
@@ -146,16 +189,46 @@ def gpus(machine: Machine) -> dict[Holder, Any]:
     }
 
 
-def calls() -> Iterator[tuple[Holder, Around]]:
-    """Functions that are called in another way where there are GPUs, and what calls them."""
+def start() -> None:
+    """The program uses the GPU."""
+    torch.cuda._lazy_init()
+
+
+def calls(machine: Machine, note: Callable[..., None]) -> Iterator[tuple[Holder, Around]]:
+    """Functions that are called in another way where there are GPUs, and what calls them. ``note`` lists what ran
+    otherwise."""
+    is_started = False
+
+    def started(*_: object) -> None:
+        nonlocal is_started
+        is_started = True
+
+    def in_one(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        module, *inputs = args
+        if len(module.device_ids) > 1:
+            note("DataParallel", sys._getframe(1), lost=f"its {len(module.device_ids)} replicas ran as one")
+        return module.module(*inputs, **kwargs)
+
+    for module in _CUDA:
+        yield (module, "_lazy_init"), started
+        yield (module, "is_initialized"), lambda *_: is_started
+    yield (torch.nn.DataParallel, "forward"), in_one
+    yield (torch.cuda.random, "_lazy_call"), lambda call, args, kwargs: args[0]()  # seeds
     for name in ("to", "cuda"):
         yield (torch.Tensor, name), _moved
+    for holder in TAKERS_OF_DEVICES:
+        yield holder, _on_numbered_device
     yield (torch.amp.autocast, "__init__"), _autocast_on_cpu
 
 
-def classes() -> Iterator[tuple[Any, str, type]]:
-    """Classes that need a GPU: the module and name that hold each, and what stands for it. Programs name them in
-    annotations, and ask for instances."""
+def stand_ins(machine: Machine) -> Iterator[tuple[Any, str, Any]]:
+    """Classes and objects that need a GPU: the module and name that hold each, and what stands for it. Programs name
+    classes in annotations, and ask for instances."""
+    generators = tuple(_Generator(index) for index in range(machine.devices))
+    for generator in generators:
+        held_by(_Generator.real, "seed")(generator)  # at random, which is no seeding of the program's
+    yield torch.cuda, "default_generators", generators
+    yield torch, "device", _Device
     for name in ("Stream", "Event", "ExternalStream"):
         yield torch.cuda, name, _Stream
     for name in ("Stream", "Event"):
@@ -166,17 +239,31 @@ def classes() -> Iterator[tuple[Any, str, type]]:
             yield torch.cuda, name, getattr(torch, name)
 
 
+def _indexed(device: Any, current: Any = None) -> Any:
+    """``device``, if it is not the number of a GPU; ``current`` in place of the current GPU."""
+    if type(device) is int:
+        return _DEVICE("cuda", device)
+    is_current = current is not None and isinstance(device, (str, _DEVICE)) and _DEVICE(device) == _DEVICE("cuda")
+    return current if is_current else device
+
+
 def _moved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Moving to ``cuda`` without an index asks for the current device of a build with CUDA: it is the first here."""
     if call.__name__ == "cuda":
         return args[0].to(_Stream.device, non_blocking=bool(kwargs.get("non_blocking")))
+    args = (*args[:1], *(_indexed(value, _Stream.device) for value in args[1:2]), *args[2:])
+    return call(
+        *args, **{key: _indexed(value, _Stream.device) if key == "device" else value for key, value in kwargs.items()}
+    )
 
-    def indexed(value: Any) -> Any:
-        return _Stream.device if value in ("cuda", torch.device("cuda")) else value
 
-    is_device = (str, torch.device)
-    args = tuple(indexed(value) if isinstance(value, is_device) else value for value in args)
-    return call(*args, **{key: indexed(value) if key == "device" else value for key, value in kwargs.items()})
+def _on_numbered_device(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An integer is the number of a GPU: ``device=0``, and the first argument of ``Module.to``."""
+    if "device" in kwargs:
+        kwargs["device"] = _indexed(kwargs["device"])
+    elif call.__name__ == "_parse_to":
+        args = tuple(map(_indexed, args[:1])) + args[1:]
+    return call(*args, **kwargs)
 
 
 def _autocast_on_cpu(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -20,42 +20,52 @@ from tracer.names import BlindSpotKind
 from tracer.recording.blind_spots import WATCHES
 from tracer.recording.fake import gpu, weights
 from tracer.recording.fake.machine import Machine, OneRank
-from tracer.recording.patching import Call, Holder, Watch, place
+from tracer.recording.patching import Holder, Watch, place
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.fake_tensors import fake_tensors
 from tracer.recording.torch_private.setting_seams import compilation_off
 
 
-def _returning(answer: Any) -> Watch:
-    return Watch(around=lambda call, args, kwargs: answer)
+def _is_being_imported(module: str) -> bool:
+    """Return whether the module's own lines are still running: what it will hold is not there yet."""
+    return bool(getattr(getattr(sys.modules.get(module), "__spec__", None), "_initializing", False))
 
 
-def _note(name: str, frame: FrameType) -> None:
+def _returning(answer: Any, *, starts: bool = False) -> Watch:
+    def around(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if starts:
+            gpu.start()
+        return answer
+
+    return Watch(around=around)
+
+
+def _note(name: str, frame: FrameType, **words: str) -> None:
     """A stand-in answered ``name``: whoever records lists it."""
     for listener in WATCHES.listeners:
-        listener.note(BlindSpotKind.FAKE_VALUE, name, frame)
+        listener.note(BlindSpotKind.FAKE_VALUE, name, frame, **words)
 
 
 def _note_weights(name: str, frame: FrameType) -> None:
     """A file of weights was passed over: whoever records lists it."""
-    for listener in WATCHES.listeners:
-        listener.note(BlindSpotKind.FAKE_VALUE, f"weights in {name}", frame, lost="only their shapes were read")
+    _note(f"weights in {name}", frame, lost="only their shapes were read")
 
 
 #: Switches off that transformers loads weights on several threads, where set: torch's fake tensors are made for one.
 _ON_THREADS = "HF_DEACTIVATE_ASYNC_LOAD"
 
 
-def _loading(call: Call) -> None:
-    """``torch.load``, which reads no contents where fake tensors are made."""
-    path = call.args[0] if call.args else call.kwargs.get("f")
-    _note_weights(os.path.basename(path) if isinstance(path, (str, os.PathLike)) else "a file", call.frame)
+def _loaded(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``torch.load``, which reads no contents where fake tensors are made. All of those lie on the CPU."""
+    asked = {**dict(zip(("f", "map_location", "pickle_module"), args, strict=False)), **kwargs}
+    path, place = asked.get("f"), str(asked.get("map_location"))
+    _note_weights(os.path.basename(path) if isinstance(path, (str, os.PathLike)) else "a file", sys._getframe(2))
+    return call(**{**asked, "map_location": "meta" if place == "meta" else "cpu"})
 
 
 def _unwritten(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Stand in for a function that writes weights: list the call, and write nothing."""
-    for listener in WATCHES.listeners:
-        listener.note(BlindSpotKind.FAKE_VALUE, call.__qualname__, sys._getframe(1), lost="nothing was written")
+    _note(call.__qualname__, sys._getframe(1), lost="nothing was written")
 
 
 def _saved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -85,10 +95,10 @@ LIBRARIES = ("safetensors", *(module for module, _ in _OF_LIBRARIES))
 
 
 @contextmanager
-def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterator[Callable[[], None]]:
+def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterator[Callable[[str], None]]:
     """Run the block on fake tensors, as on ``machine``, and as one rank of a job where one is passed.
 
-    Yields a function to call once one of ``LIBRARIES`` was imported.
+    Yields a function to call with the name of one of ``LIBRARIES`` once it was imported.
     """
     with ExitStack() as undo:
         is_over, mended = False, set[str]()
@@ -101,9 +111,10 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
             if lift is not None:
                 undo.callback(lift)
 
-        def look() -> None:
+        def look(imported: str = "") -> None:
             for module in LIBRARIES if not is_over else ():
-                if module in sys.modules and module not in mended:
+                is_whole = module == imported or not _is_being_imported(module)
+                if module in sys.modules and module not in mended and is_whole:
                     mended.add(module)
                     if module == "safetensors":
                         put(Watch(around=weights.opening(mode, _note_weights)), *weights.holders())
@@ -115,17 +126,18 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
         mode = undo.enter_context(fake_tensors(_note))  # first: it loads Dynamo, which lists torch's functions
         undo.enter_context(compilation_off())  # compiled code reads memory that fake tensors do not have
         put(Watch(around=_saved), (torch, "save"))
-        put(Watch(before=_loading), (torch, "load"))
+        put(Watch(around=_loaded), (torch, "load"))
         for holder, answer in _answers_of_loaders():
             put(Watch(around=answer), holder)
-        for holder, answer in (gpu.no_gpu() if machine.capability is None else gpu.gpus(machine)).items():
-            put(_returning(answer), holder)
         if machine.capability is not None:
-            for holder, around in gpu.calls():
-                put(Watch(around=around), holder)
-            for module, name, stand_in in gpu.classes():
+            for module, name, stand_in in gpu.stand_ins(machine):
                 undo.callback(setattr, module, name, getattr(module, name))
                 setattr(module, name, stand_in)
+            for holder, around in gpu.calls(machine, _note):
+                put(Watch(around=around), holder)
+            mode.uses_device = gpu.start
+        for holder, answer in (gpu.no_gpu() if machine.capability is None else gpu.gpus(machine)).items():
+            put(_returning(answer, starts=machine.capability is not None and holder[1] in gpu.STARTING), holder)
         if one_rank is not None:
             from tracer.recording.torch_private.fake_groups import fake_groups
 

@@ -17,6 +17,7 @@ from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import setting_seams as seams
+from tracer.recording.torch_private.seams import answers_reads
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Event
 
@@ -64,21 +65,31 @@ class FirstUses:
                 self.log.first_use(subsystem, call.frame)
 
 
+def _is_first_use(event: Event, subsystem: Subsystem) -> bool:
+    """Return whether ``event`` is that of the first use of ``subsystem``."""
+    return event.kind is EventKind.FIRST_USE and event.name == subsystem.value
+
+
 def where_cuda_started() -> str:
     """``path:line`` of the call that started CUDA; empty if nobody was watching."""
     for watch in _STARTS.listeners:
         watch.look()
         for event in watch.log.listed():
-            if event.kind is EventKind.FIRST_USE and event.name == Subsystem.CUDA.value and event.location:
+            if _is_first_use(event, Subsystem.CUDA) and event.location:
                 return event.location
     return ""
 
 
-def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Event]:
-    """The first recorded call of each library and device, as an event of that call's position and line."""
+def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], recorded: Iterable[Event] = ()) -> Iterator[Event]:
+    """The first recorded call of each library and device, as an event of that call's position and line.
+
+    On fake tensors that run as a machine with GPUs, the CPU's calls are CUDA's once it was started (``recorded``).
+    """
+    started = (event.first for event in recorded if _is_first_use(event, Subsystem.CUDA) and answers_reads())
+    since = next(started, None)
     counters: dict[Subsystem, CallCounter] = {}
     for info, counter in counted:
-        for subsystem in _used_by(info.name, counter):
+        for subsystem in _used_by(info.name, counter, since):
             if subsystem not in counters or counter.order < counters[subsystem].order:
                 counters[subsystem] = counter
     for subsystem, counter in counters.items():
@@ -103,8 +114,10 @@ def with_first_calls(recorded: Iterable[Event], calls: Iterable[Event]) -> tuple
     return tuple(sorted(events, key=lambda event: event.first))
 
 
-def _used_by(op: str, counter: CallCounter) -> Iterator[Subsystem]:
+def _used_by(op: str, counter: CallCounter, since: int | None) -> Iterator[Subsystem]:
     device = getattr(counter.raw[1], "type", "") if counter.raw is not None else ""
+    if device == "cpu" and since is not None and counter.order > since:
+        device = "cuda"
     if device not in _DEVICES:
         return
     yield _DEVICES[device]

@@ -49,6 +49,7 @@ _WRAPPING = (
     os.path.join(_TORCH, "_compile.py"),
     os.path.join(os.sep, "contextlib.py"),
     os.path.join("recording", "patching.py"),
+    os.path.join("recording", "fake", "gpu.py"),
 )
 
 

@@ -16,12 +16,18 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode
 from torch.utils import _foreach_utils
+from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.errors import UsageError
 from tracer.recording.patching import Watch, place
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.unsized_results import UNSIZED, positions
+
+
+def _is_factory(name: str, value: Any) -> bool:
+    return name.endswith("_like") or (callable(value) and value in _device_constructors())
+
 
 _ATEN = torch.ops.aten
 _PACK = _ATEN._pack_padded_sequence.default
@@ -36,6 +42,12 @@ IS_AVAILABLE = (
 #: Elements of the largest tensors whose values are computed: of whole numbers (tokens, masks, positions, lengths), and
 #: of others (rates, weights of a sampler). A parameter that is known slows down each call that it takes part in.
 _REAL_INTEGERS, _REAL_NUMBERS = 1 << 16, 1 << 10
+TAKERS_OF_DEVICES = (
+    *((torch, name) for name, value in vars(torch).items() if _is_factory(name, value)),
+    *((torch.Tensor, name) for name in ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros")),
+    (torch._C._nn, "_parse_to"),
+)
+"""Functions that take a device as ``device``, or, ``Module.to``'s, first."""
 #: Where a gradient scaler asks whether a gradient overflowed.
 _OVERFLOW_CHECK = "_maybe_opt_step"
 #: Where C++ writes lengths into a tensor that it makes.
@@ -58,6 +70,8 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         answer."""
         self.has_real_integers = False
         """Whether tensors of integers are made real, because C++ reads them; only while torch calls its own code."""
+        self.uses_device: Callable[[], None] = lambda: None
+        """Called when a tensor is made on, or moved to, a device that is the CPU here."""
         self._on_stand_in = on_stand_in
         """Called with the name of what asked for a value that is not known, and the frame that did."""
         self._roles: dict[Any, _Role] = {}
@@ -102,6 +116,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         device = named.get("device")
         if device is not None and device.type not in ("cpu", "meta"):
             named["device"] = _CPU
+            self.uses_device()
         if named.get("pin_memory"):
             named["pin_memory"] = False
         if func is _ATEN._pin_memory.default:
@@ -401,7 +416,24 @@ def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
         memo[id(tensor)] = copied
         return copied
 
+    def storage(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = call(*args, **kwargs)
+        if isinstance(args[0], FakeTensor) and args[0].fake_device.type != "meta":
+            result._fake_device = args[0].fake_device
+        return result
+
+    def address(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Another for each storage: by their addresses, programs find tensors that share memory."""
+        place, offset = args[0], 0
+        if isinstance(place, FakeTensor):
+            place, offset = place.untyped_storage(), place.storage_offset() * place.element_size()
+        is_fake = getattr(place, "_fake_device", None) is not None
+        return place._cdata + offset if is_fake else call(*args, **kwargs)
+
     return {
+        (torch.Tensor, "untyped_storage"): storage,
+        (torch.Tensor, "data_ptr"): address,
+        (torch.UntypedStorage, "data_ptr"): address,
         (torch.Tensor, "__deepcopy__"): copied,
         (torch.utils, "swap_tensors"): _swap,
         (FakeTensor, "tolist"): tolist,
