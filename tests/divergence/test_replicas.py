@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.divergence.recorded import Recorder, Run, Tensor, d
 from tracer.divergence import RootCause, are_ranks, compare_recordings, compare_replicas
 from tracer.names import Phase
+from tracer.report.sections.runs import divergence_headline
 from tracer.trace.values import ValueKind
 
 
@@ -41,6 +43,36 @@ def test_a_rank_that_drifts_is_told_with_step_and_parameter(
     assert drift is not None
     assert (drift.step, drift.name, drift.parameters, drift.ranks) == (3, "b", 1, ((0, 2), (1,)))
     assert drift.gradients_differ is said
+
+
+@pytest.mark.parametrize(
+    ("differs", "by"),
+    [
+        pytest.param(lambda step: False, {}, id="none"),
+        pytest.param(lambda step: True, {"quantizer.proj": 0}, id="from the start"),
+        pytest.param(lambda step: step > 1, {"quantizer.proj": 2}, id="later"),
+        pytest.param(lambda step: step == 4, {"quantizer.proj": 4}, id="at the end"),
+    ],
+)
+def test_buffers_of_replicas_are_compared_and_it_is_said_what_was(
+    record: Recorder, differs: Callable[[int], bool], by: dict[str, int]
+) -> None:
+    def with_buffers(run: Run, me: int) -> None:
+        rank(run)
+        for step in range(5):
+            run.writer.step(step)
+            run.writer.moment(ValueKind.BUFFER, "norm.count", d(step))
+            run.writer.moment(ValueKind.BUFFER, "quantizer.proj", d("proj", me if differs(step) else 0))
+            run.writer.moment(ValueKind.BUFFER, f"of rank {me}", d(me))
+
+    found = compare_recordings(*(record(with_buffers, me=n, header={"rank": n, "world_size": 2}) for n in range(2)))
+    assert found.replicas is not None
+    assert (found.replicas.drift, found.replicas.parameters, found.replicas.buffers) == (None, 2, 2)
+    assert found.replicas.buffers_differ == by
+    assert found.agrees == (not by)
+    said = divergence_headline(found)
+    assert "the same 2 parameters in all 5 compared steps" in said
+    assert ("1 of 2 buffers differ: quantizer.proj" if by else "no buffer differs, of 2") in said
 
 
 def test_shards_are_not_replicas(record: Recorder) -> None:

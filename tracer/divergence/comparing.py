@@ -88,7 +88,7 @@ def compare_recordings(
             return again
     is_same_training = not roots and not any(end.kind in (*OF_TRAINING, ValueKind.RETURNED) for end in left.ends)
     return Divergence(
-        agrees=is_same_training if replicas is None else replicas.drift is None,
+        agrees=is_same_training if replicas is None else replicas.agree,
         **left._asdict(),
         is_inference=all(_is_inference(recording) for recording in (first, second)),
         nan=nan_in_both(ours, theirs) if is_same_program else (),

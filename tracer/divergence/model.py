@@ -290,6 +290,17 @@ class Replicas(msgspec.Struct, frozen=True, kw_only=True):
     are_replicas: bool
     """Whether all parameters agreed at the start. If not, they are shards, or not meant to agree."""
     drift: Drift | None = None
+    parameters: int = 0
+    """Parameters that were compared."""
+    buffers: int = 0
+    """Buffers that were compared; 0 for ranks that are no replicas."""
+    buffers_differ: dict[str, int] = {}
+    """Buffers that differ, with the first step at whose update they do."""
+
+    @property
+    def agree(self) -> bool:
+        """Whether nothing that was compared differs."""
+        return self.drift is None and not self.buffers_differ
 
 
 class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -23,7 +23,7 @@ def are_ranks(first: Recording, second: Recording) -> bool:
 
 
 def compare_replicas(recordings: Sequence[Recording]) -> Replicas:
-    """The first step after which parameters that agreed on all ranks no longer do.
+    """The first step after which parameters that agreed on all ranks no longer do, and the buffers that differ.
 
     Parameters that differ from the start are shards, or are not meant to agree: then nothing is claimed.
     """
@@ -35,6 +35,14 @@ def compare_replicas(recordings: Sequence[Recording]) -> Replicas:
     replicas = Replicas(ranks=ranks, steps=len(steps), are_replicas=same)
     if not same:
         return replicas
+    owned = [digests_by_step(recording.values, ValueKind.BUFFER) for recording in recordings]
+    buffers_differ: dict[str, int] = {}
+    for step in steps:
+        for name in _differing([side.get(step, {}) for side in owned]):
+            buffers_differ.setdefault(name, step)
+    replicas = msgspec.structs.replace(
+        replicas, parameters=_compared(sides, steps), buffers=_compared(owned, steps), buffers_differ=buffers_differ
+    )
     for before, step in pairwise(steps):
         digests = [side[step] for side in sides]
         differing = _differing(digests)
@@ -61,10 +69,18 @@ def digests_by_step(values: Values, kind: ValueKind) -> dict[int, dict[str, int]
     return digests
 
 
+def _compared(sides: Sequence[Mapping[int, _Digests]], steps: Sequence[int]) -> int:
+    """How many names all ranks have in some step."""
+    return len({name for step in steps for name in _common([side.get(step, {}) for side in sides])})
+
+
+def _common(digests: Sequence[_Digests]) -> list[str]:
+    return [name for name in digests[0] if all(name in by_name for by_name in digests)]
+
+
 def _differing(digests: Sequence[_Digests]) -> list[str]:
     """Names that all ranks have, with different digests."""
-    names = [name for name in digests[0] if all(name in by_name for by_name in digests)]
-    return [name for name in names if len({by_name[name] for by_name in digests}) > 1]
+    return [name for name in _common(digests) if len({by_name[name] for by_name in digests}) > 1]
 
 
 def _alike(ranks: Sequence[int], digests: Sequence[int]) -> tuple[tuple[int, ...], ...]:

@@ -457,13 +457,19 @@ def _of_replicas(replicas: Replicas) -> str:
         return f"{ranks} of one job: their parameters were not recorded, so nothing is known."
     if not replicas.are_replicas:
         return f"{ranks} of one job start with different parameters: they are not replicas, and nothing is claimed."
-    drift = replicas.drift
+    drift, differ = replicas.drift, [f"{name} (by step {step})" for name, step in replicas.buffers_differ.items()]
+    steps = plural(replicas.steps, "compared step")
+    buffers = f"no buffer differs, of {replicas.buffers:,}" if replicas.buffers else "no buffers were recorded"
+    if differ:
+        named = joined([*differ[:_MOST_NAMED], *(["others"] if len(differ) > _MOST_NAMED else [])])
+        buffers = f"{len(differ):,} of {plural(replicas.buffers, 'buffer')} differ: {named}"
     if drift is None:
-        return f"{ranks} of one job have the same parameters in all {plural(replicas.steps, 'compared step')}."
-    differ = f"and {drift.parameters - 1:,} more differ" if drift.parameters > 1 else "differs"
+        return f"{ranks} of one job have the same {plural(replicas.parameters, 'parameter')} in all {steps}; {buffers}."
+    others = f"and {drift.parameters - 1:,} more differ" if drift.parameters > 1 else "differs"
     gradients = {True: "differed", False: "agreed", None: ""}[drift.gradients_differ]
     gradient = f"; its gradients {gradients} in the step before" if gradients else ""
-    return f"{ranks} of one job drift apart: by step {drift.step} {drift.name} {differ}{gradient}."
+    drifts = f"by step {drift.step} {drift.name} {others}{gradient}"
+    return f"{ranks} of one job drift apart: {drifts}; {buffers}."
 
 
 def _capital(text: str) -> str:
