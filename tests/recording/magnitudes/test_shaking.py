@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -77,3 +79,104 @@ def test_one_seed_shakes_one_way() -> None:
             results.append((weight * 1.5).detach())
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
+
+
+STATISTICS: dict[str, Callable[[], torch.nn.Module]] = {
+    "batch norm": lambda: torch.nn.Sequential(torch.nn.Conv1d(4, 4, 1), torch.nn.BatchNorm1d(4)),
+    "cumulative average": lambda: torch.nn.BatchNorm1d(4, momentum=None),
+    "instance norm": lambda: torch.nn.InstanceNorm1d(4, track_running_stats=True, affine=True),
+    "spectral norm": lambda: torch.nn.utils.parametrizations.spectral_norm(torch.nn.Conv1d(4, 4, 1)),
+}
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_what_a_kernel_writes_without_saying_so_is_kept(name: str, recomputes: bool) -> None:
+    x = torch.randn(6, 4, 8, generator=torch.Generator().manual_seed(0))
+
+    def buffers(shake: bool) -> dict[str, torch.Tensor]:
+        torch.manual_seed(0)
+        model = STATISTICS[name]()
+        mode = Shaking(1)
+        if shake:
+            mode.start()
+        for _ in range(3):
+            if recomputes:
+                out = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)
+            else:
+                out = model(x)
+            out.square().sum().backward()
+        with torch.no_grad():
+            model(x)
+        if shake:
+            mode.stop()
+        return {key: buffer.double() for key, buffer in model.named_buffers()}
+
+    plain, shaken = buffers(shake=False), buffers(shake=True)
+    assert plain
+    for key, buffer in plain.items():
+        assert torch.allclose(shaken[key], buffer, rtol=1e-5, atol=1e-6), key
+
+
+LEAST = torch.finfo(torch.float32).min
+MASKS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "added": lambda scores, hidden: scores + torch.zeros(hidden.shape).masked_fill(hidden, LEAST),
+    "added, -1e9": lambda scores, hidden: scores + hidden.float() * -1e9,
+    "filled": lambda scores, hidden: scores.masked_fill(hidden, -1e9),
+    "chosen, then added": lambda scores, hidden: (
+        torch.where(hidden, torch.tensor(LEAST), scores) + torch.zeros(hidden.shape)
+    ),
+    "with distances": lambda scores, hidden: (
+        scores + torch.where(hidden, -1e9 - 64.0 * (torch.arange(8) // 2), torch.zeros(()))
+    ),
+    "in bfloat16": lambda scores, hidden: scores.bfloat16().masked_fill(hidden, -1e9).float(),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_row_that_is_masked_as_a_whole_moves_by_rounding_alone(name: str) -> None:
+    numbers = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(2, 8, 4, generator=numbers) for _ in range(2))
+    hidden = torch.ones(2, 8, 8).triu(1).bool()
+    hidden[0, :2] = True
+
+    def attend(seed: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = query.clone().requires_grad_()
+        mode = Shaking(seed or 0)
+        if seed is not None:
+            mode.start()
+        scores = MASKS[name](leaf @ key.transpose(1, 2), hidden)
+        out = scores.softmax(-1) @ key
+        out.square().sum().backward()
+        if seed is not None:
+            mode.stop()
+        assert leaf.grad is not None
+        return out.detach(), leaf.grad
+
+    out, gradient = attend(None)
+    for seed in range(3):
+        moved, moved_gradient = attend(seed)
+        limit = 0.05 if "bfloat16" in name else 1e-5
+        assert 0 < float((moved - out).abs().max()) < limit
+        assert torch.allclose(moved[0, :2], out[0, :2], rtol=1e-5)
+        assert float((moved_gradient - gradient).norm() / gradient.norm()) < limit
+
+
+def test_a_mask_is_known_in_the_backward_of_attention() -> None:
+    query = torch.randn(1, 1, 8, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    mask = torch.zeros(8, 8)
+    mask[:2] = LEAST
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def gradient() -> torch.Tensor:
+        return torch.autograd.grad(attend(query, query, query, attn_mask=mask).square().sum(), query)[0]
+
+    with Shaking(1):
+        moved = gradient()
+    assert torch.allclose(moved, gradient(), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_finite_stays_finite() -> None:
+    edge = torch.full((1000,), torch.finfo(torch.float32).max).requires_grad_()
+    with Shaking(1):
+        assert bool((edge * 1.0).isfinite().all())

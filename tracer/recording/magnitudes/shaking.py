@@ -2,18 +2,21 @@
 
 How far the places of a step move then is what rounding does there (Monte Carlo arithmetic: Parker, 1997; Verificarlo:
 Denis, de Oliveira Castro and Petit, 2016). Inputs of reductions are shaken too: a sum's own rounding is that of its
-terms and partial sums, not of its result alone. Draws, integers, masks and results written in place are left alone.
+terms and partial sums, not of its result alone. Draws, integers, constants and results written in place are left
+alone: a mask's most negative number swallows what it is added to, in every kernel, and would overflow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from tracer.ops.rows import packet_of, row_of
 from tracer.recording.torch_private import seams
 
 _Tensor = torch.Tensor
@@ -34,6 +37,10 @@ _REDUCTIONS = (
     "lstm",
     "gru",
 )
+#: Constants below the negative of this are remembered: later calls and the backward are handed results that hold them.
+_LARGE = 1e4
+#: Remembered constants, the latest ones.
+_MOST_CONSTANTS = 8
 
 
 class Shaking(TorchDispatchMode):
@@ -53,7 +60,9 @@ class Shaking(TorchDispatchMode):
         self._without = without
         self._running = running
         self._generators: dict[torch.device, torch.Generator] = {}
-        self._reduces: dict[Any, bool] = {}
+        self._reduces: dict[Any, tuple[bool, bool]] = {}
+        """Whether an overload adds many terms, and whether it may write to arguments though its schema is silent."""
+        self._constants: dict[float, None] = {}
 
     def start(self) -> None:
         """Begin to shake, on this thread."""
@@ -74,16 +83,26 @@ class Shaking(TorchDispatchMode):
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, _Tensor)]
         if _current_node() is None and not any(tensor.requires_grad for tensor in tensors):
             return func(*args, **kwargs)
-        reduces = self._reduces.get(func)
-        if reduces is None:
-            name = func.name().partition("::")[2]
-            reduces = self._reduces[func] = any(word in name for word in _REDUCTIONS)
+        known = self._reduces.get(func)
+        if known is None:
+            namespace, _, name = func.name().partition("::")
+            may_write = namespace != "aten" or row_of(packet_of(str(func))).writes_statistics
+            known = self._reduces[func] = any(word in name for word in _REDUCTIONS), may_write
+        reduces, may_write = known
+        # Only with gradients on it shows which tensors are constants; those that may be written are handed on as such.
+        has_constants = torch.is_grad_enabled()
+        constants = self._note_constants(args, kwargs, tensors) if has_constants else []
         if reduces:
-            args, kwargs = tree_map_only(_Tensor, self._shaken_input, (args, kwargs))
+            shakes_all = not (has_constants or may_write)
+
+            def shaken_input(tensor: torch.Tensor) -> torch.Tensor:
+                return self._shaken(tensor) if tensor.dim() and (shakes_all or tensor.requires_grad) else tensor
+
+            args, kwargs = tree_map_only(_Tensor, shaken_input, (args, kwargs))
         result = func(*args, **kwargs)
         storages = {_storage(tensor) for tensor in tensors}
         result = tree_map_only(
-            _Tensor, lambda tensor: tensor if _storage(tensor) in storages else self._shaken(tensor), result
+            _Tensor, lambda tensor: tensor if _storage(tensor) in storages else self._shaken(tensor, constants), result
         )
         if reduces and isinstance(result, tuple) and tensors:
             name = func.name()
@@ -140,8 +159,22 @@ class Shaking(TorchDispatchMode):
         noise = torch.rand(shape, generator=self._generator(like.device), dtype=like.dtype, device=like.device)
         return noise.sub_(0.5).mul_(2 * unit)
 
-    def _shaken_input(self, tensor: torch.Tensor) -> torch.Tensor:
-        return self._shaken(tensor) if tensor.dim() else tensor
+    def _note_constants(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """The tensors that no parameter has a part in. Large constants are remembered."""
+        constants = [one for one in tensors if not one.requires_grad and _is_real(one)]
+        numbers = [float(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, (float, int))]
+        for tensor in constants:
+            numbers += [float(extreme) for extreme in torch.aminmax(tensor.detach())]
+        for number in numbers:
+            if -float("inf") < number <= -_LARGE:
+                for rounded in (number, float(torch.tensor(number).bfloat16())):
+                    self._constants.pop(rounded, None)
+                    self._constants[rounded] = None
+        for number in list(self._constants)[:-_MOST_CONSTANTS]:
+            del self._constants[number]
+        return constants
 
     def _generator(self, device: torch.device) -> torch.Generator:
         generator = self._generators.get(device)
@@ -149,20 +182,35 @@ class Shaking(TorchDispatchMode):
             generator = self._generators[device] = torch.Generator(device).manual_seed(self.seed)
         return generator
 
-    def _shaken(self, tensor: torch.Tensor) -> torch.Tensor:
-        if type(tensor) not in (_Tensor, torch.nn.Parameter) or not tensor.is_floating_point():
-            return tensor
-        if tensor.layout is not torch.strided or tensor.is_meta or not tensor.numel():
+    def _shaken(self, tensor: torch.Tensor, constants: Sequence[torch.Tensor] = ()) -> torch.Tensor:
+        """``tensor`` with each element moved, but for those that ``constants`` have there, or that would overflow."""
+        if not _is_real(tensor):
             return tensor
         device = tensor.device
         generator = self._generator(device)
         with torch.no_grad():
+            values = tensor.detach()
+            moved = torch.empty_like(tensor)  # with its strides
             if tensor.dtype is torch.float64:
-                return _neighbours(tensor.detach(), generator)
-            wide = torch.float64 if tensor.dtype is torch.float32 else torch.float32
-            noise = torch.rand(tensor.shape, generator=generator, dtype=wide, device=device).sub_(0.5)
-            factor = noise.mul_(torch.finfo(tensor.dtype).eps).add_(1.0)
-            return torch.empty_like(tensor).copy_(factor.mul_(tensor.detach()))  # with its strides
+                moved.copy_(_neighbours(values, generator))
+            else:
+                wide = torch.float64 if tensor.dtype is torch.float32 else torch.float32
+                noise = torch.rand(tensor.shape, generator=generator, dtype=wide, device=device).sub_(0.5)
+                moved.copy_(noise.mul_(torch.finfo(tensor.dtype).eps).add_(1.0).mul_(values))
+            stays = ~moved.isfinite()
+            for number in self._constants:
+                stays |= values == number
+            for constant in constants:
+                with suppress(RuntimeError):  # another shape, another device
+                    stays |= values == constant
+            return moved.copy_(torch.where(stays, values, moved))
+
+
+def _is_real(tensor: torch.Tensor) -> bool:
+    """Return whether it has elements that rounding can move."""
+    if type(tensor) not in (_Tensor, torch.nn.Parameter) or not tensor.is_floating_point():
+        return False
+    return tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
 
 
 def _is_in(path: str, module: str) -> bool:
