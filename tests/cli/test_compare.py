@@ -62,8 +62,8 @@ def test_a_fault_is_named_in_every_format(script: str, tmp_path: Path) -> None:
     assert document["call"]["op"] == "aten.gelu.default"
     assert set(document) == {
         *("schema", "verdict", "places", "differing", "largest", "first", "call", "significant", "following"),
-        *("is_given", "split_steps", "row_steps", "not_finite", "only", "only_count", "steps", "yardstick"),
-        *("compared", "partial", "processes"),
+        *("is_given", "split_steps", "row_steps", "not_finite", "only", "only_count", "unjudged", "steps"),
+        *("compared", "partial", "processes", "yardstick"),
     }
     contract = ("place", "kind", "module", "location", "step", "phase", "ratio", "relative", "stretch")
     assert set(contract) <= set(document["first"])

@@ -181,6 +181,7 @@ def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
         not_finite=next((comparison.not_finite for comparison in every if comparison.not_finite), ""),
         only=tuple(only[:MOST_LISTED]),
         only_count=sum(comparison.only_count for comparison in every),
+        unjudged=sum(comparison.unjudged for comparison in every),
         second_is_narrower=any(comparison.second_is_narrower for comparison in every),
         parts_in=next((comparison.parts_in for comparison in every if comparison.parts_in), ""),
         agreeing=next((comparison.agreeing for comparison in every if comparison.parts_in), ()),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -117,6 +117,11 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The process, ``child 1.2``; empty for the first one of a job."""
 
     @property
+    def is_whole(self) -> bool:
+        """Whether its elements are whole numbers or truth values, which nothing rounds."""
+        return all(_is_whole(dtype) for dtype in self.dtypes)
+
+    @property
     def is_significant(self) -> bool:
         """Whether it is larger than rounding explains."""
         return self.ratio is None or self.ratio > SIGNIFICANT
@@ -183,6 +188,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The first place with elements that are not finite, in words; they are left out of every difference."""
     only: tuple[OnlyOne, ...]
     only_count: int
+    unjudged: int
+    """Places that differ and have no yardstick."""
     yardstick: Yardstick
     curve: tuple[tuple[int, int, float, float], ...]
     """Row of the first recording, step, relative difference and yardstick of each place: what the picture draws."""
@@ -319,6 +326,7 @@ class _Comparing:
         """The call whose results are the first that differ."""
         self._second_is_narrower = False
         self._compared: set[PlaceKey] = set()
+        self._without_yardstick: set[int] = set()
         self._same_numbers: set[int] = set()
         """Rows of significant places whose norm and largest magnitude agree: perhaps in another order."""
         self._reshaped: dict[int, tuple[tuple[int, ...], ...]] = {}
@@ -355,7 +363,7 @@ class _Comparing:
             if _half_unit(others[0].form) > _half_unit(ones[0].form):
                 self._second_is_narrower = True
             difference = self._difference(row, key, ones, others, is_first=not differences)
-            if difference is not None and self._is_judged and not difference.yardstick:
+            if difference is not None and row in self._without_yardstick:
                 only.append(self._only(first, key, Lack.NO_YARDSTICK))
                 continue
             self._compared.add(key)
@@ -454,14 +462,14 @@ class _Comparing:
             handed_in = [] if is_later else handed_in  # a later batch or module may follow from the step before
         ratios = [(math.inf if one.ratio is None else one.ratio) if is_judged else one.relative for one in differences]
         largest = differences[max(range(len(ratios)), key=ratios.__getitem__)] if ratios else None
+        unjudged = [one for one in only if one.lack is Lack.NO_YARDSTICK]
         if not differences:
-            is_equal = not any(one.lack is Lack.NO_YARDSTICK for one in only)
-            verdict = CompareVerdict.EQUAL if is_equal else CompareVerdict.NOT_JUDGED
+            verdict = CompareVerdict.NOT_JUDGED if unjudged else CompareVerdict.EQUAL
         elif not is_judged:
             verdict = CompareVerdict.NOT_JUDGED
         elif significant:
             verdict = CompareVerdict.SIGNIFICANT
-        elif max(ratios) > ROUNDING:
+        elif max(ratios) > ROUNDING or sum(one.kind is not PlaceKind.REGION for one in unjudged) > len(differences):
             verdict = CompareVerdict.UNDECIDED
         else:
             verdict = CompareVerdict.ROUNDING
@@ -487,6 +495,7 @@ class _Comparing:
             not_finite=self._not_finite(),
             only=tuple(only[:MOST_LISTED]),
             only_count=len(only),
+            unjudged=len(unjudged),
             yardstick=Yardstick(
                 runs=len(shaken),
                 seeds=tuple(header.shaken for header in shaken if header.shaken is not None),
@@ -676,7 +685,8 @@ class _Comparing:
                 if not roots and not tainted:
                     roots.append(one if one.kind is PlaceKind.REGION else self._own_code(one, one.order))
             elif not any(row >= min(rows) if rows else _is_inside(self._keys[row][1], module) for row in tainted):
-                agree = all(self._keys[row] in self._compared for row in rows)
+                given = self._inputs_of_both((module, phase, occurrence, step))
+                agree = all(key in self._compared for key in given)
                 if agree or not roots:
                     roots.append(msgspec.structs.replace(one, inputs_agree=agree))
             tainted.append(one.order)
@@ -722,6 +732,12 @@ class _Comparing:
                 inputs.setdefault((module, phase, occurrence), []).append(row)
         return inputs
 
+    def _inputs_of_both(self, call: tuple[str, Phase, int, int]) -> Iterator[PlaceKey]:
+        """What either side gave one call of a module."""
+        for key in self._first.rows.keys() | self._second.rows.keys():
+            if key[0] is PlaceKind.INPUT and (key[1], *key[3:]) == call:
+                yield key
+
     def _last_outputs(self, step: int) -> dict[str, int]:
         """Of each module: the row of its last output in a step. The backward pass comes by in the opposite order."""
         left: dict[str, int] = {}
@@ -755,6 +771,8 @@ class _Comparing:
             shaken, of_second = self._shaken_inside, self._second_inside
             yard = self._yard(key, ones, others, shaken, of_second, floor)
             ratio = _ratio(distance, yard)
+        if self._is_judged and (yard is None or not (yard[0] or all(_is_whole(form.dtype) for form in forms))):
+            self._without_yardstick.add(row)
         of_means: float | None = None
         if self._by_means and ratio is not None and ROUNDING < ratio <= SIGNIFICANT:
             of_means = self._ratio_of_means(key, ones, others, shaken, of_second)
@@ -920,6 +938,10 @@ def _is_inside(module: str, other: str) -> bool:
 
 def _half_unit(form: Form) -> float:
     return _HALF_UNIT.get(form.dtype, 0.0)
+
+
+def _is_whole(dtype: str) -> bool:
+    return dtype.startswith(("int", "uint", "bool"))
 
 
 def _stretch(distance: Distance, form: Form) -> str:

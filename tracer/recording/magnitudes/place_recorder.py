@@ -97,6 +97,8 @@ class PlaceRecorder:
         self._running: list[_Running] = []
         self._handles: list[Any] = []
         self._counts: Counter[Any] = Counter()
+        self._initial: set[Any] = set()
+        """The parameters and buffers that were recorded as they were initially."""
         self._rows: dict[int, tuple[weakref.ref[torch.Tensor], int, int, Form, int]] = {}
         """By ``id`` of a tensor whose row was written in this step: itself, its version, row, form and offset."""
         self._waiting: list[tuple[PlaceName, Form, int, int, Sketch | DeviceSketch | None, int, int]] = []
@@ -195,8 +197,7 @@ class PlaceRecorder:
         phase = Phase.RECOMPUTE if seams.graph_task_id() != -1 else Phase.FORWARD
         place = placed(self._sites.innermost(frame), scope.called_from)
         running = _Running(module, self.spelt(scope.path), phase, place)
-        is_outermost = not self._running
-        if is_outermost:
+        if not self._running:
             self._note_new_modules()
         self._running.append(running)
         if module._forward_hooks:
@@ -204,8 +205,7 @@ class PlaceRecorder:
         named = frame.f_locals.get("kwargs") or {}
         with unseen():
             for name, tensor in (*_tensors(inputs), *_tensors(named)):
-                if tensor.is_floating_point() or is_outermost:
-                    self._take(PlaceKind.INPUT, running, name, tensor)
+                self._take(PlaceKind.INPUT, running, name, tensor)
 
     def _follow_hooks(self, running: _Running) -> None:
         """Register a forward hook that runs after the module's own hooks in this call."""
@@ -248,7 +248,10 @@ class PlaceRecorder:
         self.record(place, tensor, shared=True)
 
     def _note_new_modules(self) -> None:
-        """The parameters and buffers of modules that were met since, as they are before their first call."""
+        """The parameters and buffers of modules that were met since, each once, as they are before their first call.
+
+        A ``forward`` that makes a module of its own, such as a loss, says nothing new of those that were trained since.
+        """
         if self._known_modules == self._modules.count:
             return
         seen: set[int] = set()
@@ -258,7 +261,8 @@ class PlaceRecorder:
                     if isinstance(tensor, _Tensor) and tensor.is_floating_point() and id(tensor) not in seen:
                         seen.add(id(tensor))
                         place = PlaceName(kind=PlaceKind.INITIAL, module=self.spelt(path), name=name, phase=Phase.OTHER)
-                        if not self._counts[place.key]:
+                        if place.key not in self._initial:
+                            self._initial.add(place.key)
                             self.record(place, tensor)
         self._known_modules = self._modules.count
 

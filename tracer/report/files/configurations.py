@@ -87,6 +87,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "not_finite": comparison.not_finite,
         "only": msgspec.to_builtins(comparison.only),
         "only_count": comparison.only_count,
+        "unjudged": comparison.unjudged,
         "steps": list(comparison.steps),
         "yardstick": msgspec.to_builtins(comparison.yardstick),
         "partial": comparison.partial,

@@ -94,6 +94,13 @@ class Curves(msgspec.Struct, frozen=True, kw_only=True):
 
 def headline(comparison: Comparison) -> str:
     """The first sentence."""
+    unjudged = comparison.unjudged if comparison.verdict is not CompareVerdict.NOT_JUDGED else 0
+    words = _answer(comparison)
+    have = "has" if unjudged == 1 else "have"
+    return f"{words}; {plural(unjudged, 'place')} where they differ {have} no yardstick" if unjudged else words
+
+
+def _answer(comparison: Comparison) -> str:
     verdict, largest, first = comparison.verdict, comparison.largest, comparison.first
     if verdict is CompareVerdict.EQUAL:
         if share := _share(comparison):
@@ -113,6 +120,11 @@ def headline(comparison: Comparison) -> str:
         )
     if verdict is CompareVerdict.NOT_JUDGED:
         return "Nobody can say whether they differ by rounding: no place that differs has a yardstick"
+    if verdict is CompareVerdict.UNDECIDED and largest is not None and (largest.ratio or 0) <= ROUNDING:
+        return (
+            f"Undecided: of {plural(comparison.differing + comparison.unjudged, 'place')} that differ only"
+            f" {comparison.differing:,} can be judged, and there it is rounding (at most {_times(largest)})"
+        )
     if verdict is CompareVerdict.UNDECIDED and largest is not None:
         return (
             f"Undecided: {_where(largest)} differs by {_times(largest)} what rounding does there, which is neither"
@@ -189,6 +201,8 @@ def _size(place: PlaceDifference) -> str:
     stretch = f", most at `{place.stretch}`" if place.stretch else ""
     if not math.isfinite(place.relative):
         return "one has elements that are not finite, and the other has not"
+    if place.ratio is None and place.is_whole:
+        return f"whole numbers, which nothing rounds, differ by {_part(place)} of their norm{stretch}"
     return f"{_times(place)} what rounding does there, {_part(place)} of its norm{stretch}"
 
 
@@ -250,6 +264,8 @@ def _row(place: PlaceDifference, *, has_processes: bool) -> tuple[Words, ...]:
         if place.ratio is not None
         else "lost"
         if place.kind is PlaceKind.GRADIENT and "" in place.dtypes
+        else "whole numbers"
+        if place.is_whole
         else "not finite",
         _part(place),
         said.Code(place.stretch) if place.stretch else "",

@@ -1,0 +1,182 @@
+"""What two configurations are given: initial parameters, whole numbers, and what was compared of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import tracer
+from tracer.divergence.magnitudes import CompareVerdict, Comparison
+from tracer.names import PlaceKind
+
+
+class Scaled(nn.Linear):
+    factor = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * self.factor
+
+
+class MakesItsLoss(nn.Module):
+    """``made`` makes a module, and returns its loss of logits and labels."""
+
+    def __init__(self, made: Callable[[Any, torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.lin, self.head = Scaled(8, 8), nn.Linear(8, 3)
+        self.made = made
+        self.averaged: Any = None
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.made(self, self.head(self.lin(x).relu()), y)
+
+
+def _by_a_loss(model: MakesItsLoss, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return nn.CrossEntropyLoss()(logits, y)  # type: ignore[no-any-return]
+
+
+def _by_a_copy(model: MakesItsLoss, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    copied = copy.deepcopy(model.head)
+    with torch.no_grad():
+        return nn.functional.cross_entropy(logits + copied(torch.ones(8)), y)
+
+
+def _by_an_average_that_begins_late(model: MakesItsLoss, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    model.__dict__["calls"] = model.__dict__.get("calls", 0) + 1
+    if model.__dict__["calls"] == 2:
+        model.averaged = copy.deepcopy(model.head)
+    loss = nn.functional.cross_entropy(logits, y)
+    return loss if model.averaged is None else loss + model.averaged(torch.ones(8)).sum() * 0.1
+
+
+def _steps(made: Any, factor: float, offset: float = 0.0) -> Callable[[], None]:
+    torch.manual_seed(0)
+    x, y = torch.randn(16, 8), torch.randint(0, 3, (16,))
+    model = MakesItsLoss(made)
+    model.lin.factor = factor
+    with torch.no_grad():
+        model.lin.weight[0, 0] += offset
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+    def run() -> None:
+        for _ in range(2):
+            loss = model(x, y)
+            if loss.requires_grad:
+                loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return run
+
+
+@pytest.mark.parametrize("made", [_by_a_loss, _by_a_copy, _by_an_average_that_begins_late])
+def test_a_module_that_forward_makes_begins_nothing(made: Any) -> None:
+    comparison = tracer.compare(_steps(made, 1.0), _steps(made, 1.5), yardstick_runs=1)
+    assert comparison.first is not None
+    assert not comparison.is_given
+    assert (comparison.first.module, comparison.first.kind, comparison.first.step) == (
+        "MakesItsLoss.lin",
+        PlaceKind.OUTPUT,
+        0,
+    )
+
+
+def test_parameters_that_differ_before_the_first_step_are_the_answer() -> None:
+    comparison = tracer.compare(_steps(_by_a_loss, 1.0), _steps(_by_a_loss, 1.0, offset=1.0), yardstick_runs=1)
+    assert (comparison.is_given, comparison.first and comparison.first.kind) == (True, PlaceKind.INITIAL)
+
+
+class Positions(nn.Module):
+    """Gives ``rotary`` positions of its own, or those that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rotary, self.lin = Rotary(), nn.Linear(8, 8)
+        self.shift = 0
+        self.mask: Any = None
+
+    def forward(self, x: torch.Tensor, pos: Any) -> torch.Tensor:
+        mask = () if self.mask is None else (self.mask,)
+        return self.lin(x * self.rotary(pos + self.shift, *mask))  # type: ignore[no-any-return]
+
+
+class Rotary(nn.Module):
+    def forward(self, pos: Any, mask: Any = None) -> torch.Tensor:
+        if isinstance(pos, int):
+            pos = torch.arange(6) + pos
+        out = torch.cos(pos.reshape(6, -1).sum(1, keepdim=True).float() * 0.1)
+        return out if mask is None else out * mask.reshape(6, 1)
+
+
+def _with_positions(pos: Any, **attributes: Any) -> Callable[[], None]:
+    torch.manual_seed(0)
+    model, x = Positions(), torch.randn(6, 8)
+    for name, value in attributes.items():
+        setattr(model, name, value)
+
+    def run() -> None:
+        model(x, pos).square().mean().backward()
+
+    return run
+
+
+def _compare_positions(first: Callable[[], None], second: Callable[[], None]) -> Comparison:
+    comparison = tracer.compare(first, second, yardstick_runs=1)
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    return comparison
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (torch.arange(6), torch.arange(6) - 1),
+        (torch.arange(6, dtype=torch.uint8), torch.arange(6, dtype=torch.uint8).flip(0)),
+        (torch.tensor([True] * 6), torch.tensor([True] * 5 + [False])),
+        (torch.arange(6), torch.tensor([0, 1, 2, 3, 4, 6])),
+    ],
+)
+def test_whole_numbers_that_the_program_gives_are_judged_without_a_yardstick(
+    one: torch.Tensor, other: torch.Tensor
+) -> None:
+    comparison = _compare_positions(_with_positions(one), _with_positions(other))
+    assert comparison.is_given
+    assert comparison.first is not None
+    assert (comparison.first.place, comparison.first.ratio) == ("Positions[1]", None)
+
+
+def test_whole_numbers_that_a_module_gives_another_are_its_own_code() -> None:
+    comparison = _compare_positions(_with_positions(torch.arange(6)), _with_positions(torch.arange(6), shift=1))
+    assert comparison.first is not None
+    assert (comparison.first.place, comparison.first.kind) == ("Positions.rotary", PlaceKind.INPUT)
+
+
+def test_a_mask_that_the_second_alone_gives_was_not_compared() -> None:
+    kept = torch.tensor([True] * 4 + [False] * 2)
+    comparison = _compare_positions(_with_positions(torch.arange(6)), _with_positions(torch.arange(6), mask=kept))
+    assert comparison.first is not None
+    assert (comparison.first.module, comparison.first.inputs_agree) == ("Positions.rotary", False)
+
+
+def test_tokens_that_rounding_chooses_otherwise_are_judged_by_what_shaken_runs_choose() -> None:
+    def generate(is_flipped: bool) -> Callable[[], None]:
+        torch.manual_seed(0)
+        model = nn.Embedding(2, 64)
+        with torch.no_grad():
+            model.weight[1] = model.weight[0].roll(7)  # other numbers, of one sum
+
+        def run() -> None:
+            token = torch.arange(32) % 2
+            for _ in range(3):
+                hidden = model(token)
+                sums = hidden.sum(-1), hidden.flip(-1).sum(-1)
+                token = torch.stack(sums[::-1] if is_flipped else sums).argmax(0)
+
+        return run
+
+    comparison = tracer.compare(generate(is_flipped=False), generate(is_flipped=True))
+    assert comparison.differing > 0
+    assert comparison.verdict is not CompareVerdict.SIGNIFICANT
