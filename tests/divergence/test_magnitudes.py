@@ -616,7 +616,7 @@ def test_what_no_shaken_run_has_is_not_judged(tmp_path: Path) -> None:
     whole = compared(first, second, [record(tmp_path / "s.values", shake=1)])
     assert (whole.verdict, whole.partial) == (CompareVerdict.ROUNDING, "")
     short = compared(first, second, [record(tmp_path / "short.values", shake=1, steps=1)])
-    assert (short.verdict, short.partial) == (CompareVerdict.ROUNDING, "the yardstick has no step 1")
+    assert (short.verdict, short.partial) == (CompareVerdict.UNDECIDED, "the yardstick has no step 1")
     assert short.largest is not None
     assert short.largest.step == 0
     assert {(one.step, one.lack) for one in short.only} == {(1, Lack.NO_YARDSTICK)}
@@ -629,7 +629,9 @@ def test_where_shaking_overflows_nothing_is_judged(tmp_path: Path) -> None:
     comparison = compared(first, second, [record(tmp_path / "s.values", overflowing, shake=1, steps=1)])
     unjudged = {one.place for one in comparison.only if one.lack is Lack.NO_YARDSTICK}
     assert {"layers.1", "head"} <= unjudged
-    assert comparison.verdict is CompareVerdict.ROUNDING
+    assert comparison.unjudged == len(comparison.only) > comparison.differing
+    assert comparison.verdict is CompareVerdict.UNDECIDED
+    assert headline(comparison).endswith(f"{comparison.unjudged} places where they differ have no yardstick")
 
 
 def test_the_first_call_inside_a_faulty_module_is_named(tmp_path: Path) -> None:
