@@ -21,6 +21,7 @@ CPU = {**CUDA, "device": "cpu"}
 CONVOLUTION = call("aten.convolution.default", facts=CUDA, count=3)
 PRODUCT = call("aten.mm.default", facts=CUDA)
 ADDITION = call("aten.add.Tensor", facts=CPU)
+VARYING = call("aten.index_add.default", facts={**CPU, "device": "cuda"})
 
 
 def process(**made: Any) -> Any:
@@ -177,15 +178,21 @@ def toggled(**fields: Any) -> Any:
 
 
 def test_deterministic_mode_that_differs_between_forward_and_backward_is_found_at_its_line() -> None:
-    finding = found(trace(ADDITION, events=(toggled(parts_phases=True),)), "environment-mode-changed")
+    finding = found(trace(VARYING, events=(toggled(parts_phases=True),)), "environment-mode-changed")
     assert (finding.verdict, finding.location) == (Verdict.NONDETERMINISTIC, "train.py:3")
-    within = found(trace(ADDITION, events=(toggled(),)), "environment-mode-changed")
+    within = found(trace(VARYING, events=(toggled(),)), "environment-mode-changed")
     assert within.verdict is Verdict.CONDITIONAL
+
+
+@pytest.mark.parametrize("settings", [{}, {"deterministic_mode": "on"}])
+def test_a_mode_that_no_varying_call_depends_on_may_change(settings: dict[str, Any]) -> None:
+    calls = (call("aten.index_add.default", facts=VARYING.facts, settings=settings),) if settings else (ADDITION,)
+    assert not judge(trace(*calls, events=(toggled(parts_phases=True),))).findings
 
 
 @pytest.mark.parametrize("fields", [{"while_recording": False}, {"after_calls": False}, {"value": "off"}])
 def test_a_mode_made_before_any_call_is_no_change(fields: dict[str, Any]) -> None:
-    assert not is_found(trace(ADDITION, events=(toggled(**fields),)), "environment-mode-changed")
+    assert not is_found(trace(VARYING, events=(toggled(**fields),)), "environment-mode-changed")
 
 
 def test_a_seed_from_the_machine_in_the_middle_is_found() -> None:

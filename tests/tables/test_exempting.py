@@ -71,10 +71,15 @@ def test_no_shipped_case_accuses_outright_where_a_noted_fact_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "verdict"),
-    [("ScatterReduceBackward0", "deterministic"), ("GatherBackward0", "nondeterministic"), ("", "nondeterministic")],
+    ("fact", "verdict"),
+    [
+        ("index.adds_one_number", "deterministic"),
+        ("shape.adds_whole_numbers", "deterministic"),
+        ("", "nondeterministic"),
+    ],
 )
-def test_counts_of_zeros_and_ones_are_exact(node: str, verdict: str) -> None:
-    one = call("aten.scatter_add.default", phase="backward", node=node, facts={"device": "cuda", "dtype": "float32"})
+def test_sums_of_whole_numbers_or_of_one_are_exact(fact: str, verdict: str) -> None:
+    facts = {"device": "cuda", "dtype": "float32", **({fact: True} if fact else {})}
+    one = call("aten.scatter_add.default", phase="forward", facts=facts)
     report = judge(trace(one), backend="cuda", settings="default")
     assert {key.value: count for key, count in report.tally.as_is.items()} == {verdict: 1}

@@ -114,13 +114,14 @@ def test_an_overload_finds_its_own_rule_before_its_packets() -> None:
 
 def test_required_facts_are_what_rules_ask_a_recorder_for_and_nothing_else() -> None:
     facts = required_facts()
+    adding = {"index.adds_one_number", "shape.adds_whole_numbers"}
     assert facts["aten.index_put_"] == {
         "arg.accumulate",
         "index.is_mask",
         "index.one_value",
         "shape.numel_ge_32768",
-    } | {"index.distinct"}
-    assert facts["aten.scatter.reduce"] == {"arg.reduce", "index.distinct", "shape.no_elements"}
+    } | {"index.distinct", *adding}
+    assert facts["aten.scatter.reduce"] == {"arg.reduce", "index.distinct", "shape.no_elements", *adding}
     assert "aten.sort" not in facts, "it asks for common facts alone"
     assert facts["aten.replication_pad2d"] == {"call.direct"}, "its backward asks how the forward was called"
     assert set().union(*facts.values()) <= set(RECORDED_FACTS)

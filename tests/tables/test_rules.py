@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.build import call, trace
 from tests.tables.samples import keys_of, near_misses, releases_of, satisfying, split
-from tracer.facts.derived import COUNTING_NODES, SELECTING_NODES
+from tracer.facts.derived import SELECTING_NODES
 from tracer.facts.fact import Value
 from tracer.findings import Target
 from tracer.judging import judge_calls
@@ -67,7 +67,6 @@ def judged(ops: Iterable[str], backend: Backend, values: dict[str, Value], versi
     facts, settings = split(values)
     nodes = {
         "backward.selects": min(SELECTING_NODES),
-        "backward.counts": min(COUNTING_NODES),
         "backward.attention_softmax": "SafeSoftmaxBackward",
     }
     asked = {key: facts.pop(key) for key in nodes if key in facts}

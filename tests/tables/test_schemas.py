@@ -104,5 +104,9 @@ def test_every_argument_that_a_condition_asks_for_exists(op: str) -> None:
         if kind in ("arg", "given"):
             assert SPELT.get(key, {name}) & names, f"{op} has no argument for {key}"
         elif kind == "index":
-            spelt = {"one_value": {"values", "source"}, "distinct": {"indices", "index"}}
+            spelt = {
+                "one_value": {"values", "source"},
+                "distinct": {"indices", "index"},
+                "adds_one_number": {"source", "src", "value", "values"},
+            }
             assert spelt.get(name, {"indices"}) & names

@@ -232,7 +232,9 @@ def changed_mode(**fields: Any) -> Event:
 
 
 def test_a_setting_that_only_the_second_rank_changed_between_forward_and_backward_is_found() -> None:
-    steady, parted = trace(call(), events=(changed_mode(),)), trace(call(), events=(changed_mode(parts_phases=True),))
+    varying = call("aten.index_add.default", facts={"device": "cuda", "dtype": "float32"})
+    steady = trace(varying, events=(changed_mode(),))
+    parted = trace(varying, events=(changed_mode(parts_phases=True),))
     facts = [one.facts for one in judge(merge_traces([steady, parted])).findings if one.rule.endswith("mode-changed")]
     assert {"change": "between-phases"} in facts
 

@@ -8,8 +8,6 @@ from tracer.facts.fact import BOOL, Fact, Kind, Value
 SELECTING_NODES: frozenset[str] = frozenset(
     f"{name}Backward" for name in ("Max", "Min", "Sort", "Topk", "Kthvalue", "Median", "Nanmedian", "Mode")
 )
-#: Autograd nodes that scatter a tensor of zeros and ones, and nothing else, onto one of zeros and ones.
-COUNTING_NODES: frozenset[str] = frozenset({"ScatterReduceBackward", "IndexReduceBackward"})
 
 
 def _derived(key: str, about: str, of_forward: str = "") -> Fact:
@@ -23,7 +21,6 @@ def _process(key: str, domain: tuple[Value, ...], about: str) -> Fact:
 FACTS = (
     _derived("backward.selects", "Does the backward of an op that selects each element at most once call it?"),
     _derived("backward.attention_softmax", "Does the backward of attention's own softmax (_safe_softmax) call it?"),
-    _derived("backward.counts", "Does the backward of a reduction by index, which adds zeros and ones, call it?"),
     _derived("phase.backward", "Is it called in the backward pass?"),
     _derived("shape.is_scalar", "Is the tensor zero-dimensional? Unknown counts as no."),
     _derived("forward.direct", "Was its forward called directly?", "call.direct"),

@@ -53,8 +53,14 @@ class KnownIndices(Protocol):
     def distinct_along(self, tensor: Any, dim: int) -> bool:
         """Return whether no number occurs twice along ``dim``."""
 
+    def distinct_together(self, tensors: Sequence[Any]) -> bool:
+        """Return whether the rows among ``tensors`` are distinct as pairs or the like."""
+
     def largest_whole(self, tensor: Any) -> int | None:
         """Return the magnitude that no number in ``tensor`` exceeds, if all are known to be whole; else ``None``."""
+
+    def has_one_number(self, tensor: Any) -> bool:
+        """Return whether each number in ``tensor`` is known to be zero or one and the same."""
 
     def was_read_at(self, tensor: Any, dim: int | None, indices: Sequence[Any]) -> bool:
         """Return whether ``tensor`` was computed from what was read at ``indices``, and nothing else."""

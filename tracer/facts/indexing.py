@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 _LARGE = 32768
+#: The argument of numbers that an indexed op writes or adds.
+_VALUES = ("values", "source", "src", "weights", "value")
 
 
 @cache
@@ -69,36 +71,61 @@ def _adds_two_to_zeros(func: Any, services: Services) -> Test | None:
     return test
 
 
+def _adding(func: Any) -> Test | None:
+    """Return a test of whether a call adds what it writes, as it is; ``None`` for an overload that never does."""
+    accumulate, reduce = argument_getter(func, "accumulate"), argument_getter(func, "reduce")
+    if accumulate is None and reduce is None and "add" not in str(func) and "bincount" not in str(func):
+        return None
+
+    def test(args: Args, kwargs: Kwargs) -> bool:
+        if reduce is not None and reduce(args, kwargs) not in ("sum", "add", "mean"):
+            return False
+        return bool(accumulate is None or accumulate(args, kwargs)) and kwargs.get("alpha", 1) == 1
+
+    return test
+
+
 def _adds_whole_numbers(func: Any, services: Services) -> Test | None:
     """Return a test of whether each sum on the way is a whole number that the dtype holds exactly."""
-    target, values = argument_getter(func, "self", "input"), argument_getter(func, "values", "source", "src")
-    accumulate, reduce = argument_getter(func, "accumulate"), argument_getter(func, "reduce")
-    if target is None or values is None or (accumulate is None and "add" not in str(func) and reduce is None):
+    target, values = argument_getter(func, "self", "input"), argument_getter(func, *_VALUES)
+    is_adding, counts = _adding(func), "bincount" in str(func)  # which counts through `self`, from zero on
+    if target is None or values is None or is_adding is None:
         return None
 
     def test(args: Args, kwargs: Kwargs) -> bool:
         from torch import finfo
 
-        if reduce is not None and reduce(args, kwargs) not in ("sum", "add"):
+        added = values(args, kwargs)
+        if added is None or not is_adding(args, kwargs):
             return False
-        held, added = target(args, kwargs), values(args, kwargs)
-        before, each = services.indices.largest_whole(held), services.indices.largest_whole(added)
+        held = added if counts else target(args, kwargs)
+        before, each = 0 if counts else services.indices.largest_whole(held), services.indices.largest_whole(added)
         if before is None or each is None or not held.dtype.is_floating_point:
-            return False
-        if (accumulate is not None and not accumulate(args, kwargs)) or kwargs.get("alpha", 1) != 1:
             return False
         return bool(before + each * _most_addends(func, args, added) <= 2 / finfo(held.dtype).eps)
 
     return test
 
 
+def _adds_one_number(func: Any, services: Services) -> Test | None:
+    """Return a test of whether each number that is added is zero or one and the same."""
+    values, is_adding = argument_getter(func, *_VALUES), _adding(func)
+    if values is None or is_adding is None:
+        return None
+    return lambda args, kwargs: is_adding(args, kwargs) and services.indices.has_one_number(values(args, kwargs))
+
+
 def _most_addends(func: Any, args: Args, added: torch.Tensor) -> int:
     """Return how many numbers may meet in one element at most."""
     from torch import broadcast_shapes
 
-    if "index_put" not in str(func):
+    if "index_put" in str(func):
+        return prod(broadcast_shapes(*(index.shape for index in args[1] if index is not None)))
+    index, dim = argument_getter(func, "index"), argument_getter(func, "dim")
+    along = None if index is None else index(args, {})
+    if along is None or dim is None or not along.dim():
         return added.numel()
-    return prod(broadcast_shapes(*(index.shape for index in args[1] if index is not None)))
+    return int(along.shape[dim(args, {}) if along.dim() > 1 else 0])
 
 
 def _writes_what_it_read(func: Any, services: Services) -> Test | None:
@@ -135,7 +162,7 @@ def _are_distinct(index_arguments: Sequence[torch.Tensor | None], indices: Known
     if any(map(_is_mask, tensors)):
         return False
     shape = broadcast_shapes(*(tensor.shape for tensor in tensors))
-    settled: set[int] = set()
+    settled = {len(shape) - 1} if indices.distinct_together(tensors) else set()
     for tensor in tensors:
         wide = [dim for dim, size in enumerate(tensor.shape) if size > 1]
         numbers = indices.of(tensor) if len(wide) == 1 else None
@@ -218,7 +245,12 @@ FACTS = (
     noted_fact(
         "shape.adds_whole_numbers",
         _adds_whole_numbers,
-        "Indexed addition in compiled code: are all numbers whole, and too few for a sum to be rounded?",
+        "Indexed addition: are all numbers whole, and too few for a sum to be rounded?",
+    ),
+    noted_fact(
+        "index.adds_one_number",
+        _adds_one_number,
+        "Indexed addition: is each number that is added zero or one and the same?",
     ),
     noted_fact(
         "index.writes_what_it_read",

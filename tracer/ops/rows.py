@@ -199,8 +199,8 @@ for _op in (
         touches=Touch.SELECTS,
     ),
     Op("masked_fill", touches=Touch.SELECTS, formula=Formula("MaskedFillBackward", "aten.where.self", _VALUE)),
-    *_rows("arange _indices indices nonzero randperm", numbers=Numbers.MAKES),
-    Op("_unique2", numbers=Numbers.MAKES, tied=True),
+    *_rows("arange _indices indices nonzero randperm tril_indices triu_indices", numbers=Numbers.MAKES),
+    *_rows("_unique _unique2 unique_dim", numbers=Numbers.MAKES, tied=True),
     Op("multinomial", numbers=Numbers.MAKES, probabilities=True),
     *_rows("sort topk", numbers=Numbers.MAKES, orders=Orders.SEVERAL, tied=True),
     *_rows("add flip", numbers=Numbers.CARRIES),
@@ -210,8 +210,7 @@ for _op in (
     *_rows(
         """
         adaptive_max_pool2d adaptive_max_pool3d amax amin argmax argmin argsort cummax cummin
-        max_pool2d_with_indices max_pool3d_with_indices mode msort _unique unique_consecutive unique_dim
-        unique_dim_consecutive
+        max_pool2d_with_indices max_pool3d_with_indices mode msort unique_consecutive unique_dim_consecutive
         """,
         tied=True,
     ),

@@ -5,6 +5,7 @@ A call that neither writes nor allocates costs one truth test while no storage i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,9 @@ from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.sites import spell
-from tracer.recording.storage.indices import MAKES, Distinct, Indices, index_role
+from tracer.recording.storage import indices, known_values
+from tracer.recording.storage.indices import Distinct, Indices, index_role
+from tracer.recording.storage.known_values import KnownValues, value_role
 from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself
 from tracer.recording.storage.registry import StorageRegistry
 from tracer.recording.storage.unwritten import FreshMemory, UnwrittenMemory
@@ -45,12 +48,17 @@ class StorageObservers:
         self.indices = Indices(self.registry)
         self.unwritten = UnwrittenMemory(self.registry, self.indices)
         self.writes = MemoryObserver(self.unwritten)
-        self.all: tuple[Observer, ...] = (self.writes, GrowthObserver(self.writes), IndexObserver(self.indices))
+        self.all: tuple[Observer, ...] = (
+            self.writes,
+            GrowthObserver(self.writes),
+            ContentsObserver(self.indices, index_role, indices.MAKES),
+            ContentsObserver(self.indices.values, value_role, known_values.MAKES),
+        )
 
     @property
     def is_following(self) -> bool:
         """Whether any memory is followed."""
-        return bool(self.unwritten.live or self.indices.live)
+        return bool(self.unwritten.live or self.indices.live or self.indices.values.live)
 
     def opaque(self, info: OverloadInfo, args: Args, kwargs: Kwargs) -> None:
         """A call is about to be made of which only the arguments are known."""
@@ -83,35 +91,35 @@ class StorageObservers:
 
     def give_up_all(self) -> None:
         """Something ran that may write to any tensor, unseen."""
-        self.unwritten.give_up_all()
-        self.indices.give_up_all()
+        for table in (self.unwritten, self.indices, self.indices.values):
+            table.give_up_all()
 
     def _escaped(self, tensor: torch.Tensor) -> None:
         identity = storages.storage_id(tensor)
-        self.unwritten.give_up(identity)
-        self.indices.give_up(identity)
+        for table in (self.unwritten, self.indices, self.indices.values):
+            table.give_up(identity)
 
 
-class IndexObserver(Observer):
-    """Follows tensors that hold distinct numbers."""
+class ContentsObserver(Observer):
+    """Follows tensors of whose numbers something is known."""
 
     reads_data = False
 
-    def __init__(self, indices: Indices) -> None:
-        self._indices = indices
+    def __init__(self, table: Indices | KnownValues, role_of: Callable[[Any], int], makes: int) -> None:
+        self._table, self._role_of, self._makes = table, role_of, makes
         self._roles: dict[OverloadInfo, int] = {}
 
     def wants(self, info: OverloadInfo) -> Interest:
-        role = index_role(info.func)
+        role = self._role_of(info.func)
         if not role:
             return False
         self._roles[info] = role
-        return True if role == MAKES else self._indices.live
+        return True if role == self._makes else self._table.live
 
     def after(
         self, begun: None, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Frame
     ) -> None:
-        self._indices.after(info.func, self._roles[info], info.access, args, kwargs, result)
+        self._table.after(info.func, self._roles[info], info.access, args, kwargs, result)
 
 
 class GrowthObserver(Observer):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
-from tracer.facts.derived import COUNTING_NODES, SELECTING_NODES
+from tracer.facts.derived import SELECTING_NODES
 from tracer.facts.fact import Value
 from tracer.names import Cause, DeterministicMode, UnknownReason, Verdict
 from tracer.tables.rules import Case, Cased, Conditioned
@@ -236,7 +236,6 @@ DERIVATIONS: Mapping[str, Derivation] = {
     # A softmax that only attention's math path calls: fully masked rows come out as zeros.
     "backward.attention_softmax": _of_node(lambda name: name == "SafeSoftmaxBackward"),
     # It exempts calls, so unknown counts as false.
-    "backward.counts": Derivation((), lambda node, facts: (node or "").rstrip("0123456789") in COUNTING_NODES),
     "shape.is_scalar": Derivation(("ndim",), lambda node, facts: facts.get("ndim") == 0),
     **{key: _where(forward_fact) for key, forward_fact in FORWARD_FACTS.items()},
     # A backward op called outside the backward pass has no forward: it was called directly.

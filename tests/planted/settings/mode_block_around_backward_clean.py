@@ -1,3 +1,4 @@
+# judge: backend=cuda
 """A block switches deterministic mode off and on again, and nothing runs inside."""
 
 from contextlib import contextmanager
@@ -14,10 +15,10 @@ def fast():
 
 torch.manual_seed(0)
 torch.use_deterministic_algorithms(True)
-model = torch.nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+table = torch.nn.Parameter(torch.randn(4, 2))
+optimizer = torch.optim.SGD([table], lr=0.1)
 for _ in range(3):
-    loss = model(torch.ones(3, 4)).sum()
+    loss = table.index_select(0, torch.tensor([0, 0, 1])).exp().sum()
     with fast():
         pass
     loss.backward()

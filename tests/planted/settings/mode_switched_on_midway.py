@@ -1,12 +1,13 @@
+# judge: backend=cuda
 """Deterministic mode begins after the first step."""
 
 import torch
 
 torch.manual_seed(0)
-model = torch.nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+table = torch.nn.Parameter(torch.randn(4, 2))
+optimizer = torch.optim.SGD([table], lr=0.1)
 for step in range(3):
     if step == 1:
         torch.use_deterministic_algorithms(True)  # planted: environment-mode-changed
-    model(torch.ones(3, 4)).sum().backward()
+    table.index_select(0, torch.tensor([0, 0, 1])).exp().sum().backward()
     optimizer.step()

@@ -131,6 +131,17 @@ def test_along_a_dimension_alone() -> None:
 
 
 OUT = torch.zeros(N, N)
+
+
+def put(target: torch.Tensor, *indices: torch.Tensor) -> torch.Tensor:
+    shape = torch.broadcast_shapes(*(index.shape for index in indices))
+    return target.clone().index_put_(indices, torch.randn(shape))
+
+
+def apart(pairs: torch.Tensor) -> torch.Tensor:
+    return put(OUT, pairs[0, :5], pairs[1, 1:6])
+
+
 USED: list[tuple[str, str, Callable[[], Any], bool]] = [
     ("a row of one", "aten.index_add", lambda: torch.zeros(4, 2).index_add(0, torch.tensor([3]), torch.ones(1, 2)), True),
     ("two given rows", "aten.index_add", lambda: torch.zeros(4, 2).index_add(0, torch.tensor([3, 1]), torch.ones(2, 2)), False),
@@ -144,6 +155,24 @@ USED: list[tuple[str, str, Callable[[], Any], bool]] = [
     ("a grid", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(N)[:, None], torch.randperm(N)[None]), torch.randn(N, N)), True),
     ("half a grid", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(N)[:, None], torch.randint(N, (1, N))), torch.randn(N, N)), False),
     ("from the end", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(-N, N),), torch.randn(2 * N, N)), False),
+    ("unique", "aten.index_put_", lambda: put(OUT[0], torch.randint(0, N, (20,)).unique()), True),
+    ("unique with counts", "aten.index_put_", lambda: put(OUT[0], torch.randint(0, N, (20,)).unique(return_counts=True)[0]), True),
+    ("unique from either end", "aten.index_put_", lambda: put(OUT[0], torch.randint(-1, N, (200,)).unique()), False),
+    ("one after another", "aten.index_put_", lambda: put(OUT[0], torch.randint(0, N, (20,)).unique_consecutive()), False),
+    ("an upper triangle", "aten.index_put_", lambda: put(OUT, *torch.triu_indices(N, N, 1)), True),
+    ("a lower triangle, to and from another number of bits", "aten.index_put_", lambda: put(OUT, *torch.tril_indices(N, N).int().long()), True),
+    ("a part of a triangle", "aten.index_put_", lambda: put(OUT, *torch.triu_indices(N, N)[:, 2:9:3]), True),
+    ("a triangle, swapped", "aten.index_put_", lambda: put(OUT, *torch.triu_indices(N, N).flip(0)), False),
+    ("rows of a triangle alone", "aten.index_put_", lambda: put(OUT[0], torch.triu_indices(N, N)[0]), False),
+    ("rows of a triangle twice", "aten.index_put_", lambda: put(OUT, *torch.triu_indices(N, N)[[0, 0]]), False),
+    ("parts of a triangle that do not belong together", "aten.index_put_", lambda: put(OUT, torch.triu_indices(N, N)[0, :5], torch.triu_indices(N, N)[1, 1:6]), False),
+    ("shifted against each other", "aten.index_put_", lambda: apart(torch.triu_indices(N, N)), False),
+    ("pairs of a mask", "aten.index_put_", lambda: put(OUT, *torch.where(ROWS > 0)), True),
+    ("pairs of a mask, by columns", "aten.index_put_", lambda: put(OUT, *(ROWS > 0).nonzero().t()), True),
+    ("pairs and a further index", "aten.index_put_", lambda: put(torch.zeros(N, N, 2), *torch.where(ROWS > 0), torch.tensor(1)), True),
+    ("half of the coordinates of a mask", "aten.index_put_", lambda: put(torch.zeros(4, N), *torch.where(torch.ones(4, N, N) > 0)[:2]), False),
+    ("pairs, each once", "aten.index_put_", lambda: put(OUT, *torch.randint(0, N, (20, 2)).unique(dim=0).t()), True),
+    ("a triangle that was written to", "aten.index_put_", lambda: put(OUT, *written(torch.triu_indices(N, N), lambda k: k[0].zero_())), False),
     ("put", "aten.put_", lambda: OUT.clone().put_(torch.randperm(N), torch.ones(N), accumulate=True), True),
     ("put of a square", "aten.put_", lambda: OUT.clone().put_(torch.rand(2, 3).argsort(1), torch.ones(2, 3), accumulate=True), False),
 ]  # fmt: skip
@@ -204,7 +233,7 @@ def test_log_prob_of_a_category_is_deterministic_backwards_and_two_samples_of_it
         def run() -> None:
             logits = torch.randn(5, 7, requires_grad=True)
             index = torch.randint(0, 7, (5, samples))
-            logits.gather(1, index).sum().backward()
+            logits.gather(1, index).exp().sum().backward()
 
         return run
 

@@ -32,7 +32,6 @@ from tracer.recording.torch_private.seams import OWN_MODE, without_recording
 _current_node = seams.current_node
 _modes = seams.dispatch_mode_count
 _FORWARD, _INFERENCE = Direction.FORWARD, Direction.INFERENCE
-_NOTHING_KNOWN = HandedOver([], {})
 #: Most forwards that are kept until their backward; an evaluation without ``no_grad`` has no backward.
 _MOST_WAITING = 10_000
 
@@ -84,8 +83,7 @@ class Executions:
         self.runs: dict[Any, Run] = {}
         self._forwards: dict[Any, deque[Run]] = defaultdict(lambda: deque(maxlen=_MOST_WAITING))
         """By program: forwards whose backward has not run yet. The backward of the last one runs first."""
-        self._handed_over = storages.handed_over  # the region may write to its inputs
-        self._unwritten, self._indices = storages.unwritten.live, storages.indices.live
+        self._storages = storages
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
         """Called for each execution of code whose graph is unknown."""
         self.observers: tuple[RegionObserver, ...] = ()
@@ -95,7 +93,8 @@ class Executions:
     def ran(self, compiled: Any, inputs: Any) -> bool:
         """``compiled`` is about to run. Returns whether it may dispatch ops that the region's count includes."""
         self.running = None
-        handed_over = self._handed_over(inputs) if self._unwritten or self._indices else _NOTHING_KNOWN
+        storages = self._storages  # the region may write to its inputs
+        handed_over = storages.handed_over(inputs) if storages.is_following else HandedOver([], {})
         modules = self._modules
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:

@@ -47,6 +47,8 @@ _MODULE_FILE = os.path.join(_TORCH, "nn", "modules", "module.py")
 #: The standard library's folder as modules name it, and without links.
 _STDLIB = tuple(os.path.join(os.path.dirname(path), "") for path in (os.__file__, os.path.realpath(os.__file__)))
 _SITE_MARKERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+#: Installed packages that stand in for the standard library on older versions of Python, or wrap functions like it.
+_LIKE_STDLIB = ("typing_extensions", "contextlib2", "decorator", "deprecated", "wrapt")
 #: Code without a file of its own.
 _GENERATED = (
     *("<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ", "<timeit-src>"),
@@ -144,7 +146,7 @@ class Sites:
             return SKIPPED
         if installed := below_packages(path):
             top = installed.split(os.sep)[0].removesuffix(".py")
-            return SKIPPED if top in ("torch", "functorch", "torchgen") else LIBRARY
+            return SKIPPED if top in ("torch", "functorch", "torchgen", *_LIKE_STDLIB) else LIBRARY
         if path.startswith(_STDLIB) or os.path.realpath(path).startswith(_STDLIB):
             return SKIPPED
         if self._library and not self._library.isdisjoint(Path(path).with_suffix("").parts):

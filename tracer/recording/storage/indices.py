@@ -1,7 +1,8 @@
 """Indices that the step itself made of distinct numbers: by ``arange``, ``randperm``, ``sort``, ``topk`` and the like.
 
 A scatter through such an index writes each place once. An index is known by its storage, its views by where they lie
-in it, until somebody writes to it. No value is read; what is not certain counts as unknown.
+in it, until somebody writes to it. Of values, only the sign of what ``unique`` found on the host is read; what is not
+certain counts as unknown.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import torch
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.ops.op import Numbers, Touch
 from tracer.ops.rows import row_of
-from tracer.recording.storage.accesses import Access, argument_at, has_out, positions_of
-from tracer.recording.storage.registry import StorageTable
+from tracer.recording.storage.accesses import Access, has_out, positions_of
+from tracer.recording.storage.known_values import KnownValues
+from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import seams, storages
 
 #: So many are known at once; the oldest is forgotten first.
@@ -39,6 +41,8 @@ class Distinct(msgspec.Struct, frozen=True):
     """Along it the numbers are ``0`` to ``extent - 1``; 0 where that is not known."""
     has_no_negative: bool = True
     """A negative number stands for a place counted from the end, and so for a second name of it."""
+    is_together: bool = False
+    """Not the numbers are distinct along ``dim``, but the pairs and the like that they make in the other dimension."""
 
 
 class _Contents(msgspec.Struct, frozen=True):
@@ -66,18 +70,50 @@ def index_role(func: Any) -> int:
 class Indices(StorageTable[_Contents]):
     """The indices of one recording that are known to be of distinct numbers."""
 
+    def __init__(self, registry: StorageRegistry | None = None) -> None:
+        super().__init__(registry)
+        self.values = KnownValues(self._registry)
+
     def of(self, tensor: torch.Tensor) -> Distinct | None:
         """Return what is known of ``tensor``, of which a known index may be a view or the other way about."""
+        entry = self._entry(tensor)
+        return None if entry is None or entry.numbers.is_together else _in_view(entry, tensor)
+
+    def _entry(self, tensor: Any) -> _Contents | None:
         if not self.live or not isinstance(tensor, _Tensor):
             return None
         entry = self.live.get(storages.storage_id(tensor))
         if entry is None or tensor.dtype is not entry.dtype or storages.version_of(tensor) != entry.version:
             return None
-        return _in_view(entry, tensor)
+        return entry
+
+    def distinct_together(self, tensors: Sequence[Any]) -> bool:
+        """Return whether the rows among ``tensors`` hold distinct pairs, or the like: all parts of a known tensor."""
+        rows = [row for row in tensors if row.dim() == 1 and (entry := self._entry(row)) and entry.numbers.is_together]
+        entry = self._entry(rows[0]) if rows else None
+        if entry is None or not entry.numbers.has_no_negative or any(self._entry(row) is not entry for row in rows):
+            return False
+        dim, size, step = entry.numbers.dim, rows[0].shape[0], rows[0].stride(0)
+        along, across = entry.strides[dim], entry.strides[1 - dim]
+        offsets = [row.storage_offset() - entry.offset for row in rows]
+        start = min(offsets)
+        return (
+            all(row.shape[0] == size and row.stride(0) == step for row in rows)
+            and not start % along
+            and not step % along
+            and start + step * (size - 1) <= along * (entry.sizes[dim] - 1)
+            and {offset - start for offset in offsets} == {across * part for part in range(entry.sizes[1 - dim])}
+        )
 
     def largest_whole(self, tensor: Any) -> int | None:
-        """Return the largest magnitude of the whole numbers in ``tensor``; known in graphs alone."""
-        return None
+        """Return the largest magnitude of the whole numbers in ``tensor``."""
+        known = self.values.of(tensor)
+        return None if known is None else known.largest
+
+    def has_one_number(self, tensor: Any) -> bool:
+        """Return whether each number of ``tensor`` is zero or one and the same."""
+        known = self.values.of(tensor)
+        return known is not None and known.one is not None
 
     def was_read_at(self, tensor: Any, dim: int | None, indices: Sequence[Any]) -> bool:
         """Return whether ``tensor`` comes from a read at ``indices``; known in graphs alone."""
@@ -102,14 +138,14 @@ class Indices(StorageTable[_Contents]):
 
     def _note(self, func: Any, role: int, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         if role == WRITES:
-            self._forget_written(access, args, kwargs)
+            self.forget_written(access, args, kwargs)
             return
         name = str(func).partition(".")[2].partition(".")[0]
         if role == MAKES:
             self._keep(*_made_by(name, func, args, kwargs, result))
             return
         carried = self._carried(name, args, kwargs, result) if role == CARRIES else None
-        self._forget_written(access, args, kwargs)
+        self.forget_written(access, args, kwargs)
         if carried is not None:
             self._keep(result, carried, writes=int(func._schema.is_mutable))
 
@@ -135,21 +171,17 @@ class Indices(StorageTable[_Contents]):
         entry = _Contents(version + writes, tensor.dtype, offset, tuple(tensor.shape), tensor.stride(), numbers)
         self.enter(tensor, identity, entry)
 
-    def _forget_written(self, access: Access, args: Args, kwargs: Kwargs) -> None:
-        for position, name in access.written:
-            value = argument_at(position, name, args, kwargs)
-            for item in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(item, _Tensor) and not item.dtype.is_floating_point:
-                    self.drop(storages.storage_id(item))
-
     def _carried(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> Distinct | None:
         """Return what is known of the result of an op that takes its numbers from another tensor."""
         if row_of(name).numbers is Numbers.PUTS:
             return self._put(name, args)
+        moves, entry = row_of(name).touches is Touch.MOVES, self._entry(args[0])
+        if moves and entry is not None and entry.numbers.is_together and entry.sizes == tuple(args[0].shape):
+            return entry.numbers if entry.strides == args[0].stride() else None
         numbers = self.of(args[0])
         if numbers is None or not isinstance(result, _Tensor):
             return None
-        if row_of(name).touches is Touch.MOVES:
+        if moves:
             return numbers if tuple(result.shape) == tuple(args[0].shape) else None
         if name == "flip":
             return numbers
@@ -199,12 +231,18 @@ def _made_by(name: str, func: Any, args: Args, kwargs: Kwargs, result: Any) -> t
         replaces = args[2] if len(args) > 2 else kwargs.get("replacement", False)
         return result, None if replaces else Distinct(max(0, result.dim() - 1))
     if name == "nonzero":
-        return result, Distinct(0) if args[0].dim() == 1 else None
-    if name == "_unique2":
-        return result[0], Distinct(0, 0, False)
-    if name in ("_indices", "indices"):  # of one sparse dimension: of several, the pairs are distinct and no row is
-        is_distinct = args[0].sparse_dim() == 1 and seams.is_coalesced(args[0])
-        return result, Distinct(1) if is_distinct else None
+        return result, Distinct(0, is_together=args[0].dim() > 1) if args[0].dim() else None
+    if name in ("triu_indices", "tril_indices"):
+        return result, Distinct(1, is_together=True)
+    if name in ("_unique", "_unique2"):
+        return result[0], Distinct(0, 0, _has_no_negative(result[0]))
+    if name == "unique_dim":
+        rows = result[0]
+        numbers = Distinct(args[1] % rows.dim(), 0, _has_no_negative(rows), is_together=rows.dim() > 1)
+        return rows, numbers if rows.dim() < 3 else None
+    if name in ("_indices", "indices"):
+        is_distinct = seams.is_coalesced(args[0])
+        return result, Distinct(1, is_together=args[0].sparse_dim() > 1) if is_distinct else None
     at = next(position for position, argument in positions_of(func._schema) if argument.name == "dim")
     dim = args[at] if 0 <= at < len(args) else kwargs.get("dim", -1)
     source = args[0]
@@ -212,6 +250,14 @@ def _made_by(name: str, func: Any, args: Args, kwargs: Kwargs, result: Any) -> t
         return result[1], None
     dim %= source.dim()
     return result[1], Distinct(dim, source.shape[dim] if result[1].shape[dim] == source.shape[dim] else 0)
+
+
+def _has_no_negative(numbers: torch.Tensor) -> bool:
+    """Read what ``unique`` found, where that waits for no device."""
+    if type(numbers) is not _Tensor or numbers.device.type != "cpu" or numbers.dtype not in _WIDE:
+        return False
+    with torch.no_grad(), seams.without_torch_function(), seams.without_modes():
+        return not bool((numbers < 0).any())
 
 
 def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:

@@ -18,6 +18,8 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
+from tracer.facts.argument_readers import Args, Kwargs
+from tracer.recording.storage.accesses import Access, argument_at
 from tracer.recording.torch_private import storages
 from tracer.recording.watchers import Target, Watchers
 
@@ -54,6 +56,14 @@ class StorageTable(Generic[Entry]):
         if entry is not None:
             self._registry.release(identity)
         return entry
+
+    def forget_written(self, access: Access, args: Args, kwargs: Kwargs) -> None:
+        """Forget the storages that a call wrote to."""
+        for position, name in access.written:
+            value = argument_at(position, name, args, kwargs)
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(item, torch.Tensor):
+                    self.drop(storages.storage_id(item))
 
     def prune(self) -> None:
         """Forget this table's storages that are gone."""

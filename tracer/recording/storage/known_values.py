@@ -1,0 +1,195 @@
+"""Tensors that a step made of whole numbers or of one number beside zero: ones, masks, constants.
+
+Sums of them are the same in any order. A tensor is known by its storage, all of whose elements are of that kind, until
+somebody writes to it. No value is read; what is not certain counts as unknown.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import msgspec
+import torch
+
+from tracer.facts.argument_readers import Args, Kwargs
+from tracer.recording.storage.accesses import Access, has_out
+from tracer.recording.storage.registry import StorageTable
+from tracer.recording.torch_private import seams, storages
+
+#: So many are known at once; the oldest is forgotten first.
+MOST_TENSORS = 256
+#: An overload writes, computes from its arguments, or makes the numbers itself.
+WRITES, COMPUTES, MAKES = 1, 2, 3
+_Tensor = torch.Tensor
+#: Whole numbers up to this are the same in every dtype.
+_SMALL = 256
+_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32)
+#: Ops that make one number, or zero and that number.
+_NUMBERS = {
+    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero", "zero_"), 0),
+    **dict.fromkeys(("ones", "ones_like", "new_ones", "eye", "bernoulli", "bernoulli_"), 1),
+}
+#: Ops that fill a tensor with an argument, at this position.
+_FILLS = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0, "fill": 1, "fill_": 1, "copy": 1, "copy_": 1}
+#: Ops whose result holds numbers of these arguments, or zeros.
+_TAKES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("clone", "_to_copy", "gather", "index", "index_select", "masked_select", "take"), (0,)),
+    **dict.fromkeys(("repeat", "flip", "roll", "tril", "triu", "cat", "stack"), (0,)),
+    **dict.fromkeys(("where", "where_"), (1, 2)),
+    **dict.fromkeys(("masked_fill", "index_put"), (0, 2)),
+    **dict.fromkeys(("scatter", "index_fill", "index_copy"), (0, 3)),
+}
+_SUMS = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of the numbers in a tensor."""
+
+    largest: int | None
+    """All are whole numbers, none of a larger magnitude; ``None`` where that is not known."""
+    one: float | None
+    """Each is zero or this number, as it was before the dtype rounded it; ``None`` where that is not known."""
+
+
+_MASK = Known(1, 1.0)
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    version: int
+    dtype: torch.dtype
+    known: Known
+
+
+def value_role(func: Any) -> int:
+    """Return the role that calls of ``func`` play for known values; 0 for none. Decided once per overload."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return 0
+    namespace, _, rest = str(func).partition(".")
+    name = rest.partition(".")[0]
+    if namespace == "aten" and not has_out(schema):
+        if name in _NUMBERS or name in _FILLS or name == "_to_copy":  # which makes numbers of a mask
+            return MAKES
+        if name.removesuffix("_") in {*_TAKES, *_SUMS, "add", "sub", "rsub", "mul", "div", "sum"}:
+            return COMPUTES
+    return WRITES if schema.is_mutable else 0
+
+
+class KnownValues(StorageTable[_Entry]):
+    """The tensors of one recording of whose numbers something is known."""
+
+    def of(self, value: Any) -> Known | None:
+        """Return what is known of a tensor, of each of several, or of a number."""
+        if isinstance(value, (list, tuple)):
+            return _either(*map(self.of, value)) if value else None
+        if not isinstance(value, _Tensor):
+            return _constant(value)
+        if value.dtype is torch.bool:
+            return _MASK
+        entry = self.live.get(storages.storage_id(value)) if self.live else None
+        if entry is None or value.dtype is not entry.dtype or storages.version_of(value) != entry.version:
+            return None
+        return entry.known
+
+    def after(self, func: Any, role: int, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """A call of an overload with this role returned."""
+        try:
+            known = None if role == WRITES else self._known_of(func, args, kwargs, result)
+            is_mutable = func._schema.is_mutable
+            if is_mutable:
+                if known is not None and not _is_whole(args[0]):
+                    known = _either(self.of(args[0]), known)
+                self.forget_written(access, args, kwargs)
+            if known is not None:
+                self._keep(result, known, writes=int(is_mutable))
+        except Exception:  # arguments of an unforeseen kind: nothing is known any more
+            self.give_up_all()
+
+    def _keep(self, tensor: Any, known: Known, *, writes: int) -> None:
+        """``writes``: those that are counted in the tensor's version once the call is over."""
+        if not storages.WATCHES_STORAGES or (type(tensor) is not _Tensor and not seams.is_fake(type(tensor))):
+            return
+        if tensor.dtype not in _DTYPES or tensor.layout is not torch.strided or tensor.device.type == "meta":
+            return
+        if known.largest is not None and tensor.is_floating_point():
+            is_exact = known.largest <= 2 / torch.finfo(tensor.dtype).eps
+            known = known if is_exact else Known(None, known.one)
+        identity, version = storages.storage_id(tensor), storages.version_of(tensor)
+        if known == Known(None, None) or not identity or version < 0:
+            return
+        self.drop(identity)  # it is the newest now
+        if len(self.live) >= MOST_TENSORS:
+            self.prune()
+            if len(self.live) >= MOST_TENSORS:
+                self.drop(next(iter(self.live)))
+        self.enter(tensor, identity, _Entry(version + writes, tensor.dtype, known))
+
+    def _known_of(self, func: Any, args: Args, kwargs: Kwargs, result: Any) -> Known | None:
+        """Return what is known of the numbers that a call computed."""
+        name = str(func).partition(".")[2].partition(".")[0]
+        if name in _NUMBERS:
+            return _constant(_NUMBERS[name])
+        if name in _FILLS:
+            return self.of(args[_FILLS[name]])
+        name = name if name == "_to_copy" else name.removesuffix("_")
+        if name in _SUMS and (name != "index_put" or (args[3] if len(args) > 3 else kwargs.get("accumulate"))):
+            if kwargs.get("alpha", 1) != 1 or (name == "scatter_reduce" and args[4] != "sum"):
+                return None
+            return _sum(self.of(args[0]), _times(self.of(args[_SUMS[name]]), Known(args[_SUMS[name]].numel(), None)))
+        if name in _TAKES:
+            return None if "reduce" in kwargs else _either(*(self.of(args[place]) for place in _TAKES[name]))
+        first = self.of(args[0])
+        if name == "sum":
+            return _times(first, Known(args[0].numel(), None))
+        second = self.of(args[1])
+        if name == "mul":
+            return _times(first, second)
+        if name == "div":
+            share = None if isinstance(args[1], _Tensor) or not args[1] else _constant(1 / args[1])
+            return None if share is None else _times(first, Known(None, share.one))
+        if kwargs.get("alpha", args[2] if len(args) > 2 else 1) != 1:
+            return None
+        if name == "rsub":
+            if first == second and not isinstance(args[1], _Tensor):  # 1 - mask
+                return first
+            return _sum(_times(first, _constant(-1)), second)
+        return _sum(first, second if name == "add" else _times(second, _constant(-1)))
+
+
+def _constant(number: Any) -> Known | None:
+    if type(number) not in (bool, int, float) or not isfinite(number):
+        return None
+    return Known(abs(int(number)) if number == int(number) else None, float(number))
+
+
+def _either(*several: Known | None) -> Known | None:
+    """Numbers each of which is of one of these kinds."""
+    first, *others = several
+    for other in others:
+        if first is None or other is None:
+            return None
+        wholes = None if first.largest is None or other.largest is None else max(first.largest, other.largest)
+        one = first.one if other.one == 0 else other.one if first.one in (0, other.one) else None
+        is_certain = 0 in (first.one, other.one) or (wholes is not None and wholes <= _SMALL)
+        first = Known(wholes, one if is_certain else None)
+    return first
+
+
+def _sum(first: Known | None, second: Known | None) -> Known | None:
+    if first is None or second is None:
+        return None
+    wholes = None if first.largest is None or second.largest is None else first.largest + second.largest
+    return Known(wholes, second.one if first.one == 0 else first.one if second.one == 0 else None)
+
+
+def _times(first: Known | None, second: Known | None) -> Known | None:
+    if first is None or second is None:
+        return None
+    wholes = None if first.largest is None or second.largest is None else first.largest * second.largest
+    return Known(wholes, None if first.one is None or second.one is None else first.one * second.one)
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Return whether ``tensor`` reaches every element of its storage."""
+    return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storages.storage_bytes(tensor)
