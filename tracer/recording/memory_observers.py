@@ -51,8 +51,8 @@ class StorageObservers:
         self.all: tuple[Observer, ...] = (
             self.writes,
             GrowthObserver(self.writes),
-            ContentsObserver(self.indices, index_role, indices.MAKES),
-            ContentsObserver(self.indices.values, value_role, known_values.MAKES),
+            ContentsObserver(self.indices, index_role, lambda role: role == indices.MAKES),
+            ContentsObserver(self.indices.values, value_role, lambda role: role.kind == known_values.MAKES),
         )
 
     @property
@@ -105,16 +105,18 @@ class ContentsObserver(Observer):
 
     reads_data = False
 
-    def __init__(self, table: Indices | KnownValues, role_of: Callable[[Any], int], makes: int) -> None:
+    def __init__(
+        self, table: Indices | KnownValues, role_of: Callable[[Any], Any], makes: Callable[[Any], bool]
+    ) -> None:
         self._table, self._role_of, self._makes = table, role_of, makes
-        self._roles: dict[OverloadInfo, int] = {}
+        self._roles: dict[OverloadInfo, Any] = {}
 
     def wants(self, info: OverloadInfo) -> Interest:
         role = self._role_of(info.func)
         if not role:
             return False
         self._roles[info] = role
-        return True if role == self._makes else self._table.live
+        return True if self._makes(role) else self._table.live
 
     def after(
         self, begun: None, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Frame

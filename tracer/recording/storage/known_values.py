@@ -7,7 +7,7 @@ somebody writes to it. No value is read; what is not certain counts as unknown.
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
@@ -27,20 +27,20 @@ _SMALL = 256
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32)
 #: Ops that make one number, or zero and that number.
 _NUMBERS = {
-    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero", "zero_"), 0),
-    **dict.fromkeys(("ones", "ones_like", "new_ones", "eye", "bernoulli", "bernoulli_"), 1),
+    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), 0),
+    **dict.fromkeys(("ones", "ones_like", "new_ones", "eye", "bernoulli"), 1),
 }
 #: Ops that fill a tensor with an argument, at this position.
-_FILLS = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0, "fill": 1, "fill_": 1, "copy": 1, "copy_": 1}
-#: Ops whose result holds numbers of these arguments, or zeros.
+_FILLS = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0, "fill": 1, "copy": 1}
+#: Ops whose result holds numbers of their first argument, or zeros, and of the arguments at these positions.
 _TAKES: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(("clone", "_to_copy", "gather", "index", "index_select", "masked_select", "take"), (0,)),
-    **dict.fromkeys(("repeat", "flip", "roll", "tril", "triu", "cat", "stack"), (0,)),
-    **dict.fromkeys(("where", "where_"), (1, 2)),
-    **dict.fromkeys(("masked_fill", "index_put"), (0, 2)),
-    **dict.fromkeys(("scatter", "index_fill", "index_copy"), (0, 3)),
+    **dict.fromkeys(("clone", "_to_copy", "gather", "index", "index_select", "masked_select", "take"), ()),
+    **dict.fromkeys(("repeat", "flip", "roll", "tril", "triu", "cat", "stack"), ()),
+    **dict.fromkeys(("masked_fill", "index_put"), (2,)),
+    **dict.fromkeys(("scatter", "index_fill", "index_copy"), (3,)),
 }
 _SUMS = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
+_ARITHMETIC = ("add", "sub", "rsub", "mul", "div", "sum", "where")
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -61,19 +61,30 @@ class _Entry(msgspec.Struct, frozen=True):
     known: Known
 
 
-def value_role(func: Any) -> int:
-    """Return the role that calls of ``func`` play for known values; 0 for none. Decided once per overload."""
+class Role(NamedTuple):
+    """The role that calls of one overload play for known values."""
+
+    kind: int
+    name: str
+    """Without namespace and overload; that of the op which writes no argument, where it writes one."""
+    is_mutable: bool
+
+
+def value_role(func: Any) -> Role | None:
+    """Return the role of calls of ``func``, if they play one. Decided once per overload."""
     schema = getattr(func, "_schema", None)
     if schema is None:
-        return 0
+        return None
     namespace, _, rest = str(func).partition(".")
     name = rest.partition(".")[0]
+    plain = name if name.startswith("_") else name.removesuffix("_")
+    kind = WRITES if schema.is_mutable else 0
     if namespace == "aten" and not has_out(schema):
-        if name in _NUMBERS or name in _FILLS or name == "_to_copy":  # which makes numbers of a mask
-            return MAKES
-        if name.removesuffix("_") in {*_TAKES, *_SUMS, "add", "sub", "rsub", "mul", "div", "sum"}:
-            return COMPUTES
-    return WRITES if schema.is_mutable else 0
+        if plain in _NUMBERS or plain in _FILLS or plain == "_to_copy":  # which makes numbers of a mask
+            kind = MAKES
+        elif plain in _TAKES or plain in _SUMS or plain in _ARITHMETIC:
+            kind = COMPUTES
+    return Role(kind, plain, schema.is_mutable) if kind else None
 
 
 class KnownValues(StorageTable[_Entry]):
@@ -92,17 +103,16 @@ class KnownValues(StorageTable[_Entry]):
             return None
         return entry.known
 
-    def after(self, func: Any, role: int, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
+    def after(self, func: Any, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         """A call of an overload with this role returned."""
         try:
-            known = None if role == WRITES else self._known_of(func, args, kwargs, result)
-            is_mutable = func._schema.is_mutable
-            if is_mutable:
+            known = None if role.kind == WRITES else self._known_of(role.name, args, kwargs)
+            if role.is_mutable:
                 if known is not None and not _is_whole(args[0]):
                     known = _either(self.of(args[0]), known)
                 self.forget_written(access, args, kwargs)
             if known is not None:
-                self._keep(result, known, writes=int(is_mutable))
+                self._keep(result, known, writes=int(role.is_mutable))
         except Exception:  # arguments of an unforeseen kind: nothing is known any more
             self.give_up_all()
 
@@ -125,21 +135,24 @@ class KnownValues(StorageTable[_Entry]):
                 self.drop(next(iter(self.live)))
         self.enter(tensor, identity, _Entry(version + writes, tensor.dtype, known))
 
-    def _known_of(self, func: Any, args: Args, kwargs: Kwargs, result: Any) -> Known | None:
+    def _known_of(self, name: str, args: Args, kwargs: Kwargs) -> Known | None:
         """Return what is known of the numbers that a call computed."""
-        name = str(func).partition(".")[2].partition(".")[0]
         if name in _NUMBERS:
             return _constant(_NUMBERS[name])
         if name in _FILLS:
             return self.of(args[_FILLS[name]])
-        name = name if name == "_to_copy" else name.removesuffix("_")
+        if name == "where":
+            return _either(self.of(args[1]), self.of(args[2]))
+        first = self.of(args[0])
+        if first is None:
+            return None
         if name in _SUMS and (name != "index_put" or (args[3] if len(args) > 3 else kwargs.get("accumulate"))):
             if kwargs.get("alpha", 1) != 1 or (name == "scatter_reduce" and args[4] != "sum"):
                 return None
-            return _sum(self.of(args[0]), _times(self.of(args[_SUMS[name]]), Known(args[_SUMS[name]].numel(), None)))
+            added = args[_SUMS[name]]
+            return _sum(first, _times(self.of(added), Known(added.numel(), None)))
         if name in _TAKES:
-            return None if "reduce" in kwargs else _either(*(self.of(args[place]) for place in _TAKES[name]))
-        first = self.of(args[0])
+            return None if "reduce" in kwargs else _either(first, *(self.of(args[place]) for place in _TAKES[name]))
         if name == "sum":
             return _times(first, Known(args[0].numel(), None))
         second = self.of(args[1])

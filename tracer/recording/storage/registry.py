@@ -59,6 +59,11 @@ class StorageTable(Generic[Entry]):
 
     def forget_written(self, access: Access, args: Args, kwargs: Kwargs) -> None:
         """Forget the storages that a call wrote to."""
+        if access.is_simple:
+            identity = storages.storage_id(args[0])
+            if identity in self.live:
+                self.drop(identity)
+            return
         for position, name in access.written:
             value = argument_at(position, name, args, kwargs)
             for item in value if isinstance(value, (list, tuple)) else (value,):
