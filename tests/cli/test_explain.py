@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import Command, process, tracer_process
+from tracer.names import Backend
+from tracer.report.render.rules import rule_parts
+from tracer.report.render.terminal import printed
+from tracer.tables.examples import load_examples
+from tracer.tables.loading import load_libraries, load_tables
+from tracer.tables.lookup import find_rules, spelled
+from tracer.tables.rules import Rule
 
 
 @pytest.mark.parametrize(
@@ -128,7 +137,45 @@ def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(columns: int, tmp_pat
     done = tracer_process("explain", "cuda-put", "--torch", "2.13", cwd=tmp_path, COLUMNS=str(columns))
     assert done.code == 0
     assert "\x1b" not in done.out
-    assert max(map(len, done.out.splitlines())) <= columns
+    words, _, code = done.out.partition("\nExample: cuda-put\n")
+    assert max(map(len, words.splitlines())) <= columns
+    ast.parse(textwrap.dedent(code))
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.id) for rule in load_tables()[Backend.CUDA].rule])
+def test_the_example_of_each_rule_is_printed_as_a_program(rule: Rule) -> None:
+    table = load_tables()[Backend.CUDA]
+    said = printed(lambda width: rule_parts(rule, table, width, load_examples()), width=40, color=False)
+    code = textwrap.dedent(str(said)[str(said).index("    import torch") :])
+    compile(code, rule.id, "exec")
+
+
+APIS = sorted({spelled(api) for rule in load_libraries().rule for api in rule.apis})
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_every_library_api_that_a_table_lists_can_be_asked(api: str) -> None:
+    found = find_rules(api, load_tables())
+    holding = {rule.id for rule in load_libraries().rule if api in map(spelled, rule.apis)}
+    assert holding <= {rule.id for rules in found.values() for rule in rules}
+
+
+@pytest.mark.parametrize(
+    ("asked", "rule"),
+    [
+        ("torchvision.ops.roi_align", "lib-torchvision-roi-align-backward"),
+        ("torchvision.roi_align", "lib-torchvision-forward"),
+        ("torchvision._roi_align_backward", "lib-torchvision-roi-align-backward"),
+        ("torchvision.ops.DeformConv2d", "lib-torchvision-deform-conv2d"),
+        ("torch_scatter.scatter", "lib-torch-scatter"),
+        ("flash_attn.flash_attn_func", "lib-flash-attention-backward"),
+        ("xformers.ops.memory_efficient_attention", "lib-xformers-flash-backward"),
+    ],
+)
+def test_a_library_answers_for_its_functions_and_for_its_ops(tracer: Command, asked: str, rule: str) -> None:
+    done = tracer("explain", asked, "--backend", "cuda")
+    assert done.code == 0
+    assert f"\n{rule}\n" in done.out
 
 
 def test_a_name_cannot_drive_the_terminal(tracer: Command) -> None:

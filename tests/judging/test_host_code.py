@@ -142,12 +142,15 @@ def test_calls_inside_and_outside_a_loader_stay_apart_and_survive_the_file(tmp_p
     assert [group.host for group in Trace.load(tmp_path / "one.json").calls] == [HostCode.LOADER, None]
 
 
+GIVEN = torch.tensor([0.1, 0.2, 0.3])
+
+
 class Rows(Dataset[torch.Tensor]):
     def __len__(self) -> int:
         return 4
 
     def __getitem__(self, at: int) -> torch.Tensor:
-        return transformed(torch.full((3,), float(at)))
+        return transformed(GIVEN + at)
 
 
 def transformed(x: torch.Tensor) -> torch.Tensor:
@@ -158,9 +161,9 @@ def test_what_a_loader_fetches_in_this_process_is_noted_and_the_same_function_ou
     tracer = DeterminismTracer()
     with tracer:
         for batch in DataLoader(Rows(), batch_size=2):
-            transformed(torch.ones(3))
+            transformed(GIVEN)
             batch.mul(2)
-        transformed(torch.ones(3))
+        transformed(GIVEN)
     said = {(group.op, group.host, group.count) for group in tracer.trace.calls if "index_add" in group.op}
     assert said == {("aten.index_add.default", HostCode.LOADER, 4), ("aten.index_add.default", None, 3)}
     assert {g.host for g in tracer.trace.calls if g.op.startswith("aten.mul")} == {None}
@@ -177,7 +180,7 @@ def test_a_loader_that_fails_leaves_nothing_behind() -> None:
     with tracer:
         with pytest.raises(ValueError, match="0"):
             next(iter(DataLoader(Broken())))
-        transformed(torch.ones(3))
+        transformed(GIVEN)
     assert {group.host for group in tracer.trace.calls if "index_add" in group.op} == {None}
 
 

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.lines import groups, one, record
-from tracer import DeterminismTracer
+from tracer import DeterminismTracer, judge
 from tracer.names import BlindSpotKind
 
 
@@ -74,6 +74,49 @@ def test_nested_and_sparse_tensors() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def jagged() -> torch.Tensor:
+    return torch.nested.nested_tensor([torch.ones(3, 8), torch.ones(5, 8)], layout=torch.jagged, requires_grad=True)
+
+
+def sizes_of_jagged() -> None:
+    tensor = jagged()
+    assert (tensor.dim(), tensor.size(0), tensor.shape[2], tensor.is_contiguous()) == (3, 2, 8, True)
+    tensor.offsets()
+    torch.nested.nested_tensor_from_jagged(torch.ones(8, 4), torch.tensor([0, 3, 8])).unbind()
+
+
+def norm_of_jagged() -> None:
+    torch.nn.functional.layer_norm(jagged(), (8,)).transpose(1, 2).sum(-1)
+
+
+def attention_on_jagged() -> None:
+    heads = jagged().view(2, -1, 2, 4).transpose(1, 2)
+    joined = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).flatten(-2)
+    joined.values().sum().backward()
+
+
+def padded_jagged() -> None:
+    (jagged() * 2).to_padded_tensor(0.0).sum().backward()
+
+
+@pytest.mark.parametrize("step", [sizes_of_jagged, norm_of_jagged, attention_on_jagged, padded_jagged])
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+@pytest.mark.filterwarnings("ignore")
+def test_the_bookkeeping_of_jagged_tensors_computes_nothing(step: Callable[[], None], backend: str) -> None:
+    report = judge(record(step).trace, backend=backend, torch="2.13")
+    assert not [finding.op for finding in report.findings if finding.verdict == "unknown"]
+    assert not [spot for spot in report.blind_spots if "Nested" in spot.detail]
+
+
+def test_what_a_jagged_tensor_computes_is_judged_as_ever() -> None:
+    def step() -> None:
+        index = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])
+        torch.zeros(4, 8).index_add(0, index, jagged().values() * torch.rand(8, 1))
+
+    found = judge(record(step).trace, backend="cuda", torch="2.13", settings="default").findings
+    assert "aten.index_add.default" in {finding.op for finding in found if finding.verdict == "nondeterministic"}
+
+
 def test_ops_that_have_a_kernel_for_nested_tensors_run_it() -> None:
     layer = torch.nn.Linear(4, 4)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from types import CodeType
 
 import pytest
@@ -25,10 +25,11 @@ def first_op(example: Example) -> str:
 
 @contextmanager
 def groups_of_gloo() -> Iterator[None]:
-    """Process groups that an example makes are gloo's, as where there is no GPU, and end with it."""
+    """Process groups that an example makes are gloo's, unless it names another, and end with it."""
+    begin = distributed.init_process_group
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(distributed, "init_process_group", partial(distributed.init_process_group, "gloo"))
+            patch.setattr(distributed, "init_process_group", lambda backend="gloo", **how: begin(backend, **how))
             yield
     finally:
         if distributed.is_initialized():  # one that failed: the next example starts its own

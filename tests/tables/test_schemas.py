@@ -54,6 +54,7 @@ IMPORTED_APART = {
     "c10d",
     "c10d_functional",
     "fsdp",
+    "torch_attn",
     "symm_mem",
 }
 #: What stands behind a key that is not named after one argument.

@@ -73,6 +73,8 @@ class Services(msgspec.Struct, frozen=True):
     is_coalesced: Callable[[Any], bool]
     indices_of: Callable[[Any], Any]
     """The indices of a sparse tensor, read without dispatching anything."""
+    group_size: Callable[[Any], int | None]
+    """The number of ranks in a process group, or in the group of that name."""
     is_torchs_own: Callable[[str], bool]
     """Whether a source file belongs to torch or the recorder."""
 

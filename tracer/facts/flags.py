@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import FrameType
 from typing import Any
 
-from tracer.facts.argument_readers import MISSING, Reader, argument_getter, dropout_reader, of_arguments
-from tracer.facts.fact import BOOL, Fact, Kind, Makes, Services, Value, asked
+from tracer.facts.argument_readers import MISSING, Args, Kwargs, Reader, argument_getter, dropout_reader, of_arguments
+from tracer.facts.fact import BOOL, Fact, Kind, Makes, Services, Test, Value, asked, noted_fact
 
 
 def _argument(
@@ -45,11 +47,41 @@ _REDUCE_OPS = ("sum", "avg", "product", "premul_sum", "min", "max", "band", "bor
 
 
 def _reduce_op(func: Any, services: Services) -> Reader | None:
-    """c10d's own ops hold it in an object that Python cannot look into."""
+    """c10d's own ops hold it in an object that Python cannot look into: there the caller's options tell it."""
     get = argument_getter(func, "reduce_op")
     if get is None:
         return None
-    return lambda args, kwargs: word if (word := str(get(args, kwargs)).lower()) in _REDUCE_OPS else MISSING
+
+    def read(args: Args, kwargs: Kwargs) -> Any:
+        passed = get(args, kwargs)
+        word = passed if isinstance(passed, str) else _asked_of_c10d(services)
+        return word if (word := word.rpartition(".")[2].lower()) in _REDUCE_OPS else MISSING
+
+    return read
+
+
+def _asked_of_c10d(services: Services) -> str:
+    """The reduction in the options of the function of ``torch.distributed`` that led to this call; empty if none did,
+    as where a C++ reducer calls."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and services.is_torchs_own(frame.f_code.co_filename):
+        options = (value for name, value in frame.f_locals.items() if name.endswith("opts"))
+        for reduction in (held for held in (getattr(value, "reduceOp", None) for value in options) if held is not None):
+            return str(getattr(reduction, "op", reduction))
+        frame = frame.f_back
+    return ""
+
+
+def _any_order(func: Any, services: Services) -> Test | None:
+    """Return a test of whether a collective combines by an extremum or bit by bit, or in a group of one rank."""
+    group, reduction = argument_getter(func, "process_group", "group_name"), _reduce_op(func, services)
+    if group is None or reduction is None:
+        return None
+
+    def test(args: Args, kwargs: Kwargs) -> bool:
+        return services.group_size(group(args, kwargs)) == 1 or reduction(args, kwargs) in _REDUCE_OPS[4:]
+
+    return test
 
 
 def _fact(name: str, about: str, domain: tuple[Value, ...] = BOOL, codes: Mapping[int, str] | None = None) -> Fact:
@@ -69,7 +101,14 @@ FACTS = (
     _fact("max_unorm", "Is a limit set on the update's norm?"),
     asked("arg.training", _trains, "Does it run in training?"),
     _fact("reduce", "The reduction.", ("sum", "prod", "mean", "amax", "amin", "add", "multiply")),
-    Fact("arg.reduce_op", _REDUCE_OPS, Kind.ASKED, "A collective's reduction, where it is a string.", _reduce_op),
+    Fact(
+        "arg.reduce_op", _REDUCE_OPS, Kind.ASKED, "A collective's reduction, where its caller can be asked.", _reduce_op
+    ),
+    noted_fact(
+        "collective.any_order",
+        _any_order,
+        "A collective: is its reduction the same in any order, or its group one rank?",
+    ),
     _fact("driver", "LAPACK's driver; default: torch picks it.", ("default", "gels", "gelsy", "gelsd", "gelss")),
     _fact("reduction", "The loss's reduction.", codes={0: "none", 1: "mean", 2: "sum"}),
     _fact("mode", "What an embedding bag computes.", codes={0: "sum", 1: "mean", 2: "max"}),

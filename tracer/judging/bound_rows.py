@@ -41,6 +41,7 @@ from tracer.tables.settings.rows import (
 )
 from tracer.tables.settings.target_settings import effective_environment, settings_of
 from tracer.tables.versions import speaks_of
+from tracer.tables.vocabulary import UNNOTED
 from tracer.trace.file import Trace
 from tracer.trace.records import NO_DEVICE, CallGroup, Environment, FactValue, Placed
 
@@ -174,7 +175,7 @@ class Dependents:
         names = {
             named.name
             for named in self._groups_of(group.op, ruling.runs_as)
-            if all(group.facts.get(key) in wanted for key, wanted in named.asks)
+            if all(group.facts.get(key, UNNOTED.get(key)) in wanted for key, wanted in named.asks)
         }
         is_own_depthwise = OWN_DEPTHWISE in names and ruling.backend is Backend.CUDA
         yield from names - _OF_CUDNN if is_own_depthwise else names

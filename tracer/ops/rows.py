@@ -39,8 +39,10 @@ for _op in (
         _assert_tensor_metadata can_cast cudnn_is_acceptable _debug_has_internal_overlap device dim
         _efficientzerotensor full_like _has_compatible_shallow_copy_type _has_same_storage_numel is_complex is_conj
         is_contiguous is_floating_point is_inference is_leaf is_neg is_non_overlapping_and_dense is_pinned
-        is_same_size is_set_to is_signed is_strides_like_format _is_zerotensor layout _nested_tensor_size
-        _nested_tensor_storage_offsets _nested_tensor_strides new_full new_ones new_zeros
+        is_same_size is_set_to is_signed is_strides_like_format _is_zerotensor layout _nested_get_jagged_dummy
+        _nested_get_lengths _nested_get_max_seqlen _nested_get_min_seqlen _nested_get_offsets _nested_get_ragged_idx
+        _nested_get_values _nested_tensor_size _nested_tensor_storage_offsets _nested_tensor_strides
+        _nested_view_from_buffer _nested_view_from_jagged new_full new_ones new_zeros
         _new_zeros_with_same_feature_meta numel ones_like output_nr prim_device prim_dtype promote_types rand_like
         randint_like randn_like result_type retains_grad _shape_as_tensor size storage_offset stride
         sym_is_contiguous sym_numel sym_size sym_storage_offset sym_stride _use_cudnn_ctc_loss

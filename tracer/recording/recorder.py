@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from tracer.facts.argument_readers import MISSING
 from tracer.names import BlindSpotKind, Phase
+from tracer.ops.op import Touch
+from tracer.ops.rows import packet_of, row_of
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts
@@ -513,6 +515,8 @@ class Recorder:
             if counter.extra is None or counter.inner_seen or counter.extra[1] is True:
                 continue
             is_subclass = counter.extra[0] == "subclass"
+            if is_subclass and row_of(packet_of(info.name)).touches is Touch.METADATA:
+                continue
             kind = BlindSpotKind.SUBCLASS if is_subclass else BlindSpotKind.HIGHER_ORDER
             yield BlindSpot(
                 kind=kind,

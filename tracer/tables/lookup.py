@@ -6,7 +6,7 @@ A module and its function are one API (``nn.CTCLoss``, ``F.ctc_loss``), and so a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 
 from tracer.errors import UsageError
@@ -25,7 +25,15 @@ _TORCHS = (*TORCH_NAMESPACES, "torch")
 def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tuple[Rule, ...]]:
     """The rules that ``text`` names, by backend, libraries' rules last. Backends without one are omitted."""
     name = text.strip() if is_rule_id(text, tables) else spelled(text)
-    names = _has_id if is_rule_id(text, tables) else _names_op if is_op(name, tables) else _names_api
+    if is_rule_id(text, tables):
+        return _named(_has_id, name, tables)
+    # A library may spell its ops and its functions alike: `torchvision.roi_align`, `torchvision.ops.roi_align`.
+    return (is_op(name, tables) and _named(_names_op, name, tables)) or _named(_names_api, name, tables)
+
+
+def _named(
+    names: Callable[[Rule, str], bool], name: str, tables: Mapping[Backend, Table]
+) -> dict[Backend, tuple[Rule, ...]]:
     by_backend = {
         backend: tuple(rule for rule in rules_of(table) if names(rule, name) and _stands(rule, table, name))
         for backend, table in tables.items()

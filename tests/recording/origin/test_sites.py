@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.util
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import typing_extensions
 from torch import nn
 
 from tests.support.lines import line_of, lines, one, record
@@ -24,6 +28,38 @@ def test_location_is_the_innermost_frame_outside_torch() -> None:
     assert group.location == f"tests/recording/origin/test_sites.py:{line_of(step, '# the norm')}"
     assert group.function.endswith("step")
     assert group.called_from == ""
+
+
+def weight_norm() -> None:
+    nn.utils.weight_norm(nn.Linear(3, 3))  # wrapped by typing_extensions
+
+
+def functional_call() -> None:
+    nn.utils.stateless.functional_call(nn.Linear(3, 3), {}, (torch.ones(3),))  # wrapped by typing_extensions
+
+
+def own() -> None:
+    @typing_extensions.deprecated("for a test")
+    def doubled() -> None:
+        torch.ones(3).mul(2)  # wrapped by typing_extensions
+
+    doubled()
+
+
+def from_a_pool() -> None:
+    @contextlib.contextmanager
+    def around() -> Iterator[None]:
+        yield
+
+    list(map(functools.partial(around()(torch.Tensor.mul), torch.ones(3)), [2]))  # wrapped by typing_extensions
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated|for a test")
+@pytest.mark.parametrize("step", [weight_norm, functional_call, own, from_a_pool])
+def test_a_wrapper_of_the_standard_library_or_its_like_is_passed_over(step: Callable[[], None]) -> None:
+    here = f"tests/recording/origin/test_sites.py:{line_of(step, '# wrapped by typing_extensions')}"
+    found = {group.location for group in record(step).trace.calls if group.op.split(".")[1] != "uniform_"}
+    assert found == {here}
 
 
 def test_each_line_is_its_own_group_and_repeats_are_counted() -> None:

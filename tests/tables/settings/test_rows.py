@@ -24,7 +24,7 @@ from tracer.tables.lint.row_lint import KEYS, field_type
 from tracer.tables.rules import Case
 from tracer.tables.settings.rows import CATEGORIES, NARROWING, RESERVED, Row, load_rows
 from tracer.tables.versions import release, reviewed_releases, speaks_of
-from tracer.tables.vocabulary import PROCESS_FACTS
+from tracer.tables.vocabulary import PROCESS_FACTS, expand
 from tracer.trace.records import CallGroup, Environment, Event
 
 TABLE = load_rows()
@@ -148,7 +148,8 @@ def calls_for(row: Row) -> tuple[CallGroup, ...]:
         return (call("aten.relu.default"),)
     group = named[0]
     op = group.ops[0].removesuffix(".*") + (".sample" if group.ops[0].endswith(".*") else "")
-    facts = {"device": "cuda", "dtype": "float32", "layout": "strided", **group.when}
+    one = {key: expand(key, value[0] if isinstance(value, list) else value)[0] for key, value in group.when.items()}
+    facts = {"device": "cuda", "dtype": "float32", "layout": "strided", **one}
     return (call(op if op.count(".") == 2 else f"{op}.default", facts=facts),)
 
 
@@ -309,7 +310,8 @@ def test_a_late_variable_is_worse_where_the_step_differs_without_it(
     used = Event(kind=EventKind.FIRST_USE, name=reader, first=1, last=1, location="train.py:3")
     made = Event(kind=EventKind.VARIABLE, name=variable, value=value, first=2, last=2, location="train.py:5")
     process = environment(torch=version, cudnn_enabled=True, variables={variable: value})
-    recorded = trace(call(op, facts={"device": "cuda"}), environment=process, events=(used, made))
+    facts = {"device": "cuda", "dtype": "float32"}
+    recorded = trace(call(op, facts=facts), environment=process, events=(used, made))
     late = [one for one in judge(recorded, backend="cuda").findings if one.about is About.LATE]
     assert [(one.location, one.verdict) for one in late] == ([("train.py:5", verdict)] if verdict else [])
 

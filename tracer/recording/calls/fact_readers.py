@@ -82,7 +82,8 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
     ``indices``: the tensors that are known to hold distinct numbers.
     """
     packet = packet_of(str(func))
-    services = Services(indices or Indices(), seams.is_coalesced, seams.indices_of, _is_not_the_programs)
+    of_torch = (seams.is_coalesced, seams.indices_of, seams.group_size)
+    services = Services(indices or Indices(), *of_torch, _is_not_the_programs)
     readers = (
         ("layout", _any_sparse_layout if packet in _PRODUCTS else None),
         ("dtype", _dtype_asked_for if packet in _SCANS else None),

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tracer.names import About, Backend, Differs, EvidenceKind, UnknownReason, Verdict
 from tracer.plain import one_line
-from tracer.report.render.terminal import Prose, indented
+from tracer.report.render.terminal import Program, Prose, indented
 from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural, some
 from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
 from tracer.tables.explaining import Explanation, Row, Span, spans
@@ -311,7 +311,7 @@ def _label(example: Example) -> str:
 
 
 def _code(text: str) -> RenderableType:
-    return indented(Text(text.rstrip(), overflow="fold"), 4)
+    return Program(text.rstrip(), 4)
 
 
 # --- rows of the table of settings ------------------------------------------------------------------------

@@ -83,6 +83,17 @@ class _Hanging:
             mark = " " * cell_len(mark)
 
 
+class Program:
+    """Lines of code, which are never broken: what is copied from here runs."""
+
+    def __init__(self, code: str, columns: int) -> None:
+        self._lines = [f"{'':{columns}}{line}".rstrip() for line in code.splitlines()]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in self._lines:
+            yield Segment(f"{line}\n")
+
+
 def printed(
     parts: Callable[[int], Iterable[RenderableType]], *, width: int | None = None, color: bool | None = None
 ) -> LaidOut:
@@ -104,7 +115,7 @@ def printed(
         **_NOTHING_BUT_TEXT,
     )
     for part in parts(console.width):
-        console.print(_Inert(part))
+        console.print(_Inert(part), crop=False)
     return LaidOut("\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n")
 
 

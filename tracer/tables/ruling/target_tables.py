@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tracer.facts.fact import Value
 from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
+from tracer.ops.op import Touch
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.conditions import DERIVATIONS, with_derived
 from tracer.tables.rules import Table
@@ -340,7 +341,8 @@ class TargetTables:
         """The ruling on a call as recorded, or as the op that it becomes on the target."""
         op, facts = group.op, group.facts
         if "subclass" in facts or op.startswith("higher_order."):  # its inner calls are judged on their own
-            if facts.get("subclass_inner" if "subclass" in facts else "body_recorded") is True:
+            is_seen = facts.get("subclass_inner" if "subclass" in facts else "body_recorded") is True
+            if is_seen or row_of(packet_of(op)).touches is Touch.METADATA:
                 return safe_ruling(backend)
             return unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, op, _UNSEEN)
         if _WITHOUT_CUDNN in facts and self._recorded.get("cudnn_enabled") is False:
