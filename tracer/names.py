@@ -197,6 +197,8 @@ class BlindSpotKind(Word):
     COMPILE_FELL_BACK = "compile-fell-back", "compiled code"
     """Compiled code ran eagerly because a dispatch mode was active."""
     SCRIPTED = "scripted-function", "scripted functions", "ops that the interpreter fuses are not seen"
+    NATIVE = "native-code", "native code that is no op", "what it computes is not seen"
+    """A function of an extension module that is built on torch."""
     TRITON = "triton-kernel", "Triton kernels"
     CUDA_GRAPH = "cuda-graph-replay", "CUDA graphs", "what is in it is not known"
     HIGHER_ORDER = "higher-order-body", "bodies of higher-order ops", "its body did not run through the dispatcher"

@@ -11,6 +11,7 @@ import weakref
 from _thread import get_ident
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -18,10 +19,13 @@ import torch
 from msgspec.structs import replace
 
 from tracer.names import BlindSpotKind, RegionOrigin
+from tracer.recording.calls.fact_readers import first_tensor
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import USER, Sites
 from tracer.recording.patching import Call
+from tracer.recording.storage import native_code
+from tracer.recording.storage.native_code import NativeFunction
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import without_recording
 from tracer.recording.torch_private.setting_seams import is_compilation_off
@@ -58,6 +62,9 @@ class BlindSpots:
         """The number of them that are known to compute."""
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
+        self._natives: set[str] = set()
+        """The extension modules whose functions are watched."""
+        self._module_ran = False
         self._this_thread = threading.local()
         """``computed``: whether this thread was recorded as one that computes."""
 
@@ -80,11 +87,52 @@ class BlindSpots:
         self._recorded_thread = get_ident()
         self._note_threads()
         WATCHES.add(self)
+        self._natives.clear()
+        self.look_for_natives(afresh=True, is_late=False)
 
     def stop(self) -> None:
         """Stop watching, and note the threads that are alive and may have computed."""
+        self.look_for_natives(afresh=True, is_late=True)
         WATCHES.discard(self)
         self._note_threads()
+
+    def look_for_natives(self, *, afresh: bool = False, is_late: bool | None = None) -> None:
+        """Watch the functions of extension modules that were loaded meanwhile; note calls that may have gone by.
+
+        ``is_late``: the recording ends, or began (``False``); ``None``: a line of the program makes its first call.
+        """
+        if not native_code.is_new(afresh=afresh):
+            return
+        modules = {function.name.partition(".")[0] for function in native_code.native_functions()} - self._natives
+        WATCHES.look_again()
+        lost = "it was loaded while recording, so calls of it may be unseen"
+        for name in modules if is_late or (is_late is None and self._module_ran) else ():
+            self.note(BlindSpotKind.NATIVE, name, lost=lost)
+        lost = "an object of the program holds it, so calls of it may be unseen"
+        for name in native_code.held_elsewhere() if modules and not is_late else ():
+            self.note(BlindSpotKind.NATIVE, name, lost=lost)
+        self._natives |= modules
+
+    def native_starts(self, call: Call, function: NativeFunction) -> None:
+        """Native code that is no registered op is about to run."""
+        call.before = function.is_method or first_tensor((*call.args, *call.kwargs.values())) is not None
+        if call.before:
+            self._native_runs(call, function)
+
+    def native_ends(self, call: Call, function: NativeFunction) -> None:
+        """It returned, and has written what it allocated."""
+        if not call.before and first_tensor((call.result,)) is not None:
+            self._native_runs(call, function)
+        self.on_unseen()
+
+    def _native_runs(self, call: Call, function: NativeFunction) -> None:
+        frame: FrameType | None = call.frame
+        while frame is not None:  # inside an op of a library the tables say what it does
+            op = frame.f_locals.get("func") if frame.f_code.co_name == "__torch_dispatch__" else None
+            if seams.is_foreign_op(op):
+                return
+            frame = frame.f_back
+        self.note(BlindSpotKind.NATIVE, function.name, call.frame, whose=call.first)
 
     def _note_threads(self) -> None:
         for thread in set(threading.enumerate()).difference(self._alive, (threading.main_thread(),)):
@@ -140,6 +188,7 @@ class BlindSpots:
 
     def module_met(self, module: torch.nn.Module) -> None:
         """Note whether a module that runs for the first time is compiled or scripted."""
+        self._module_ran = True
         if isinstance(module, torch.jit.ScriptModule):
             name = getattr(module, "original_name", type(module).__name__)
             self.note(BlindSpotKind.SCRIPTED, f"scripted module {name}")
@@ -258,6 +307,12 @@ def _watched() -> Iterator[Target]:
     loading = sys.modules.get("torch.utils.data.dataloader")
     yield _noting(getattr(loading, "_BaseDataLoaderIter", None), "__next__", _on_loader)
     yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
+    for function in native_code.native_functions():
+        yield Target(
+            function.holders,
+            before=partial(BlindSpots.native_starts, function=function),
+            after=partial(BlindSpots.native_ends, function=function),
+        )
     yield Target([(threading.Thread, "start")], before=BlindSpots.thread_starts)
     yield Target([(threading.Thread, "_bootstrap_inner")], after=BlindSpots.thread_ends)  # Python 3.10 to 3.14
     pool = sys.modules.get("concurrent.futures.thread")

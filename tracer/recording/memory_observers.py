@@ -29,6 +29,8 @@ _Tensor = torch.Tensor
 _Parameter = torch.nn.Parameter
 #: What most arguments are that are no tensors.
 _PLAIN = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device})
+#: What lists of tensors hold: collectives take lists of lists.
+_IN_LISTS = (_Tensor, type(None), list, tuple)
 _identify = storages.storage_id_of_strided
 _is_contiguous = torch.Tensor.is_contiguous
 
@@ -223,7 +225,7 @@ class MemoryObserver(Observer):
                     if _identify(value) in live:
                         return True
                 elif kind is list or kind is tuple:
-                    if value and isinstance(value[0], (_Tensor, type(None))) and self._is_watched(value, None):
+                    if value and isinstance(value[0], _IN_LISTS) and self._is_watched(value, None):
                         return True
                 elif kind not in _PLAIN and isinstance(value, _Tensor) and _identify(value) in live:
                     return True

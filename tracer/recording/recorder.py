@@ -165,6 +165,7 @@ class Recorder:
         frames = self._frames = Sites(library)
         self.blind_spots = BlindSpots(frames, leave_to_python)
         frames.on_compiled = self.blind_spots.compiled_code_ran
+        frames.on_line = self.blind_spots.look_for_natives
         self.optimizer = OptimizerWatch(self._step_ended)
         self.gradients = GradientWatch()
         stack = ModuleStack(

@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import Phase
-from tracer.recording.storage import unwritten
+from tracer.recording.storage import native_code
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.records import Allocation, UnwrittenRead
 
@@ -371,12 +371,13 @@ def test_a_custom_op_may_write_what_it_is_given() -> None:
 
 
 def test_nothing_is_claimed_where_an_extension_may_write_unseen(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    library = tmp_path / f"fused{unwritten.EXTENSION_SUFFIXES[0]}"
+    library = tmp_path / f"fused{native_code.EXTENSION_SUFFIXES[0]}"
     library.write_bytes(b"\x7fELF needs libc10.so")
     module = types.ModuleType("fused_kernels")
     module.__file__ = str(library)
     monkeypatch.setitem(sys.modules, "fused_kernels", module)
-    monkeypatch.setattr(unwritten, "_has_foreign", False)
+    monkeypatch.setattr(native_code, "_loaded_modules", 0)
+    monkeypatch.setattr(native_code, "_extensions", ())
     assert unfollowed(lambda: torch.empty(3).sum()) == 1
 
 
@@ -384,17 +385,14 @@ def test_nothing_is_claimed_where_an_extension_may_write_unseen(monkeypatch: pyt
 @pytest.mark.parametrize(("folder", "is_foreign"), [("gi", False), ("my", True)])
 def test_a_kernel_that_inductor_compiled_is_no_extension(folder: str, is_foreign: bool, tmp_path: Any) -> None:
     key = "cgi" + 49 * "a"
-    library = tmp_path / folder / f"{key}.main{unwritten.EXTENSION_SUFFIXES[-1]}"
+    library = tmp_path / folder / f"{key}.main{native_code.EXTENSION_SUFFIXES[-1]}"
     library.parent.mkdir()
     library.write_bytes(b"\x7fELF needs libc10.so")
-    module = types.ModuleType(f"{key}.kernel")
-    module.__file__ = str(library)
-    assert unwritten._is_foreign(f"{key}.kernel", module) is is_foreign
-    unwritten._is_foreign_by_name.pop(f"{key}.kernel")
+    assert native_code._is_foreign(f"{key}.kernel", str(library)) is is_foreign
 
 
 def test_no_module_of_this_process_counts_as_an_extension() -> None:
-    assert not unwritten.has_foreign_extension()
+    assert not native_code.has_foreign_extension()
 
 
 # --- what it leaves behind ---

@@ -114,6 +114,8 @@ class Sites:
         self.kinds: dict[str, int] = {}
         """File name to ``SKIPPED``, ``LIBRARY`` or ``USER``."""
         self._lines: dict[tuple[str, int, int], Site] = {}
+        self.on_line: Callable[[], None] = lambda: None
+        """Called when a line of the program makes its first call."""
         self.on_compiled: Callable[[], None] = lambda: None
         """Called once for each file that torch.compile wrote."""
         self._graphs: dict[str, dict[int, Site]] = {}
@@ -232,6 +234,7 @@ class Sites:
                 site = lines.get(_line_of(code, instruction)) or next(iter(lines.values()))
                 self._lines[key] = site
                 return site
+            self.on_line()
             site = self._lines[key] = Site(
                 os.path.join(self.working_directory, code.co_filename),
                 _line_of(code, instruction),

@@ -5,6 +5,7 @@ A schema says which arguments are written, not whether they are read before, nor
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import torch
@@ -67,8 +68,9 @@ class Access:
         self.is_idempotent = op.idempotent
         self.copies = op.copies
         self.is_masked = op.name == "masked_fill_"
-        self.ignores_self_at: int | None = None
-        """The position of ``beta``, for a product that does not read ``self`` if it is 0: -1 for a keyword."""
+        self.unread_where: tuple[int, int, str] | None = None
+        """The position of an argument that some calls do not read, and position (-1 for a keyword) and name of the
+        argument that says so: a product's ``self`` if ``beta`` is 0, momentum in the first step."""
         self.arguments: list[tuple[int, str, int]] = []
         """Position, name and role of each argument that may hold tensors and whose memory is touched."""
         self.written: tuple[tuple[int, str], ...] = ()
@@ -80,7 +82,10 @@ class Access:
         self.written = tuple((position, argument.name) for position, argument in arguments if is_written(argument))
         for position, argument in arguments:
             if argument.name == "beta" and row_of(op.name.removesuffix("_")).beta:
-                self.ignores_self_at = position
+                self.unread_where = 0, position, "beta"
+            elif argument.name == "is_first_step":
+                momentum = (at for at, other in arguments if other.name == "momentum_buffer_list")
+                self.unread_where = next(momentum), position, argument.name
             role = self._role(op, func, argument, position)
             if role and "Tensor" in str(argument.type):
                 self.arguments.append((position, argument.name, role))
@@ -126,26 +131,29 @@ class Access:
             return GATHERS
         return READS
 
-    def reads_self(self, args: Args, kwargs: Kwargs) -> bool:
-        """Return whether ``self`` is read, for a product whose ``beta`` may be 0."""
-        at = self.ignores_self_at
-        if at is None:
-            return True
-        beta = args[at] if 0 <= at < len(args) else kwargs.get("beta", 1)
-        return not (isinstance(beta, (int, float)) and beta == 0)
+    def unread_at(self, args: Args, kwargs: Kwargs) -> int | None:
+        """The position of the argument that this very call does not read; ``None``: it reads them all."""
+        if self.unread_where is None:
+            return None
+        unread, position, name = self.unread_where
+        says = argument_at(position, name, args, kwargs)
+        is_unread = says is True if name != "beta" else isinstance(says, (int, float)) and says == 0
+        return unread if is_unread else None
 
     def tensors(self, args: Args, kwargs: Kwargs) -> list[tuple[torch.Tensor, int]]:
         """Every tensor of a call whose memory it touches, with its role."""
         tensors: list[tuple[torch.Tensor, int]] = []
-        reads_self = self.reads_self(args, kwargs)
+        unread = self.unread_at(args, kwargs)
         for position, name, role in self.arguments:
             value = argument_at(position, name, args, kwargs)
-            if position == 0 and not reads_self:
+            if position == unread:
                 if role == READS:
                     continue
                 role = WRITES
             if isinstance(value, torch.Tensor):
                 tensors.append((value, role))
             elif isinstance(value, (list, tuple)):
-                tensors.extend((item, role) for item in value if isinstance(item, torch.Tensor))
+                # Collectives take lists of lists.
+                nested = chain.from_iterable(item if isinstance(item, (list, tuple)) else (item,) for item in value)
+                tensors.extend((item, role) for item in nested if isinstance(item, torch.Tensor))
         return [entry for entry in tensors if not seams.answers_for_itself(type(entry[0]))]

@@ -7,12 +7,7 @@ places that only its data know, or written by a torch extension that does not di
 
 from __future__ import annotations
 
-import mmap
-import os
-import sys
 from collections import Counter
-from importlib.machinery import EXTENSION_SUFFIXES
-from types import FrameType
 from typing import Any
 
 import msgspec
@@ -24,80 +19,10 @@ from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.byte_runs import MOST_RUNS, Runs, meet, runs_of, size_of, whole, with_more, without
 from tracer.recording.storage.byte_runs import carried as carried_runs
 from tracer.recording.storage.indices import Indices, written_through
+from tracer.recording.storage.native_code import has_foreign_extension, is_written_unseen
 from tracer.recording.storage.overlaps import region_of
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
-from tracer.recording.torch_private import compile_seams, seams, storages
-
-#: Every library of functions on torch tensors names one of torch's own.
-_MARKS = (b"c10.dll",) if sys.platform == "win32" else (b"libc10", b"libtorch")
-#: Known to be built without torch: not searched. (Triton asks tensors for their address.)
-_WITHOUT_TORCH = frozenset(
-    {"torch", "functorch", "triton", "numpy", "scipy", "pandas", "pyarrow", "sklearn", "cv2", "PIL"}
-)
-_STANDARD_LIBRARY = f"{os.sep}lib-dynload{os.sep}"
-#: Libraries that take tensors without calling a method of them.
-_BY_NAME = ("tvm_ffi",)
-_TORCH = os.path.dirname(torch.__file__)
-#: Parts of torch that hand what they allocate to a library that writes it.
-_OWN_PARTS = tuple(
-    os.path.join(_TORCH, *part.split("/"))
-    for part in ("nn/parallel/", "distributed/", "cuda/", "_inductor/", "sparse/", "xpu/", "quasirandom.py")
-)
-#: Functions of torch whose C++ writes to what it allocates: the lengths of a packed sequence.
-_OWN_FUNCTIONS = {os.path.join(_TORCH, "nn", "utils", "rnn.py"): "pad_packed_sequence"}
-_OPS_FILE = os.path.join(_TORCH, "_ops.py")
-_is_foreign_by_name: dict[str, bool] = {}
-_modules_seen = 0
-_has_foreign = False
-
-
-def is_written_unseen(frame: FrameType | None) -> bool:
-    """Return whether the caller in ``frame`` may write the memory that it just allocated without a dispatch."""
-    if frame is not None:
-        code = frame.f_code
-        if code.co_filename.startswith(_OWN_PARTS) or _OWN_FUNCTIONS.get(code.co_filename) == code.co_name:
-            return True
-        # The body of an op from outside torch may allocate, and write by itself.
-        if code.co_filename == _OPS_FILE and not str(frame.f_locals.get("self", "")).startswith(("aten.", "prims.")):
-            return True
-    node = seams.current_node()
-    return node is not None and type(node).__name__ == "CppFunction"
-
-
-def has_foreign_extension() -> bool:
-    """Return whether the process has loaded an extension module that is built on torch and is no part of it.
-
-    Kernels that Inductor compiled do not count: they run in regions, and those are seen to run.
-    """
-    global _modules_seen, _has_foreign
-    if not _has_foreign and len(sys.modules) != _modules_seen:
-        _modules_seen = len(sys.modules)
-        _has_foreign = any(_is_foreign(name, module) for name, module in list(sys.modules.items()))
-    return _has_foreign
-
-
-def _is_foreign(name: str, module: Any) -> bool:
-    if name not in _is_foreign_by_name:
-        top = name.partition(".")[0]
-        path = getattr(module, "__file__", None) or ""
-        _is_foreign_by_name[name] = top in _BY_NAME or (
-            top not in _WITHOUT_TORCH
-            and isinstance(path, str)
-            and _STANDARD_LIBRARY not in path
-            and path.endswith(tuple(EXTENSION_SUFFIXES))
-            and not (compile_seams.SEES_REGIONS and compile_seams.is_generated(name, path))
-            and _names_torch(path)
-        )
-    return _is_foreign_by_name[name]
-
-
-def _names_torch(path: str) -> bool:
-    try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return any(content.find(mark) >= 0 for mark in _MARKS)
-    except (OSError, ValueError):
-        return True
-
+from tracer.recording.torch_private import seams, storages
 
 _PRUNE_AT_LEAST = 16
 _PRUNE_EVERY = 8
@@ -160,7 +85,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             return
         allocation = self._counted(op, counter, tensor.numel() * tensor.itemsize)
         if not storages.fills_uninitialized_memory():
-            self._watch(allocation, tensor, frame)
+            self._watch(allocation, tensor, is_written_unseen(frame))
 
     def grew(self, op: str, counter: Any, tensor: Any, before: int, frame: Any) -> None:
         """``tensor`` was resized; its storage had ``before`` bytes."""
@@ -176,7 +101,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         added = without(whole(size), whole(before))
         watched = self.live.get(identity)
         if watched is None:
-            watched = self._watch(allocation, tensor, frame)
+            watched = self._watch(allocation, tensor, is_written_unseen(frame))
             if watched is not None and before:
                 watched.runs = added
         elif watched.runs is not None:
@@ -193,8 +118,8 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         allocation.bytes += size
         return allocation
 
-    def _watch(self, allocation: FreshMemory, tensor: torch.Tensor, frame: Any) -> WatchedStorage | None:
-        if not storages.WATCHES_STORAGES or is_written_unseen(frame):
+    def _watch(self, allocation: FreshMemory, tensor: torch.Tensor, is_written: bool) -> WatchedStorage | None:
+        if not storages.WATCHES_STORAGES or is_written:
             allocation.unfollowed += 1
             return None
         if len(self.live) >= self._prune_at or not allocation.count % _PRUNE_EVERY:
@@ -310,7 +235,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             return
         follower = self.live.get(reached)
         if follower is None:
-            follower = self._watch(watched.allocation, target, None)
+            follower = self._watch(watched.allocation, target, False)
             if follower is None:
                 return
             follower.runs = runs

@@ -80,3 +80,12 @@ def call_kernel(func: Any, key: Any, args: tuple[Any, ...], kwargs: dict[str, An
     keys, guard = torch._C.DispatchKey, torch._C._SetExcludeDispatchKeyGuard
     with guard(keys.AutogradFunctionality, False), guard(keys.ADInplaceOrView, False):
         return func._op_dk(key, *args, **kwargs)
+
+
+#: Where Python finds torch's functions that are written in C++.
+_NATIVE = (torch._C._VariableFunctions, torch._C.TensorBase, torch._C._nn, torch.linalg, torch.fft, torch.special)
+
+
+def is_native_function(name: str) -> bool:
+    """Return whether torch has a function or a method ``name`` that is written in C++, as far as names tell."""
+    return any(hasattr(owner, name) for owner in _NATIVE) or (name.startswith("_") and hasattr(torch._C, name))

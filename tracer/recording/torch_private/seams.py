@@ -17,6 +17,7 @@ import torch
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tracer.names import TORCH_NAMESPACES
 from tracer.recording.patching import Watch, place
 
 #: Marks the class of the recorder's mode.
@@ -125,6 +126,11 @@ def is_fake(cls: type) -> bool:
 def answers_for_itself(cls: type) -> bool:
     """Return whether ``cls`` is a subclass that may dispatch when its sizes are read. A fake tensor does not."""
     return dispatches_itself(cls) and not is_fake(cls)
+
+
+def is_foreign_op(func: Any) -> bool:
+    """Return whether ``func`` is an overload of a library's op."""
+    return isinstance(func, torch._ops.OpOverload) and func.namespace not in TORCH_NAMESPACES
 
 
 def distributed_tensor() -> Any | None:

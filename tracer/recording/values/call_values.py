@@ -103,10 +103,10 @@ class CallValues(Observer):
             memory.phase += 1
         try:
             reading.numbers = plan.numbers(args, kwargs)
-            skips_self = plan.reads_self is not None and not plan.reads_self(args, kwargs)
+            unread = None if plan.unread_at is None else plan.unread_at(args, kwargs)
             for position, name, role in plan.reads:
                 if position >= 0:
-                    if position == 0 and skips_self:
+                    if position == unread:
                         continue
                     value = args[position] if position < len(args) else kwargs.get(name)
                 else:
@@ -147,6 +147,9 @@ class CallValues(Observer):
                 if role in PARTIAL or plan.moves:
                     reading.hands_on_unwritten = plan.moves
                     return  # unwritten memory that it does not use
+                if plan.access.is_foreign:
+                    reading.fresh.append((value, None if plan.is_collective else self.device.digest(value)))
+                    return
                 stored.is_fresh = False
             lies = None
             if stored.origin is not None and not _is_contiguous(value):
@@ -282,6 +285,13 @@ class CallValues(Observer):
             value = argument_at(position, name, args, kwargs)
             if value is not None:
                 self._wrote(outcome, role, value, is_counted=True)
+        for value, before in outcome.reading.fresh:
+            if type(before) is int and id(value) not in outcome.collected and before == self.device.digest(value):
+                self.memory.stored(value).is_fresh = False  # it did not write it, so it read it
+                self.read(outcome.reading, plan, WRITES, value)
+                outcome.origins |= dict.fromkeys(outcome.reading.origins)
+            else:
+                self._wrote(outcome, WRITES, value)
         if plan.scratch and isinstance(result, (tuple, list)):
             for place, value in enumerate(result):
                 if place in plan.scratch and isinstance(value, _Tensor):

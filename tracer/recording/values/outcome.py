@@ -111,6 +111,9 @@ class Reading(msgspec.Struct, eq=False):
     mark_bits: int = 0
     hands_on_unwritten: bool = False
     """Whether it is a copy of unwritten memory."""
+    fresh: list[tuple[Any, Any]] = []
+    """Unwritten memory that a foreign op was handed, with its digest before the call: it may be written, whatever the
+    schema says, and is an input only if it was not."""
     turn: int = 0
     """The memory layout of inputs that were digested in memory order, 1 to 255; 0 without any."""
 

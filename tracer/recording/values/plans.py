@@ -88,7 +88,7 @@ class Plan:
             and not (self.is_collective and entry[1].startswith("output"))  # where the answer goes; no schema says so
         )
         """Position, name and role of what is read."""
-        self.reads_self = access.reads_self if access.ignores_self_at is not None else None
+        self.unread_at = access.unread_at if access.unread_where is not None else None
         roles = {name: role for _, name, role in access.arguments}
         self.written = tuple(
             (position, argument.name, roles.get(argument.name, accesses.UPDATES))
