@@ -199,6 +199,14 @@ class BlindSpotKind(Word):
     SCRIPTED = "scripted-function", "scripted functions", "ops that the interpreter fuses are not seen"
     NATIVE = "native-code", "native code that is no op", "what it computes is not seen"
     """A function of an extension module that is built on torch."""
+    OVERRIDDEN = "overridden-op", "what runs in place of overridden ops", "what runs in its place is not seen"
+    """An op of torch's with a kernel of somebody else's, which ``torch.library`` or an extension registered."""
+    AUTOCAST = (
+        "autocast-without-device",
+        "what autocast casts on its device",
+        "torch cast nothing, because there is no such device here, and calls are judged by the dtypes that they had; "
+        "`tracer run --fake --as cuda:9.0` records the dtypes of a GPU",
+    )
     TRITON = "triton-kernel", "Triton kernels"
     CUDA_GRAPH = "cuda-graph-replay", "CUDA graphs", "what is in it is not known"
     HIGHER_ORDER = "higher-order-body", "bodies of higher-order ops", "its body did not run through the dispatcher"
@@ -636,6 +644,10 @@ class Overlap(Word):
     """The written tensor shares some, not all, of its memory with one that the same op reads."""
     INDEXED = "indexed"
     """Several elements lie at one address of a tensor that is written by an index: data decide which are written."""
+    OPERAND = "operand"
+    """A product writes to one of its factors."""
+    ENTRIES = "entries"
+    """Entries of a list share memory, and one kernel works on all entries at once where there is such a kernel."""
 
 
 class About(Word):

@@ -50,7 +50,11 @@ FACTS = (
     ),
     _process("by.library", BOOL, "Did an installed package do it?"),
     _process("made.often", BOOL, "Is a new generator created for each sample or call?"),
-    _process("overlap", ("itself", "source", "indexed"), "What the memory overlaps with."),
+    _process(
+        "overlap",
+        ("itself", "source", "indexed", "operand", "entries", "entries_perhaps"),
+        "What the memory overlaps with.",
+    ),
     _process("loader.workers", BOOL, "Does the loader have workers?"),
     _process("loader.worker_init", BOOL, "Does it have a worker_init_fn?"),
     _process("loader.shuffles", BOOL, "Does it shuffle?"),

@@ -29,6 +29,7 @@ from tracer.names import (
     KernelLanguage,
     NumberSource,
     NumberUse,
+    Overlap,
     Phase,
     RegionInside,
     RegionKind,
@@ -181,6 +182,15 @@ def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:
             yield from rows.finding(row, {}, settings=unfilled, subject=subject, **_of_call(read))
 
 
+#: Known to have kernels that work on all entries of a list at once.
+_WHOLE_LISTS = (Backend.CUDA, Backend.ROCM)
+_OVERLAPS = {
+    Overlap.ITSELF: "elements that share an address",
+    Overlap.ENTRIES: "entries of a list that share memory",
+    Overlap.OPERAND: "a factor of the product",
+}
+
+
 def _overlaps(rows: BoundRows) -> Iterator[Finding]:
     scene = rows.scene
     is_rocm = scene.trace.environment.hip is not None
@@ -188,9 +198,13 @@ def _overlaps(rows: BoundRows) -> Iterator[Finding]:
         for write in scene.trace.overlaps:
             own = device_backend(write.device, is_rocm=is_rocm)
             backend = own if scene.target.backend is Backend.RECORDED else scene.target.backend
-            is_itself = write.kind.value == "itself"
-            subject = f"a write to {'elements that share an address' if is_itself else 'memory that the same op reads'}"
-            facts: dict[str, Value] = {"overlap": write.kind.value}
+            kind: str = write.kind.value
+            if write.kind is Overlap.ENTRIES:
+                if backend is Backend.CPU:
+                    continue  # one entry after another
+                kind = kind if backend in _WHOLE_LISTS else "entries_perhaps"
+            subject = f"a write to {_OVERLAPS.get(write.kind, 'memory that the same op reads')}"
+            facts: dict[str, Value] = {"overlap": kind}
             yield from rows.finding(row, facts, subject=subject, backend=backend, **_of_call(write))
 
 

@@ -122,6 +122,8 @@ class Op(msgspec.Struct, frozen=True):
     """Whether applying it twice gives the same, and it reads no other tensor. Then no order of writes shows."""
     beta: bool = False
     """Whether ``self`` is not read when ``beta`` is 0."""
+    product: bool = False
+    """Whether each element of its result is made of many elements of two factors."""
     copies: bool = False
     """Whether it copies one argument to another."""
     is_view: bool = False

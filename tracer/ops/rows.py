@@ -248,12 +248,13 @@ for _op in (
         draws=False,
     ),
     *_rows("inductor_reserve_rng_state normal", draws=True),
-    *_rows("_addmm_activation addr", beta=True),
-    *_rows("addbmm addmv", beta=True, reduces=True),
-    Op("addmm", beta=True, reduces=True, called_for=("addmm", "mm", "linear")),
-    Op("baddbmm", beta=True, reduces=True, called_for=("baddbmm", "bmm")),
-    Op("mm", reduces=True, called_for=("mm", "addmm", "linear")),
-    Op("bmm", reduces=True, called_for=("bmm", "baddbmm")),
+    Op("addr", beta=True),
+    Op("_addmm_activation", beta=True, product=True),
+    *_rows("addbmm addmv", beta=True, product=True, reduces=True),
+    Op("addmm", beta=True, product=True, reduces=True, called_for=("addmm", "mm", "linear")),
+    Op("baddbmm", beta=True, product=True, reduces=True, called_for=("baddbmm", "bmm")),
+    Op("mm", product=True, reduces=True, called_for=("mm", "addmm", "linear")),
+    Op("bmm", product=True, reduces=True, called_for=("bmm", "baddbmm")),
     Op("convolution", reduces=True, called_for=("convolution", "_convolution")),
     Op("bias_addmm", reduces=True, called_for=("addmm",)),
     *_rows("_linear_pointwise _mkl_linear", reduces=True, called_for=("addmm", "mm", "linear")),
@@ -290,12 +291,14 @@ for _op in (
     *_rows(
         """
         _adaptive_avg_pool2d avg_pool1d avg_pool2d avg_pool3d convolution_backward cumsum dot flex_attention
-        flex_attention_backward _grouped_mm linalg_vector_norm _log_softmax logcumsumexp logsumexp mean mm_plus_mm
-        mv nansum native_group_norm native_layer_norm norm prepare_softmax_online _scaled_grouped_mm _scaled_mm
-        _softmax std std_mean sum triton_kernel_wrapper_functional triton_kernel_wrapper_mutation var var_mean vdot
+        flex_attention_backward linalg_vector_norm _log_softmax logcumsumexp logsumexp mean mm_plus_mm nansum
+        native_group_norm native_layer_norm norm prepare_softmax_online _softmax std std_mean sum
+        triton_kernel_wrapper_functional triton_kernel_wrapper_mutation var var_mean vdot
         """,
         reduces=True,
     ),
+    *_rows("_grouped_mm mv _scaled_grouped_mm _scaled_mm", product=True, reduces=True),
+    Op("_int_mm", product=True),
     Op("prod", reduces=True, formula=Formula("ProdBackward", "aten.ones.default", _LAST_BITS)),
     *_rows(
         """

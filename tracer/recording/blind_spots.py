@@ -62,6 +62,8 @@ class BlindSpots:
         """The number of them that are known to compute."""
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
+        self._autocasts: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        """Whether each ``autocast`` was asked to be on."""
         self._natives: set[str] = set()
         """The extension modules whose functions are watched."""
         self._module_ran = False
@@ -79,7 +81,7 @@ class BlindSpots:
         location = self._sites.location(frame)
         self._counts[kind, kind.of(code, lost), location] += 1
         # A loader: the method by which it shares memory is watched. A stand-in writes nothing.
-        if kind not in (BlindSpotKind.DATALOADER, BlindSpotKind.FAKE_VALUE):
+        if kind not in (BlindSpotKind.DATALOADER, BlindSpotKind.FAKE_VALUE, BlindSpotKind.AUTOCAST):
             self.on_unseen()
 
     def start(self) -> None:
@@ -133,6 +135,18 @@ class BlindSpots:
                 return
             frame = frame.f_back
         self.note(BlindSpotKind.NATIVE, function.name, call.frame, whose=call.first)
+
+    def autocast_made(self, call: Call) -> None:
+        """An ``autocast`` was made: torch keeps whether it is on, not whether that was asked for."""
+        self._autocasts[call.args[0]] = bool(call.kwargs.get("enabled", [*call.args, True, True, True][3]))
+
+    def autocast_entered(self, call: Call) -> None:
+        """Note an ``autocast`` for a device that is not here."""
+        cast = call.args[0]
+        module = getattr(torch, cast.device, None)
+        is_absent = cast.device != "cpu" and not getattr(module, "is_available", lambda: True)()
+        if is_absent and self._autocasts.get(cast, True):  # one that was made unseen may have been asked for
+            self.note(BlindSpotKind.AUTOCAST, f"torch.autocast({cast.device!r}, {cast.fast_dtype})", call.frame)
 
     def _note_threads(self) -> None:
         for thread in set(threading.enumerate()).difference(self._alive, (threading.main_thread(),)):
@@ -307,6 +321,8 @@ def _watched() -> Iterator[Target]:
     loading = sys.modules.get("torch.utils.data.dataloader")
     yield _noting(getattr(loading, "_BaseDataLoaderIter", None), "__next__", _on_loader)
     yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
+    yield Target([(torch.amp.autocast, "__init__")], after=BlindSpots.autocast_made)
+    yield Target([(torch.amp.autocast, "__enter__")], before=BlindSpots.autocast_entered)
     for function in native_code.native_functions():
         yield Target(
             function.holders,

@@ -5,6 +5,7 @@ A call that neither writes nor allocates costs one truth test while no storage i
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,11 +16,12 @@ from tracer.names import Overlap
 from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Frame, Interest, Observer
+from tracer.recording.origin.modules import Origin
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage import indices, known_values
 from tracer.recording.storage.indices import Distinct, Indices, index_role
 from tracer.recording.storage.known_values import KnownValues, value_role
-from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself
+from tracer.recording.storage.overlaps import has_parameters_twice, overlaps_of, shared_entry, writes_over_itself
 from tracer.recording.storage.registry import StorageRegistry
 from tracer.recording.storage.unwritten import FreshMemory, UnwrittenMemory
 from tracer.recording.torch_private import seams, storages
@@ -167,6 +169,8 @@ class MemoryObserver(Observer):
         self.unwritten = unwritten
         self._live = unwritten.live
         self.overlaps: dict[tuple[CallCounter, Overlap, str], tuple[str, int]] = {}
+        self._steppers: weakref.WeakKeyDictionary[Any, tuple[CallCounter, str] | None] = weakref.WeakKeyDictionary()
+        """The optimizers that stepped, each with a counter of its own and its device if it has a parameter twice."""
         self.failures = 0
         """Calls that raised in this observer; everything that was watched then was given up."""
 
@@ -244,16 +248,30 @@ class MemoryObserver(Observer):
         written = args[0]
         if not all(map(_is_contiguous, written)) and any(map(writes_over_itself, written)):
             return True
+        storages = set(map(_identify, written))
+        if len(storages) < len(written) and shared_entry([(written, True)]) is not None:
+            return True
         others = [value for value in args[1:] if type(value) is list or type(value) is tuple]
         if not any(value and isinstance(value[0], _Tensor) for value in others):
             return False
-        storages = set(map(_identify, written))
         return any(isinstance(item, _Tensor) and _identify(item) in storages for value in others for item in value)
 
     def _look_for_overlaps(self, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Any) -> None:
         for kind, tensor in overlaps_of(info.access, args, kwargs).items():
             key = (counter, kind, fact_readers.device_word(tensor.device))
             self.overlaps[key] = (info.name, self.overlaps.get(key, ("", 0))[1] + 1)
+
+    def optimizer_steps(self, optimizer: Any, origin: Origin) -> None:
+        """An optimizer is about to step: a parameter that it has twice lies twice in the lists that CUDA takes."""
+        if optimizer not in self._steppers:
+            self._steppers[optimizer] = None
+            if has_parameters_twice(optimizer):
+                parameter = optimizer.param_groups[0]["params"][0]
+                self._steppers[optimizer] = CallCounter(origin, None, None), fact_readers.device_word(parameter.device)
+        stepper = self._steppers[optimizer]
+        if stepper is not None:
+            key = stepper[0], Overlap.ENTRIES, stepper[1]
+            self.overlaps[key] = (f"{type(optimizer).__name__}.step", self.overlaps.get(key, ("", 0))[1] + 1)
 
     # --- for the trace ---
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +24,7 @@ from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import named_arguments
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.groups import CallCounter, OverloadInfo, changed_by_recording
+from tracer.recording.calls.groups import CallCounter, OverloadInfo, changed_by_recording, overridden
 from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.launched.launches import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
@@ -178,6 +179,7 @@ class Recorder:
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.storages = StorageObservers()
+        self.optimizer.begins = self._step_begins
         self._asked_compiled, self._keeps_lines = asked_compiled, keeps_lines
         self._tracer_version = tracer_version
         self.values: ValuesRecording | None = None
@@ -387,6 +389,9 @@ class Recorder:
         RUNS.look_again()
         leave_to_python()
 
+    def _step_begins(self, optimizer: Any, frame: FrameType) -> None:
+        self.storages.writes.optimizer_steps(optimizer, self.attribution.step_origin(frame))
+
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
         if self.magnitudes is not None:
@@ -510,7 +515,7 @@ class Recorder:
             where = "they bear the line that asked for the gradient"
             detail = f"backward calls whose forward op was not recorded, or left no trace: {where}"
             yield BlindSpot(kind=BlindSpotKind.NO_FORWARD_LINK, detail=detail, count=unlinked)
-        changed = (changed_by_recording(info, counter) for info, counter in counters)
+        changed = (told(info, counter) for told in (changed_by_recording, overridden) for info, counter in counters)
         yield from merged(spot for spot in changed if spot is not None)
         for info, counter in counters:
             if counter.extra is None or counter.inner_seen or counter.extra[1] is True:

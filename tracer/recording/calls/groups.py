@@ -48,8 +48,8 @@ class OverloadInfo:
     # fmt: off
     __slots__ = (
         "_position", "access", "call", "counters", "decomposes", "func", "has_kernel_of_a_layout", "is_composite",
-        "is_listed", "lacks_autograd", "makes_tensors", "mutates", "name", "observers", "pages", "plain", "rare",
-        "readers",
+        "is_listed", "lacks_autograd", "makes_tensors", "mutates", "name", "observers", "overridden", "pages", "plain",
+        "rare", "readers",
     )
     # fmt: on
 
@@ -82,6 +82,8 @@ class OverloadInfo:
         """The observers that want its calls, an ``observers.Wanted`` each."""
         self.lacks_autograd = schema is not None and kernels.lacks_autograd(func)
         """Whether its gradients would be lost because a dispatch mode is active."""
+        self.overridden = kernels.overriding_kernels(func)
+        """Where somebody else's kernels of torch's op were registered, by type of device."""
         self.rare = (
             self._position != 0
             or self.lacks_autograd
@@ -139,6 +141,17 @@ def spell_op(func: Any) -> str:
 FORMULAS: Mapping[str, tuple[str, Formula]] = {
     row.formula.node: (row.name, row.formula) for row in rows() if row.formula
 }
+
+
+def overridden(info: OverloadInfo, counter: CallCounter) -> BlindSpot | None:
+    """The blind spot of a group of calls that run somebody else's kernel of torch's op; else ``None``."""
+    line = "" if counter.raw is None else info.overridden.get(counter.raw[1].type, "")
+    if not line:
+        return None
+    kind, location = BlindSpotKind.OVERRIDDEN, spell(counter.origin.site)
+    return BlindSpot(
+        kind=kind, detail=kind.of(f"{info.name}, overridden at {line}"), location=location, count=counter.count
+    )
 
 
 def changed_by_recording(info: OverloadInfo, counter: CallCounter) -> BlindSpot | None:

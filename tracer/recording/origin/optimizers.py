@@ -74,6 +74,8 @@ class OptimizerWatch:
         self.locate: Callable[[FrameType | None], Any] = lambda frame: None
         self.before_step: list[Callable[[Any], None]] = []
         """Called with the optimizer that is about to step."""
+        self.begins: Callable[[Any, FrameType], None] = lambda optimizer, frame: None
+        """Called with it and the frame that made the step."""
         self.own_code: CodeType | None = None
         """The last code that was recognized as torch's own optimizers': nearly always it calls again."""
         self._own_files: dict[str, bool] = {}
@@ -133,6 +135,7 @@ class OptimizerWatch:
             self._stop()  # an earlier step raised
         for tell in self.before_step:
             tell(optimizer)
+        self.begins(optimizer, frame)
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         self._closures.append(_code_of(closure))
         self.origin = self.locate(frame) if closure is None else None

@@ -67,6 +67,7 @@ class Access:
         self.moves = touches is Touch.MOVES and not has_out(schema)
         self.is_idempotent = op.idempotent
         self.copies = op.copies
+        self.is_product = row_of(op.name.removesuffix("_")).product
         self.is_masked = op.name == "masked_fill_"
         self.unread_where: tuple[int, int, str] | None = None
         """The position of an argument that some calls do not read, and position (-1 for a keyword) and name of the
@@ -97,11 +98,12 @@ class Access:
         self.is_simple = (
             self.writes_at_known_places
             and not self.is_masked
+            and not self.is_product
             and [entry[0] for entry in written] == [0]
             and str(schema.arguments[0].type) == "Tensor"
             and all(entry[0] >= 0 for entry in self.arguments)
         )
-        """Whether it writes its first argument, a tensor, and nothing else, and has no tensors as keywords."""
+        """Whether it is no product, writes its first argument, a tensor, alone, and has no tensors as keywords."""
 
     def _role(self, op: Op, func: Any, argument: Any, position: int) -> int:
         writes = is_written(argument)

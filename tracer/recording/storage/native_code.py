@@ -28,7 +28,10 @@ from tracer.recording.torch_private import compile_seams, kernels, seams
 _MARKS = (b"c10.dll",) if sys.platform == "win32" else (b"libc10", b"libtorch")
 #: Known to be built without torch: not searched. (Triton asks tensors for their address.)
 _WITHOUT_TORCH = frozenset(
-    {"torch", "functorch", "triton", "numpy", "scipy", "pandas", "pyarrow", "sklearn", "cv2", "PIL"}
+    {
+        *("torch", "functorch", "triton", "numpy", "scipy", "pandas", "pyarrow", "sklearn", "cv2", "PIL", "tokenizers"),
+        *("regex", "yaml", "pydantic_core", "msgspec", "safetensors", "aiohttp", "matplotlib", "h5py", "numba", "lxml"),
+    }
 )
 _STANDARD_LIBRARY = f"{os.sep}lib-dynload{os.sep}"
 #: Libraries that take tensors without calling a method of them.
@@ -103,6 +106,7 @@ def _called_in_text(frame: FrameType) -> str:
 
 
 _loaded_modules = 0
+_libraries: set[str] = set()
 _extensions: tuple[ModuleType, ...] = ()
 
 
@@ -123,12 +127,16 @@ def is_new(*, afresh: bool = False) -> bool:
     ``torch.utils.cpp_extension`` enters none of its modules in ``sys.modules``: files that are mapped into memory show
     that there are such. Kernels that Inductor compiled do not count: they run in regions, and those are seen to run.
     """
-    global _loaded_modules, _extensions
-    if not afresh and len(sys.modules) == _loaded_modules:
-        return False
-    _loaded_modules = len(sys.modules)
-    modules = [(name, module, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
-    mapped = _mapped_files().difference(file for _, _, file in modules if isinstance(file, str))
+    global _loaded_modules, _libraries, _extensions
+    is_loading = len(sys.modules) != _loaded_modules
+    libraries = _mapped_files() if is_loading or afresh else _libraries
+    if not is_loading and libraries == _libraries:
+        return afresh
+    _loaded_modules, _libraries = len(sys.modules), libraries
+    modules = [
+        (name, module, getattr(module, "__dict__", {}).get("__file__")) for name, module in list(sys.modules.items())
+    ]
+    mapped = libraries.difference(file for _, _, file in modules if isinstance(file, str))
     files = frozenset(file for file in mapped if _is_foreign(os.path.basename(file).partition(".")[0], file))
     modules += ((module.__name__, module, module.__file__) for module in _unlisted(files)) if files else ()
     before, _extensions = _extensions, tuple(module for name, module, file in modules if _is_foreign(name, file))

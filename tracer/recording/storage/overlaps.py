@@ -7,13 +7,17 @@ is the rest, exactly and within bounds; what would take longer is not reported.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
+from operator import itemgetter
+from typing import Any
 
 import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Overlap
-from tracer.recording.storage.accesses import ACCUMULATES, READS, SCATTERS, UPDATES, WRITES, Access
+from tracer.recording.storage.accesses import ACCUMULATES, READS, SCATTERS, UPDATES, WRITES, Access, argument_at
 from tracer.recording.storage.byte_runs import Region, is_same, overlaps_itself, share_bytes
 from tracer.recording.torch_private import storages
 
@@ -80,7 +84,7 @@ def _is_constant_over(mask: torch.Tensor, written: torch.Tensor) -> bool:
 
 
 def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, torch.Tensor]:
-    """The written tensors of a call that overlap themselves, or a tensor that the same call reads."""
+    """The written tensors of a call that overlap themselves, each other, or a tensor that the same call reads."""
     overlapping: dict[Overlap, torch.Tensor] = {}
     written, scattered, read = [], [], []
     for tensor, role in access.tensors(args, kwargs):
@@ -98,15 +102,55 @@ def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, tor
     for tensor in scattered:
         if not tensor.is_contiguous() and writes_over_itself(tensor) and not _scatters_one_value(tensor, read):
             overlapping[Overlap.INDEXED] = tensor
-    pairs = 0
     targets: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
-    for tensor in written if read else ():
+    for tensor in written if read or len(written) > 1 else ():
         targets[storages.storage_id(tensor)].append(tensor)
-    for other in read:
-        if pairs > _MOST_PAIRS:
-            break
-        for tensor in targets.get(storages.storage_id(other), ()):
-            pairs += 1
-            if tensor is not other and shares_with_source(tensor, other):
-                overlapping[Overlap.SOURCE] = tensor
+    pairs = ((tensor, other) for other in read for tensor in targets.get(storages.storage_id(other), ()))
+    is_shared = any(len(several) > 1 for several in targets.values())
+    for tensor, other in islice(pairs, _MOST_PAIRS):
+        is_shared = True
+        if access.is_product and not (access.unread_where and other is args[0]):  # the addend is no factor
+            if tensor.numel() > 1 and share_bytes(region_of(tensor), region_of(other)) is True:
+                overlapping[Overlap.OPERAND] = tensor
+        elif tensor is not other and shares_with_source(tensor, other):
+            overlapping[Overlap.SOURCE] = tensor
+    if is_shared and not access.is_idempotent:
+        lists = [
+            (argument_at(at, name, args, kwargs), role in (WRITES, UPDATES)) for at, name, role in access.arguments
+        ]
+        entry = shared_entry((values, is_written) for values, is_written in lists if isinstance(values, (list, tuple)))
+        if entry is not None:
+            overlapping[Overlap.ENTRIES] = entry
     return overlapping
+
+
+def shared_entry(lists: Iterable[tuple[Iterable[Any], bool]]) -> torch.Tensor | None:
+    """An entry of a call's lists that shares memory with an entry at another place, where one of both is written.
+
+    Each list is given with whether it is written. CUDA takes lists as a whole only where every tensor is dense.
+    """
+    entries = []
+    for values, is_written in lists:
+        for place, tensor in enumerate(values):
+            if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not tensor.is_nested:
+                begin, end = region_of(tensor).extent
+                if end - begin != tensor.nbytes:
+                    return None
+                entries.append((storages.storage_id(tensor), begin, end, place, is_written, tensor))
+    reached: list[Any] = []
+    for entry in sorted(entries, key=itemgetter(0, 1)):
+        reached = [other for other in reached if other[0] == entry[0] and other[2] > entry[1]]
+        if any(other[3] != entry[3] and (other[4] or entry[4]) for other in reached):
+            return entry[-1]
+        reached.append(entry)
+    return None
+
+
+def has_parameters_twice(optimizer: Any) -> bool:
+    """Return whether an optimizer of torch's, which takes lists on CUDA if it is free to, has a parameter twice.
+
+    Where it was told to take them it does so here too, and its calls show it.
+    """
+    groups = [group for group in optimizer.param_groups if group.get("foreach", 0) is None and not group.get("fused")]
+    parameters = [list(map(id, group["params"])) for group in groups]
+    return any(len(set(several)) < len(several) for several in parameters)

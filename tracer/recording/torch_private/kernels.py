@@ -5,6 +5,8 @@ Checked on torch 2.4.1 and 2.13.0.
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -89,3 +91,25 @@ _NATIVE = (torch._C._VariableFunctions, torch._C.TensorBase, torch._C._nn, torch
 def is_native_function(name: str) -> bool:
     """Return whether torch has a function or a method ``name`` that is written in C++, as far as names tell."""
     return any(hasattr(owner, name) for owner in _NATIVE) or (name.startswith("_") and hasattr(torch._C, name))
+
+
+#: A kernel of an op as torch lists it: its key, file and line. Those that were overridden are marked, and do not match.
+_REGISTERED = re.compile(r"^(\w+)(?:\[alias\])?: registered at (.+:\d+) ::", re.MULTILINE)
+_INSTALLED = os.path.dirname(torch.__file__)
+
+
+def overriding_kernels(func: Any) -> dict[str, str]:
+    """Where kernels of ``func``, an op of torch's, were registered that are no part of torch, by type of device.
+
+    Torch's own files lie where it was built, or is installed. A kernel for all devices serves those without their own.
+    """
+    if getattr(func, "namespace", "") != "aten":
+        return {}
+    with suppress(RuntimeError, AttributeError):
+        listed = torch._C._dispatch_dump(func.name())
+        built, found, _ = listed.partition("debug: registered at ")[2].partition("build/aten/src/ATen/")
+        lines = dict(_REGISTERED.findall(listed))
+        own = (built or "build/aten/", _INSTALLED) if found else ("",)
+        kernels = {device: lines.get(key, lines.get("CompositeExplicitAutograd", "")) for device, key in _KEYS.items()}
+        return {device: line for device, line in kernels.items() if line and not line.startswith(own)}
+    return {}
