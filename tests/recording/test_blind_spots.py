@@ -265,3 +265,92 @@ def test_everything_watched_is_put_back_even_when_recorders_end_out_of_order() -
     assert vars(torch._C.ScriptFunction).get("__call__") is scripted
     assert list(warnings.filters) == filters
     assert not blind_spots.WATCHES.placed
+
+
+# --- what torch itself runs otherwise here ---
+
+
+def _cast(device: str, *arguments: object, **options: object) -> Callable[[], None]:
+    def step() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with torch.autocast(device, *arguments, **options):  # type: ignore[arg-type]
+                torch.ones(2, 2) @ torch.ones(2, 2)
+
+    return step
+
+
+def _old_spelling() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.cuda.amp.autocast():
+            torch.ones(2, 2).mm(torch.ones(2, 2))
+
+
+def _decorated() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.autocast("cuda")(torch.mm)(torch.ones(2, 2), torch.ones(2, 2))
+
+
+@pytest.mark.skipif(torch.cuda.is_available() or torch.xpu.is_available(), reason="the device is here")
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (_cast("cuda"), 1),
+        (_cast("cuda", dtype=torch.bfloat16), 1),
+        (_cast("xpu", torch.bfloat16), 1),
+        (_old_spelling, 1),
+        (_decorated, 1),
+        (_cast("cuda", enabled=False), 0),
+        (_cast("cuda", torch.float16, False), 0),
+        (_cast("cpu"), 0),
+    ],
+)
+def test_autocasting_for_a_device_that_is_not_here_is_reported(step: Callable[[], None], expected: int) -> None:
+    tracer = record(step)
+    found = spots(tracer, BlindSpotKind.AUTOCAST)
+    assert len(found) == expected
+
+
+def test_autocasting_that_was_made_before_recording_may_have_been_asked_for() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decorated = torch.autocast("cuda")(torch.mm)
+    found = spots(record(lambda: decorated(torch.ones(2, 2), torch.ones(2, 2))), BlindSpotKind.AUTOCAST)
+    assert len(found) == (not torch.cuda.is_available())
+
+
+@pytest.mark.parametrize("key", ["CPU", "CompositeExplicitAutograd"])
+def test_an_op_of_torchs_that_somebody_overrides_is_reported_where_it_is_called(key: str) -> None:
+    op = {"CPU": "hypot", "CompositeExplicitAutograd": "rot90"}[key]
+    library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library.impl(op, lambda x, *others: x * 2.0, key)
+
+        def step() -> None:
+            for _ in range(2):
+                torch.hypot(torch.ones(3), torch.ones(3))
+            torch.rot90(torch.ones(3, 3))
+
+        (spot,) = spots(record(step), BlindSpotKind.OVERRIDDEN)
+    library._destroy()
+    assert spot.detail.startswith(f"aten.{op}.default, overridden at {__file__}:")
+    assert spot.count == (2 if op == "hypot" else 1)
+    assert not spots(record(step), BlindSpotKind.OVERRIDDEN)
+
+
+def test_a_kernel_that_torch_library_registers_for_somebody_overrides_too() -> None:
+    with torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.library.impl("aten::hypot", "CPU", lib=library)(lambda x, y: x)
+        (spot,) = spots(record(lambda: torch.hypot(torch.ones(3), torch.ones(3))), BlindSpotKind.OVERRIDDEN)
+    assert "by torch.library" in spot.detail
+
+
+def test_a_kernel_for_another_device_overrides_nothing_here() -> None:
+    with torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library.impl("hypot", lambda x, y: x, "CUDA")
+        assert not spots(record(lambda: torch.hypot(torch.ones(3), torch.ones(3))), BlindSpotKind.OVERRIDDEN)

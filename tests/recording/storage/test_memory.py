@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import itertools
 import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -63,6 +65,7 @@ def test_a_read_names_its_line_and_the_line_that_allocated() -> None:
     assert read.phase is Phase.OTHER
 
 
+under_another_name = torch.empty
 ALLOCATE: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda like: torch.empty(4, 6),
     lambda like: torch.empty_like(like),
@@ -73,6 +76,12 @@ ALLOCATE: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda like: torch.empty(0).resize_(4, 6),
     lambda like: torch.empty(0).resize_as_(like),
     lambda like: torch.FloatTensor(4, 6),
+    lambda like: like.new(4, 6),
+    lambda like: under_another_name(4, 6),
+    lambda like: functools.partial(torch.empty, 4, 6)(),
+    lambda like: next(map(torch.empty_like, [like])),
+    lambda like: torch.ops.aten.empty.memory_format([4, 6]),
+    lambda like: torch.empty(like.mul(1.0).shape if len(like) else 4).view(4, 6),
 ]
 USE: list[Callable[[torch.Tensor], object]] = [
     lambda x: x.sum(),
@@ -245,6 +254,11 @@ def _views_in_place() -> None:
     values.sum().backward()
 
 
+def _ctc(inputs: Any, targets: Any, reduction: str = "mean") -> None:
+    x = torch.zeros(5, 2, 3, requires_grad=True)
+    F.ctc_loss(x.log_softmax(2), torch.ones(2, 2, dtype=torch.long), inputs, targets, reduction=reduction).backward()
+
+
 WRITTEN_FIRST: list[Callable[[], object]] = [
     lambda: torch.empty(3).fill_(1.0).sum(),
     lambda: torch.empty(4, 4).copy_(torch.ones(4)).sum(),
@@ -274,6 +288,12 @@ WRITTEN_FIRST: list[Callable[[], object]] = [
     lambda: torch.func.functionalize(lambda x: torch.empty(3).copy_(x))(torch.ones(3)).sum(),
     lambda: torch.func.functionalize(lambda x: torch.empty(3).uniform_() * x)(torch.ones(3)).sum(),
     lambda: torch.tensor([[1.0]]).inverse().sum(),
+    lambda: _ctc((5, 5), [2, 2]),
+    lambda: _ctc([5, 5], (2, 2), "sum"),
+    lambda: torch.ctc_loss(torch.zeros(5, 2, 3), torch.ones(2, 2, dtype=torch.long), (5, 5), (2, 2), 0, 1),
+    lambda: [loss := torch.ctc_loss, loss(torch.zeros(5, 2, 3), torch.ones(2, 2, dtype=torch.long), (5, 5), (2, 2))],
+    lambda: torch.ops.aten.ctc_loss(torch.zeros(5, 2, 3), torch.ones(2, 2, dtype=torch.long), (5, 5), (2, 2)),
+    lambda: nn.utils.rnn.pad_packed_sequence(nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)])),
     _columns,
     _checkpointed,
     _views_in_place,
@@ -281,6 +301,8 @@ WRITTEN_FIRST: list[Callable[[], object]] = [
     _train(torch.optim.AdamW, foreach=True),
     _train(torch.optim.Adam, fused=True),
     _train(torch.optim.SGD, momentum=0.9, foreach=True),
+    _train(torch.optim.SGD, momentum=0.9, fused=True),
+    _train(torch.optim.SGD, momentum=0.9, nesterov=True, weight_decay=0.1, fused=True),
     _train(torch.optim.Adagrad),
     _train(torch.optim.RAdam),
 ]
@@ -289,6 +311,47 @@ WRITTEN_FIRST: list[Callable[[], object]] = [
 @pytest.mark.parametrize("step", (pytest.param(step, id=f"{n}: {lines(step)}") for n, step in enumerate(WRITTEN_FIRST)))
 def test_memory_that_is_written_first_is_no_fault(step: Callable[[], object]) -> None:
     assert reads(step) == []
+
+
+COLLECTIVES: list[Callable[[torch.Tensor], object]] = [
+    lambda x: dist.all_gather([x], torch.ones(4)),
+    lambda x: dist.gather(torch.ones(4), [x]),
+    lambda x: dist.all_gather([x], torch.ones(4), async_op=True).wait(),
+    lambda x: dist.all_gather(list(x.view(1, 4)), torch.ones(4)),
+    lambda x: dist.broadcast(x, 0),
+    lambda x: dist.scatter(x, [torch.ones(4)]),
+    lambda x: dist.all_to_all_single(x, torch.ones(4)),
+    lambda x: dist.reduce_scatter(x, [torch.ones(4)]),
+    lambda x: dist.all_gather_into_tensor(x, torch.ones(4)),
+]
+
+
+@pytest.fixture(scope="module")
+def process_group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    store = dist.FileStore(str(tmp_path_factory.mktemp("group") / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("process_group")
+@pytest.mark.parametrize("collective", COLLECTIVES, ids=lambda function: lines(function))
+def test_what_a_collective_writes_is_written(collective: Callable[[torch.Tensor], object]) -> None:
+    def step() -> None:
+        values = torch.empty(4)
+        collective(values)
+        values.sum()
+
+    assert unfollowed(step) == 1
+
+
+def test_momentum_of_later_steps_is_read() -> None:
+    one = torch.ones(3)
+    settings = {"weight_decay": 0.0, "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False}
+    with DeterminismTracer() as tracer:
+        buffer = torch.empty(3)
+        torch._fused_sgd_([one], [one.clone()], [buffer], **settings, is_first_step=False)
+    assert [read.op for read in tracer.trace.unwritten_reads] == ["aten._fused_sgd_.default"]
 
 
 def test_memory_that_torch_fills_is_counted_and_no_fault() -> None:

@@ -10,10 +10,11 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from torch import nn
 
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer
-from tracer.names import Overlap, Verdict
+from tracer.names import Overlap, Phase, Verdict
 from tracer.recording.storage import overlaps as overlaps_module
 from tracer.trace.records import OverlapWrite
 
@@ -242,3 +243,105 @@ def test_a_copy_is_found_when_some_addresses_are_shared(layout: Any, outer: int,
     shares = targets != sources and bool(set(targets) & set(sources))
     found = kinds(step)
     assert found == ([Overlap.SOURCE] if shares and not refused else [])
+
+
+# --- products and lists ---
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: torch.mm(y, y, out=y),
+        lambda y: y.addmm_(y, y),
+        lambda y: torch.mm(y, torch.eye(6), out=y),
+        lambda y: y.addmm_(torch.eye(6), y.t(), beta=0),
+        lambda y: torch.matmul(y, y, out=y),
+        lambda y: torch.bmm(y.view(1, 6, 6), torch.ones(1, 6, 6), out=y.view(1, 6, 6)),
+        lambda y: y.view(1, 6, 6).baddbmm_(torch.ones(1, 6, 6), y.view(1, 6, 6)),
+        lambda y: torch.mv(torch.eye(6), y[0], out=y[0]),
+        lambda y: y[0].addmv_(y, torch.ones(6)),
+    ],
+)
+def test_a_product_into_a_factor_is_found(write: Callable[[torch.Tensor], object]) -> None:
+    assert kinds(lambda: write(torch.ones(6, 6))) == [Overlap.OPERAND]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y.addmm_(torch.eye(6), torch.eye(6)),
+        lambda y: torch.addmm(y, torch.eye(6), torch.eye(6), out=y),
+        lambda y: torch.mm(y[:3, :3], y[:3, 3:], out=torch.empty(3, 3)),
+        lambda y: torch.mv(y[1:], y[0], out=torch.empty(5)),
+        lambda y: y[0].addmv_(y[1:], torch.ones(6)) if len(y) == 2 else y.mul_(y),
+        lambda y: y[:1, :1].addmm_(y[:1, :1], y[:1, :1]),
+    ],
+)
+def test_a_product_beside_its_factors_is_no_fault(write: Callable[[torch.Tensor], object]) -> None:
+    assert kinds(lambda: write(torch.ones(6, 6))) == []
+
+
+ENTRIES: list[Callable[[torch.Tensor, torch.Tensor], object]] = [
+    lambda a, b: torch._foreach_add_([a, b, a], 1.0),
+    lambda a, b: torch._foreach_mul_([b[:6], b[3:]], 2.0),
+    lambda a, b: torch._foreach_add_([a, b], [b, a]),
+    lambda a, b: torch._foreach_sqrt_([a, a.view(-1)]),
+    lambda a, b: torch._foreach_lerp_([a, a], [b, b], 0.5),
+    lambda a, b: torch._foreach_addcmul_([a, b], [b, b], [b, a]),
+    lambda a, b: torch._amp_foreach_non_finite_check_and_unscale_([a, a], torch.zeros(1), torch.ones(1)),
+    lambda a, b: _adam([a, a], fused=True),
+    lambda a, b: _adam([a, a], foreach=True),
+    lambda a, b: _adam([a, b, a], fused=None),
+]
+APART: list[Callable[[torch.Tensor, torch.Tensor], object]] = [
+    lambda a, b: torch._foreach_add_([a, b], [a, b]),
+    lambda a, b: torch._foreach_zero_([a, a]),
+    lambda a, b: torch._foreach_add_([b[:4], b[4:]], [b[:4], b[4:]]),
+    lambda a, b: torch._foreach_add_(list(b.view(3, 3)), 1.0),
+    lambda a, b: torch._foreach_add([a, a], 1.0),
+    lambda a, b: _adam([a, b], fused=True),
+    lambda a, b: _adam([a, b], fused=None),
+    lambda a, b: _adam([a, a], foreach=False),
+]
+
+
+def _adam(values: list[torch.Tensor], **options: Any) -> None:
+    made: dict[int, nn.Parameter] = {id(value): nn.Parameter(value) for value in values}
+    parameters = [made[id(value)] for value in values]
+    optimizer = torch.optim.Adam(parameters, 0.1, **options)
+    torch.stack([parameter.sum() for parameter in parameters]).sum().backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("write", ENTRIES, ids=lambda write: f"line {write.__code__.co_firstlineno}")
+def test_entries_of_a_list_that_share_memory_vary_on_cuda_in_both_modes_and_not_on_a_cpu(
+    write: Callable[[torch.Tensor, torch.Tensor], object],
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tracer = record(lambda: write(torch.ones(9), torch.ones(9)))
+    assert {one.kind for one in tracer.trace.overlaps} == {Overlap.ENTRIES}
+    found = [finding for finding in tracer.report(backend="cuda").findings if finding.about.value == "overlap"]
+    assert {(finding.verdict, finding.deterministic_mode) for finding in found} == {(Verdict.NONDETERMINISTIC,) * 2}
+    assert not [finding for finding in tracer.report(backend="cpu").findings if finding.about.value == "overlap"]
+    assert {
+        finding.verdict for finding in tracer.report(backend="mps").findings if finding.about.value == "overlap"
+    } == {Verdict.CONDITIONAL}
+
+
+@pytest.mark.parametrize("write", APART, ids=lambda write: f"line {write.__code__.co_firstlineno}")
+def test_entries_apart_are_no_fault(write: Callable[[torch.Tensor, torch.Tensor], object]) -> None:
+    assert kinds(lambda: write(torch.ones(9), torch.ones(9))) == []
+
+
+def test_a_parameter_given_twice_names_the_line_that_steps() -> None:
+    def step() -> None:
+        weight = nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.SGD([weight, weight], 0.1)
+        for _ in range(2):
+            weight.sum().backward()
+            optimizer.step()
+
+    (write,) = overlaps(step)
+    assert (write.op, write.count, write.phase) == ("SGD.step", 2, Phase.OPTIMIZER)
+    assert write.location.endswith(f":{line_of(step, 'optimizer.step()')}")

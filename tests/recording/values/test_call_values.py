@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -267,3 +268,65 @@ def test_the_same_program_twice_agrees_in_every_call(tmp_path: Path) -> None:
     assert rows(first) == rows(second)
     assert entries(first) == entries(second)
     assert first.steps[1].tolist() == [0, 1, 2, 3]
+
+
+def _declared(x: torch.Tensor, *, out: torch.Tensor) -> None:
+    out.copy_(x)
+
+
+def _silent(x: list[torch.Tensor], into: torch.Tensor) -> None:
+    into[:3].copy_(x[0])
+    into[3:].fill_(2.0)
+
+
+def _nested(into: list[list[torch.Tensor]], x: list[torch.Tensor]) -> None:
+    for each in into[0]:
+        each.copy_(x[0])
+
+
+@pytest.fixture(scope="module")
+def ops() -> Any:
+    library = torch.library.Library("tracer_test_values", "FRAGMENT")
+    library.define("declared(Tensor x, *, Tensor(a!) out) -> ()")
+    library.define("silent(Tensor[] x, Tensor into) -> ()")
+    library.define("nested(Tensor[][] into, Tensor[] x) -> ()")
+    library.define("reads(Tensor x) -> Tensor")
+    for name, kernel in {"declared": _declared, "silent": _silent, "nested": _nested, "reads": torch.neg}.items():
+        library.impl(name, kernel, "CPU")
+    yield torch.ops.tracer_test_values
+    library._destroy()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda ops, into: ops.declared(torch.ones(6), out=into),
+        lambda ops, into: ops.silent([torch.ones(3)], into),
+        lambda ops, into: ops.nested([[into[:3], into[3:]]], [torch.ones(3)]),
+    ],
+    ids=["declared", "undeclared", "in a list of lists"],
+)
+def test_unwritten_memory_that_a_librarys_op_writes_is_no_input(calls: Any, ops: Any, write: Any) -> None:
+    def fresh(garbage: int) -> torch.Tensor:
+        memory = torch.empty(6)
+        ctypes.memset(torch._C.TensorBase.data_ptr(memory), garbage, 24)
+        return memory
+
+    def digests(garbage: int) -> Any:
+        outer = [call for call in calls(lambda: write(ops, fresh(garbage))) if "tracer_test" in call.op]
+        return [(call.inputs, call.outputs) for call in outer]
+
+    assert digests(3) == digests(4)
+    assert digests(3)[0][1], "what it wrote is digested"
+
+
+def test_unwritten_memory_that_a_librarys_op_only_reads_is_an_input(calls: Any, ops: Any) -> None:
+    def digests(garbage: int) -> int:
+        def step() -> None:
+            memory = torch.empty(6)
+            ctypes.memset(torch._C.TensorBase.data_ptr(memory), garbage, 24)
+            ops.reads(memory)
+
+        return next(call.inputs for call in calls(step) if "tracer_test" in call.op)
+
+    assert digests(3) != digests(4)

@@ -83,7 +83,7 @@ class OverloadInfo:
         self.lacks_autograd = schema is not None and kernels.lacks_autograd(func)
         """Whether its gradients would be lost because a dispatch mode is active."""
         self.overridden = kernels.overriding_kernels(func)
-        """Where somebody else's kernels of torch's op were registered, by type of device."""
+        """Who registered other kernels of torch's op, by type of device."""
         self.rare = (
             self._position != 0
             or self.lacks_autograd
@@ -145,13 +145,10 @@ FORMULAS: Mapping[str, tuple[str, Formula]] = {
 
 def overridden(info: OverloadInfo, counter: CallCounter) -> BlindSpot | None:
     """The blind spot of a group of calls that run somebody else's kernel of torch's op; else ``None``."""
-    line = "" if counter.raw is None else info.overridden.get(counter.raw[1].type, "")
-    if not line:
-        return None
+    how = "" if counter.raw is None else info.overridden.get(counter.raw[1].type, "")
     kind, location = BlindSpotKind.OVERRIDDEN, spell(counter.origin.site)
-    return BlindSpot(
-        kind=kind, detail=kind.of(f"{info.name}, overridden at {line}"), location=location, count=counter.count
-    )
+    detail = kind.of(f"{info.name}, overridden {how}")
+    return BlindSpot(kind=kind, detail=detail, location=location, count=counter.count) if how else None
 
 
 def changed_by_recording(info: OverloadInfo, counter: CallCounter) -> BlindSpot | None:

@@ -105,11 +105,13 @@ def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, tor
     targets: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
     for tensor in written if read or len(written) > 1 else ():
         targets[storages.storage_id(tensor)].append(tensor)
+    if access.is_product and access.unread_where and access.arguments[0][2] == READS:
+        del read[:1]  # the addend is no factor
     pairs = ((tensor, other) for other in read for tensor in targets.get(storages.storage_id(other), ()))
     is_shared = any(len(several) > 1 for several in targets.values())
     for tensor, other in islice(pairs, _MOST_PAIRS):
         is_shared = True
-        if access.is_product and not (access.unread_where and other is args[0]):  # the addend is no factor
+        if access.is_product:
             if tensor.numel() > 1 and share_bytes(region_of(tensor), region_of(other)) is True:
                 overlapping[Overlap.OPERAND] = tensor
         elif tensor is not other and shares_with_source(tensor, other):

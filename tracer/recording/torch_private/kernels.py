@@ -96,20 +96,26 @@ def is_native_function(name: str) -> bool:
 #: A kernel of an op as torch lists it: its key, file and line. Those that were overridden are marked, and do not match.
 _REGISTERED = re.compile(r"^(\w+)(?:\[alias\])?: registered at (.+:\d+) ::", re.MULTILINE)
 _INSTALLED = os.path.dirname(torch.__file__)
+#: Where torch registers what others hand to it.
+_FOR_OTHERS = tuple(os.path.join(_INSTALLED, name) for name in ("library.py", "_library"))
 
 
 def overriding_kernels(func: Any) -> dict[str, str]:
-    """Where kernels of ``func``, an op of torch's, were registered that are no part of torch, by type of device.
+    """Who registered kernels of ``func``, an op of torch's, that are no part of torch, by type of device.
 
     Torch's own files lie where it was built, or is installed. A kernel for all devices serves those without their own.
     """
     if getattr(func, "namespace", "") != "aten":
         return {}
+    found: dict[str, str] = {}
     with suppress(RuntimeError, AttributeError):
         listed = torch._C._dispatch_dump(func.name())
-        built, found, _ = listed.partition("debug: registered at ")[2].partition("build/aten/src/ATen/")
-        lines = dict(_REGISTERED.findall(listed))
-        own = (built or "build/aten/", _INSTALLED) if found else ("",)
-        kernels = {device: lines.get(key, lines.get("CompositeExplicitAutograd", "")) for device, key in _KEYS.items()}
-        return {device: line for device, line in kernels.items() if line and not line.startswith(own)}
-    return {}
+        root, is_known, _ = listed.partition("debug: registered at ")[2].partition("build/aten/src/ATen/")
+        lines: dict[str, str] = dict(_REGISTERED.findall(listed))
+        for device, key in _KEYS.items() if is_known else ():
+            line = lines.get(key, lines.get("CompositeExplicitAutograd", ""))
+            if line.startswith(_FOR_OTHERS):
+                found[device] = "by torch.library"
+            elif line and not line.startswith((root or "build/aten/", _INSTALLED)):
+                found[device] = f"at {line}"
+    return found
