@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tracer.facts.argument_readers import Args, Kwargs, Reader, argument_getter, of_arguments, takes_lists
-from tracer.facts.fact import KnownIndices, Services, Test, asked, noted_fact
+from tracer.facts.fact import Fact, Kind, KnownIndices, Services, Test, asked, noted_fact
 
 if TYPE_CHECKING:
     import torch
@@ -224,7 +224,31 @@ def _written_through(tensor: Any, indices: Any) -> Any:
     return whole * prod(tensor.shape[dimension:]) * prod(broadcast_shapes(*shapes) if shapes else ())
 
 
+@of_arguments("self", "indices", "values")
+def _broadcasts(target: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor) -> str:
+    """The elements of a mask are not counted: a value without a dimension for them is broadcast."""
+    from torch import broadcast_shapes
+
+    given = [index for index in indices if index is not None]
+    masks = [index for index in given if _is_mask(index)]
+    shape = broadcast_shapes(*((1,) if _is_mask(index) else index.shape for index in given))
+    rest = target.dim() - len(given) + len(masks) - sum(index.dim() for index in masks)
+    if values.numel() == 1:
+        is_filled = values.dim() == 0 and len(masks) == len(given) == 1  # as masked_fill_ does
+        return "no" if is_filled or not rest else "number" if masks or prod(shape) > 1 else "alone"
+    has_all = values.dim() == rest + len(shape) and (masks or values.numel() == _written_through(target, indices))
+    return "no" if has_all else "row"
+
+
 FACTS = (
+    Fact(
+        "index.broadcasts",
+        ("no", "number", "alone", "row"),
+        Kind.ASKED,
+        "Indexed writing: is one number written along dimensions that are not indexed, by several indices or by one"
+        " alone, or is a row repeated for several?",
+        _broadcasts,
+    ),
     asked("index.is_mask", _index_is_mask, "Is every index that was given a mask?"),
     asked("index.one_value", _one_value, "Is one single value written at every index?"),
     asked(

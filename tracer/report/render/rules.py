@@ -280,7 +280,7 @@ def _history(rule: Rule, table: Table) -> str:
     """The versions at which a rule's answer changed, with the answer before and after under each setting."""
     history = spans(rule, table.reviewed_for(rule))
     if len(history) == 1:
-        return f"the same from {history[0].first} to {history[0].last}."
+        return f"the same verdicts from {history[0].first} to {history[0].last}."
     changes = []
     for before, after in pairwise(history):
         answers = (("by default", before.as_is, after.as_is), ("under the mode", before.in_mode, after.in_mode))
