@@ -400,7 +400,7 @@ def _taken_out(finding: Finding, verb: str = "Replace") -> str:
     subject = _subject(finding)
     if finding.library and is_set_up(finding.phase, finding.module, finding.place, finding.facts.get("device")):
         return f"Say where {finding.library} runs {subject}"
-    return f"Keep {finding.library} from {subject}" if finding.library else f"{verb} {subject}"
+    return f"Avoid {subject} in {finding.library}" if finding.library else f"{verb} {subject}"
 
 
 def _write_memory(plan: _Plan) -> Iterator[Draft]:

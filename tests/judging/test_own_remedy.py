@@ -152,7 +152,7 @@ def test_where_no_switch_is_known_what_raises_names_warn_only() -> None:
     assert "Edit it" not in told.remedy
     assert told.needs == ()
     (change,) = make_plan(judgement(told))
-    assert change.title == "Keep transformers from aten.histc, which raises under deterministic mode"
+    assert change.title == "Avoid aten.histc in transformers, which raises under deterministic mode"
 
 
 def test_what_repeats_with_the_mode_off_and_raises_with_it_is_not_told_to_warn() -> None:

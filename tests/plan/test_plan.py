@@ -232,7 +232,7 @@ def test_where_the_mode_is_on_or_nowhere_planned_an_edit_says_so() -> None:
     assert needs_in_words(left_on) == ["Works with deterministic mode on alone: leave it on"]
     (off,) = make_plan(judgement(edit))
     assert (off.needs[0].holds, off.needs[0].changes) == (False, ())
-    assert needs_in_words(off) == ["Works with deterministic mode on alone, which no change of this plan turns on"]
+    assert needs_in_words(off) == ["Works with deterministic mode on alone: switch it on with this change"]
 
 
 def test_a_remedy_is_a_field_of_its_own_whatever_the_subject_holds() -> None:

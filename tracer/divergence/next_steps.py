@@ -154,7 +154,7 @@ def _step(root: Root) -> _Step:
         return _seed(root, reason)
     if root.cause is RootCause.UNWRITTEN_MEMORY:
         gave = root.earlier.location or root.earlier.called_from if root.earlier is not None else ""
-        how = "Take `torch.zeros` where `torch.empty` stands, or write all of it first"
+        how = "Write all of it first: `torch.nn.init` for a parameter, `torch.zeros` elsewhere"
         return _Step(f"Write before reading in {op}", f"{how}.", gave or line)
     if root.cause is RootCause.INPUT_DATA:
         return _Step(*_data(root, reason), line)

@@ -89,7 +89,7 @@ def _in_words(need: Need) -> str:
     alone = "Works with deterministic mode on alone"
     if need.changes:
         return f"{alone}: make {changes} with it"
-    return f"{alone}: leave it on" if need.holds else f"{alone}, which no change of this plan turns on"
+    return f"{alone}: leave it on" if need.holds else f"{alone}: switch it on with this change"
 
 
 def _numbered(changes: Sequence[int]) -> str:

@@ -208,7 +208,7 @@ class Circumstance(Word):
         "memory",
         "fresh memory is zero",
         "memory that nobody wrote is read",
-        "write memory before it is read: `zeros` where `empty` stands, of torch or NumPy",
+        "write memory before it is read: `torch.nn.init` for a parameter, else `zeros` for `empty`, of torch or NumPy",
         Change(
             "fresh memory holds other bytes",
             variables=lambda start: memory.variables(start.environ, memory.other_byte(start.environ)),
@@ -245,7 +245,7 @@ class Circumstance(Word):
         "threads",
         "one thread computes",
         "the order in which threads add up reaches the step",
-        "set the number of threads to a constant (OMP_NUM_THREADS), and use ops that do not add in any order",
+        "let one thread compute (OMP_NUM_THREADS=1), or use ops that neither add nor write in any order",
         Change(
             "another number of threads",
             variables=lambda start: dict.fromkeys(_THREADS, "1" if start.threads > 1 else "2"),

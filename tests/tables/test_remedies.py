@@ -1,0 +1,153 @@
+"""What a remedy says to write can be written, and gives what the call gave."""
+
+# ruff: noqa: E501  (a line a case reads as the table that it is)
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tracer.names import Backend, DeterministicMode, Verdict
+from tracer.tables.conditions import wanted_values
+from tracer.tables.loading import load_tables
+from tracer.tables.rules import Rule
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def remedies(rule: Rule) -> Iterator[str]:
+    yield rule.remedy
+    yield from (case.remedy for case in rule.case if case.remedy)
+
+
+def code_of(rule_id: str, backend: Backend = Backend.CUDA) -> list[str]:
+    """The snippets of a rule's remedies, in their order."""
+    (rule,) = (rule for rule in load_tables()[backend].rule if rule.id == rule_id)
+    return [snippet for remedy in remedies(rule) for snippet in re.findall(r"`([^`]+)`", remedy)]
+
+
+def run(snippets: list[str], names: dict[str, Any]) -> Any:
+    """Run ``snippets`` one after the other; returns the value of the last."""
+    names = {"torch": torch, "F": F, **names}
+    for snippet in snippets[:-1]:
+        exec(snippet, names)
+    return eval(snippets[-1], names)
+
+
+INDEX = torch.tensor([0, 2, 2, 1, 0])
+TIED = torch.tensor([[1.0, 3.0, 3.0, 2.0, 1.0], [5.0, float("nan"), 4.0, 4.0, 4.0], [float("nan")] * 5])
+X4, X5, ROW = drawn(2, 3, 8, 6), drawn(2, 3, 6, 6, 6), drawn(2, 3, 7)
+WEIGHTS = drawn(5)
+EDGES = torch.linspace(0, 1, 5, dtype=torch.float64)
+UNIFORM = torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+POOLED, PLACES = F.max_pool1d(ROW, 2, return_indices=True)
+
+#: A rule; the number of its snippets to run, from the first on; the names they need; what they replace.
+APPLIED: list[tuple[str, slice, dict[str, Any], Callable[[], torch.Tensor]]] = [
+    ("cuda-index-add", slice(0, 1), {"out": torch.zeros(3, dtype=torch.float64), "index": INDEX, "source": WEIGHTS}, lambda: torch.zeros(3, dtype=torch.float64).index_add(0, INDEX, WEIGHTS)),
+    ("cuda-put", slice(0, 1), {"flat": torch.zeros(3, dtype=torch.float64), "index": INDEX, "source": WEIGHTS}, lambda: torch.zeros(3, dtype=torch.float64).put(INDEX, WEIGHTS, accumulate=True)),
+    ("cuda-bincount", slice(0, 1), {"n": 3, "x": INDEX, "weights": WEIGHTS}, lambda: torch.bincount(INDEX, WEIGHTS)),
+    ("cuda-histc", slice(0, 1), {"x": UNIFORM, "lo": 0.0, "hi": 1.0, "bins": 4}, lambda: torch.histc(UNIFORM, 4, 0, 1)),
+    ("cuda-histogram", slice(0, 1), {"x": UNIFORM, "edges": EDGES}, lambda: torch.histogram(UNIFORM, EDGES).hist),
+    ("cuda-avg-pool3d-backward", slice(0, 1), {"x": X5, "c": 3, "k": 2, "s": 1}, lambda: F.avg_pool3d(X5, 2, 1)),
+    ("cuda-max-unpool", slice(0, 1), {"n": 2, "c": 3, "size": 7, "indices": PLACES, "x": POOLED}, lambda: F.max_unpool1d(POOLED, PLACES, 2, output_size=(7,))),
+    ("cuda-upsample-linear1d-backward", slice(0, 1), {"x": ROW, "n": 9}, lambda: F.interpolate(ROW, size=9, mode="linear")),
+    ("cuda-reflection-pad-backward", slice(0, 1), {"x": ROW, "left": 2, "right": 1}, lambda: F.pad(ROW, (2, 1), mode="reflect")),
+    ("cuda-reflection-pad-backward", slice(1, 2), {"x": ROW, "index": [2, 1, *range(7), 5]}, lambda: F.pad(ROW, (2, 1), mode="reflect")),
+    ("cuda-reflection-pad2d-backward", slice(0, 1), {"x": X4, "rows": [1, *range(8), 6], "columns": [1, *range(6), 4]}, lambda: F.pad(X4, (1, 1, 1, 1), mode="reflect")),
+    ("cuda-adaptive-avg-pool3d-backward", slice(3, 4), {"x": X5}, lambda: F.adaptive_avg_pool3d(X5, 1)),
+    ("cuda-adaptive-avg-pool-backward", slice(1, 2), {"x": X4}, lambda: F.adaptive_avg_pool2d(X4, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "which", "names", "call"), [pytest.param(*case, id=f"{case[0]}-{case[1].start}") for case in APPLIED]
+)
+def test_a_remedy_gives_what_the_call_gives(
+    rule: str, which: slice, names: dict[str, Any], call: Callable[[], torch.Tensor]
+) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        given = run(code_of(rule)[which], {"x": torch.zeros(()), **names})
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.allclose(given.to(torch.float64), call().to(torch.float64), equal_nan=True)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize(("name", "middle"), [("median", 2), ("nanmedian", 3)])
+def test_medians_by_sorting_pass_nan_on_as_torch_does(name: str, middle: int, dim: int) -> None:
+    code = code_of("cuda-median-indices")
+    names: dict[str, Any] = {"torch": torch, "x": TIED, "dim": dim}
+    for snippet in code[:2]:
+        exec(snippet, names)
+    names["middle"] = eval(code[middle], names)
+    given, expected = eval(code[4], names), getattr(torch, name)(TIED, dim)
+    assert torch.equal(given.nan_to_num(99), expected.values.nan_to_num(99))
+    places = names["places"].gather(dim, names["middle"])
+    assert torch.equal(TIED.gather(dim, places).squeeze(dim).nan_to_num(99), expected.values.nan_to_num(99))
+
+
+@pytest.mark.parametrize("size", [(12, 9), (4, 3), (5, 9)])
+def test_antialiasing_by_two_products_is_the_same_map(size: tuple[int, int]) -> None:
+    code = [snippet for snippet in code_of("cuda-upsample-antialias-backward") if "resize" in snippet]
+    x = X4.float().requires_grad_()
+    given = run(code, {"x": x, "height": size[0], "width": size[1]})
+    expected = F.interpolate(x, size=size, mode="bilinear", antialias=True)
+    assert torch.allclose(given, expected, atol=1e-5)
+    (first,), (second,) = (torch.autograd.grad(out.square().sum(), x) for out in (given, expected))
+    assert torch.allclose(first, second, atol=1e-4)
+
+
+def test_antialiasing_does_nothing_where_nothing_shrinks() -> None:
+    x = X4.float()
+    both = [F.interpolate(x, size=(12, 9), mode="bilinear", antialias=antialias) for antialias in (False, True)]
+    assert torch.allclose(*both, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("shape", [(2, 7, 4), (2, 7, 4, 5), (2, 7, 3, 4, 5)])
+def test_local_response_norm_is_written_without_a_pool(n: int, shape: tuple[int, ...]) -> None:
+    code = code_of("cuda-avg-pool3d-backward")
+    at = next(place for place, snippet in enumerate(code) if snippet.startswith("squares"))
+    x = drawn(*shape)
+    given = run(code[at : at + 2], {"x": x, "n": n, "alpha": 0.1, "beta": 0.75, "k": 2.0})
+    assert torch.allclose(given, F.local_response_norm(x, n, 0.1, 0.75, 2.0))
+
+
+@pytest.mark.parametrize("backend", list(load_tables()))
+def test_every_snippet_of_a_remedy_is_code_or_a_name(backend: Backend) -> None:
+    """A placeholder ``...`` is code too; what is no Python is a variable, a shell's line or a package."""
+    for rule in load_tables()[backend].rule:
+        for remedy in remedies(rule):
+            assert remedy.count("`") % 2 == 0, rule.id
+            for snippet in re.findall(r"`([^`]+)`", remedy):
+                if "(" in snippet and not snippet.startswith(("with ", "python ", "pip ", ".")):
+                    compile(snippet, rule.id, "exec")
+
+
+def on_alone(rule: Rule) -> Iterator[tuple[str, str]]:
+    """Cases that stay as they are in deterministic mode, with the remedy that is said."""
+    for case in rule.case:
+        modes = wanted_values(case, "deterministic_mode")
+        if (modes == {DeterministicMode.ON.value} and case.verdict in (Verdict.RAISES, Verdict.NONDETERMINISTIC)) or (
+            DeterministicMode.OFF.value not in modes and case.verdict is Verdict.CONDITIONAL
+        ):
+            yield case.torch, case.remedy or rule.remedy
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.id) for rule in load_tables()[Backend.CUDA].rule])
+def test_who_has_the_mode_on_is_not_told_to_switch_it_on(rule: Rule) -> None:
+    said = [
+        remedy
+        for _, remedy in on_alone(rule)
+        if re.search(r"^Switch deterministic mode on[,.]|or switch deterministic mode on", remedy)
+    ]
+    assert not said
