@@ -563,6 +563,9 @@ class SeedOrigin(Word):
     """It was left to the machine: another state in every process."""
     UNSEEN = "unseen"
     """It may have been seeded before recording began: nobody was watching."""
+    DEVICE = "device"
+    """It depends on the device: the call may draw from the host's generator or from an accelerator's, of which the
+    program seeded one."""
     UNUSED = "unused"
     """It does not matter: the draw moves the generator on, and what was drawn is told of elsewhere or dropped."""
 
@@ -583,6 +586,8 @@ class NumberSource(Word):
     """The hash of a text, where Python was started without a hash seed."""
     ADDRESS = "address"
     """The address of an object in memory."""
+    GENERATOR = "generator"
+    """A draw from a generator that nobody seeded."""
 
 
 class NumberUse(Word):

@@ -43,7 +43,7 @@ from tracer.tables.settings.target_settings import effective_environment, settin
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import UNNOTED
 from tracer.trace.file import Trace
-from tracer.trace.records import NO_DEVICE, CallGroup, Environment, FactValue, Placed
+from tracer.trace.records import NO_DEVICE, CallGroup, Draw, Environment, FactValue, Placed
 
 #: Groups for which Inductor may choose a kernel by timing, and its own kernels for them.
 _PRODUCTS = "matrix-products"
@@ -139,7 +139,11 @@ class Dependents:
         self._reads = Counter[str]()
         for read in trace.unwritten_reads:
             self._reads[read.op] += read.count
+        self.draws: list[Draw] = []
+        """What they draw from on the target."""
         for group, ruling in judged:
+            if (draw := group.draw) is not None:
+                self.draws.append(draw)
             if group.facts.get("device") in NO_DEVICE:
                 continue
             self.backends.add(ruling.backend)

@@ -151,7 +151,7 @@ class MinimalSettings:
     def _least(self, group: CallGroup, ruling: RuleOutcome) -> frozenset[str]:
         """The fewest settings under which the call is good in both modes, else good as is."""
         seed: frozenset[str] = frozenset()
-        is_machines = group.facts.get(ORIGIN) == SeedOrigin.MACHINE.value
+        is_machines = group.facts.get(ORIGIN) in (SeedOrigin.MACHINE.value, SeedOrigin.DEVICE.value)
         if not self._is_seeded and _can_be_seeded(group) and (ruling.verdict is Verdict.SEEDED or is_machines):
             seed = frozenset({SEED})
             if is_machines:

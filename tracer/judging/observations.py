@@ -82,9 +82,7 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding]:
     """Generators of torch with a random seed that were drawn from."""
     drawn: dict[str, tuple[Draw, Counter[str]]] = {}
     scene = rows.scene
-    for draw in scene.trace.draws:
-        if draw.kind in HOST_GENERATORS:
-            continue
+    for draw in rows.dependents.draws:
         origin = (
             draw.origin
             if draw.kind is GeneratorKind.PASSED
@@ -230,6 +228,7 @@ def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = 
         "loader.in_order": loader.in_order or loader.workers < 2,  # one worker keeps the order
         "loader.persistent": loader.persistent_workers,
         "loader.worker_draws": drawn,
+        "loader.seeds_at_random": loader.seeded_at_random,
         "loader.start_method": loader.start_method or "none",
         "loader.epoch_set": epoch,
         "origin": origin.value,
@@ -396,6 +395,7 @@ MADE_FROM = {
     NumberSource.ENTROPY: "the machine's entropy",
     NumberSource.HASH: "the hash of a text",
     NumberSource.ADDRESS: "an address",
+    NumberSource.GENERATOR: "a draw from a generator that nobody seeded",
 }
 _HASH_SEED = "PYTHONHASHSEED"
 

@@ -126,6 +126,9 @@ SEED_ORIGINS: Mapping[SeedOrigin, OriginWords] = {
         "not seeded", "left to the machine: another state in every process", Verdict.NONDETERMINISTIC
     ),
     SeedOrigin.UNSEEN: OriginWords("not known", "may have been seeded before recording began", Verdict.UNKNOWN),
+    SeedOrigin.DEVICE: OriginWords(
+        "by device", "the host's generator or an accelerator's, of which one was seeded", Verdict.CONDITIONAL
+    ),
     SeedOrigin.UNUSED: OriginWords(
         "worker seeds", "a DataLoader's seed for its workers; the loader is judged for it", Verdict.SEEDED
     ),

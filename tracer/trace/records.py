@@ -134,6 +134,9 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 #: Facts of a call that draws: the generator (``cpu``, ``cuda:0``, ``passed (cpu)``), where its state came from, and the
 #: line that seeded it.
 GENERATOR, ORIGIN, SEEDED_AT = "rng.generator", "rng.origin", "rng.seeded_at"
+#: Fact of a call that draws from the CPU's default generator: where the state of other devices' came from, if from
+#: elsewhere; followed by a kind of device (``.cuda``) where that is another than the rest.
+ELSEWHERE = "rng.elsewhere"
 
 #: Fact of a collective: how many ranks are in its process group, as torch's ``ProcessGroup.size`` answers.
 GROUP_SIZE = "group_size"
@@ -149,6 +152,10 @@ def kind_drawn_from(facts: Mapping[str, FactValue]) -> names.GeneratorKind | Non
 META = "meta"
 #: Devices of calls that compute nothing: ``none`` for a call without a tensor.
 NO_DEVICE = (META, "none")
+
+
+#: Ops that draw for activations alone, neither for parameters nor for data.
+_DROP = frozenset({"aten.bernoulli_", "aten.bernoulli", "aten.native_dropout"})
 
 
 class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -196,6 +203,21 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """The values, for these calls, of settings that other calls of the recording ran under another value of; by
     ``Setting.key``. Led by ``forward.``: the value under which the forward op of these backward calls ran, where that
     is another. Empty where none changed between calls, and for compiled calls."""
+
+    def drawn_on(self, device: str) -> CallGroup:
+        """The group, recorded on a CPU, with the origin of what it draws from on ``device``.
+
+        Outside the passes it may run on either: the recording does not tell a model that is initialized before it is
+        moved from one that is initialized in its place.
+        """
+        own = self.facts.get(ORIGIN)
+        there = self.facts.get(f"{ELSEWHERE}.{device}", self.facts.get(ELSEWHERE, own))
+        if there == own or self.host is not None or self.facts.get(GENERATOR) != "cpu":
+            return self
+        if self.phase is names.Phase.OTHER and self.op.rpartition(".")[0] not in _DROP:
+            there = names.SeedOrigin.DEVICE.value
+        facts = {key: value for key, value in self.facts.items() if key != SEEDED_AT}
+        return msgspec.structs.replace(self, facts={**facts, GENERATOR: device, ORIGIN: there})
 
     @property
     def draw(self) -> Draw | None:
@@ -429,6 +451,9 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """The line at which that method begins."""
     worker_draws: tuple[str, ...] = ()
     """Global generators that its workers were seen to draw from: ``python``, ``numpy``, ``torch``."""
+    seeded_at_random: bool = False
+    """Whether the program's code in a worker (``worker_init_fn``) seeded one of these with a number that differs in
+    every process."""
     workers_seen: bool = True
     """Whether its workers could be watched. Only forked ones can."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.testing import _utils as testing
 from torch.utils.checkpoint import checkpoint
@@ -18,10 +19,12 @@ from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse
 from tests.recording.test_opinfo import samples_of
 from tests.support.lines import groups, line_of, one, record
 from tests.support.samples import copied, operator_database
-from tracer import DeterminismTracer, Trace
-from tracer.names import EventKind, Phase, SeedOrigin
+from tracer import DeterminismTracer, Report, Trace, judge
+from tracer.names import EventKind, Phase, SeedOrigin, Verdict
 from tracer.recording import patching
 from tracer.recording.calls.draws import DRAW, may_draw
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import Sites
 from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
 from tracer.recording.randomness.provenance import Newest, Provenance
 from tracer.recording.recorder import _drawn_by
@@ -75,7 +78,7 @@ def calls_that_drew(tracer: DeterminismTracer) -> int:
     """As the trace's ledger has them, without building one for each sample."""
     infos = [info for info in tracer._session.recorder.mode.infos.values() if DRAW in info.readers]
     pairs = [(info, counter) for info in infos for counter in info.counters.values()]
-    return sum(counter.count for info, counter in pairs for name, _ in _drawn_by([(info, counter)]) if name == "cpu")
+    return sum(counter.count for info, counter in pairs for drawn in _drawn_by([(info, counter)]) if drawn[0] == "cpu")
 
 
 @contextlib.contextmanager
@@ -446,3 +449,89 @@ def test_what_torch_restores_by_itself_piles_nothing_up() -> None:
         for _ in range(3):
             step()
         assert not SEEDS._awaiting
+
+
+# --- generators of devices that this machine lacks ---
+
+
+@pytest.fixture
+def _watched_from_start() -> Iterator[None]:
+    log = EventLog(Sites())
+    torch.seed()
+    SEEDS.start(log, from_torch_import=True)
+    yield
+    SEEDS.stop(log)
+
+
+def drawing_after(seed: Callable[[], object]) -> Trace:
+    with DeterminismTracer() as tracer:
+        seed()
+        batch = torch.randn(4, 8)
+        F.dropout(nn.Linear(8, 8)(batch), 0.5).sum().backward()
+    return tracer.trace
+
+
+def verdicts_of(report: Report) -> tuple[Verdict, Verdict]:
+    """Of a call that may run on the host, and of one that runs where the model does."""
+    found = {finding.op: finding.verdict for finding in report.findings if finding.op}
+    return found["aten.randn.default"], found["aten.bernoulli_.float"]
+
+
+def with_saved_state() -> None:
+    torch.set_rng_state(torch.Generator().manual_seed(3).get_state())
+
+
+def in_a_fork() -> None:
+    torch.default_generator.manual_seed(0)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+
+
+def of_each_by_itself() -> None:
+    torch.default_generator.manual_seed(0)
+    torch.cuda.manual_seed(0)
+
+
+def undone() -> None:
+    torch.manual_seed(0)
+    torch.cuda.seed_all()
+
+
+SEEDED, VARIES, EITHER = Verdict.SEEDED, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL
+
+
+@pytest.mark.usefixtures("_watched_from_start")
+@pytest.mark.parametrize(
+    ("seed", "on_cuda", "on_cpu"),
+    [
+        (lambda: torch.default_generator.manual_seed(0), (EITHER, VARIES), (SEEDED, SEEDED)),
+        (with_saved_state, (EITHER, VARIES), (SEEDED, SEEDED)),
+        (in_a_fork, (EITHER, VARIES), (SEEDED, SEEDED)),
+        (lambda: torch.cuda.manual_seed_all(0), (EITHER, SEEDED), (VARIES, VARIES)),
+        (undone, (EITHER, VARIES), (SEEDED, SEEDED)),
+        (lambda: torch.manual_seed(0), (SEEDED, SEEDED), (SEEDED, SEEDED)),
+        (of_each_by_itself, (SEEDED, SEEDED), (SEEDED, SEEDED)),
+        (torch.seed, (VARIES, VARIES), (VARIES, VARIES)),
+    ],
+)
+def test_a_draw_on_a_device_is_judged_by_the_seed_of_its_own_generator(
+    seed: Callable[[], object], on_cuda: tuple[Verdict, Verdict], on_cpu: tuple[Verdict, Verdict]
+) -> None:
+    trace = drawing_after(seed)
+    assert verdicts_of(judge(trace, backend="cuda")) == on_cuda
+    assert verdicts_of(judge(trace, backend="cpu")) == on_cpu
+    assert verdicts_of(judge(trace)) == on_cpu
+
+
+@pytest.mark.usefixtures("_watched_from_start")
+def test_the_seed_of_one_kind_of_device_reaches_no_other() -> None:
+    trace = drawing_after(lambda: torch.cuda.manual_seed_all(0))
+    assert verdicts_of(judge(trace, backend="xpu"))[1] is VARIES
+    assert verdicts_of(judge(trace, backend="rocm"))[1] is SEEDED, "ROCm's devices are torch's cuda"
+
+
+@pytest.mark.usefixtures("_watched_from_start")
+def test_one_seed_for_all_devices_closes_what_one_for_the_host_left() -> None:
+    report = judge(drawing_after(lambda: torch.default_generator.manual_seed(0)), backend="cuda")
+    (change,) = [change for change in report.plan if "torch.manual_seed(0)" in change.code]
+    assert len(change.findings) == len([finding for finding in report.findings if finding.verdict is not SEEDED])

@@ -67,7 +67,7 @@ def test_a_draw_is_told_with_its_line(name: str, op: str, draw: Callable[[], obj
 def test_numpys_own_generators_are_noted_where_they_are_made_without_a_seed() -> None:
     def step() -> None:
         for _ in range(2):
-            np.random.default_rng()  # unseeded
+            np.random.default_rng().random()  # unseeded
         np.random.default_rng(None).random()
         np.random.default_rng(0).random()
         np.random.default_rng(seed=np.random.default_rng(1)).random()
@@ -348,3 +348,115 @@ def test_what_the_compiler_puts_back_is_no_seed_of_the_program() -> None:
     trace = record(run).trace
     assert [event for event in trace.events if event.kind is EventKind.SEED] == []
     assert [draw.count for draw in trace.host_draws] == [1, 1]
+
+
+def made_by(make: Callable[[], object]) -> list[tuple[NumberUse, int]]:
+    return [(number.use, number.count) for number in record(make).trace.machine_numbers]
+
+
+@pytest.mark.parametrize(
+    ("make", "use"),
+    [
+        (np.random.default_rng, NumberUse.NUMPY_OBJECT),
+        (lambda: np.random.Generator(np.random.PCG64(np.random.SeedSequence())), NumberUse.NUMPY_OBJECT),
+        (lambda: np.random.Generator(np.random.Philox()), NumberUse.NUMPY_OBJECT),
+        (np.random.RandomState, NumberUse.NUMPY_OBJECT),
+        (random.Random, NumberUse.PYTHON_OBJECT),
+    ],
+)
+def test_a_generator_that_never_drew_is_no_risk(make: Callable[[], Any], use: NumberUse) -> None:
+    """It is dead by the end, as those of environments are that are seeded later."""
+
+    def drawing() -> None:
+        (made := make()).shuffle([1, 2, 3])
+        made.shuffle([1, 2, 3])
+
+    assert made_by(lambda: isinstance(make(), object)) == []
+    assert made_by(drawing) == [(use, 1)]
+    assert made_by(lambda: (make(), drawing())) == [(use, 1)]
+
+
+def test_children_of_a_generator_that_never_drew_draw_for_themselves() -> None:
+    def step() -> None:
+        np.random.default_rng().spawn(1)[0].random()
+
+    assert made_by(step) == [(NumberUse.NUMPY_OBJECT, 1)]
+
+
+def origin_of_torchs(step: Callable[[], object]) -> SeedOrigin:
+    """The origin of what torch draws from after ``step`` seeded it."""
+
+    def seeded() -> None:
+        step()
+        torch.rand(2)
+
+    with torch.random.fork_rng():
+        (*_, draw) = [draw for draw in record(seeded).trace.draws if draw.op.startswith("aten.rand.")]
+    return draw.origin
+
+
+def from_python() -> None:
+    random.seed()
+    torch.manual_seed(random.randint(0, 9999))
+
+
+def from_numpy() -> None:
+    np.random.seed()
+    torch.manual_seed(int(np.random.randint(9999)) + 3)
+
+
+def from_python_seeded_since() -> None:
+    random.seed()
+    number = random.getrandbits(16)
+    random.seed(0)
+    torch.manual_seed(number)
+
+
+def from_torch() -> None:
+    torch.seed()
+    torch.default_generator.manual_seed(torch.randint(0, 10**6, (1,)).item())  # type: ignore[arg-type]
+
+
+def from_another_generator() -> None:
+    torch.manual_seed(torch.Generator().seed())
+
+
+def from_an_object() -> None:
+    torch.manual_seed(int(np.random.default_rng().integers(1000)))
+
+
+def where_none_is_given(seed: int | None = None) -> None:
+    random.seed()
+    seed = seed if seed is not None else random.randrange(2**16)
+    torch.manual_seed(seed)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        from_python,
+        from_numpy,
+        from_python_seeded_since,
+        from_torch,
+        from_another_generator,
+        from_an_object,
+        where_none_is_given,
+    ],
+)
+def test_a_seed_that_was_drawn_from_an_unseeded_generator_is_none(step: Callable[[], None]) -> None:
+    assert origin_of_torchs(step) is SeedOrigin.MACHINE
+
+
+def from_seeded_python() -> None:
+    random.seed(0)
+    torch.manual_seed(random.randint(0, 9999))
+
+
+def from_seeded_torch() -> None:
+    torch.manual_seed(3)
+    torch.manual_seed(torch.initial_seed() + 1)
+
+
+@pytest.mark.parametrize("step", [from_seeded_python, from_seeded_torch, lambda: where_none_is_given(7)])
+def test_a_seed_that_was_drawn_from_a_seeded_generator_is_one(step: Callable[[], None]) -> None:
+    assert origin_of_torchs(step) is SeedOrigin.PROGRAM

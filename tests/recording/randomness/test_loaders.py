@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import time
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
@@ -29,8 +30,8 @@ from torch.utils.data.distributed import DistributedSampler
 from tests.support.bits import random_state, seed_everything
 from tests.support.command import process
 from tests.support.lines import line_of, record
-from tracer import DeterminismTracer
-from tracer.names import BlindSpotKind, SeedOrigin
+from tracer import DeterminismTracer, judge
+from tracer.names import BlindSpotKind, SeedOrigin, Verdict
 from tracer.recording.origin.sites import Sites
 from tracer.recording.randomness.loaders import LoaderLog
 from tracer.trace.records import Loader
@@ -507,3 +508,55 @@ def test_spawned_workers_start_under_a_recorder_as_ever() -> None:
     tracer = record(lambda: list(DataLoader(NUMBERS, num_workers=1, multiprocessing_context="spawn")))
     (found,) = tracer.trace.loaders
     assert (found.start_method, found.workers_seen, found.worker_draws) == ("spawn", False, ())
+
+
+BASE = random.SystemRandom().randint(0, 99)
+
+
+def by_the_clock(worker: int) -> None:
+    np.random.seed(int(time.time()) + worker)
+
+
+def by_entropy(worker: int) -> None:
+    np.random.seed()
+
+
+def by_a_number_of_the_parents(worker: int) -> None:
+    random.seed(BASE + worker)
+
+
+def by_torchs_seed(worker: int) -> None:
+    np.random.seed(torch.initial_seed() % 2**32)
+
+
+def by_a_draw_of_its_own(worker: int) -> None:
+    np.random.seed(random.randint(0, 99) + worker)
+
+
+def by_a_constant(worker: int) -> None:
+    np.random.seed(7 + worker)
+
+
+@pytest.mark.parametrize(
+    ("init", "is_random"),
+    [
+        (by_the_clock, True),
+        (by_entropy, True),
+        (by_a_number_of_the_parents, True),
+        (by_torchs_seed, False),
+        (by_a_draw_of_its_own, False),  # torch seeded Python's generator in the worker
+        (by_a_constant, False),
+    ],
+)
+def test_a_worker_that_seeds_at_random_draws_other_numbers(init: Callable[[int], None], is_random: bool) -> None:
+    def epoch() -> None:
+        torch.manual_seed(1)
+        list(DataLoader(Noisy(), 4, num_workers=1, worker_init_fn=init))
+
+    tracer = record(epoch)
+    (loader,) = tracer.trace.loaders
+    assert loader.seeded_at_random is is_random
+    found = [
+        finding.verdict for finding in judge(tracer.trace).findings if finding.rule == "environment-loader-workers"
+    ]
+    assert found == [Verdict.NONDETERMINISTIC if is_random else Verdict.SEEDED]

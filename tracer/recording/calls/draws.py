@@ -20,7 +20,7 @@ from tracer.recording.origin.sites import spell
 from tracer.recording.randomness.generators import SEEDS, Drawn
 from tracer.recording.randomness.provenance import UNUSED
 from tracer.recording.torch_private import seams
-from tracer.trace.records import GENERATOR, ORIGIN, SEEDED_AT, FactValue
+from tracer.trace.records import ELSEWHERE, GENERATOR, ORIGIN, SEEDED_AT, FactValue
 
 #: The key of an overload's reader of draws: one reading gives three facts.
 DRAW = "rng"
@@ -77,7 +77,7 @@ def _without_base_seeds(read: Reader) -> Reader:
     def read_but_base_seeds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         drawn = read(args, kwargs)
         if drawn is not MISSING and args[0].ndim == 0 and _is_in_loader(sys._getframe(1)):
-            return drawn[0], UNUSED
+            return drawn[0], UNUSED, ()
         return drawn
 
     return read_but_base_seeds
@@ -93,8 +93,15 @@ def _is_in_loader(frame: FrameType | None) -> bool:
 
 def draw_facts(drawn: Drawn) -> dict[str, FactValue]:
     """A reading as facts of the trace."""
-    name, provenance = drawn
+    name, provenance, elsewhere = drawn
     if provenance is UNUSED:
         return {GENERATOR: name}
-    seeded_at = {SEEDED_AT: spell(provenance.site)} if provenance.site.path else {}
-    return {GENERATOR: name, ORIGIN: str(provenance.origin), **seeded_at}
+    facts: dict[str, FactValue] = {GENERATOR: name, ORIGIN: str(provenance.origin)}
+    if provenance.site.path:
+        facts[SEEDED_AT] = spell(provenance.site)
+    same = provenance.origin
+    for kind, there in elsewhere:  # that of every device first
+        if there.origin is not same:
+            facts[f"{ELSEWHERE}.{kind}" if kind else ELSEWHERE] = str(there.origin)
+        same = same if kind else there.origin
+    return facts

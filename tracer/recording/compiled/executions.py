@@ -23,8 +23,7 @@ from tracer.recording.events import ORDER
 from tracer.recording.memory_observers import HandedOver, StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import NOWHERE, Site
-from tracer.recording.randomness.generators import SEEDS
-from tracer.recording.randomness.provenance import Provenance
+from tracer.recording.randomness.generators import SEEDS, Drawn
 from tracer.recording.storage.unwritten import FreshMemory
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import OWN_MODE, without_recording
@@ -52,7 +51,7 @@ class Run(msgspec.Struct, eq=False):
     order: int = msgspec.field(default_factory=lambda: next(ORDER))
     unwritten: dict[tuple[int, FreshMemory], int] = msgspec.field(default_factory=dict)
     """Counts of unwritten inputs, by the input's position and its allocation."""
-    draws: dict[str, Provenance] = msgspec.field(default_factory=dict)
+    draws: dict[str, Drawn] = msgspec.field(default_factory=dict)
     """By generator that the code may draw from: where its state came from, the machine if it ever did."""
 
 
@@ -130,9 +129,9 @@ class Executions:
             run.unwritten[entry] = run.unwritten.get(entry, 0) + 1
         code.ran_on(handed_over.distinct)
         for device in code.draws_on:
-            name, provenance = SEEDS.default(device)
-            if name not in run.draws or run.draws[name].origin is not SeedOrigin.MACHINE:
-                run.draws[name] = provenance
+            drawn = SEEDS.default(device)
+            if drawn[0] not in run.draws or run.draws[drawn[0]][1].origin is not SeedOrigin.MACHINE:
+                run.draws[drawn[0]] = drawn
         if code.text:
             return code.dispatches
         self.on_unseen(code, sys._getframe(2))

@@ -156,7 +156,7 @@ class RegionList:
         with suppress(Exception):  # unsupported text loses its arguments, not the trace
             arguments = arguments_of(node, str(facts_read.get("device", "")))
         if (generator := str(facts_read.get(GENERATOR))) in run.draws:
-            facts_read = {**facts_read, **draw_facts((generator, run.draws[generator]))}
+            facts_read = {**facts_read, **draw_facts(run.draws[generator])}
         if "device" not in facts_read and len(run.code.devices) == 1:  # the text of a Triton kernel has no tensors
             facts_read = {"device": facts.device_word(run.code.devices[0]), **facts_read}
         return CallGroup(

@@ -49,9 +49,17 @@ _PASSES_ON = frozenset(
     {
         *("int", "float", "abs", "round", "str", "bytes", "hash", "divmod", "pow", "floor", "ceil", "trunc", "repr"),
         *("item", "from_bytes", "uint32", "int64", "uint64", "sha256", "md5", "sha1", "blake2b", "crc32"),
-        "SeedSequence",
+        *("SeedSequence", "tolist", "numpy"),
     }
 )
+#: Classes and functions that make a generator, or what seeds one; without arguments from the machine's entropy.
+_MAKES = frozenset({"Random", "RandomState", "default_rng", "SeedSequence"})
+#: Torch's functions and methods that draw from the default generator, if no other is passed.
+_DRAWS = frozenset({"randint", "rand", "randn", "randperm", "normal", "bernoulli", "multinomial", "initial_seed"})
+_DRAWS_IN_PLACE = frozenset({"random_", "uniform_", "normal_", "exponential_", "geometric_", "bernoulli_"})
+#: Classes of the hidden generators of Python's and NumPy's modules. Another object is not resolved.
+_HIDDEN = {"Random": "python", "RandomState": "numpy"}
+_SEEDS = frozenset({"seed", "set_state", "setstate", "getstate"})
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -63,6 +71,8 @@ class Candidate(msgspec.Struct, frozen=True):
     lines: tuple[int, int]
     """First and last line of the call."""
     file: str
+    generator: str = ""
+    """The generator that it draws from, ``python``, ``numpy`` or ``torch``: the source only if nobody seeded that."""
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -121,9 +131,11 @@ class _Reader:
     def _follow_call(self, node: ast.Call, frame: FrameType, is_certain: bool, depth: int) -> None:
         called = _resolve(node.func, frame)
         source = _source_of(called, node)
-        if source is not None:
+        generator = "" if source is not None else _drawn_from(called, node)
+        if source is not None or generator:
             lines = (node.lineno, node.end_lineno or node.lineno)
-            self.candidates.append(Candidate(source, is_certain, lines, frame.f_code.co_filename))
+            source = source or NumberSource.GENERATOR
+            self.candidates.append(Candidate(source, is_certain, lines, frame.f_code.co_filename, generator))
             return
         name = called_name(node)
         if isinstance(node.func, ast.Attribute):
@@ -173,6 +185,10 @@ def _source_of(called: Any, node: ast.Call) -> NumberSource | None:
         return NumberSource.PROCESS_ID
     if (module in ("posix", "nt", "os") and name in ("urandom", "getrandom")) or module in ("secrets", "uuid"):
         return NumberSource.ENTROPY if name not in ("uuid3", "uuid5", "UUID", "compare_digest") else None
+    if name in _MAKES and module.startswith(("random", "numpy.random")) and not (node.args or node.keywords):
+        return NumberSource.ENTROPY
+    if (module, name) == ("torch.random", "seed"):
+        return NumberSource.ENTROPY
     if name == "RAND_bytes":  # of ssl, which has it from OpenSSL
         return NumberSource.ENTROPY
     constants = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
@@ -183,6 +199,17 @@ def _source_of(called: Any, node: ast.Call) -> NumberSource | None:
     if (module, name) == ("builtins", "hash") and sys.flags.hash_randomization and _is_text(node.args):
         return NumberSource.HASH
     return None
+
+
+def _drawn_from(called: Any, node: ast.Call) -> str:
+    """The global generator that a call of ``called`` draws from; empty for any other call."""
+    name, module = called_name(node), str(getattr(called, "__module__", "") or "")
+    if any(keyword.arg == "generator" for keyword in node.keywords):
+        return ""
+    if hidden := _HIDDEN.get(type(getattr(called, "__self__", None)).__name__):
+        return "" if name in _SEEDS else hidden
+    is_torchs = module in ("torch", "torch.random") and name in _DRAWS
+    return "torch" if is_torchs or (called is None and name in _DRAWS_IN_PLACE) else ""
 
 
 def _is_text(args: list[ast.expr]) -> bool:
@@ -251,11 +278,12 @@ def source_of(
     position: int | str = 0,
     *,
     was_taken: Callable[[str, int, int], bool] = lambda file, first, last: False,
+    was_drawn: Callable[[Candidate], bool] = lambda candidate: False,
 ) -> NumberSource | None:
     """The source of the seed ``value``; ``None`` for the program's own number.
 
     ``frame`` makes the call that seeds, with ``value`` at ``position``. ``was_taken`` says whether the lines of a file,
-    first to last, read the machine's entropy.
+    first to last, read the machine's entropy, ``was_drawn`` whether a draw came from a state that nobody chose.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         value = None
@@ -265,14 +293,18 @@ def source_of(
         return None
     code = _code_at(frame, position)
     for candidate in code.candidates:
-        if candidate.is_certain:
+        if candidate.is_certain and (not candidate.generator or was_drawn(candidate)):
             return candidate.source
     if value in code.constants or (value is not None and str(value) in sys.argv):
         return None
     sources = [candidate.source for candidate in code.candidates]
     if value is not None and _proven.get(value) in sources:
         return _proven[value]
-    proofs = (candidate.source for candidate in code.candidates if _proves(value, candidate, code, was_taken))
+    proofs = (
+        candidate.source
+        for candidate in code.candidates
+        if (was_drawn(candidate) if candidate.generator else _proves(value, candidate, code, was_taken))
+    )
     source = next(proofs, None)
     if source is not None and value is not None:
         _proven[value] = source

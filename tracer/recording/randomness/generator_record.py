@@ -7,7 +7,7 @@ from types import FrameType
 
 import msgspec
 
-from tracer.names import Phase
+from tracer.names import Phase, SeedOrigin
 from tracer.recording.events import EventEntry
 from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed, spell
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
@@ -108,8 +108,8 @@ class GeneratorRecord:
     def generators(self, drawn: Iterable[Drawn]) -> Iterator[Generator]:
         """Every generator; ``drawn``: those that the recorded calls drew from, in order."""
         draws = list(drawn)
-        drew = {name for name, _ in draws}
-        first = {name: provenance for name, provenance in reversed(draws) if provenance is not UNUSED}
+        drew = {drawn[0] for drawn in draws}
+        first = {name: provenance for name, provenance, _ in reversed(draws) if provenance is not UNUSED}
         for name, edges in self._torch.items():
             yield self._spelled(name, edges, first.get(name, edges.last), name in drew)
         for name, edges in self._host.items():
@@ -161,6 +161,12 @@ class GeneratorRecord:
             site, own = self._sites.innermost(outside), self._sites.users_own(outside)
             self._draws[key] = _HostDraw(self._phase(), site, own, ends_aside(outside))
         self._draws[key].count += 1
+
+    def host_drawn_at(self, generator: str, file: str, first: int, last: int) -> Iterator[SeedOrigin]:
+        """Origins of the states that ``generator`` drew from at lines of ``file``, first to last."""
+        for (name, _, path, _, _, provenance), draw in tuple(self._draws.items()):
+            if name == generator and path == file and first <= draw.site.line <= last:
+                yield provenance.origin
 
     def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[EventEntry]) -> None:
         """Separate the draws before a seed from those after it."""

@@ -96,8 +96,13 @@ _CHOSEN_BELOW = {"cpu": 2**48}
 _CHOSEN_BELOW_ELSEWHERE = 2**32
 _NEGATIVE_FROM = 2**64 - 2**32
 
-Drawn = tuple[str, Provenance]
-"""The generator that a call drew from, and the origin of its state."""
+#: Seeds of the CPU's generator beside which the origins of others are remembered.
+_KEPT = 256
+
+Elsewhere = tuple[tuple[str, Provenance], ...]
+"""Origins of the states of other devices' default generators, by kind of device; the empty kind is every other one."""
+Drawn = tuple[str, Provenance, Elsewhere]
+"""The generator that a call drew from, and the origin of its state; for the CPU's default one, of the others' too."""
 
 
 class _Reseeded(msgspec.Struct, frozen=True):
@@ -132,6 +137,7 @@ class SeedWatch(GeneratorWatch):
 
     def __init__(self) -> None:
         super().__init__()
+        machine_numbers.GENERATORS["torch"] = self._drew_at, self._is_unseeded
         self._of_defaults = Newest()
         self._of_passed = Newest()
         self._grown = Newest()
@@ -139,6 +145,10 @@ class SeedWatch(GeneratorWatch):
         self._followed: dict[str, _Followed] = {}
         self._awaiting: list[_Reseeded] = []
         self._defaults: dict[torch.device, tuple[str, Any]] = {}
+        self._elsewhere: Elsewhere = ()
+        """As a device would have it that was not started, or that this machine lacks; empty where nobody knows."""
+        self._elsewhere_beside: dict[int, Elsewhere] = {}
+        """The same beside each of the last seeds of the CPU's generator."""
         self.sees_lines = True
         """Whether calls are seen that do not go through torch's own functions."""
 
@@ -154,6 +164,7 @@ class SeedWatch(GeneratorWatch):
         self._logs.append(log)
         if from_torch_import:
             self._of_defaults.note(torch.initial_seed(), MACHINE)
+            self._seeded_elsewhere("", MACHINE)
 
     def stop(self, log: EventLog) -> None:
         """End the watch that ``start`` began with this log; the last restores torch's methods and forgets all seeds."""
@@ -163,6 +174,7 @@ class SeedWatch(GeneratorWatch):
             self._put_back()
             for cleared in (self._of_defaults, self._of_passed, self._grown, self._followed, self._awaiting):
                 cleared.clear()
+            self._elsewhere, self._elsewhere_beside = (), {}
 
     def follow(self) -> None:
         """Recording starts: from now on, note whether a default generator is drawn from before it is seeded again."""
@@ -183,13 +195,15 @@ class SeedWatch(GeneratorWatch):
         if entry is None:
             name, generator = seams.default_generator(device)
             if generator is None:
-                return name, UNSEEN
+                there = dict(self._elsewhere)
+                return name, there.get(device.type) or there.get("", UNSEEN), ()
             if device.index is None and device.type != "cpu":  # whichever device is the current one
-                return name, self.provenance(generator)
+                return name, self.provenance(generator), ()
             entry = self._defaults[device] = (name, generator)
         name, generator = entry
         seed = generator.initial_seed()
-        return name, self._of_defaults.get(seed) or _by_value(seed, device.type)
+        elsewhere = self._elsewhere if name == "cpu" else ()
+        return name, self._of_defaults.get(seed) or _by_value(seed, device.type), elsewhere
 
     def passed(self, generator: torch.Generator) -> Drawn:
         """A generator that was passed to the call; it may be a default one."""
@@ -198,13 +212,20 @@ class SeedWatch(GeneratorWatch):
             return self.default(device)
         seed = generator.initial_seed()
         if grown := self._grown.get(seed):
-            return "cpu", grown
-        return GeneratorKind.PASSED.on(device), self._of_passed.get(seed) or _by_value(seed, device.type)
+            return "cpu", grown, ()
+        return GeneratorKind.PASSED.on(device), self._of_passed.get(seed) or _by_value(seed, device.type), ()
 
     def provenance(self, generator: Any) -> Provenance:
         """Return where the current state of a default generator came from."""
         seed = generator.initial_seed()
         return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
+
+    def _drew_at(self, file: str, first: int, last: int) -> bool | None:
+        found = [origin for log in self._logs for origin in log.drawn_at(file, first, last)]
+        return SeedOrigin.MACHINE in found if found else None
+
+    def _is_unseeded(self) -> bool:
+        return self.provenance(torch.default_generator).origin is SeedOrigin.MACHINE
 
     def _is_default(self, generator: torch.Generator) -> bool:
         _name, default = seams.default_generator(generator.device)
@@ -223,9 +244,37 @@ class SeedWatch(GeneratorWatch):
             for name in ("manual_seed", "manual_seed_all" if self.sees_lines else "seed"):
                 module = torch.random if owner is torch else owner
                 self._watch((owner, name), Watch(after=partial(self._announced, module.__name__)))
+        for kind, module, names in seams.seeds_of_devices():
+            for name in names:
+                self._watch((module, name), Watch(after=partial(self._asked_of_device, kind, name)))
 
     def _look(self, call: Call) -> None:
         call.before = state_of(call.first) if self._followed and self._is_default(call.first) else b""
+
+    def _asked_of_device(self, kind: str, name: str, call: Call) -> None:
+        """A function of one kind of device seeds its generators, started or not, on this machine or not."""
+        caller = seed_caller(call.frame)
+        is_queued = name == seams.QUEUES_SEEDS
+        if caller.is_torch or caller.through_torch_random or (is_queued and "set_rng_state" not in caller.functions):
+            return
+        if is_queued or name == "set_rng_state":
+            origin = SeedOrigin.RESTORED
+        else:
+            seed = call.first if call.args else call.kwargs.get("seed")
+            origin = _origin(seed is None or machine_numbers.seed_source(seed, caller.frame) is not None)
+        self._seeded_elsewhere(kind, self._at(origin, caller.frame))
+
+    def _seeded_elsewhere(self, kind: str, provenance: Provenance) -> None:
+        """Generators of ``kind``, or of every device but the CPU, have a state of this origin."""
+        others = dict(self._elsewhere) if kind else {}
+        self._elsewhere = tuple((others | {kind: provenance}).items())
+        self._keep_elsewhere()
+
+    def _keep_elsewhere(self) -> None:
+        """Other devices' generators are put back with the CPU's where a block of torch's ends."""
+        self._elsewhere_beside[torch.initial_seed()] = self._elsewhere
+        if len(self._elsewhere_beside) > _KEPT:
+            del self._elsewhere_beside[next(iter(self._elsewhere_beside))]
 
     def _announced(self, module: str, call: Call) -> None:
         """torch seeds a device that is not initialized: the call is queued, its line is noted now."""
@@ -249,7 +298,8 @@ class SeedWatch(GeneratorWatch):
         source = None
         if not is_from_machine and (not caller.is_torch or caller.through_torch_random):
             source = machine_numbers.seed_source(seed, caller.frame)
-        origin = _origin(is_from_machine or source is not None)
+        is_machines = source is not None or (seed >= _CHOSEN_BELOW_ELSEWHERE and self._is_machines(seed))
+        origin = _origin(is_from_machine or is_machines)
         if "_lazy_init" in caller.functions or (caller.through_torch_random and device != "cpu"):
             # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
             if earlier is None:
@@ -260,12 +310,18 @@ class SeedWatch(GeneratorWatch):
             # A sampler's own generator grew from a number that was drawn from the default one.
             grown = MACHINE if is_from_machine else self.provenance(torch.default_generator)
             values.note(seed, grown)
+            if caller.through_torch_random:
+                self._seeded_elsewhere("", grown)
             if not is_default and not is_from_machine:
                 self._grown.note(seed, grown)
             self._reseeded(generator, before, [])
             return
         provenance = self._at(origin, caller.frame)
         values.note(seed, provenance)
+        if caller.through_torch_random:
+            self._seeded_elsewhere("", provenance)
+        elif is_default:
+            self._keep_elsewhere()
         if is_default and "cb" in caller.functions and earlier is provenance:
             events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
         else:
@@ -273,11 +329,18 @@ class SeedWatch(GeneratorWatch):
             events = self._note_event(name, origin, caller.frame, source, seed)
         self._reseeded(generator, before, events)
 
+    def _is_machines(self, seed: int) -> bool:
+        """Return whether another generator has this number from the machine, as its ``seed()`` gave it."""
+        known = (values.get(seed) for values in (self._of_defaults, self._of_passed))
+        return any(provenance is not None and provenance.origin is SeedOrigin.MACHINE for provenance in known)
+
     def _note_state(self, call: Call) -> None:
         generator, before, caller = call.first, call.before, seed_caller(call.frame)
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         values = self._of_defaults if is_default else self._of_passed
+        if is_default and "fork_rng" in caller.functions:
+            self._elsewhere = self._elsewhere_beside.get(seed, self._elsewhere)
         if values.get(seed) is None:
             other = (self._of_passed if is_default else self._of_defaults).get(seed)
             values.note(seed, other or self._at(SeedOrigin.RESTORED, caller.frame))

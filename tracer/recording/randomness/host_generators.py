@@ -40,6 +40,9 @@ class HostListener(Protocol):
     def host_drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
         """``op`` draws from ``generator``."""
 
+    def host_drawn_at(self, generator: str, file: str, first: int, last: int) -> Iterator[SeedOrigin]:
+        """Origins of the states that ``generator`` drew from at lines of ``file``, first to last."""
+
     def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[EventEntry]) -> None:
         """``generator`` was seeded; its state was ``before`` and came from ``former``."""
 
@@ -67,6 +70,8 @@ class HostWatch(GeneratorWatch):
 
     def __init__(self) -> None:
         super().__init__()
+        for name in (PYTHON, NUMPY):
+            machine_numbers.GENERATORS[name] = partial(self._drew_at, name), partial(self._is_unseeded, name)
         self.generators: dict[str, HostGenerator] = {}
         self.saved = Newest()
         """Digest of a state that was read -> where it came from."""
@@ -110,6 +115,13 @@ class HostWatch(GeneratorWatch):
                 for recording in tuple(self.recordings):
                     recording.host_appeared(generator)
 
+    def _drew_at(self, name: str, file: str, first: int, last: int) -> bool | None:
+        found = [origin for seen in self.recordings for origin in seen.host_drawn_at(name, file, first, last)]
+        return SeedOrigin.MACHINE in found if found else None
+
+    def _is_unseeded(self, name: str) -> bool:
+        return name in self.generators and self.generators[name].provenance.origin is SeedOrigin.MACHINE
+
     def is_asleep(self) -> bool:
         """Whether nothing watches, or this is a forked child."""
         return self._is_child or not self._logs
@@ -150,7 +162,7 @@ class HostWatch(GeneratorWatch):
         numpy: Any = sys.modules.get("numpy.random")
         hidden = getattr(getattr(numpy, "mtrand", None), "_rand", None)
         if hidden is not None and hasattr(numpy, "set_state"):
-            yield HostGenerator(NUMPY, numpy, hidden, lambda: _as_bytes(hidden.get_state(legacy=False)))
+            yield HostGenerator(NUMPY, numpy, hidden, lambda: machine_numbers.as_bytes(hidden.get_state(legacy=False)))
 
     def _replace(self, generator: HostGenerator) -> None:
         module, hidden = generator.module, generator.hidden
@@ -184,13 +196,6 @@ class HostWatch(GeneratorWatch):
 
 def _note_state(generator: HostGenerator, call: Call) -> None:
     call.before = generator.digest()
-
-
-def _as_bytes(state: Any) -> Any:
-    """The state in a form that ``repr`` shows in full: arrays as bytes."""
-    if isinstance(state, dict):
-        return [(key, _as_bytes(value)) for key, value in state.items()]
-    return state.tobytes() if hasattr(state, "tobytes") else state
 
 
 #: The watch of this process.

@@ -73,6 +73,7 @@ class LoaderLog:
                 epoch_set=count.epoch_set,
                 iterated_at=tuple(count.iterated_at),
                 worker_draws=count.worker_marks.drawn() if count.worker_marks is not None else (),
+                seeded_at_random=count.worker_marks is not None and count.worker_marks.seeded_at_random,
             )
             for (site, own, kind), count in self._iterated.items()
         )
@@ -142,7 +143,7 @@ class LoaderLog:
 
     def _provenance(self, generator: torch.Generator | None) -> tuple[SeedOrigin, str]:
         """Return where the state of ``generator`` (or torch's default) came from, and the line that seeded it."""
-        _, provenance = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
+        _, provenance, _ = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
         return provenance.origin, spell(provenance.site)
 
     def _place_of(self, thing: Any, frame: FrameType) -> _Place:

@@ -7,15 +7,16 @@ generator that is given a state before it is drawn from does not count.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.names import NumberSource, NumberUse, Phase
 from tracer.recording.events import EventLog
@@ -23,6 +24,9 @@ from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, placed
 from tracer.recording.patching import Call, original_of
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import MachineNumber
+
+if TYPE_CHECKING:
+    from tracer.recording.program_text.seed_sources import Candidate
 
 _STANDARD = os.path.dirname(os.path.abspath(random.__file__))
 #: Modules whose frames only pass the request on.
@@ -33,6 +37,9 @@ _UNPICKLES = os.path.join("numpy", "random", "_pickle.py")
 #: What a ``SeedSequence`` of NumPy asks the machine for.
 _SEED_BITS = 128
 _KEPT = 1024
+#: NumPy's own bit generators, and how many without a seed are held to be looked at in the end.
+_NUMPY_BITS = frozenset({"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"})
+_MOST_FOLLOWED = 64
 
 _Key = tuple[NumberSource, NumberUse, str, Site, Site, Phase, bool, bool]
 
@@ -48,8 +55,10 @@ class NumberLog:
         """The last numbers of ``SystemRandom``: NumPy seeds its generators with one."""
         self._last_numpy: tuple[object, _Key] | None = None
         """The place that constructed the last generator of NumPy's, and the key that counted it."""
-        self._unseeded: dict[int, tuple[weakref.ref[random.Random], int, _Key]] = {}
+        self._unseeded: dict[int, tuple[Callable[[], random.Random | None], int, _Key]] = {}
         """By ``id``: each ``random.Random`` without a seed, its initial state, and how it was counted."""
+        self._of_numpy: list[tuple[Any, Any, _Key]] = []
+        """NumPy's generators without a seed: what each grew from, the generator itself, and how it was counted."""
         self._lines: set[tuple[str, int]] = set()
 
     def start(self) -> None:
@@ -66,6 +75,8 @@ class NumberLog:
         for alive, state, key in tuple(self._unseeded.values()):
             generator = alive()
             counts[key] -= generator is not None and _state_of(generator) == state  # nothing was drawn from it so far
+        for seeds, bits, key in self._of_numpy:
+            counts[key] -= counts[key] > 0 and _never_drew(seeds, bits)
         return tuple(
             MachineNumber(
                 source=source,
@@ -87,7 +98,7 @@ class NumberLog:
             return NumberSource.ENTROPY
         from tracer.recording.program_text.seed_sources import source_of  # here: not every program seeds anything
 
-        return source_of(value, frame, position, was_taken=self._was_taken)
+        return source_of(value, frame, position, was_taken=self._was_taken, was_drawn=was_drawn)
 
     def seeded(self, source: NumberSource, generator: str, frame: FrameType | None) -> None:
         """``generator`` was seeded with such a number."""
@@ -149,7 +160,9 @@ class NumberLog:
         key = self._object(source, NumberUse.PYTHON_OBJECT, "random.Random", frame)
         if key is not None and seed is None:
             identity = id(generator)
-            alive = weakref.ref(generator, lambda _: self._unseeded.pop(identity, None))
+            alive: Callable[[], random.Random | None] = partial(_itself, generator)
+            if type(generator) is not random.Random or len(self._unseeded) >= _KEPT:  # may hold what is large
+                alive = weakref.ref(generator, lambda _: self._unseeded.pop(identity, None))
             self._unseeded[identity] = (alive, _state_of(generator), key)
 
     def gave_python_object_a_state(self, call: Call) -> None:
@@ -177,6 +190,10 @@ class NumberLog:
         key = self._object(source, NumberUse.NUMPY_OBJECT, "numpy.random", frame)
         if key is not None:
             self._last_numpy = ((frame.f_code, frame.f_lasti, id(frame)), key)
+            if source is NumberSource.ENTROPY and len(self._of_numpy) < _MOST_FOLLOWED:
+                bits = _growing_from(call.first)
+                if bits is not None:
+                    self._of_numpy.append((call.first, bits, key))
 
     def numpy_is_given_a_seed(self, call: Call) -> None:
         """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
@@ -247,6 +264,31 @@ def _state_of(generator: random.Random) -> int:
         return 0
 
 
+def _itself(generator: random.Random) -> random.Random:
+    return generator
+
+
+def _growing_from(seeds: Any) -> Any:
+    """The generator of NumPy's that is being constructed from ``seeds``: one of the youngest objects."""
+    for generation in range(3):
+        for bits in gc.get_objects(generation):
+            if type(bits).__name__ in _NUMPY_BITS and getattr(bits, "_seed_seq", None) is seeds:
+                return bits
+    return None
+
+
+def _never_drew(seeds: Any, bits: Any) -> bool:
+    """Return whether ``bits``, a generator of NumPy's that grew from ``seeds``, is in its first state."""
+    return bool(as_bytes(type(bits)(seeds).state) == as_bytes(bits.state))
+
+
+def as_bytes(state: Any) -> Any:
+    """A state of NumPy's in a form that compares, and that ``repr`` shows in full: arrays as bytes."""
+    if isinstance(state, dict):
+        return [(key, as_bytes(value)) for key, value in state.items()]
+    return state.tobytes() if hasattr(state, "tobytes") else state
+
+
 def _look(call: Call) -> None:
     call.before = _state_of(call.first)
 
@@ -275,6 +317,20 @@ def _functions() -> Iterator[Target]:
     yield Target([(getattr(seeds, "SeedSequence", None), "generate_state")], after=NumberLog.numpy_grows)
     mersenne: Any = getattr(sys.modules.get("numpy.random"), "MT19937", None)
     yield Target([(mersenne, "_legacy_seeding")], after=NumberLog.numpy_is_given_a_seed)
+
+
+#: By generator: tells whether draws at lines of a file, first to last, came from a state that nobody chose; ``None`` if
+#: no draw was seen there. With the last, whether its state is such a one now.
+GENERATORS: dict[str, tuple[Callable[[str, int, int], bool | None], Callable[[], bool]]] = {}
+
+
+def was_drawn(candidate: Candidate, *, is_here: bool = True) -> bool:
+    """Return whether ``candidate`` drew from a generator that nobody seeded. ``is_here``: in this very process."""
+    drew_at, is_unseeded = GENERATORS.get(candidate.generator, (None, None))
+    if drew_at is None or is_unseeded is None:
+        return False
+    drew = drew_at(candidate.file, *candidate.lines)
+    return candidate.is_certain and is_here and is_unseeded() if drew is None else drew
 
 
 #: The watch of this process.

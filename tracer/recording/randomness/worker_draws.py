@@ -6,17 +6,22 @@ process. Draws after the program seeded a generator in the worker do not count. 
 
 from __future__ import annotations
 
+import importlib
 import mmap
 import random
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 
+from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call, Watch, place
+from tracer.recording.program_text.seed_sources import source_of
 from tracer.recording.randomness.generators import state_of
+from tracer.recording.randomness.machine_numbers import was_drawn
 
 #: What workers may draw from, by the byte that says so.
 NAMES = ("python", "numpy", "torch")
@@ -26,14 +31,30 @@ class WorkerMarks:
     """The generators that the workers of one group of loaders drew from. Workers write, the training process reads."""
 
     def __init__(self) -> None:
-        self._shared = mmap.mmap(-1, len(NAMES))
+        self._shared = mmap.mmap(-1, len(NAMES) + 1)
 
     def drawn(self) -> tuple[str, ...]:
         """The generators that workers have drawn from so far."""
         return tuple(name for byte, name in enumerate(NAMES) if self._shared[byte])
 
+    @property
+    def seeded_at_random(self) -> bool:
+        """Whether the program's code in a worker seeded one with a number that differs in every process."""
+        return bool(self._shared[len(NAMES)])
+
+    def _seeded(self, call: Call) -> None:
+        if is_torchs_own(call.frame.f_code.co_filename):
+            return
+        seed = next(iter((*call.args, *call.kwargs.values())), None)
+        if seed is None or source_of(seed, call.frame, was_drawn=partial(was_drawn, is_here=False)) is not None:
+            self._shared[len(NAMES)] = 1
+
     def watch_this_process(self) -> None:
         """In a worker, before it starts: compare the generators around each fetch."""
+        if "numpy" in sys.modules:
+            importlib.import_module("numpy.random")  # which torch seeds in a moment
+        for byte, _ in _states():
+            place([holder for holder in _seeders(byte) if "state" not in holder[1]], Watch(after=self._seeded))
         kinds = getattr(sys.modules.get("torch.utils.data"), "_DatasetKind", None)
         watched: list[_WorkerGenerator] = []
 

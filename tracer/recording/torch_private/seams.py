@@ -18,7 +18,7 @@ from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import TORCH_NAMESPACES
-from tracer.recording.patching import Watch, place
+from tracer.recording.patching import Watch, held_by, place
 
 #: Marks the class of the recorder's mode.
 OWN_MODE = "_is_the_recorders"
@@ -358,6 +358,21 @@ def default_generators() -> Iterator[tuple[str, Any]]:
     for kind, module in _devices(is_awake=True):
         for index, generator in enumerate(getattr(module, "default_generators", ())):
             yield f"{kind}:{index}", generator
+
+
+#: Queues what seeds a device until it starts. Dynamo, as it loads, must not find ``set_rng_state`` itself replaced: it
+#: takes two replaced functions with defaults for one (torch 2.13).
+QUEUES_SEEDS = "_lazy_call"
+
+
+def seeds_of_devices() -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+    """Kinds of accelerators, whatever this build and machine support; modules, and their functions that seed."""
+    for kind in ("cuda", "xpu", "mps", private_backend_name()):
+        module = getattr(torch, kind, None)
+        for owner in filter(None, (module, getattr(module, "random", None))):
+            is_replaced = held_by(owner, "set_rng_state") is not getattr(owner, "set_rng_state", None)
+            states = "set_rng_state" if is_replaced else QUEUES_SEEDS
+            yield kind, owner, ("manual_seed", "manual_seed_all", "seed", "seed_all", states)
 
 
 def sleeping_devices() -> list[Any]:

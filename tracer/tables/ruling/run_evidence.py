@@ -52,18 +52,29 @@ def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
         return ruling
     if origin == SeedOrigin.MACHINE:
         whose, remedy = "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw"
+        if not str(facts.get(GENERATOR)).startswith("cpu"):
+            whose += " of the device, which no seed of the CPU's alone reaches,"
         if kind_drawn_from(facts) is GeneratorKind.PASSED:
             whose, remedy = "The generator that the call was given", "Call `manual_seed(0)` on it where it is made"
         return _unseeded(ruling, whose, remedy)
+    if origin == SeedOrigin.DEVICE:
+        return _unseeded(ruling, _EITHER, _SEED_ALL, Verdict.CONDITIONAL)
     if origin in _REPEATABLE and ruling.verdict is ruling.verdict_in_deterministic_mode:
         return ruling._replace(remedy=_KEEP, needs=())
     return ruling
 
 
-def _unseeded(ruling: RuleOutcome, whose: str, remedy: str) -> RuleOutcome:
+_EITHER = (
+    "The recording does not tell whether the call draws from the host's generator or from the device's, and one of the"
+    " two"
+)
+_SEED_ALL = "Call `torch.manual_seed(0)`, which seeds the generators of all devices, before the first draw"
+
+
+def _unseeded(ruling: RuleOutcome, whose: str, remedy: str, verdict: Verdict = Verdict.NONDETERMINISTIC) -> RuleOutcome:
     """``ruling`` for calls whose generator has a random seed: what is ``seeded`` differs from run to run."""
     why = f"{whose} was seeded at random, differently in every process: each run draws other numbers."
-    as_is, in_mode = (Verdict.NONDETERMINISTIC if v is Verdict.SEEDED else v for v in ruling.both)
+    as_is, in_mode = (verdict if v is Verdict.SEEDED else v for v in ruling.both)
     return ruling._replace(
         verdict=as_is,
         verdict_in_deterministic_mode=in_mode,

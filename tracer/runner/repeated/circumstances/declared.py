@@ -159,7 +159,7 @@ class Circumstance(Word):
             in_one_process=True,
         ),
         (
-            *(NumberSource.ENTROPY, NumberSource.PROCESS_ID, RootCause.DRAW),
+            *(NumberSource.ENTROPY, NumberSource.PROCESS_ID, NumberSource.GENERATOR, RootCause.DRAW),
             *(OutsideKind.TEMPORARY_NAME, OutsideKind.MACHINE_NUMBER),
         ),
     )
