@@ -70,7 +70,8 @@ def judge_calls(
     trials = TrialsHere(trace, target)
     groups = trials.bearing(with_hosts(trace, target))
     if target.backend not in (Backend.RECORDED, Backend.CPU):
-        groups = [group.drawn_on(target.backend.device) for group in groups]
+        is_fake = any(source.fake_as for source in trace.sources)
+        groups = [group.drawn_on(target.backend.device, is_fake=is_fake) for group in groups]
     if target.sets:
         groups = [seeded_in_its_place(group, target.sets) for group in groups]
     groups = [with_own_settings(group, target) if group.settings else group for group in groups]

@@ -204,15 +204,17 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     ``Setting.key``. Led by ``forward.``: the value under which the forward op of these backward calls ran, where that
     is another. Empty where none changed between calls, and for compiled calls."""
 
-    def drawn_on(self, device: str) -> CallGroup:
+    def drawn_on(self, device: str, *, is_fake: bool) -> CallGroup:
         """The group, recorded on a CPU, with the origin of what it draws from on ``device``.
 
         Outside the passes it may run on either: the recording does not tell a model that is initialized before it is
-        moved from one that is initialized in its place.
+        moved from one that is initialized in its place. On fake tensors a factory is asked for the device.
         """
         own = self.facts.get(ORIGIN)
         there = self.facts.get(f"{ELSEWHERE}.{device}", self.facts.get(ELSEWHERE, own))
         if there == own or self.host is not None or self.facts.get(GENERATOR) != "cpu":
+            return self
+        if is_fake and "device" in self.given:
             return self
         if self.phase is names.Phase.OTHER and self.op.rpartition(".")[0] not in _DROP:
             there = names.SeedOrigin.DEVICE.value
