@@ -16,6 +16,10 @@ from tracer.trace import Trace
 from tracer.trace.merging import merge_traces
 
 
+#: Of unequal numbers: a sum of ones is the same in any order.
+ADDENDS, WEIGHTS = torch.rand(2), torch.rand(3, 4)
+
+
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     mode, flag = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
@@ -45,7 +49,7 @@ def test_a_mode_that_is_put_back_at_the_end_is_that_of_the_calls(inside: bool) -
     torch.use_deterministic_algorithms(not inside)
     with DeterminismTracer() as tracer:
         torch.use_deterministic_algorithms(inside)
-        torch.zeros(4).index_add(0, torch.tensor([0, 0]), torch.ones(2))
+        torch.zeros(4).index_add(0, torch.tensor([0, 0]), ADDENDS)
         torch.use_deterministic_algorithms(not inside)
     assert tracer.trace.environment.deterministic_mode == ("on" if inside else "off")
     assert verdicts(tracer.trace, "aten.index_add") == (set() if inside else {Verdict.NONDETERMINISTIC})
@@ -84,7 +88,7 @@ def test_a_second_recording_counts_its_own_calls() -> None:
 
 
 def two_onto_one() -> torch.Tensor:
-    return torch.zeros(4).index_add(0, torch.tensor([0, 0]), torch.ones(2))
+    return torch.zeros(4).index_add(0, torch.tensor([0, 0]), ADDENDS)
 
 
 def answers(tracer: DeterminismTracer, **more: str) -> tuple[Report, set[tuple[str, Verdict, Verdict]]]:
@@ -257,7 +261,7 @@ def test_a_route_that_is_chosen_in_the_forward_is_judged_by_its_mode(
 
 def test_a_kernel_that_is_chosen_in_the_backward_is_judged_by_its_mode() -> None:
     def counted_twice() -> torch.Tensor:
-        return leaf(9, 4).index_select(0, torch.tensor([0, 0, 0]))
+        return leaf(9, 4).index_select(0, torch.tensor([0, 0, 0])) * WEIGHTS
 
     for forward, backward in (("off", "on"), ("on", "off")):
         _, calls = answers(forward_and_backward(counted_twice, forward, backward))
