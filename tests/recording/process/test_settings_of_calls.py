@@ -15,7 +15,6 @@ from tracer.names import About, Verdict
 from tracer.trace import Trace
 from tracer.trace.merging import merge_traces
 
-
 #: Of unequal numbers: a sum of ones is the same in any order.
 ADDENDS, WEIGHTS = torch.rand(2), torch.rand(3, 4)
 
