@@ -877,6 +877,8 @@ class PlaceKind(Word):
     """An argument of a module."""
     OUTPUT = "output"
     """A result of a module."""
+    ROWS = "rows"
+    """A number for the content of each row that the program hands to a module; compared with nothing, joined by."""
     REGION = "region"
     """An input or output of a compiled region."""
     LOSS = "loss"

@@ -171,6 +171,7 @@ def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
         verdict=verdict,
         places=sum(comparison.places for comparison in every),
         compared=(sum(one.compared[0] for one in every), sum(one.compared[1] for one in every)),
+        rows=(sum(one.rows[0] for one in every), sum(one.rows[1] for one in every)),
         lacks_ends=any(comparison.lacks_ends for comparison in every),
         differing=sum(comparison.differing for comparison in every),
         largest=widest.largest,

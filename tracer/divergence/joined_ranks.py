@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tracer.names import Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
+from tracer.trace.values.joined_rows import RowCall, row_calls
 from tracer.trace.values.places import Form, PlaceName, Places, leads_with_class, module_of
 
 PlaceKey = tuple[PlaceKind, str, str, Phase, int, int]
@@ -37,6 +38,8 @@ class Lack(Word):
     """It differs, and no shaken run has it in that size, or has numbers there that are all finite."""
     OTHER_ORDER = "other-order"
     """The same numbers stand there in another order, and what the module around returns agrees."""
+    OTHER_POSITION = "other-position"
+    """It tells positions, which padding moves, and what a module that is given it returns agrees."""
     NOT_READ = "not-read"
     """A kind of tensor whose elements are not read: sparse, quantized, nested, without data."""
 
@@ -80,6 +83,8 @@ class JoinedRanks:
         self.rows: dict[PlaceKey, int] = {}
         """The first row that holds a place; rows of all ranks are numbered through."""
         self._replicas: dict[PlaceKey, list[int]] = {}
+        self._called: list[tuple[int, int]] = []
+        """Rows before what the program's own calls give and return, and their steps."""
         self._starts = [0, *accumulate(len(one.places) for one in self.ranks)]
         for start, one in zip(self._starts, self.ranks, strict=False):
             self._take(one.places, start)
@@ -89,7 +94,9 @@ class JoinedRanks:
         columns = (rows[name].tolist() for name in ("name", "occurrence", "step"))
         for row, (name, occurrence, step) in enumerate(zip(*columns, strict=True), start):
             key = (*keys[name], occurrence, step)
-            if self.rows.setdefault(key, row) != row:
+            if keys[name][0] is PlaceKind.ROWS:
+                self._called.append((row, step))
+            elif self.rows.setdefault(key, row) != row:
                 self._replicas.setdefault(key, [self.rows[key]]).append(row)
         self.steps.update(np.unique(rows["step"]).tolist())
 
@@ -138,6 +145,16 @@ class JoinedRanks:
         """Steps in which an optimizer read gradients."""
         return {key[-1] for key in self.rows if key[0] is PlaceKind.GRADIENT}
 
+    @cached_property
+    def row_calls(self) -> dict[int, list[RowCall]]:
+        """The calls that the program itself makes, by step."""
+        return row_calls(self.ranks[0].places)
+
+    def calls_around(self, row: int, step: int) -> list[RowCall]:
+        """The program's call in which a place lies; none outside them all."""
+        number = sum(before < row and one == step for before, one in self._called)
+        return self.row_calls.get(step, [])[number - 1 : number] if number else []
+
     @property
     def path(self) -> str:
         """Its file, or the first of them."""
@@ -152,6 +169,11 @@ class JoinedRanks:
         """The recording of a row, and its number there."""
         rank = bisect_right(self._starts, row) - 1 if len(self.ranks) > 1 else 0
         return self.ranks[rank].places, row - self._starts[rank]
+
+    def source(self, row: int) -> int:
+        """The row whose tensor a row shares, or its own."""
+        places, own = self.at(row)
+        return row - own + places.source(own)
 
     def name(self, row: int) -> PlaceName:
         """Return the name of a row."""

@@ -22,6 +22,7 @@ from tracer.divergence.joined_ranks import Distance, JoinedRanks, Lack, PlaceKey
 from tracer.errors import TraceError
 from tracer.names import Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
+from tracer.trace.values.joined_rows import Matching, are_alike, joined_rows
 from tracer.trace.values.places import KEPT_WHOLE, SUMS, Form, rows_of
 
 #: Below this multiple of the yardstick a difference is rounding, above the other it is significant. Between 36 pairs
@@ -172,6 +173,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The results of the program that were compared, and all that either side has: outputs of modules and compiled
     regions, losses, gradients, the optimizer's states, and parameters that are no longer as they were at first. Inputs
     and initial parameters were not computed."""
+    rows: tuple[int, int]
+    """Of the calls of steps whose batches are laid out otherwise: rows that both have, which were compared, and all."""
     differing: int
     largest: PlaceDifference | None
     first: PlaceDifference | None
@@ -208,8 +211,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The modules inside that one whose results agree: nothing that is rounded there can make the two differ."""
     row_steps: tuple[int, ...] = ()
     """Split steps whose inputs and outputs were compared as rows of those of the whole batch."""
-    splits_more: Side | None = None
-    """The configuration that splits its batches into more parts."""
     partial: str = ""
     lacks_ends: bool = False
     """Whether none of the results that leave the model was compared: what outermost modules return, losses, gradients,
@@ -387,50 +388,46 @@ class _Comparing:
         return self._answer(differences, only, curve, names, split)
 
     def _steps_split_otherwise(self) -> set[int]:
-        """Steps whose batch is split into other parts, or among other ranks: what is of one part is not compared."""
+        """Steps whose batch is split, padded or packed otherwise, or shared among other ranks."""
         sides = (self._first, self._second)
         if sides[0].world_size != sides[1].world_size:
             return self._first.steps - self._steps_of_one_batch()
+        calls = [side.row_calls for side in sides]
+        return self._steps_of_other_losses | {
+            step for step in calls[0].keys() & calls[1].keys() if not are_alike(calls[0][step], calls[1][step])
+        }
+
+    @cached_property
+    def _steps_of_other_losses(self) -> set[int]:
+        """Steps whose losses are those of other parts of a batch, and are not compared."""
+        sides = (self._first, self._second)
         counts = [Counter(key[-1] for key in side.rows if key[0] is PlaceKind.LOSS) for side in sides]
-        return {step for step in counts[0].keys() & counts[1].keys() if counts[0][step] != counts[1][step]}
+        is_spread = sides[0].world_size != sides[1].world_size
+        return {step for step in counts[0] if step in counts[1] and (is_spread or counts[0][step] != counts[1][step])}
 
     def _is_of_other_part(self, key: PlaceKey, split: set[int]) -> bool:
         """Return whether the place belongs to a part of a batch that is no row of what the other side has there."""
         if key[0] not in _OF_ONE_BATCH or key[-1] not in split:
             return False
-        return key[-1] not in self._row_steps or not self._are_rows(key)
+        if key[0] not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
+            return key[0] is not PlaceKind.LOSS or key[-1] in self._steps_of_other_losses
+        if self._is_joined or key[-1] in self._steps_of_other_losses:
+            return not (self._is_joined and self._are_rows(key))
+        around = [
+            side.calls_around(side.rows[key], key[-1]) for side in (self._first, self._second) if key in side.rows
+        ]
+        return len(around) > 1 and not are_alike(*around) and self._are_rows(key)  # by chance: one number of other rows
+
+    @property
+    def _is_joined(self) -> bool:
+        """Whether one side was recorded as rows of the other."""
+        return bool(self._first.header.rows_of or self._second.header.rows_of)
 
     def _are_rows(self, key: PlaceKey) -> bool:
         """Return whether both sides hold the whole of it, one as rows of the other's."""
-        if key[0] not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
-            return False
         sides = [side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND for side in (self._first, self._second)]
         tensors = [side[0].form.size for side in sides if not isinstance(side, Lack)]
         return len(tensors) == 2 and len(set(tensors)) == 1
-
-    @cached_property
-    def _row_steps(self) -> set[int]:
-        """Steps in which one side's inputs are rows of the other's, the same ones in the same order."""
-        if not (self._first.header.rows_of or self._second.header.rows_of):
-            return set()
-        agree: dict[int, bool] = {}
-        for key in self._given_by_program:
-            is_row = key in self._second.rows and self._are_rows(key)
-            if is_row:
-                ones, others = self._first.wholes(key), self._second.wholes(key)
-                assert not isinstance(ones, Lack)
-                assert not isinstance(others, Lack)
-                unit = max(_half_unit(ones[0].form), _half_unit(others[0].form), 2.0**-40)  # sums of whole numbers
-                is_row = distance_of(ones, others).most <= ROUNDING * unit
-            agree[key[-1]] = agree.get(key[-1], True) and is_row
-        return {step for step, is_row in agree.items() if is_row}
-
-    @cached_property
-    def _splits_more(self) -> Side | None:
-        counts = [sum(key[0] is PlaceKind.LOSS for key in side.rows) for side in (self._first, self._second)]
-        if self._first.world_size != self._second.world_size or counts[0] == counts[1]:
-            return None
-        return "a" if counts[0] > counts[1] else "b"
 
     def _steps_of_one_batch(self) -> set[int]:
         """Steps in which each rank was called with the whole batch, as in tensor parallel."""
@@ -448,8 +445,10 @@ class _Comparing:
     ) -> Comparison:
         is_judged = self._is_judged
         reordered = self._in_another_order(differences)
-        only += [self._only(self._first, self._keys[row], Lack.OTHER_ORDER) for row in sorted(reordered)]
-        differences = [one for one in differences if one.order not in reordered]
+        moved = self._of_other_positions(differences) - reordered
+        for rows, lack in ((reordered, Lack.OTHER_ORDER), (moved, Lack.OTHER_POSITION)):
+            only += [self._only(self._first, self._keys[row], lack) for row in sorted(rows)]
+        differences = [one for one in differences if one.order not in reordered | moved]
         significant = [one for one in differences if is_judged and one.is_significant]
         handed_in: list[PlaceDifference] = []
         computed: list[PlaceDifference] = []
@@ -485,6 +484,7 @@ class _Comparing:
             places=len(curve),
             compared=(count, len(self._computed)),
             lacks_ends=lacks_ends,
+            rows=self._rows_compared(split) if self._first.world_size == self._second.world_size else (0, 0),
             differing=len(differences),
             largest=largest,
             first=next(iter(handed_in or roots), None),
@@ -508,8 +508,7 @@ class _Comparing:
             second_is_narrower=self._second_is_narrower,
             parts_in=self._parts_in,
             agreeing=self._agreeing,
-            row_steps=tuple(sorted(split & self._row_steps)),
-            splits_more=self._splits_more if split else None,
+            row_steps=tuple(sorted(split & {key[-1] for key in self._compared if key[0] is PlaceKind.OUTPUT})),
             partial=self._partial(only),
         )
 
@@ -614,6 +613,34 @@ class _Comparing:
             if results and agree and not any(_is_inside(one, around) or one == around for one in differing_modules):
                 reordered.add(row)
         return reordered
+
+    def _of_other_positions(self, differences: list[PlaceDifference]) -> set[int]:
+        """Rows of what tells a position alone, such as rotary angles, where a module that is given it agrees.
+
+        Padding moves positions, and what depends on their distances alone does not change.
+        """
+        if not any(side.header.rows_in for side in (self._first, self._second)):
+            return set()
+        differing = {one.order for one in differences if one.is_significant}
+        harmless = set()
+        for row in differing:
+            kind, module, _, phase, occurrence, step = self._keys[row]
+            of_module = self._outputs.get((module, phase, step), ())
+            results = [other for other, key in of_module if key[4] == occurrence and key in self._compared]
+            if kind is PlaceKind.INPUT and results and differing.isdisjoint(results):
+                harmless.add(self._first.source(row))
+        return {row for row in differing if self._first.source(row) in harmless}
+
+    def _rows_compared(self, split: set[int]) -> tuple[int, int]:
+        """Rows of the program's calls that both have where batches are laid out otherwise, and all of them."""
+        part, whole = (self._first, self._second) if self._first.header.rows_of else (self._second, self._first)
+        count = of = 0
+        for step in split if part.header.rows_of else ():
+            sides = [side.row_calls.get(step, []) for side in (whole, part)]
+            joined = joined_rows(Matching(sides[0]), sides[1])
+            count += (own := sum(len(one.sources) for call in joined for one in call))
+            of += sum(int(call.is_row.sum()) for side in sides for call in side) - own
+        return count, of
 
     def _results_around(self, row: int, module: str, phase: Phase, step: int) -> tuple[str, list[int]]:
         """The innermost module around ``module`` that returns after ``row``, and what it returned next."""

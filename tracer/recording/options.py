@@ -95,6 +95,10 @@ class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     outside the modules that it calls. ``OWN_CODE`` alone: the program's."""
     rows_of: str = ""
     """A file of values of a run that takes the batch as a whole: inputs and outputs are recorded as rows of its."""
+    rows_in: str = ""
+    """One of the run that splits it: rows that it has not are left out. Empty: all rows are there."""
+    is_whole: bool = False
+    """Whether this run takes the batch as a whole itself, and leaves rows out alone."""
 
     def __post_init__(self) -> None:
         if self.shake is not None:

@@ -213,7 +213,7 @@ class Recorder:
             )
             self.magnitudes.calls_of = places.calls_of
             if places.rows_of:
-                self.magnitudes.lay_out_as(places.rows_of, *_rank_and_world_size())
+                self.magnitudes.lay_out_as(places, *_rank_and_world_size())
         self._places = places
         self._shaking: Shaking | None = None
         if places.shake is not None:
@@ -378,7 +378,8 @@ class Recorder:
             magnitudes=self.magnitudes is not None,
             shaken=self._places.shake,
             shaken_in=self._places.shake_in,
-            rows_of=self._places.rows_of,
+            rows_of="" if self._places.is_whole else self._places.rows_of,
+            rows_in=self._places.rows_in,
         )
 
     def _look_again(self) -> None:

@@ -107,7 +107,7 @@ def test_a_frozen_parameter_in_an_optimizer_is_no_result() -> None:
         optimizer = torch.optim.SGD(net.parameters(), 0.1)
 
         def run() -> None:
-            net(torch.ones(rows, 4))
+            net(torch.full((rows, 4), float(rows)))
             optimizer.step()
 
         return run

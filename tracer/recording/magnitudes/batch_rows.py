@@ -1,77 +1,166 @@
-"""Where the outputs of parts of a batch stand in those of the whole batch, which another recording has.
+"""Where the rows of what the program hands to its modules stand in another recording, and what is made of them.
 
-A step that accumulates over four parts calls each module four times as often as one that takes the batch as a whole.
-What the calls return are rows of what the one call returns, in order, and ranks hold equal parts of them.
+A step that accumulates over four parts, pads, packs or decodes token by token calls modules with other rows at a time.
+Whatever a module is given and returns row by row is recorded as rows of one call of the whole batch.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from inspect import signature
 from typing import NamedTuple
+
+import numpy as np
+import torch
 
 from tracer.names import Phase, PlaceKind
 from tracer.recording.magnitudes.parts import Part
+from tracer.recording.options import PlaceOptions
 from tracer.trace.values import PlaceName, read_magnitudes
+from tracer.trace.values.joined_rows import Joined, Matching, RowCall, are_alike, joined_in, joined_rows, row_calls
 from tracer.trace.values.places import leads_with_class, module_of
 
+#: Occurrences of what is in no call of the whole batch begin here.
+_ELSEWHERE = 2**30
 _Key = tuple[PlaceKind, str, str, Phase, int]
 
 
 class Rows(NamedTuple):
-    """The place in the whole batch that a part belongs to."""
+    """A tensor as rows of the whole batch: adjacent ones each, and their place."""
 
-    part: Part
+    parts: list[Part]
     occurrence: int
 
 
-class WholeBatch:
-    """The shapes of inputs and outputs in the recording ``path`` of a run that splits its batch less often."""
+class BatchRows:
+    """The rows of a recording of a run that takes the batch as a whole; ``options`` name it.
 
-    def __init__(self, path: str | os.PathLike[str], rank: int = 0, world_size: int = 1) -> None:
-        self._rank, self._world_size = rank, world_size
-        self._shapes: dict[_Key, list[tuple[int, ...]]] = {}
-        self._losses: Counter[int] = Counter()
-        """By step: the parts that the recording itself splits a batch into."""
-        self._rows: Counter[tuple[_Key, int]] = Counter()
-        """First dimensions that came by so far."""
-        places = read_magnitudes(path).places
-        self._leads_with_class = leads_with_class(places.names)
-        columns = (places.rows[column].tolist() for column in ("name", "form", "step"))
-        for name, form, step in zip(*columns, strict=True):
-            place = places.names[name]
-            if place.kind is PlaceKind.LOSS:
-                self._losses[step] += 1
-            elif place.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT):
-                key = _key(place, step, leads_with_class=self._leads_with_class)
-                self._shapes.setdefault(key, []).append(places.forms[form].shape)
+    ``leads_with_class``: paths of modules begin with the model's class here.
+    """
 
-    def rows(
-        self, place: PlaceName, step: int, call: int, part: Part, *, leads_with_class: bool = False
-    ) -> Rows | None:
-        """``part`` as rows of the whole, for the ``call``-th of its kind in the step; ``None`` where it is none.
+    def __init__(self, options: PlaceOptions, rank: int, world_size: int, *, leads_with_class: bool) -> None:
+        self._is_whole = options.is_whole
+        with (places := read_magnitudes(options.rows_of).places):
+            wholes = row_calls(places)
+        self._leads_with_class = [_leads(places.names), _leads(places.names) and leads_with_class]
+        self._matchings = {step: Matching(calls, rank, world_size) for step, calls in wholes.items()}
+        self._known: dict[int, list[list[Joined]]] | None = None
+        if options.rows_in:
+            with (of_parts := read_magnitudes(options.rows_in).places):
+                parts = row_calls(of_parts)
+            self._known = {
+                step: joined_rows(matching, parts[step], of_whole=self._is_whole)
+                for step, matching in self._matchings.items()
+                if step in parts and not are_alike(wholes[step], parts[step])
+            }
+        self._occurrences: dict[tuple[_Key, int], list[int]] = {}
+        """Of each place in each call of the program."""
+        called: Counter[int] = Counter()
+        for name, occurrence, step in places.rows[["name", "occurrence", "step"]].tolist():
+            called[step] += places.names[name].kind is PlaceKind.ROWS
+            key = self._key(places.names[name], step, is_here=False)
+            self._occurrences.setdefault((key, called[step] - 1), []).append(occurrence)
+        self._call = (-1, -1)
+        """The step and number of the program's call that runs."""
+        self._shape: tuple[int, ...] = ()
+        self._joined: list[Joined] | None = None
+        self._counts: Counter[_Key] = Counter()
 
-        ``leads_with_class``: the path of its module begins with the model's class.
-        """
-        key = _key(place, step, leads_with_class=self._leads_with_class and leads_with_class)
-        shapes = self._shapes.get(key)
-        if not shapes or part.start or part.is_term:
-            return None
-        passes = self._losses[step] or 1
-        calls = len(shapes) // passes if len(shapes) % passes == 0 else len(shapes)
-        for occurrence in range(call % calls, len(shapes), calls):
-            whole, begin = shapes[occurrence], self._rows[key, occurrence]
-            if part.shape == whole:
-                return Rows(part, occurrence)
-            if not part.shape or part.shape[1:] != whole[1:] or whole[0] % self._world_size:
-                return None
-            share = whole[0] // self._world_size
-            if begin + part.shape[0] <= share:
-                self._rows[key, occurrence] += part.shape[0]
-                start = (self._rank * share + begin, *[0] * (len(whole) - 1))
-                return Rows(Part(part.local, whole, start), occurrence)
+    def enters(self, place: PlaceName, step: int, contents: torch.Tensor) -> None:
+        """The program makes its next call."""
+        self._call = (step, self._call[1] + 1 if step == self._call[0] else 0)
+        self._shape, self._joined = tuple(contents.shape), None
+        self._counts.clear()
+        if self._known is not None:
+            if (known := self._known.get(step)) is not None:
+                self._joined = known[self._call[1]] if self._call[1] < len(known) else []
+        elif (matching := self._matchings.get(step)) is not None:
+            call = RowCall(self._key(place, step)[1], contents.cpu().numpy())
+            self._joined = joined_in(matching, *matching.find(call))
+
+    def rows(self, place: PlaceName, step: int, occurrence: int, part: Part) -> list[Rows]:
+        """``part`` as rows of calls of the whole batch, where it has rows that are there."""
+        as_it_is = [Rows([part], occurrence)]
+        if self._joined is None or place.kind not in (PlaceKind.INPUT, PlaceKind.OUTPUT) or step != self._call[0]:
+            return as_it_is
+        key = self._key(place, step)
+        count = self._counts[key]
+        self._counts[key] += 1
+        sequences, length = self._shape
+        shape, rank, joined = part.shape, 1, self._joined
+        if shape[:2] == self._shape:
+            rank = 2
+        elif shape[:1] == (sequences,) and length > 1:
+            joined = [one.sequences(length) for one in joined]
+        elif shape[:1] != (sequences * length,):
+            joined = []
+        joined = [one for one in joined if len(one.sources)]
+        if part.start or part.is_term or (self._is_whole and not joined):
+            return as_it_is
+        several = []
+        for one in joined:
+            occurrences = self._occurrences.get((key, one.call), [])
+            if count < len(occurrences):
+                several.append(Rows(_cut(part, one, rank), occurrences[count]))
+        return several or [Rows([part], _ELSEWHERE + occurrence)]
+
+    def _key(self, place: PlaceName, step: int, *, is_here: bool = True) -> _Key:
+        module = module_of(place, leads_with_class=self._leads_with_class[is_here])
+        return place.kind, module, place.name, place.phase, step
+
+
+_leads = leads_with_class
+
+
+def _cut(part: Part, joined: Joined, rank: int) -> list[Part]:
+    """The rows of a tensor that stand beside each other in the whole, of which ``rank`` dimensions number rows."""
+    rest = part.shape[rank:]
+    rows, size = part.local.reshape(-1, *rest), len(joined.is_end)
+    parts = []
+    for places in np.split(np.arange(len(joined.targets)), np.flatnonzero(np.diff(joined.targets) != 1) + 1):
+        sources = joined.sources[places]
+        is_slice = (np.diff(sources) == 1).all()
+        local = rows[sources[0] : sources[-1] + 1] if is_slice else rows[torch.as_tensor(sources, device=rows.device)]
+        start = (int(joined.targets[places[0]]), *(0 for _ in rest)) if len(sources) < size else ()
+        parts.append(Part(local, (size, *rest), start))
+    return parts
+
+
+def contents_of(
+    module: torch.nn.Module, positional: int, tensors: Sequence[tuple[str, torch.Tensor]]
+) -> torch.Tensor | None:
+    """A number for each row that the program hands to a module, one line a sequence; ``None``: it hands over none.
+
+    Integers of two dimensions are sequences of tokens, as are numbers of three; any other tensor has a sample a row.
+    Numbers count as bfloat16 has them, so that another precision has the same rows. A mask leaves rows out.
+    """
+    names = [name for name, _ in tensors]
+    with suppress(Exception):
+        names[:positional] = [*signature(module.forward).parameters][:positional]
+    given = [(name, one) for name, (_, one) in zip(names, tensors, strict=True) if type(one) is torch.Tensor]
+    masks = [(name, one) for name, one in given if "mask" in name and one.dim() == 2 and not one.is_floating_point()]
+    given = [(name, one) for name, one in given if "mask" not in name]
+    tokens = [(name, one) for name, one in given if one.dim() == 2 and not one.is_floating_point()]
+    tokens.sort(key=lambda one: "input_ids" not in one[0])
+    numbers = [one for _, one in given if one.is_floating_point() and one.dim() > 1]
+    flat = [one[None] for _, one in given if not one.is_floating_point() and one.dim() == 1]
+    rows = next(iter([one for _, one in tokens] + numbers + flat), None)
+    if rows is None:
         return None
+    rows = rows.detach()
+    contents = _hashed(rows) if rows.is_floating_point() else rows.double()
+    sequences, length = contents.shape
+    for name, mask in masks:
+        longer = mask.shape[1] - length  # by the tokens in a cache
+        if len(mask) == sequences and longer >= 0:
+            contents = contents.masked_fill(mask[:, longer:].bool() == ("padding" in name), float("nan"))
+    return contents
 
 
-def _key(place: PlaceName, step: int, *, leads_with_class: bool) -> _Key:
-    return place.kind, module_of(place, leads_with_class=leads_with_class), place.name, place.phase, step
+def _hashed(rows: torch.Tensor) -> torch.Tensor:
+    bits = rows.to(torch.bfloat16).reshape(len(rows), rows.shape[1] if rows.dim() == 3 else 1, -1).view(torch.int16)
+    factors = torch.arange(1, bits.shape[-1] + 1, device=bits.device) * -7046029254386353131
+    sums = (bits.to(torch.int64) * ((factors ^ (factors >> 29)) | 1)).sum(-1) * -4658895280553007687
+    return ((sums ^ (sums >> 32)) & (2**52 - 1)).double()

@@ -25,11 +25,11 @@ from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Phase, PlaceKind, ValueKind
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import Run
-from tracer.recording.magnitudes.batch_rows import WholeBatch
-from tracer.recording.magnitudes.parts import part_of
-from tracer.recording.magnitudes.sketching import DeviceSketch, Sketch
+from tracer.recording.magnitudes.batch_rows import BatchRows, Rows, contents_of
+from tracer.recording.magnitudes.parts import Part, part_of
+from tracer.recording.magnitudes.sketching import DeviceSketch, Extent, Sketch
 from tracer.recording.observers import Frame, Interest, Observer
-from tracer.recording.options import OWN_CODE
+from tracer.recording.options import OWN_CODE, PlaceOptions
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import placed
@@ -86,7 +86,7 @@ class PlaceRecorder:
         """Optimizer steps that ended before recording began."""
         self.calls_of = ""
         """A module whose single calls are places too."""
-        self._whole_batch: WholeBatch | None = None
+        self._batch_rows: BatchRows | None = None
         self._header = header
         self._shared = shared
         self._modules = attribution.modules
@@ -106,9 +106,10 @@ class PlaceRecorder:
         """Those that are stepping."""
         self._known_modules = -1
 
-    def lay_out_as(self, path: str, rank: int | None, world_size: int | None) -> None:
-        """Place inputs and outputs as rows of those in the file of values ``path``."""
-        self._whole_batch = WholeBatch(path, rank or 0, world_size or 1)
+    def lay_out_as(self, places: PlaceOptions, rank: int | None, world_size: int | None) -> None:
+        """Record inputs and outputs as rows of those in the file of values ``places.rows_of``."""
+        leads_with_class = not self._modules.model_class
+        self._batch_rows = BatchRows(places, rank or 0, world_size or 1, leads_with_class=leads_with_class)
 
     # --- beginning and end ---
 
@@ -204,8 +205,32 @@ class PlaceRecorder:
             self._follow_hooks(running)
         named = frame.f_locals.get("kwargs") or {}
         with unseen():
-            for name, tensor in (*_tensors(inputs), *_tensors(named)):
+            tensors = [*_tensors(inputs), *_tensors(named)]
+            if is_outermost and phase is Phase.FORWARD:
+                self._note_rows(running, tensors, len([*_tensors(inputs)]))
+            for name, tensor in tensors:
                 self._take(PlaceKind.INPUT, running, name, tensor)
+
+    def _note_rows(self, running: _Running, tensors: list[tuple[str, torch.Tensor]], positional: int) -> None:
+        """The rows that the program itself hands to a module."""
+        contents = contents_of(running.module, positional, tensors)
+        if contents is None:
+            return
+        place = PlaceName(kind=PlaceKind.ROWS, module=running.path, phase=running.phase, **running.place)
+        flat, extent = contents.reshape(-1), (0.0, 0.0, 0)
+        sketch = (
+            Sketch(flat.numpy(), Extent(*extent))
+            if flat.is_cpu
+            else DeviceSketch(flat, torch.tensor(extent, dtype=flat.dtype, device=flat.device))
+        )
+        self._write(place, Form("rows", tuple(contents.shape)), self._counts[place.key], sketch=sketch)
+        self._counts[place.key] += 1
+        if self._batch_rows is not None:
+            self._batch_rows.enters(place, self._step, contents)
+
+    @property
+    def _step(self) -> int:
+        return self.first_step + self._optimizer.steps
 
     def _follow_hooks(self, running: _Running) -> None:
         """Register a forward hook that runs after the module's own hooks in this call."""
@@ -356,14 +381,19 @@ class PlaceRecorder:
         occurrence = self._counts[place.key]
         self._counts[place.key] += 1
         dtype = str(tensor.dtype).removeprefix("torch.")
-        part = sketch = None
+        part = None
         with suppress(RuntimeError, TypeError, NotImplementedError):
             part = part_of(tensor)
-        if self._whole_batch is not None and part is not None:
-            step = self.first_step + self._optimizer.steps
-            leads_with_class = not self._modules.model_class
-            rows = self._whole_batch.rows(place, step, occurrence, part, leads_with_class=leads_with_class)
-            part, occurrence = rows or (part, occurrence)
+        several = [Rows([] if part is None else [part], occurrence)]
+        if self._batch_rows is not None and part is not None:
+            several = self._batch_rows.rows(place, self._step, occurrence, part)
+        for parts, number in several:
+            self._record(place, tensor, dtype, number, parts, shared=shared)
+
+    def _record(
+        self, place: PlaceName, tensor: torch.Tensor, dtype: str, occurrence: int, parts: list[Part], *, shared: bool
+    ) -> None:
+        part, sketch = parts[0] if parts else None, None
         if shared and part is not None:
             known = self._rows.get(id(tensor))
             is_same = known is not None and known[0]() is tensor and known[1] == tensor._version
@@ -371,16 +401,18 @@ class PlaceRecorder:
                 self._write(place, known[3], occurrence, known[2])
                 return
         with suppress(RuntimeError, TypeError, NotImplementedError):
-            sketch = part.sketched() if part is not None else None
+            for one in parts:
+                own: Any = one.sketched()
+                sketch = own if sketch is None else sketch.plus(own)
         if part is None or sketch is None:
             self._write(place, Form(dtype, tuple(tensor.shape)), occurrence)
             return
         if not part.local.numel():
             return
-        held = part.local.numel() if part.start else None
+        held = sum(one.local.numel() for one in parts) if part.start else None
         form = Form(dtype, part.shape, held, part.is_term)
         row = self._next_row()
-        bits = digest(part.local) or 0 if part.local.is_cpu else 0
+        bits = digest(part.local) or 0 if part.local.is_cpu and len(parts) == 1 else 0
         self._write(place, form, occurrence, sketch=sketch, bits=bits, offset=part.offset)
         if shared:
             self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row, form, part.offset)

@@ -74,6 +74,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "schema": SCHEMA,
         "verdict": comparison.verdict.value,
         "compared": list(comparison.compared),
+        "rows": list(comparison.rows),
         "places": comparison.places,
         "differing": comparison.differing,
         "largest": _place(comparison.largest),

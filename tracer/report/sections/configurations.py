@@ -52,6 +52,7 @@ _LACKS = {
     Lack.NOT_IN_FIRST: "In the second configuration alone",
     Lack.PART_MISSING: "Of which other ranks hold the rest (give the recordings of all ranks)",
     Lack.NO_YARDSTICK: "Different, and without a yardstick (no shaken run has them in that size, or they overflow)",
+    Lack.OTHER_POSITION: "Of other positions, while what a module that is given them returns agrees",
     Lack.OTHER_ORDER: "Of the same numbers in another order, while what the module around returns agrees",
     Lack.NOT_READ: "Of a kind that is not read (sparse, quantized, nested, without data)",
 }
@@ -152,13 +153,14 @@ def _answer(comparison: Comparison) -> str:
 
 def _share(comparison: Comparison) -> str:
     """How much of what the program computed was compared; empty: all of it."""
-    count, of = comparison.compared
-    if count == of:
+    (count, of), (rows, all_rows) = comparison.compared, comparison.rows
+    if count == of and rows == all_rows:
         return ""
     if not count:
         return f"nothing that the program computed could be compared (0 of {plural(of, 'result')})"
+    in_rows = f", in {rows:,} of {plural(all_rows, 'row')}" if rows < all_rows else ""
     ends = ", none of them one that leaves the model" if comparison.lacks_ends else ""
-    return f"{count:,} of {plural(of, 'result')} {'was' if count == 1 else 'were'} compared{ends}"
+    return f"{count:,} of {plural(of, 'result')} {'was' if count == 1 else 'were'} compared{ends}{in_rows}"
 
 
 def _own_code(first: PlaceDifference) -> str:
@@ -286,13 +288,13 @@ def _call_in_words(call: CallDifference) -> str:
 def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
     if comparison.split_steps:
         rest = (
-            "outputs as rows of the whole batch, and losses are not."
+            "outputs row by row, where both were given the same rows in the same order, and what is no row is not."
             if comparison.row_steps
-            else "and outputs and losses are not."
+            else "and outputs are not: they were given no row that is the same."
         )
         yield said.Paragraph(
-            "The batch is split into other parts, or among other ranks: gradients, parameters and the optimizer's state"
-            f" are compared, {rest}"
+            "The batch is split, padded or packed otherwise, or shared among other ranks: gradients, parameters and the"
+            f" optimizer's state are compared, {rest}"
         )
     if comparison.not_finite:
         yield said.Paragraph(

@@ -12,6 +12,7 @@ from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side
 from tracer.errors import TraceError
 from tracer.names import PlaceKind
 from tracer.recording.options import OWN_CODE, UNSHAKEN, PlaceOptions
+from tracer.trace.values.joined_rows import joined_parts
 
 #: Further shaken runs where the answer is undecided.
 FURTHER = 3
@@ -34,18 +35,17 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
     second = record("b")
     check_job(second, "b", is_first=False)
     comparison = compared_jobs(first, second)
-    rows = {"a": "", "b": ""}
-    if comparison.splits_more is not None and list(first.processes) == list(second.processes) == [""]:
-        split = comparison.splits_more
-        rows[split] = str((second if split == "a" else first).processes[""].places.path)
-        laid_out = record(split, PlaceOptions(rows_of=rows[split]))
-        first, second = (laid_out, second) if split == "a" else (first, laid_out)
+    rows = _rows(first, second)
+    if rows["a"] is not rows["b"]:
+        first = first if rows["a"] is UNSHAKEN else record("a", rows["a"])
+        second = second if rows["b"] is UNSHAKEN else record("b", rows["b"])
         comparison = compared_jobs(first, second)
     shaken: list[Job] = []
     of_second: list[Job] = []
 
     def shake(side: Side, seeds: Iterable[int], module: str = "") -> list[Job]:
-        places = PlaceOptions(shake_in=module, shake_not=comparison.agreeing if module else (), rows_of=rows[side])
+        shake_not = comparison.agreeing if module else ()
+        places = msgspec.structs.replace(rows[side], shake_in=module, shake_not=shake_not)
         return [record(side, msgspec.structs.replace(places, shake=seed)) for seed in seeds]
 
     second_is_narrower = comparison.second_is_narrower
@@ -85,3 +85,20 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
     at_call = msgspec.structs.replace(place, location=call.location, called_from=call.called_from)
     significant = tuple(at_call if one is place else one for one in comparison.significant)
     return msgspec.structs.replace(comparison, call=call, first=at_call, significant=significant)
+
+
+def _rows(first: Job, second: Job) -> dict[Side, PlaceOptions]:
+    """How both are recorded once more, where one has rows of the other's batch in calls of other shapes."""
+    options: dict[Side, PlaceOptions] = {"a": UNSHAKEN, "b": UNSHAKEN}
+    jobs = (first.processes, second.processes)
+    if any(list(job) != [""] or job[""].other_ranks for job in jobs):
+        return options
+    places = [job[""].places for job in jobs]
+    part = joined_parts(*places)
+    if part is None:
+        return options
+    whole = PlaceOptions(rows_of=str(places[1 - part[0]].path), rows_in=str(places[part[0]].path), is_whole=True)
+    options["b" if part[0] else "a"] = msgspec.structs.replace(whole, is_whole=False)
+    if not part[1]:
+        options["a" if part[0] else "b"] = whole
+    return options

@@ -96,6 +96,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     """The module inside which alone they were shaken; empty: everywhere."""
     rows_of: str = ""
     """The recording of a whole batch that inputs and outputs are recorded as rows of; empty: none."""
+    rows_in: str = ""
+    """The recording of the parts, where rows that one of the two lacks are left out."""
 
 
 class Entries(msgspec.Struct, frozen=True):
