@@ -615,21 +615,24 @@ class _Comparing:
         return reordered
 
     def _of_other_positions(self, differences: list[PlaceDifference]) -> set[int]:
-        """Rows of what tells a position alone, such as rotary angles, where a module that is given it agrees.
-
-        Padding moves positions, and what depends on their distances alone does not change.
+        """Rows of what tells a position, such as rotary angles, where a module that is given it agrees, and what they
+        are made of. Padding moves positions, and what depends on their distances alone does not change.
         """
         if not any(side.header.rows_in for side in (self._first, self._second)):
             return set()
-        differing = {one.order for one in differences if one.is_significant}
-        harmless = set()
-        for row in differing:
+        source, differing = self._first.source, {one.order for one in differences if one.is_significant}
+        harmless: set[int] = set()
+        for row in sorted(differing, reverse=True):
             kind, module, _, phase, occurrence, step = self._keys[row]
             of_module = self._outputs.get((module, phase, step), ())
             results = [other for other, key in of_module if key[4] == occurrence and key in self._compared]
-            if kind is PlaceKind.INPUT and results and differing.isdisjoint(results):
-                harmless.add(self._first.source(row))
-        return {row for row in differing if self._first.source(row) in harmless}
+            if (
+                kind is PlaceKind.INPUT
+                and results
+                and harmless.issuperset(map(source, differing.intersection(results)))
+            ):
+                harmless.add(source(row))
+        return {row for row in differing if source(row) in harmless}
 
     def _rows_compared(self, split: set[int]) -> tuple[int, int]:
         """Rows of the program's calls that both have where batches are laid out otherwise, and all of them."""

@@ -198,7 +198,8 @@ class PlaceRecorder:
         phase = Phase.RECOMPUTE if seams.graph_task_id() != -1 else Phase.FORWARD
         place = placed(self._sites.innermost(frame), scope.called_from)
         running = _Running(module, self.spelt(scope.path), phase, place)
-        if not self._running:
+        is_outermost = not self._running
+        if is_outermost:
             self._note_new_modules()
         self._running.append(running)
         if module._forward_hooks:
