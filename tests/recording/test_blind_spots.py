@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import concurrent.futures
+import io
 import sys
 import threading
 import types
 import warnings
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -354,3 +356,47 @@ def test_a_kernel_for_another_device_overrides_nothing_here() -> None:
         warnings.simplefilter("ignore")
         library.impl("hypot", lambda x, y: x, "CUDA")
         assert not spots(record(lambda: torch.hypot(torch.ones(3), torch.ones(3))), BlindSpotKind.OVERRIDDEN)
+
+
+# --- memory that no op gave ---
+
+
+def _filled() -> None:
+    values = np.empty(100_000, dtype=np.float32)
+    values[:] = 1.5
+    torch.from_numpy(values).sum()
+    torch.tensor(np.ones(3))
+
+
+def _loaded() -> None:
+    file = io.BytesIO()
+    torch.save(torch.ones(3), file)
+    file.seek(0)
+    torch.load(file)
+    torch.ones(3).share_memory_().untyped_storage().clone()
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (lambda: torch.empty(0).set_(torch.UntypedStorage(64), 0, (16,), (1,)).sum(), "torch.UntypedStorage"),
+        (lambda: torch.FloatStorage(4), "torch.UntypedStorage"),
+        (lambda: torch.from_numpy(np.empty(100_000)).sum(), "an array of numpy.empty"),
+        (lambda: torch.as_tensor(np.empty((30, 30))[2:].T), "an array of numpy.empty"),
+        (lambda: torch.tensor(np.empty_like(np.ones(3))), "an array of numpy.empty"),
+        (_filled, ""),
+        (_loaded, ""),
+        (lambda: torch.UntypedStorage([1, 2]), ""),
+        (lambda: torch.UntypedStorage(0), ""),
+        (lambda: np.empty(3), ""),
+        (lambda: torch.from_numpy(np.empty(3, dtype=np.float32).reshape(3).astype(np.float64)), ""),
+    ],
+    ids=lambda value: f"line {value.__code__.co_firstlineno}" if callable(value) else None,
+)
+def test_memory_that_no_op_gave_is_reported_where_it_may_be_unwritten(
+    step: Callable[[], object], expected: str
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = spots(record(step), BlindSpotKind.MEMORY)
+    assert [spot.detail.partition(":")[0] for spot in found] == [expected] * bool(expected)

@@ -22,10 +22,9 @@ from tracer.names import BlindSpotKind, RegionOrigin
 from tracer.recording.calls.fact_readers import first_tensor
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.origin.modules import OWN_HOOK
-from tracer.recording.origin.sites import USER, Sites
+from tracer.recording.origin.sites import USER, Sites, is_torchs_own
 from tracer.recording.patching import Call
 from tracer.recording.storage import native_code
-from tracer.recording.storage.native_code import NativeFunction
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import without_recording
 from tracer.recording.torch_private.setting_seams import is_compilation_off
@@ -62,6 +61,8 @@ class BlindSpots:
         """The number of them that are known to compute."""
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
+        self._arrays: dict[int, tuple[Any, bytes]] = {}
+        """Arrays that NumPy gave unwritten, each with some of what lay in it; by ``id``."""
         self._autocasts: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         """Whether each ``autocast`` was asked to be on."""
         self._natives: set[str] = set()
@@ -105,7 +106,7 @@ class BlindSpots:
         """
         if not native_code.is_new(afresh=afresh):
             return
-        modules = {function.name.partition(".")[0] for function in native_code.native_functions()} - self._natives
+        modules = {name.partition(".")[0] for name in native_code.native_functions()} - self._natives
         WATCHES.look_again()
         lost = "it was loaded while recording, so calls of it may be unseen"
         for name in modules if is_late or (is_late is None and self._module_ran) else ():
@@ -115,26 +116,47 @@ class BlindSpots:
             self.note(BlindSpotKind.NATIVE, name, lost=lost)
         self._natives |= modules
 
-    def native_starts(self, call: Call, function: NativeFunction) -> None:
+    def native_starts(self, call: Call, name: str, is_method: bool) -> None:
         """Native code that is no registered op is about to run."""
-        call.before = function.is_method or first_tensor((*call.args, *call.kwargs.values())) is not None
+        call.before = is_method or first_tensor((*call.args, *call.kwargs.values())) is not None
         if call.before:
-            self._native_runs(call, function)
+            self._native_runs(call, name)
 
-    def native_ends(self, call: Call, function: NativeFunction) -> None:
+    def native_ends(self, call: Call, name: str) -> None:
         """It returned, and has written what it allocated."""
         if not call.before and first_tensor((call.result,)) is not None:
-            self._native_runs(call, function)
+            self._native_runs(call, name)
         self.on_unseen()
 
-    def _native_runs(self, call: Call, function: NativeFunction) -> None:
+    def _native_runs(self, call: Call, name: str) -> None:
         frame: FrameType | None = call.frame
         while frame is not None:  # inside an op of a library the tables say what it does
             op = frame.f_locals.get("func") if frame.f_code.co_name == "__torch_dispatch__" else None
             if seams.is_foreign_op(op):
                 return
             frame = frame.f_back
-        self.note(BlindSpotKind.NATIVE, function.name, call.frame, whose=call.first)
+        self.note(BlindSpotKind.NATIVE, name, call.frame)
+
+    def storage_made(self, call: Call) -> None:
+        """A storage was made; torch's own are made for its files and processes, but for those of typed storages."""
+        size, code = [*call.args, 0][1], call.frame.f_code
+        is_typed = code.co_filename == torch.storage.__file__ and code.co_name in ("__init__", "__new__")
+        if type(size) is int and size and (is_typed or not is_torchs_own(code.co_filename)):
+            self.note(BlindSpotKind.MEMORY, "torch.UntypedStorage", call.frame)
+
+    def array_made(self, call: Call) -> None:
+        """NumPy gave an array that nothing was written to."""
+        self._arrays = {key: known for key, known in self._arrays.items() if known[0]() is not None}
+        self._arrays[id(call.result)] = weakref.ref(call.result), _sample_of(call.result)
+
+    def array_taken(self, call: Call) -> None:
+        """Note an array that becomes a tensor, if it holds what it held when NumPy gave it."""
+        array = call.first
+        while type(array).__module__ == "numpy":
+            known = self._arrays.get(id(array))
+            if known is not None and known[0]() is array and known[1] == _sample_of(array):
+                self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
+            array = array.base
 
     def autocast_made(self, call: Call) -> None:
         """An ``autocast`` was made: torch keeps whether it is on, not whether that was asked for."""
@@ -266,6 +288,12 @@ def _compiled(name: str, backend: str = compile_seams.INDUCTOR) -> tuple[BlindSp
     return BlindSpotKind.COMPILED, f"{name} is compiled{by}"
 
 
+def _sample_of(array: Any) -> bytes:
+    """Some of what a contiguous array holds; empty for one of objects."""
+    flat = array.ravel("K")
+    return b"" if array.dtype.hasobject else bytes(flat[:: max(1, flat.size // 64)].tobytes())
+
+
 def _called_in(frame: FrameType) -> Any | None:
     """The function that a frame of dynamo's is about to run compiled."""
     if frame.f_code.co_name not in ("compile_wrapper", "_fn") or frame.f_locals.get("callback") is None:
@@ -321,14 +349,16 @@ def _watched() -> Iterator[Target]:
     loading = sys.modules.get("torch.utils.data.dataloader")
     yield _noting(getattr(loading, "_BaseDataLoaderIter", None), "__next__", _on_loader)
     yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
+    yield Target([(torch.UntypedStorage, "__init__")], after=BlindSpots.storage_made)
+    numpy = sys.modules.get("numpy")
+    yield Target([(numpy, "empty"), (numpy, "empty_like")], after=BlindSpots.array_made)
+    takers = [(torch, name) for name in ("from_numpy", "as_tensor", "asarray", "tensor")]
+    yield Target(takers, before=BlindSpots.array_taken)
     yield Target([(torch.amp.autocast, "__init__")], after=BlindSpots.autocast_made)
     yield Target([(torch.amp.autocast, "__enter__")], before=BlindSpots.autocast_entered)
-    for function in native_code.native_functions():
-        yield Target(
-            function.holders,
-            before=partial(BlindSpots.native_starts, function=function),
-            after=partial(BlindSpots.native_ends, function=function),
-        )
+    for name, holders in native_code.native_functions().items():
+        starts = partial(BlindSpots.native_starts, name=name, is_method=isinstance(holders[0][0], type))
+        yield Target(holders, before=starts, after=partial(BlindSpots.native_ends, name=name))
     yield Target([(threading.Thread, "start")], before=BlindSpots.thread_starts)
     yield Target([(threading.Thread, "_bootstrap_inner")], after=BlindSpots.thread_ends)  # Python 3.10 to 3.14
     pool = sys.modules.get("concurrent.futures.thread")

@@ -455,7 +455,7 @@ def test_a_kernel_that_inductor_compiled_is_no_extension(folder: str, is_foreign
 
 
 def test_no_module_of_this_process_counts_as_an_extension() -> None:
-    assert not native_code.has_foreign_extension()
+    assert not native_code.extensions()
 
 
 # --- what it leaves behind ---

@@ -11,10 +11,11 @@ import gc
 import mmap
 import os
 import sys
+from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import BuiltinFunctionType, CodeType, FrameType, MethodDescriptorType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -44,8 +45,6 @@ _OWN_PARTS = tuple(
 )
 _OPS_FILE = os.path.join(_TORCH, "_ops.py")
 _MOST_SITES = 1024
-#: What refers to a function and is no object of the program.
-_NO_HOLDERS = (FrameType, ModuleType)
 _LIBRARIES = "/proc/self/maps"
 
 # --- who asked for memory ---
@@ -61,7 +60,8 @@ def is_written_unseen(frame: FrameType | None) -> bool:
     if frame.f_code.co_filename == _OPS_FILE:
         op = str(frame.f_locals.get("self", ""))
         return not op.startswith(("aten.", "prims.")) or _is_native(packet_of(op))
-    name, is_bare = _called(frame.f_code, frame.f_lasti) or (_called_in_text(frame), False)
+    call = None if hasattr(frame.f_code, "co_positions") else source_tree.call_of(frame)  # Python 3.10
+    name, is_bare = _called(frame.f_code, frame.f_lasti) if call is None else (source_tree.called_name(call), False)
     if is_bare:
         function = original_of(frame.f_locals.get(name, frame.f_globals.get(name)))
         name = function.__name__ if isinstance(function, (BuiltinFunctionType, MethodDescriptorType)) else name
@@ -75,15 +75,14 @@ def _is_native(name: str) -> bool:
 
 
 @lru_cache(_MOST_SITES)
-def _called(code: CodeType, at: int) -> tuple[str, bool] | None:
+def _called(code: CodeType, at: int) -> tuple[str, bool]:
     """The last name of what the instruction ``at`` calls (``empty``), and whether it is all of it.
 
-    An operator is ``add``, whichever it is; a name that is not known is empty. ``None``: this Python, which is 3.10 or
-    was told so, does not keep the positions of instructions.
+    An operator is ``add``, whichever it is; a name that is not known is empty.
     """
     places = list(getattr(code, "co_positions", tuple)())
     if not places or at < 0 or places[at // 2][2] is None:
-        return None
+        return "", False
     here, loaded, is_bare = places[at // 2], "", True
     for instruction in dis.get_instructions(code):
         place, kind = places[instruction.offset // 2], instruction.opname
@@ -97,22 +96,11 @@ def _called(code: CodeType, at: int) -> tuple[str, bool] | None:
     return "", False
 
 
-def _called_in_text(frame: FrameType) -> str:
-    call = source_tree.call_of(frame)
-    return "" if call is None else source_tree.called_name(call)
-
-
 # --- extension modules ---
-
 
 _loaded_modules = 0
 _libraries: set[str] = set()
 _extensions: tuple[ModuleType, ...] = ()
-
-
-def has_foreign_extension() -> bool:
-    """Return whether the process has loaded an extension module that is built on torch and is no part of it."""
-    return bool(extensions())
 
 
 def extensions() -> tuple[ModuleType, ...]:
@@ -133,81 +121,66 @@ def is_new(*, afresh: bool = False) -> bool:
     if not is_loading and libraries == _libraries:
         return afresh
     _loaded_modules, _libraries = len(sys.modules), libraries
-    modules = [
-        (name, module, getattr(module, "__dict__", {}).get("__file__")) for name, module in list(sys.modules.items())
-    ]
-    mapped = libraries.difference(file for _, _, file in modules if isinstance(file, str))
-    files = frozenset(file for file in mapped if _is_foreign(os.path.basename(file).partition(".")[0], file))
-    modules += ((module.__name__, module, module.__file__) for module in _unlisted(files)) if files else ()
-    before, _extensions = _extensions, tuple(module for name, module, file in modules if _is_foreign(name, file))
+    files = {name: getattr(module, "__dict__", {}).get("__file__") for name, module in list(sys.modules.items())}
+    found = {name: sys.modules[name] for name, file in files.items() if _is_foreign(name, file)}
+    mapped = libraries.difference(file for file in files.values() if isinstance(file, str))
+    unlisted = frozenset(file for file in mapped if _is_foreign(os.path.basename(file).partition(".")[0], file))
+    before, _extensions = _extensions, (*found.values(), *(_modules_of(unlisted) if unlisted else ()))
     return afresh or _extensions != before
 
 
 @lru_cache(1)
-def _unlisted(files: frozenset[str]) -> list[ModuleType]:
-    """The modules of ``files``, which ``sys.modules`` does not have."""
+def _modules_of(files: frozenset[str]) -> list[ModuleType]:
     return [each for each in gc.get_objects() if type(each) is ModuleType and vars(each).get("__file__") in files]
 
 
 def _mapped_files() -> set[str]:
-    """Files of extension modules, and other libraries, that are mapped into memory, where the system tells."""
-    try:
-        with open(_LIBRARIES, encoding="utf-8", errors="replace") as mapped:
-            paths = {line[line.find(os.sep) :].rstrip() for line in mapped if line.rstrip().endswith(".so")}
-    except OSError:
-        return set()
-    return {path for path in paths if not path.startswith(_TORCH)}
+    """Libraries that are mapped into memory and no part of torch, where the system tells."""
+    with suppress(OSError), open(_LIBRARIES, encoding="utf-8", errors="replace") as mapped:
+        paths = {line[line.find(os.sep) :].rstrip() for line in mapped if line.endswith(".so\n")}
+        return {path for path in paths if not path.startswith(_TORCH)}
+    return set()
 
 
-class NativeFunction(NamedTuple):
-    """A function of an extension module, or a method of one of its classes."""
-
-    name: str
-    is_method: bool
-    holders: list[Holder]
-
-
-def native_functions() -> list[NativeFunction]:
-    """The functions of extension modules, with every module that holds them."""
-    return _functions_of(extensions(), len(sys.modules)) if extensions() else []
+def native_functions() -> dict[str, list[Holder]]:
+    """The functions of extension modules and the methods of their classes, by name: every module or class with each."""
+    return _functions_of(extensions(), len(sys.modules)) if extensions() else {}
 
 
 @lru_cache(1)
-def _functions_of(extensions: tuple[ModuleType, ...], _: int) -> list[NativeFunction]:
-    methods, functions = [], {}
+def _functions_of(extensions: tuple[ModuleType, ...], _: int) -> dict[str, list[Holder]]:
+    functions: dict[str, list[Holder]] = {}
+    names: dict[int, str] = {}
     for module in extensions:
         for name, value in list(vars(module).items()):
-            if isinstance(value, type):
-                names = [each for each, method in vars(value).items() if callable(method) and _is_called(each)]
-                own = names if value.__module__ == module.__name__ else ()
-                methods += [NativeFunction(f"{module.__name__}.{name}.{each}", True, [(value, each)]) for each in own]
-            elif callable(value) and not hasattr(value, "__code__"):
-                functions[id(original_of(value))] = NativeFunction(f"{module.__name__}.{name}", False, [])
-    for module in {id(module): module for module in (*extensions, *list(sys.modules.values()))}.values():
-        for name, value in list(getattr(module, "__dict__", {}).items()):
-            function = functions.get(id(value)) or functions.get(id(original_of(value)))
-            if function is not None:
-                function.holders.append((module, name))
-    return [*methods, *functions.values()]
-
-
-def _is_called(name: str) -> bool:
-    return not name.startswith("__") or name in ("__init__", "__call__")
+            full = f"{module.__name__}.{name}"
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                for own, method in list(vars(value).items()):
+                    if callable(method) and (not own.startswith("__") or own in ("__init__", "__call__")):
+                        functions[f"{full}.{own}"] = [(value, own)]
+            elif callable(value) and not isinstance(value, type) and not hasattr(value, "__code__"):
+                names[id(original_of(value))] = full
+    for holder in {id(module): module for module in (*extensions, *list(sys.modules.values()))}.values():
+        for name, value in list(getattr(holder, "__dict__", {}).items()):
+            if (full := names.get(id(original_of(value)), "")) != "":
+                functions.setdefault(full, []).append((holder, name))
+    return functions
 
 
 def held_elsewhere() -> set[str]:
     """Names of extension modules' functions that objects of the program hold: calls through those cannot be watched."""
-    names = {id(held_by(*each.holders[0])): each.name for each in native_functions() if not each.is_method}
-    functions = [held_by(*each.holders[0]) for each in native_functions() if not each.is_method]
+    owned = {name: holders[0] for name, holders in native_functions().items() if not isinstance(holders[0][0], type)}
+    functions = [held_by(*holder) for holder in owned.values()]
+    names = dict(zip(map(id, functions), owned, strict=True))
     modules = {id(getattr(module, "__dict__", None)) for module in (*extensions(), *list(sys.modules.values()))}
     held: set[str] = set()
     for holder in gc.get_referrers(*functions) if functions else ():
-        kind = type(holder)
-        if holder is functions or id(holder) in modules or kind in _NO_HOLDERS or issubclass(kind, Replacement):
-            continue
-        inside = {id(each) for each in gc.get_referents(holder)}
+        kind, inside = type(holder), {id(each) for each in gc.get_referents(holder)}
         is_ours = kind is tuple and (not inside - names.keys() or type(holder[0]) is ModuleType)
-        if not is_ours and not (kind is dict and "_tracer_original" in holder):
+        is_ours |= (
+            holder is functions or issubclass(kind, Replacement) or (kind is dict and "_tracer_original" in holder)
+        )
+        if not is_ours and id(holder) not in modules and kind not in (FrameType, ModuleType):
             held |= {names[each] for each in inside & names.keys()}
     return held
 

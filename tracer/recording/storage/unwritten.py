@@ -19,7 +19,7 @@ from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.byte_runs import MOST_RUNS, Runs, meet, runs_of, size_of, whole, with_more, without
 from tracer.recording.storage.byte_runs import carried as carried_runs
 from tracer.recording.storage.indices import Indices, written_through
-from tracer.recording.storage.native_code import has_foreign_extension, is_written_unseen
+from tracer.recording.storage.native_code import extensions, is_written_unseen
 from tracer.recording.storage.overlaps import region_of
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import seams, storages
@@ -188,7 +188,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             if watched.scattered and size_of(unwritten) - size_of(without(unwritten, runs)) <= watched.scattered:
                 self.give_up(identity)  # what was written somewhere may have been all that is read here
                 return
-        if storages.version_of(tensor) > watched.writes or has_foreign_extension():
+        if storages.version_of(tensor) > watched.writes or extensions():
             self.give_up(identity)  # somebody wrote, and was not seen
             return
         self.read_count += 1
@@ -251,7 +251,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             return None
         is_unwritten = watched.is_untouched and tensor.numel() > 0 and storages.version_of(tensor) <= watched.writes
         self.give_up(identity)
-        return watched.allocation if is_unwritten and not has_foreign_extension() else None
+        return watched.allocation if is_unwritten and not extensions() else None
 
     def give_up(self, identity: int) -> None:
         """The memory of a storage may be written unseen: follow it no more."""
