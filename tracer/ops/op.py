@@ -132,8 +132,8 @@ class Op(msgspec.Struct, frozen=True):
     """Whether it hands what it reads to Python."""
     scratch: int | None = None
     """Place of the result that only its own backward reads, where the schema has no name for it."""
-    writes_statistics: bool = False
-    """Whether it writes running statistics that its schema calls inputs."""
+    undeclared: tuple[str, ...] = ()
+    """Arguments that it writes although its schema calls them inputs."""
     draws: bool | None = None
     """Whether it draws random numbers, where torch's tag is wrong: it is handed what it needs, or bears no tag."""
     numbers: Numbers | None = None

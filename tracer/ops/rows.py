@@ -13,6 +13,7 @@ from tracer.ops.op import Formula, Index, IndexBelow, Numbers, Op, Orders, Route
 _SELECTED = "in the sign of zeros, and where the gradient is infinite or NaN"
 _LAST_BITS = "in its last bits"
 _VALUE = "in the last bits of the value's gradient"
+_STATISTICS = ("running_mean", "running_var")
 _ALONG_DIM = Index("index", "self", "dim")
 
 
@@ -217,11 +218,11 @@ for _op in (
         tied=True,
     ),
     Op("_ctc_loss", scratch=1, route=Route.CTC),
-    *_rows("_cudnn_rnn miopen_rnn", scratch=3, route=Route.RECURRENT),
+    *_rows("_cudnn_rnn miopen_rnn", scratch=3, undeclared=("dropout_state",), route=Route.RECURRENT),
     Op("mkldnn_rnn_layer", scratch=3, route=Route.RECURRENT, on_cpu_for="nn.LSTM"),
     Op("mkldnn_rnn_layer_backward", on_cpu_for="nn.LSTM"),
-    Op("cudnn_batch_norm", scratch=3, writes_statistics=True, route=Route.BATCH_NORM),
-    Op("miopen_batch_norm", writes_statistics=True, route=Route.BATCH_NORM),
+    Op("cudnn_batch_norm", scratch=3, undeclared=_STATISTICS, route=Route.BATCH_NORM),
+    Op("miopen_batch_norm", undeclared=_STATISTICS, route=Route.BATCH_NORM),
     Op(
         "_scaled_dot_product_flash_attention_for_cpu",
         draws=False,
@@ -233,13 +234,14 @@ for _op in (
     Op("_scaled_dot_product_efficient_attention", route=Route.ATTENTION, kernel="EFFICIENT_ATTENTION"),
     Op("_scaled_dot_product_cudnn_attention", route=Route.ATTENTION, kernel="CUDNN_ATTENTION"),
     Op("_scaled_dot_product_fused_attention_overrideable", route=Route.ATTENTION),
-    Op("batch_norm", route=Route.BATCH_NORM),
+    Op("batch_norm", undeclared=_STATISTICS, route=Route.BATCH_NORM),
+    *_rows("_batch_norm_impl_index instance_norm", undeclared=_STATISTICS),
     Op("_cudnn_ctc_loss", route=Route.CTC),
     *_rows("_batch_norm_no_update _batch_norm_with_update _batch_norm_with_update_functional", scratch=3),
     *_rows(
-        "batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_update_stats", writes_statistics=True
+        "batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_update_stats", undeclared=_STATISTICS
     ),
-    Op("native_batch_norm", writes_statistics=True, reduces=True),
+    Op("native_batch_norm", undeclared=_STATISTICS, reduces=True),
     *_rows(
         """
         _cudnn_attention_backward _flash_attention_forward_no_dropout_inplace _nested_tensor_softmax_with_shape

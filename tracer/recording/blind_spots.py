@@ -356,9 +356,9 @@ def _watched() -> Iterator[Target]:
     yield Target(takers, before=BlindSpots.array_taken)
     yield Target([(torch.amp.autocast, "__init__")], after=BlindSpots.autocast_made)
     yield Target([(torch.amp.autocast, "__enter__")], before=BlindSpots.autocast_entered)
-    for name, holders in native_code.native_functions().items():
-        starts = partial(BlindSpots.native_starts, name=name, is_method=isinstance(holders[0][0], type))
-        yield Target(holders, before=starts, after=partial(BlindSpots.native_ends, name=name))
+    for name, held in native_code.native_functions().items():
+        starts = partial(BlindSpots.native_starts, name=name, is_method=isinstance(held[0][0], type))
+        yield Target(held, before=starts, after=partial(BlindSpots.native_ends, name=name))
     yield Target([(threading.Thread, "start")], before=BlindSpots.thread_starts)
     yield Target([(threading.Thread, "_bootstrap_inner")], after=BlindSpots.thread_ends)  # Python 3.10 to 3.14
     pool = sys.modules.get("concurrent.futures.thread")

@@ -52,8 +52,6 @@ _SCRATCH = frozenset(
     ("workspace", "reserve", "reserveSpace", "reserve_space", "philox_seed", "philox_offset", "rng_state", "unused")
     + ("debug_attn_mask", "log_alpha")
 )
-#: Arguments that some ops write though their schema does not say so: statistics that training keeps.
-_STATISTICS = frozenset({"running_mean", "running_var"})
 _PLAIN = frozenset({int, float, bool, complex, str, type(None)})
 _MOST_TEXTS = 4096
 #: Only part of the argument is read or written, as data say.
@@ -93,8 +91,7 @@ class Plan:
         self.written = tuple(
             (position, argument.name, roles.get(argument.name, accesses.UPDATES))
             for position, argument in arguments
-            if (is_written(argument) and "Tensor" in str(argument.type))
-            or (op.writes_statistics and argument.name in _STATISTICS)
+            if (is_written(argument) and "Tensor" in str(argument.type)) or argument.name in op.undeclared
         )
         """Position, name and role of what is written."""
         tensors = [(position, argument.name) for position, argument in arguments if "Tensor" in str(argument.type)]
