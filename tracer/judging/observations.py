@@ -537,7 +537,7 @@ def _finding(kernel: Kernel, region: Region, scene: TraceUnderTarget) -> Finding
         _backend_of(device, scene),
         "adds-atomically",
         count=region.executions * kernel.calls,
-        verdict=Verdict.NONDETERMINISTIC,
+        verdict=kernel.verdict_of_additions,
         deterministic_mode=safe,
         cause=Cause.ATOMIC_ACCUMULATION,
         why=_WHY.format(kernel=kernel.name),

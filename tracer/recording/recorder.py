@@ -234,10 +234,6 @@ class Recorder:
         self.executions.observers = tuple(part.regions for part in (self.values, self._trials) if part is not None)
         if self.magnitudes is not None:
             self.executions.observers += (self.magnitudes,)
-        if data_facts:
-            from tracer.recording.trials.region_data import RegionData
-
-            self.executions.observers += (RegionData(lambda: self.regions),)
         self.launched = LaunchedRecord(
             self.attribution,
             lambda: (*(counter for _, counter in self._counted()), *self.executions.runs.values()),

@@ -153,7 +153,6 @@ declare(
     is_matched=_all_hold,
     atomic=_any_holds,
     is_parallel=_any_holds,
-    keeps_apart=_all_hold,
     by_stopwatch=_any_holds,
 )
 declare(

@@ -482,8 +482,6 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fallback."""
     is_parallel: bool | None = None
     """Whether several threads run it at once. One thread adds in one order. ``None``: unknown."""
-    keeps_apart: bool = False
-    """Whether its source proves that no two threads combine or write the same number. Each then keeps its own order."""
     lines: tuple[str, ...] = ()
     """The lines of its source that show it; only if source was asked for (``--with-source``)."""
     choice: str = ""
@@ -500,7 +498,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """A kernel that the program launches itself, as it runs on ``device``: its source is the same there."""
         if self.device == device:
             return self
-        return msgspec.structs.replace(self, device=device, is_parallel=None, keeps_apart=False)
+        return msgspec.structs.replace(self, device=device, is_parallel=None)
 
     @property
     def rounds_by_choice(self) -> bool:
@@ -510,13 +508,14 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def adds_in_any_order(self) -> bool | None:
-        """Whether several threads add atomically to one number, so that the order varies; ``None`` without source."""
-        return None if self.atomic is None else self.atomic and not self.writes_in_order
+        """Whether several threads add atomically, so that the order may vary; ``None`` without source."""
+        return None if self.atomic is None else self.atomic and self.is_parallel is not False
 
     @property
-    def writes_in_order(self) -> bool:
-        """Whether it is certain that no two threads write to one number, whatever the indices."""
-        return self.is_parallel is False or self.keeps_apart
+    def verdict_of_additions(self) -> names.Verdict:
+        """The verdict on its atomic additions: in a C++ loop each thread may have numbers of its own to add to."""
+        of_threads = self.language is names.KernelLanguage.CPP
+        return names.Verdict.CONDITIONAL if of_threads else names.Verdict.NONDETERMINISTIC
 
 
 class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,4 +6,4 @@ import torch
 torch.manual_seed(0)
 logits = torch.randn(5, 7, requires_grad=True)
 chosen = torch.randint(0, 7, (5, 2))
-logits.gather(1, chosen).sum().backward()  # planted: cuda-scatter-add
+logits.gather(1, chosen).square().sum().backward()  # planted: cuda-scatter-add

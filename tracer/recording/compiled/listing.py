@@ -12,7 +12,6 @@ import msgspec
 from msgspec.structs import replace
 
 from tracer.names import (
-    DataShown,
     DeterministicMode,
     Direction,
     KernelLanguage,
@@ -25,7 +24,6 @@ from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.draws import draw_facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
-from tracer.recording.compiled.generated.disjoint_threads import may_let_threads_meet
 from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, may_call_kernels
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of
 from tracer.recording.compiled.graphs.graph_text import Graph
@@ -65,8 +63,6 @@ class RegionList:
         self._ids: dict[int, str] = {}
         self._keeps_lines = keeps_lines
         """Whether lines of generated code are kept with the kernels."""
-        self.data_of: Callable[[Run, int], Mapping[DataShown, int]] = lambda run, number: {}
-        """Returns the evidence of data for a run's call at that position."""
 
     def regions(self, log: CompileLog, runs: Iterable[Run], times: Times) -> tuple[Region, ...]:
         """Every region that ran, and those that were compiled but did not run."""
@@ -107,18 +103,12 @@ class RegionList:
         region = self._region(run.code, [run], [run.code], lambda run: 1)
         return region, [group for _, group in self.groups([run], lambda run: 1)], self._insides.of(run.code).graph
 
-    def inside_of(self, run: Run) -> Inside:
-        """Return what is known of the code that runs."""
-        return self._insides.of(run.code)
-
     def groups(self, runs: Iterable[Run], times: Times) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
         for run, inside, _, executions in self._readable(runs, times):
             forward = self._insides.forward_of(run.code)
             for number, node in enumerate(inside.nodes):
                 group = self._group(run, inside, number, is_repeated=node.name in forward)
-                if data := self.data_of(run, number):
-                    group = replace(group, data=dict(data))
                 count = executions * node.times
                 yield run.order, group if count == 1 else replace(group, count=count)
 
@@ -256,7 +246,6 @@ class RegionList:
         choice = code.choices.get(kernel.name)
         of_timed = [matching.kernels.get(node, ()) for node in code.timed]
         is_timed = kernel.language in _CHOSEN and any(not names or kernel.name in names for names in of_timed)
-        is_named = kernel.name in matching.named
         return Kernel(
             name=kernel.name,
             language=kernel.language,
@@ -264,10 +253,9 @@ class RegionList:
             calls=kernel.calls,
             ops=matching.ops.get(kernel.name, ()),
             original_ops=kernel.original_ops,
-            is_matched=is_named,
+            is_matched=kernel.name in matching.named,
             atomic=kernel.atomic,
             is_parallel=kernel.is_parallel,
-            keeps_apart=kernel.keeps_apart and (is_named or _all_keep_apart(matching.texts)),
             choice=choice or kernel.template,
             by_stopwatch=True if is_timed or choice is not None else None,
             lines=atomic_lines(kernel.source, kernel.language) if self._keeps_lines and kernel.source else (),
@@ -320,11 +308,6 @@ def _extent_of(code: CompiledCode, inside: Inside) -> tuple[RegionInside, Region
     if has_kernels or not code.source or not may_call_kernels(code.source):
         return RegionInside.OPS_AND_KERNELS, None
     return RegionInside.OPS, RegionGap.FORMAT
-
-
-def _all_keep_apart(kernels: Iterable[KernelText]) -> bool:
-    """Return whether threads are disjoint in all kernels. Asked if ops match by name only: any kernel may be theirs."""
-    return all(kernel.keeps_apart or not may_let_threads_meet(kernel.source) for kernel in kernels)
 
 
 def _mode_of(code: CompiledCode) -> str:

@@ -177,11 +177,7 @@ def _kernel(kernel: Kernel) -> tuple[Words, ...]:
 def adding_of(kernel: Kernel) -> str:
     """``adds atomically``, ``adds nothing atomically``, or nothing where no source is there to read."""
     if kernel.atomic and not kernel.adds_in_any_order:
-        return (
-            f"{ADDS}, each thread to numbers of its own"
-            if kernel.keeps_apart
-            else f"{ADDS} on one thread, so in one order"
-        )
+        return f"{ADDS} on one thread, so in one order"
     return "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else "adds nothing atomically"
 
 

@@ -171,6 +171,9 @@ _ATOMICS = (
     "A kernel that this op was fused into adds floating-point numbers atomically, in an order that varies; which of its"
     " ops does so is not known."
 )
+_OF_THREADS = (
+    " Each thread may have slots of its own: `tracer run --trials` replays the region, and `tracer repeat` the step."
+)
 _MODE_FIRST = "Turn deterministic mode on before anything is compiled, and record again."
 _OWN = (
     "The program's own kernel adds floating-point numbers atomically: the order of the additions varies, and no setting"
@@ -253,12 +256,13 @@ class CompiledCall(NamedTuple):
     def _own_ruling(self, backend: Backend, way: _Way) -> RuleOutcome:
         """The ruling on a generated kernel, in the rule's words if there is a rule."""
         case, rule = way.case, self.rule
+        of_threads = way.shown is Shown.ADDS_ATOMICALLY and way.verdict is Verdict.CONDITIONAL
         if rule is not None:
             return safe_ruling(backend)._replace(
                 rule=rule,
                 rule_id=rule.id,
                 cause=(case.cause if case is not None else None) or rule.cause,
-                why=(case.why if case is not None else "") or rule.why,
+                why=((case.why if case is not None else "") or rule.why) + (_OF_THREADS if of_threads else ""),
                 remedy=(case.remedy if case is not None else "") or rule.remedy,
                 needs=case.needs if case is not None and case.remedy else rule.needs,
             )
@@ -284,7 +288,9 @@ class CompiledCall(NamedTuple):
             if own and all(case.verdict is Verdict.DETERMINISTIC for case in own):
                 return _Way(Verdict.DETERMINISTIC, own[0])
             accused = next((case for case in own if case.verdict is Verdict.NONDETERMINISTIC), None)
-            return _Way(Verdict.NONDETERMINISTIC, accused, shown=shown)
+            adding = (kernel.verdict_of_additions for kernel in self.kernels if kernel.adds_in_any_order)
+            verdict = Verdict.NONDETERMINISTIC if Verdict.NONDETERMINISTIC in adding else Verdict.CONDITIONAL
+            return _Way(verdict, accused, shown=shown)
         if shown is Shown.NO_ATOMICS:
             return self._timed(self._without_atomics(cases, way, missing))
         if self.bound is None:
@@ -300,7 +306,7 @@ class CompiledCall(NamedTuple):
             verdict = ruling.both[way]
             return _Way(verdict, ruling=ruling) if verdict in SAFE else not_atomic
         own = [case for case in cases if not _calls(case)]
-        in_order = all(kernel.writes_in_order for kernel in self.kernels)
+        in_order = all(kernel.is_parallel is False for kernel in self.kernels)
         ways = []
         for case in own or cases:
             cause = case.cause or (self.rule.cause if self.rule is not None else None)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tracer.names import KernelLanguage
-from tracer.recording.compiled.generated.disjoint_threads import keeps_threads_apart
 
 #: Atomic additions and swaps in C++ and in Triton. Atomic maxima, minima and bit operations do not depend on order.
 _ATOMIC_CPP = re.compile(r"\batomic_add(?:_vec)?\b\s*(?:<[^;(]*>)?\s*\(\s*&?\s*(?P<pointer>\w+)?")
@@ -83,11 +82,6 @@ class KernelText(NamedTuple):
         if not self.source:
             return None
         return self.language is not KernelLanguage.CPP or _PARALLEL.search(self.source) is not None
-
-    @property
-    def keeps_apart(self) -> bool:
-        """Whether it is proven that no two of its threads write to the same element."""
-        return self.language is KernelLanguage.CPP and keeps_threads_apart(self.source)
 
 
 def read_kernels(code: str) -> tuple[KernelText, ...]:
