@@ -885,14 +885,22 @@ class PlaceKind(Word):
     """An input or output of a compiled region."""
     LOSS = "loss"
     """The tensor that ``backward`` was called on."""
+    OUTPUT_GRADIENT = "output-gradient"
+    """The gradient of a module's result, which enters its backward."""
     GRADIENT = "gradient"
-    """The gradient of a parameter, when the optimizer reads it."""
+    """The gradient of a parameter: as backward leaves it, and in the phase of the optimizer as that reads it."""
     PARAMETER = "parameter"
     """A parameter after the optimizer's step."""
     STATE = "state"
     """An optimizer's state of a parameter, after its step: ``exp_avg of fc.weight``."""
     CALL = "call"
     """The result of one call, inside a module that was asked for."""
+
+
+#: Stands behind the path of a module in ``PlaceOptions.calls_of``: its own code alone, without the modules it calls.
+OWN_CODE = "."
+#: Stands before the path of a module in ``PlaceOptions.shake_in``: not its forward is shaken, but its backward.
+BACKWARD_OF = "the backward of "
 
 
 class ValueKind(Word):

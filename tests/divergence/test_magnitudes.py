@@ -232,11 +232,13 @@ def test_code_of_the_program_between_two_modules_is_the_programs_and_the_loss_fo
     assert (comparison.first.module, comparison.first.is_own_code) == ("", True)
 
 
-def test_a_lost_gradient_is_found_at_the_first_parameter_that_misses_it(tmp_path: Path, base: Any) -> None:
+def test_a_lost_gradient_is_that_of_the_code_which_loses_it(tmp_path: Path, base: Any) -> None:
     change = hook("layers.1", lambda out: out * 0.5 + out.detach() * 0.5)
     comparison = against(base, record(tmp_path / "b.values", change))
     assert comparison.first is not None
-    assert (comparison.first.module, comparison.first.kind) == ("layers.1.down", PlaceKind.GRADIENT)
+    first = comparison.first
+    assert (first.module, first.place, first.kind) == ("layers.1", "layers.1.down", PlaceKind.OUTPUT_GRADIENT)
+    assert (first.phase, first.is_own_code, first.factor) == (Phase.BACKWARD, True, pytest.approx(0.5))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

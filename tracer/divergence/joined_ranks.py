@@ -123,7 +123,7 @@ class JoinedRanks:
         """The inputs and the outputs of each call of a module, in order."""
         entries: dict[tuple[Any, ...], list[PlaceKey]] = {}
         for key in self.rows:
-            if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT):
+            if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.OUTPUT_GRADIENT):
                 entries.setdefault((*key[:2], *key[3:]), []).append(key)
         return entries
 

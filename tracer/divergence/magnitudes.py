@@ -20,7 +20,7 @@ import numpy as np
 
 from tracer.divergence.joined_ranks import Distance, JoinedRanks, Lack, PlaceKey, Whole, distance_of
 from tracer.errors import TraceError
-from tracer.names import Phase, PlaceKind, Word
+from tracer.names import BACKWARD_OF, Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
 from tracer.trace.values.joined_rows import Matching, are_alike, joined_rows
 from tracer.trace.values.places import KEPT_WHOLE, SUMS, Form, rows_of
@@ -40,7 +40,14 @@ _HALF_UNIT = {
     "complex128": 2.0**-53,
 }
 #: Places that belong to one part of a batch that is accumulated.
-_OF_ONE_BATCH = frozenset((PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.CALL))
+_OF_ONE_BATCH = frozenset(
+    (
+        *(PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.CALL),
+        PlaceKind.OUTPUT_GRADIENT,
+    )
+)
+#: What the backward pass makes.
+_OF_BACKWARD = frozenset((PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT))
 _OF_PARAMETERS = frozenset((PlaceKind.INITIAL, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE))
 #: What the program computes: a parameter counts if it is no longer what it was at first.
 _COMPUTED = frozenset(
@@ -108,6 +115,8 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     makes what is wrong there."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Both shapes, where that code gives the place another one."""
+    factor: float | None = None
+    """What the second is of the first, where they differ by one factor alone."""
     is_alone: bool = False
     """Whether all before it agrees bit for bit, and it is judged by runs that were shaken inside one module alone."""
     of_means: bool = False
@@ -217,6 +226,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     parameters. Nobody can call the two equal then."""
     processes: int = 1
     """Processes that were compared, each with its own."""
+    factor: float | None = None
+    """What most gradients of the second configuration are of those of the first, where that is one factor."""
+    scaled: tuple[int, int] = (0, 0)
+    """The gradients that differ by that factor alone, of all that were compared in that step."""
+    undone: float | None = None
+    """A factor of the loss and of what backward makes, which is gone when the optimizer reads the gradients."""
     shown_process: str = ""
     """The process that ``curve`` is of; empty for the first one of a job."""
 
@@ -334,6 +349,10 @@ class _Comparing:
         """Rows of inputs that have other shapes in the second recording, with both shapes."""
         self._unmoved: set[int] = set()
         """Rows that are the same in every shaken run: nothing that depends on parameters."""
+        self._differing: set[PlaceKey] = set()
+        self._has_other_forward = False
+        """Whether something differs that is not made by the backward pass of the first step."""
+        _leave_out_unchanged(first, second)
 
     def compare(self) -> Comparison:
         """Every place that both have, in the order of the first recording."""
@@ -370,6 +389,8 @@ class _Comparing:
             self._compared.add(key)
             if difference is not None:
                 differences.append(difference)
+                self._differing.add(key)
+                self._has_other_forward |= key[0] not in _OF_BACKWARD
             relative, yardstick = (difference.relative, difference.yardstick) if difference else (0.0, 0.0)
             curve.append((row, key[-1], relative, yardstick))
             names.append(str(first.name(row)))
@@ -444,11 +465,14 @@ class _Comparing:
         self, differences: list[PlaceDifference], only: list[OnlyOne], curve: Any, names: Any, split: set[int]
     ) -> Comparison:
         is_judged = self._is_judged
+        only = [one for one in only if one.kind is not PlaceKind.OUTPUT_GRADIENT or one.lack is Lack.NO_YARDSTICK]
         reordered = self._in_another_order(differences)
         moved = self._of_other_positions(differences) - reordered
         for rows, lack in ((reordered, Lack.OTHER_ORDER), (moved, Lack.OTHER_POSITION)):
             only += [self._only(self._first, self._keys[row], lack) for row in sorted(rows)]
         differences = [one for one in differences if one.order not in reordered | moved]
+        undone, of_undone = self._undone(differences)
+        differences = [one for one in differences if one.order not in of_undone]
         significant = [one for one in differences if is_judged and one.is_significant]
         handed_in: list[PlaceDifference] = []
         computed: list[PlaceDifference] = []
@@ -456,6 +480,8 @@ class _Comparing:
             is_given = one.kind is PlaceKind.INITIAL or one.order in self._outermost_rows & self._unmoved
             (handed_in if is_given else computed).append(one)
         roots = self._roots(computed)
+        factor, scaled, unexplained = self._by_one_factor(roots, computed)
+        roots = unexplained or roots
         if handed_in and roots and handed_in[0].order > roots[0].order:
             is_later = handed_in[0].kind is not PlaceKind.INITIAL or handed_in[0].step > roots[0].step
             handed_in = [] if is_later else handed_in  # a later batch or module may follow from the step before
@@ -510,6 +536,9 @@ class _Comparing:
             agreeing=self._agreeing,
             row_steps=tuple(sorted(split & {key[-1] for key in self._compared if key[0] is PlaceKind.OUTPUT})),
             partial=self._partial(only),
+            factor=factor,
+            scaled=scaled,
+            undone=undone,
         )
 
     @cached_property
@@ -612,7 +641,12 @@ class _Comparing:
             agree = all(self._keys[one] in self._compared and one not in differing - reordered for one in results)
             if results and agree and not any(_is_inside(one, around) or one == around for one in differing_modules):
                 reordered.add(row)
-        return reordered
+        return reordered | {row for row in candidates if self._first.rows.get(self._output_of(row)) in reordered}
+
+    def _output_of(self, row: int) -> PlaceKey:
+        """The output that the gradient in ``row`` is of."""
+        _, module, name, _, occurrence, step = self._keys[row]
+        return PlaceKind.OUTPUT, module, name, Phase.FORWARD, occurrence, step
 
     def _of_other_positions(self, differences: list[PlaceDifference]) -> set[int]:
         """Rows of what tells a position, such as rotary angles, where a module that is given it agrees, and what they
@@ -681,16 +715,113 @@ class _Comparing:
             return []
         step = significant[0].step
         here = [one for one in significant if one.step == step]
-        forward = [one for one in here if one.kind not in (PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE)]
+        made_later = (PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE)
+        forward = [one for one in here if one.kind not in made_later]
         if forward:
             return self._forward_roots(forward)
-        gradients = [one for one in here if one.kind is PlaceKind.GRADIENT]
-        if gradients:
+        backward = [one for one in here if one.kind in _OF_BACKWARD and one.phase is Phase.BACKWARD]
+        if backward:
             left = self._last_outputs(step)
-            gradients.sort(key=lambda one: -left.get(self._keys[one.order][1], one.order))
-            first_module = gradients[0].module
-            return [one for one in gradients if one.module == first_module]
-        return here[:1]
+            first = min(backward, key=lambda one: self._place_in_backward(one, left))
+            if first.kind is PlaceKind.OUTPUT_GRADIENT:
+                consumer = self._consumer(first.order)
+                if consumer is None:
+                    return [msgspec.structs.replace(first, module=self._caller_path(first.order), is_own_code=True)]
+                name = self._first.name(consumer)
+                place = {"module": name.module, "location": name.location, "called_from": name.called_from}
+                return [msgspec.structs.replace(first, **place)]
+            return [one for one in backward if one.kind is PlaceKind.GRADIENT and one.module == first.module]
+        changed = [one for one in here if one.kind is PlaceKind.GRADIENT]
+        return [one for one in changed if one.location == changed[0].location] or here[:1]
+
+    def _place_in_backward(self, one: PlaceDifference, left: dict[str, int]) -> tuple[int, int]:
+        """When backward comes to a place: in the opposite order of the forward, to a module's parameters at last."""
+        if one.kind is PlaceKind.OUTPUT_GRADIENT:
+            return -self._first.rows.get(self._output_of(one.order), one.order), 0
+        module = self._keys[one.order][1]
+        rows = [row for other, row in left.items() if other == module or (module and _is_inside(other, module))]
+        return -min(rows, default=one.order), 1
+
+    def _consumer(self, row: int) -> int | None:
+        """The input of the module that was given the output whose gradient is in ``row``; ``None``: of none."""
+        output = self._first.rows.get(self._output_of(row))
+        return None if output is None else self._inputs_by_source.get((self._first.source(output), self._keys[row][-1]))
+
+    @cached_property
+    def _inputs_by_source(self) -> dict[tuple[int, int], int]:
+        """The first input that shares a tensor, by tensor and step."""
+        inputs: dict[tuple[int, int], int] = {}
+        for key, row in self._first.rows.items():
+            if key[0] is PlaceKind.INPUT:
+                inputs.setdefault((self._first.source(row), key[-1]), row)
+        return inputs
+
+    def _backward_in(self, key: PlaceKey, row: int) -> str | None:
+        """The module whose backward made a gradient of a step in which all that was made before agrees bit for bit."""
+        kind, module, *_, phase, _, step = key
+        if self._has_other_forward or kind not in _OF_BACKWARD or phase is not Phase.BACKWARD:
+            return None
+        if kind is PlaceKind.OUTPUT_GRADIENT:
+            consumer = self._consumer(row)
+            around = self._caller(row) if consumer is None else self._keys[consumer][1]
+            if around is None:
+                return None
+            module = around
+        entering = [
+            one
+            for one, other in self._first.rows.items()
+            if one[0] is PlaceKind.OUTPUT_GRADIENT and one[-1] == step and other < row
+            if one[1] == module or _is_inside(one[1], module)
+        ]
+        if module not in {one[1] for one in entering} or not self._compared.issuperset(entering):
+            return None
+        return None if self._differing.intersection(entering) else self._first.name(self._called[module]).module
+
+    def _by_one_factor(
+        self, roots: Sequence[PlaceDifference], significant: Sequence[PlaceDifference]
+    ) -> tuple[float | None, tuple[int, int], list[PlaceDifference]]:
+        """The factor by which most gradients of a step differ, how many do, and those that differ otherwise."""
+        if not roots or roots[0].kind not in (*_OF_BACKWARD, PlaceKind.LOSS):
+            return None, (0, 0), []
+        step, is_read = roots[0].step, roots[0].phase is Phase.OPTIMIZER
+        phase = Phase.OPTIMIZER if is_read else Phase.BACKWARD
+        gradients = [
+            one for one in significant if one.kind is PlaceKind.GRADIENT and (one.step, one.phase) == (step, phase)
+        ]
+        factors = [one.factor for one in gradients if one.factor is not None]
+        if len(factors) < 2:
+            return None, (0, 0), []
+        factor = sorted(factors)[len(factors) // 2]
+        explained = [one for one in gradients if _is_factor(one, factor)]
+        of = len({key[:3] for key in self._compared if key[0] is PlaceKind.GRADIENT and key[-1] == step})
+        if len(explained) < 2 or 2 * len(explained) <= of:
+            return None, (0, 0), []
+        unexplained = [one for one in gradients if one not in explained] if roots[0].kind is not PlaceKind.LOSS else []
+        return factor, (len(explained), of), unexplained
+
+    def _undone(self, differences: Sequence[PlaceDifference]) -> tuple[float | None, set[int]]:
+        """What differs by a factor that is gone when the optimizer reads the gradients: a scaled loss makes it."""
+        if not self._is_judged:
+            return None, set()
+        significant = [one for one in differences if one.is_significant]
+        read = {key for key in self._compared if key[0] is PlaceKind.GRADIENT and key[3] is Phase.OPTIMIZER}
+        other = {self._keys[one.order] for one in significant}
+        rows: set[int] = set()
+        factor = None
+        for step in {key[-1] for key in read}:
+            left = [one for one in significant if one.step == step and one.phase is Phase.BACKWARD]
+            left = [one for one in left if one.kind is PlaceKind.GRADIENT]
+            finals = [(*self._keys[one.order][:3], Phase.OPTIMIZER, *self._keys[one.order][4:]) for one in left]
+            factors = sorted(one.factor for one in left if one.factor is not None)
+            if not factors or not read.issuperset(finals) or other.intersection(finals):
+                continue
+            factor = factors[len(factors) // 2]
+            rows.update(one.order for one in left)
+            made = (PlaceKind.LOSS, PlaceKind.OUTPUT_GRADIENT)
+            rows.update(
+                one.order for one in significant if one.step == step and one.kind in made and _is_factor(one, factor)
+            )
+        return factor, rows
 
     def _forward_roots(self, significant: list[PlaceDifference]) -> list[PlaceDifference]:
         """Modules whose inputs, and whatever ran inside them, agree; else the own code of the module that goes on.
@@ -724,9 +855,8 @@ class _Comparing:
 
     def _own_code(self, one: PlaceDifference, row: int) -> PlaceDifference:
         """``one`` as what the code of the module around makes, which gives it on at ``row``."""
-        caller = self._caller(row)
         shapes = self._reshaped.get(row, ())
-        module = "" if caller is None else self._first.name(self._called[caller]).module
+        module = self._caller_path(row)
         return msgspec.structs.replace(
             one,
             place=str(self._first.name(row)),
@@ -735,6 +865,10 @@ class _Comparing:
             shapes=shapes,
             is_own_code=True,
         )
+
+    def _caller_path(self, row: int) -> str:
+        caller = self._caller(row)
+        return "" if caller is None else self._first.name(self._called[caller]).module
 
     def _caller(self, row: int) -> str | None:
         """The module around that of ``row`` that was called itself; ``None``: the program."""
@@ -796,9 +930,13 @@ class _Comparing:
         is_hidden = ratio is not None and ratio <= SIGNIFICANT and distance.most > SIGNIFICANT * floor
         if is_first and is_hidden and row not in self._same_numbers:
             self._parts_in, self._alone = self._computed_in(row, key), call
-        is_alone = call == self._alone and any(one.header.shaken_in == self._parts_in for one in self._shaken_inside)
+        backward = self._backward_in(key, row)
+        if backward is not None and is_hidden and not self._parts_in:
+            self._parts_in = f"{BACKWARD_OF}{backward}"
+        is_alone = call == self._alone or (backward is not None and self._parts_in == f"{BACKWARD_OF}{backward}")
+        is_alone = is_alone and any(one.header.shaken_in == self._parts_in for one in self._shaken_inside)
         if is_alone:
-            shaken, of_second = self._shaken_inside, self._second_inside
+            shaken, of_second = self._shaken_inside, self._second_inside if backward is None else []
             yard = self._yard(key, ones, others, shaken, of_second, floor)
             ratio = _ratio(distance, yard)
         if self._is_judged and (yard is None or not (yard[0] or all(_is_whole(form.dtype) for form in forms))):
@@ -809,6 +947,9 @@ class _Comparing:
             ratio = ratio if of_means is None else of_means
         name = self._first.name(row)
         line, called_from = self._lines.get(name.module, ("", ""))
+        if key[0] is PlaceKind.GRADIENT and key[3] is Phase.OPTIMIZER:  # a line after backward, if any
+            name = max((name, self._second.name(self._second.rows[key])), key=lambda one: bool(one.location))
+            line, called_from = "", ""
         return PlaceDifference(
             place=str(name),
             kind=name.kind,
@@ -825,6 +966,7 @@ class _Comparing:
             shape=forms[0].shape,
             dtypes=(forms[0].dtype, forms[1].dtype),
             ranks_differ=key[0] not in _OF_ONE_BATCH and len(ones) != len(others),
+            factor=_factor(ones, others, floor if yard is None else yard[0]),
             is_alone=is_alone,
             of_means=of_means is not None,
             order=row,
@@ -947,6 +1089,34 @@ def _ratio(distance: Distance, yard: tuple[float, float] | None) -> float | None
     return max(distance.whole / yard[0], distance.largest / yard[1])
 
 
+def _factor(ones: Sequence[Whole], others: Sequence[Whole], yardstick: float) -> float | None:
+    """What the second is of the first, where rounding explains the rest."""
+    if len(ones) > 1 or len(others) > 1 or not ones[0].norm or not others[0].norm:
+        return None
+    one, other = ones[0].sketch().ravel(), others[0].sketch().ravel()
+    square = float(one @ one)
+    if one.shape != other.shape or not 0 < square < math.inf:
+        return None
+    factor = float(one @ other) / square
+    rest = float(np.linalg.norm(other - factor * one)) / others[0].norm
+    return factor if rest <= ROUNDING * yardstick and abs(factor - 1) > ROUNDING * yardstick else None
+
+
+def _is_factor(one: PlaceDifference, factor: float) -> bool:
+    return one.factor is not None and abs(one.factor / factor - 1) <= SIGNIFICANT * one.yardstick
+
+
+def _leave_out_unchanged(*sides: JoinedRanks) -> None:
+    """Gradients that no line changes after backward, in neither configuration, are one place."""
+    read = {key for side in sides for key in side.rows if key[0] is PlaceKind.GRADIENT and key[3] is Phase.OPTIMIZER}
+    for key in read:
+        as_left: PlaceKey = (*key[:3], Phase.BACKWARD, *key[4:])
+        rows = [(side, side.rows.get(key), side.rows.get(as_left)) for side in sides]
+        if all(row is None or (left is not None and side.source(row) == side.source(left)) for side, row, left in rows):
+            for side in sides:
+                side.rows.pop(key, None)
+
+
 def _by_extent(shaken: Sequence[JoinedRanks]) -> tuple[list[JoinedRanks], list[JoinedRanks]]:
     """Runs that were shaken everywhere, and those that were inside one module alone."""
     everywhere = [one for one in shaken if not one.header.shaken_in]
@@ -1042,4 +1212,6 @@ def first_call(
 
 
 def _calls_in(side: JoinedRanks, place: PlaceDifference) -> list[int]:
-    return [row for key, row in side.rows.items() if key[0] is PlaceKind.CALL and key[-1] == place.step]
+    of_backward = place.phase is Phase.BACKWARD
+    calls = ((key, row) for key, row in side.rows.items() if key[0] is PlaceKind.CALL and key[-1] == place.step)
+    return [row for key, row in calls if (key[3] is Phase.BACKWARD) == of_backward]

@@ -74,10 +74,6 @@ class Keep(msgspec.Struct, frozen=True):
         return keep if any(keep.globs) else None
 
 
-#: Stands behind the path of a module in ``PlaceOptions.calls_of``.
-OWN_CODE = "."
-
-
 class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How magnitudes are taken.
 
@@ -87,7 +83,8 @@ class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     shake: int | None = None
     """The seed with which results are shaken; compiled code runs eagerly then."""
     shake_in: str = ""
-    """The path of a module inside whose forward alone they are; empty: everywhere."""
+    """The path of a module inside whose forward alone they are, or with ``BACKWARD_OF`` before it, whose backward
+    alone; empty: everywhere."""
     shake_not: tuple[str, ...] = ()
     """Modules inside that one in which results are left alone."""
     calls_of: str = ""

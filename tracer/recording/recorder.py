@@ -219,7 +219,7 @@ class Recorder:
         if places.shake is not None:
             from tracer.recording.magnitudes.shaking import Shaking
 
-            running = str if self.magnitudes is None else self.magnitudes.running
+            running = (lambda node: "") if self.magnitudes is None else self.magnitudes.running
             self._shaking = Shaking(places.shake, places.shake_in, places.shake_not, running=running)
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self.kept_inputs: KeptInputs | None = None
@@ -416,6 +416,8 @@ class Recorder:
         """The observers that were asked for. The others' modules are not loaded."""
         if self.values is not None:
             yield self.values.calls
+        if self.magnitudes is not None:
+            yield self.magnitudes.gradients
         if self.magnitudes is not None and self.magnitudes.calls_of:
             from tracer.recording.magnitudes.place_recorder import CallPlaces
 

@@ -9,6 +9,8 @@ import torch
 
 from tracer.recording.magnitudes.sketching import DeviceSketch, Sketch, sketched
 from tracer.recording.torch_private import seams
+from tracer.recording.values.digesting.digests import digest
+from tracer.trace.values import Form
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 #: Elements of the whole that are filled up around a shard at a time.
@@ -57,6 +59,35 @@ class Part(NamedTuple):
             total = share if total is None else total.plus(share)
         sketch: Sketch | DeviceSketch = total
         return sketch
+
+
+class Measured(NamedTuple):
+    """What is kept of a tensor's elements."""
+
+    form: Form
+    sketch: Sketch | DeviceSketch
+    bits: int
+    """A digest; 0: none."""
+    offset: int
+
+
+def measured(part: Part, *others: Part) -> Measured:
+    """Measure the elements that lie in this process: in one part of a tensor, or in several."""
+    sketch: Any = part.sketched()
+    for one in others:
+        sketch = sketch.plus(one.sketched())
+    held = sum(one.local.numel() for one in (part, *others)) if part.start else None
+    form = Form(str(part.local.dtype).removeprefix("torch."), part.shape, held, part.is_term)
+    bits = digest(part.local) or 0 if part.local.is_cpu and not others else 0
+    return Measured(form, sketch, bits, part.offset)
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """What tells the memory of ``tensor`` from that of others."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return id(tensor)
 
 
 def part_of(tensor: torch.Tensor) -> Part | None:

@@ -10,7 +10,7 @@ import sys
 import weakref
 from _thread import get_ident
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -22,21 +22,22 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from tracer.facts.argument_readers import Args, Kwargs
-from tracer.names import Phase, PlaceKind, ValueKind
+from tracer.names import OWN_CODE, Phase, PlaceKind, ValueKind
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import Run
 from tracer.recording.magnitudes.batch_rows import BatchRows, Rows, contents_of
-from tracer.recording.magnitudes.parts import Part, part_of
+from tracer.recording.magnitudes.gradients import Gradients
+from tracer.recording.magnitudes.parts import Measured, Part, measured, part_of
 from tracer.recording.magnitudes.sketching import DeviceSketch, Extent, Sketch
 from tracer.recording.observers import Frame, Interest, Observer
-from tracer.recording.options import OWN_CODE, PlaceOptions
+from tracer.recording.options import PlaceOptions
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import seams
 from tracer.recording.values.call_values import default_states
-from tracer.recording.values.digesting.digests import digest, unseen
+from tracer.recording.values.digesting.digests import unseen
 from tracer.recording.values.moments import leaves
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Environment
@@ -89,7 +90,9 @@ class PlaceRecorder:
         self._batch_rows: BatchRows | None = None
         self._header = header
         self._shared = shared
+        self._attribution = attribution
         self._modules = attribution.modules
+        self.gradients = Gradients(self, self._all_parameters)
         self._optimizer = attribution.optimizer
         self._sites = attribution.sites
         self._own: ValuesWriter | None = None
@@ -141,6 +144,9 @@ class PlaceRecorder:
             self._optimizer.before_step.remove(self._before_step)
         while self._running:
             self._forget(self._running.pop())
+        if self._writer is not None:
+            self._record_gradients((self._named(parameter), parameter) for parameter in self.gradients.unread())
+        self.gradients.forget()
         self._settle()
         self._rows.clear()
         self._writer = None
@@ -268,6 +274,32 @@ class PlaceRecorder:
             for name, tensor in _tensors(output):
                 if tensor.is_floating_point():
                     self._take(PlaceKind.OUTPUT, running, name, tensor)
+                    self._follow_gradient(running, name, tensor)
+
+    def _follow_gradient(self, running: _Running, name: str, tensor: torch.Tensor) -> None:
+        """Let the node that made an output tell the gradient that enters it. The graph stays as it is.
+
+        A view whose base was written since would get a new node by being asked for it.
+        """
+        if running.phase is not Phase.FORWARD or not tensor.requires_grad or (tensor._is_view() and tensor._version):
+            return
+        node, number = tensor.grad_fn, tensor.output_nr
+        if node is None:
+            return
+        kind, phase = PlaceKind.OUTPUT_GRADIENT, Phase.BACKWARD
+        place = PlaceName(kind=kind, module=running.path, name=name, phase=phase, **running.place)
+        occurrence = self._counts["ahead", place.key]
+        self._counts["ahead", place.key] += 1
+        waits = [True]
+
+        def tell(gradients: tuple[torch.Tensor | None, ...]) -> None:
+            gradient = gradients[number]
+            if waits and gradient is not None:
+                waits.clear()  # a second pass through the same graph is another place in no run
+                with suppress(Exception), unseen():
+                    self.record(place, gradient, shared=True, occurrence=occurrence)
+
+        node.register_prehook(tell)
 
     def _take(self, kind: PlaceKind, running: _Running, name: str, tensor: torch.Tensor) -> None:
         place = PlaceName(kind=kind, module=running.path, name=name, phase=running.phase, **running.place)
@@ -298,6 +330,7 @@ class PlaceRecorder:
         """``backward`` is called on a tensor, or on several."""
         if self._writer is None:
             return
+        self.gradients.forget()
         losses = call.first if isinstance(call.first, (list, tuple)) else (call.first,)
         site = placed(self._sites.innermost(call.frame), self._sites.users_own(call.frame))
         with unseen():
@@ -305,16 +338,27 @@ class PlaceRecorder:
                 if isinstance(tensor, _Tensor) and tensor.is_floating_point():
                     self.record(PlaceName(kind=PlaceKind.LOSS, phase=Phase.OTHER, **site), tensor)
 
+    def differentiated(self, call: Call) -> None:
+        """``backward`` returned."""
+        if self._writer is not None and seams.graph_task_id() == -1:
+            with unseen():
+                self.gradients.backward_ended()
+
+    def _all_parameters(self) -> Iterator[torch.Tensor]:
+        for _, module in self._modules.alive():
+            yield from (tensor for tensor in module._parameters.values() if tensor is not None)
+
+    def _record_gradients(self, parameters: Iterable[tuple[tuple[str, str], torch.Tensor]]) -> None:
+        with suppress(Exception), unseen():
+            for name, parameter in tuple(parameters):
+                self.gradients.record(name, parameter)
+
     def _before_step(self, optimizer: Any) -> None:
         if self._writer is None:
             return
         if not any(reference() is optimizer for reference in self._optimizers):
             self._optimizers.append(weakref.ref(optimizer))
-        with suppress(Exception), unseen():
-            for name, parameter in self._parameters(optimizer):
-                gradient = parameter.grad
-                if gradient is not None:
-                    self._record_of(PlaceKind.GRADIENT, name, gradient)
+        self._record_gradients(self._parameters(optimizer))
 
     def _after_step(self, optimizer: Any) -> None:
         with unseen():
@@ -328,16 +372,16 @@ class PlaceRecorder:
     def _parameters(self, optimizer: Any) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
         for number, group in enumerate(optimizer.param_groups):
             for index, parameter in enumerate(group["params"]):
-                full, path = self._modules.parameter(parameter)
-                if not full:
-                    yield ("", f"parameter {index} of group {number}"), parameter
-                    continue
-                own = full.removeprefix(path).lstrip(".")
-                yield (self.spelt(path), own), parameter
+                module, name = self._named(parameter)
+                yield (module, name or f"parameter {index} of group {number}"), parameter
+
+    def _named(self, parameter: torch.Tensor) -> tuple[str, str]:
+        """The module's path and the name of a parameter; empty for other tensors."""
+        full, path = self._modules.parameter(parameter)
+        return self.spelt(path), full.removeprefix(path).lstrip(".")
 
     def _record_of(self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor) -> None:
-        phase = Phase.BACKWARD if kind is PlaceKind.GRADIENT else Phase.OPTIMIZER
-        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=phase), tensor)
+        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER), tensor)
 
     # --- compiled regions: a ``RegionObserver`` ---
 
@@ -369,19 +413,22 @@ class PlaceRecorder:
                     )
                     self.record(place, tensor)
 
-    def running(self) -> str:
-        """The path of the module that runs, as places have it; empty: none."""
+    def running(self, node: Any = None) -> str:
+        """The path of the module that runs, or that made an autograd node, as places have it; empty: none."""
+        if node is not None:
+            return self.spelt(self._attribution.inside_engine(node, _getframe(1))[0].scope.path)
         return self.spelt(self._modules.scope.path)
 
     # --- rows ---
 
-    def record(self, place: PlaceName, tensor: torch.Tensor, *, shared: bool = False) -> None:
+    def record(
+        self, place: PlaceName, tensor: torch.Tensor, *, shared: bool = False, occurrence: int | None = None
+    ) -> None:
         """Write a row. ``shared``: another place of this step may hold the very tensor, which is not read again."""
         if self._writer is None or not tensor.numel():
             return
-        occurrence = self._counts[place.key]
-        self._counts[place.key] += 1
-        dtype = str(tensor.dtype).removeprefix("torch.")
+        if occurrence is None:
+            occurrence = self._occurrence(place)
         part = None
         with suppress(RuntimeError, TypeError, NotImplementedError):
             part = part_of(tensor)
@@ -389,34 +436,55 @@ class PlaceRecorder:
         if self._batch_rows is not None and part is not None:
             several = self._batch_rows.rows(place, self._step, occurrence, part)
         for parts, number in several:
-            self._record(place, tensor, dtype, number, parts, shared=shared)
+            self._record(place, tensor, number, parts, shared=shared)
 
     def _record(
-        self, place: PlaceName, tensor: torch.Tensor, dtype: str, occurrence: int, parts: list[Part], *, shared: bool
+        self, place: PlaceName, tensor: torch.Tensor, occurrence: int, parts: list[Part], *, shared: bool
     ) -> None:
-        part, sketch = parts[0] if parts else None, None
+        part = parts[0] if parts else None
         if shared and part is not None:
             known = self._rows.get(id(tensor))
             is_same = known is not None and known[0]() is tensor and known[1] == tensor._version
             if known is not None and is_same and (known[3].shape, known[4]) == (part.shape, part.offset):
                 self._write(place, known[3], occurrence, known[2])
                 return
+        found = None
         with suppress(RuntimeError, TypeError, NotImplementedError):
-            for one in parts:
-                own: Any = one.sketched()
-                sketch = own if sketch is None else sketch.plus(own)
-        if part is None or sketch is None:
-            self._write(place, Form(dtype, tuple(tensor.shape)), occurrence)
-            return
-        if not part.local.numel():
-            return
-        held = sum(one.local.numel() for one in parts) if part.start else None
-        form = Form(dtype, part.shape, held, part.is_term)
+            found = measured(*parts) if part is not None else None
         row = self._next_row()
-        bits = digest(part.local) or 0 if part.local.is_cpu and len(parts) == 1 else 0
-        self._write(place, form, occurrence, sketch=sketch, bits=bits, offset=part.offset)
-        if shared:
-            self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row, form, part.offset)
+        self._put(place, tensor, found, occurrence)
+        if shared and found is not None:
+            self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row, found.form, found.offset)
+
+    def measure(self, tensor: torch.Tensor) -> Measured | None:
+        """``None``: its elements cannot be read."""
+        with suppress(RuntimeError, TypeError, NotImplementedError):
+            part = part_of(tensor)
+            return None if part is None else measured(part)
+        return None
+
+    def put(self, place: PlaceName, tensor: torch.Tensor, found: Measured | None, same: int = -1) -> int:
+        """Write a row of what was measured of ``tensor``; ``same``: the row that holds it. Its number."""
+        row = self._next_row()
+        if self._writer is not None and tensor.numel():
+            self._put(place, tensor, found, self._occurrence(place), same)
+        return row
+
+    def _put(
+        self, place: PlaceName, tensor: torch.Tensor, found: Measured | None, occurrence: int, same: int = -1
+    ) -> None:
+        if found is None:
+            self._write(place, Form(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)), occurrence)
+        elif found.form.held == 0:
+            return
+        elif same >= 0:
+            self._write(place, found.form, occurrence, same)
+        else:
+            self._write(place, found.form, occurrence, sketch=found.sketch, bits=found.bits, offset=found.offset)
+
+    def _occurrence(self, place: PlaceName) -> int:
+        self._counts[place.key] += 1
+        return int(self._counts[place.key]) - 1
 
     def _next_row(self) -> int:
         assert self._writer is not None
@@ -469,7 +537,7 @@ def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _functions() -> list[Target]:
     holder = (sys.modules.get("torch.autograd"), "backward")
-    return [Target([holder], before=PlaceRecorder.differentiates)]
+    return [Target([holder], before=PlaceRecorder.differentiates, after=PlaceRecorder.differentiated)]
 
 
 _RECORDERS: Watchers[PlaceRecorder] = Watchers(_functions)
@@ -499,7 +567,7 @@ class CallPlaces(Observer):
         """A call returned."""
         origin = counter.origin.in_words()
         module = self._recorder.spelt(origin["module"])
-        if origin["phase"] is Phase.BACKWARD or not self._is_of(module):
+        if not self._is_of(module):
             return
         with unseen():
             for path, tensor in leaves(result, ""):

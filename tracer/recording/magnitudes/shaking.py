@@ -16,7 +16,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from tracer.names import BACKWARD_OF
 from tracer.ops.rows import packet_of, row_of
+from tracer.recording.magnitudes.parts import storage_of
 from tracer.recording.torch_private import seams
 
 _Tensor = torch.Tensor
@@ -46,17 +48,24 @@ _MOST_CONSTANTS = 8
 class Shaking(TorchDispatchMode):
     """Shakes what is called while it is entered, by numbers of its own generators, seeded with ``seed``.
 
-    ``module`` is the path of one inside whose forward alone it shakes, empty: everywhere; ``without`` are modules
-    inside it that it leaves alone; ``running`` gives the path of the module that runs. It changes the run. Compiled
-    code runs eagerly under it.
+    ``module`` is the path of one inside whose forward alone it shakes, or with ``BACKWARD_OF`` before it, whose
+    backward alone; empty: everywhere. ``without`` are modules inside it that it leaves alone; ``running`` gives the
+    path of the module that runs, or that made an autograd node. It changes the run. Compiled code runs eagerly under
+    it.
     """
 
     def __init__(
-        self, seed: int, module: str = "", without: tuple[str, ...] = (), *, running: Callable[[], str] = str
+        self,
+        seed: int,
+        module: str = "",
+        without: tuple[str, ...] = (),
+        *,
+        running: Callable[[Any], str] = lambda node: "",
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seed = seed
-        self.module = module
+        self.module = module.removeprefix(BACKWARD_OF)
+        self._of_backward = module.startswith(BACKWARD_OF)
         self._without = without
         self._running = running
         self._generators: dict[torch.device, torch.Generator] = {}
@@ -78,10 +87,11 @@ class Shaking(TorchDispatchMode):
         kwargs = kwargs or {}
         if func._schema.is_mutable:
             return func(*args, **kwargs)
-        if self.module and (_current_node() is not None or not self._is_inside()):
+        node = _current_node()
+        if self.module and ((node is not None) != self._of_backward or not self._is_inside(node)):
             return func(*args, **kwargs)
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, _Tensor)]
-        if _current_node() is None and not any(tensor.requires_grad for tensor in tensors):
+        if node is None and not any(tensor.requires_grad for tensor in tensors):
             return func(*args, **kwargs)
         known = self._reduces.get(func)
         if known is None:
@@ -100,9 +110,11 @@ class Shaking(TorchDispatchMode):
 
             args, kwargs = tree_map_only(_Tensor, shaken_input, (args, kwargs))
         result = func(*args, **kwargs)
-        storages = {_storage(tensor) for tensor in tensors}
+        storages = {storage_of(tensor) for tensor in tensors}
         result = tree_map_only(
-            _Tensor, lambda tensor: tensor if _storage(tensor) in storages else self._shaken(tensor, constants), result
+            _Tensor,
+            lambda tensor: tensor if storage_of(tensor) in storages else self._shaken(tensor, constants),
+            result,
         )
         if reduces and isinstance(result, tuple) and tensors:
             name = func.name()
@@ -113,8 +125,8 @@ class Shaking(TorchDispatchMode):
                 result = (self._with_shifted_channels(tensors[0], result[0]), *result[1:])
         return result
 
-    def _is_inside(self) -> bool:
-        path = self._running()
+    def _is_inside(self, node: Any) -> bool:
+        path = self._running(node)
         return _is_in(path, self.module) and not any(_is_in(path, module) for module in self._without)
 
     def _with_order_of_terms(self, gradient: torch.Tensor, summed: Any, of_gradient: bool) -> Any:
@@ -229,10 +241,3 @@ def _neighbours(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tenso
     infinity = torch.full((), float("inf"), dtype=torch.float64, device=tensor.device)
     moved = torch.nextafter(tensor, torch.where(noise < 0, -infinity, infinity))
     return torch.where(noise.abs_().mul_(2).mul_(mantissa) > 1, moved, tensor)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError, AttributeError):
-        return id(tensor)

@@ -91,6 +91,9 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "unjudged": comparison.unjudged,
         "steps": list(comparison.steps),
         "yardstick": msgspec.to_builtins(comparison.yardstick),
+        "factor": comparison.factor,
+        "scaled": list(comparison.scaled),
+        "undone": comparison.undone,
         "partial": comparison.partial,
         "processes": comparison.processes,
     }

@@ -17,7 +17,7 @@ from tracer.divergence.magnitudes import (
     OnlyOne,
     PlaceDifference,
 )
-from tracer.names import PlaceKind, Verdict
+from tracer.names import Phase, PlaceKind, Verdict
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, columns
 from tracer.report.words import plural
@@ -42,6 +42,7 @@ _WHAT = {
     PlaceKind.OUTPUT: "output",
     PlaceKind.REGION: "of a compiled region",
     PlaceKind.LOSS: "the loss",
+    PlaceKind.OUTPUT_GRADIENT: "gradient of its output",
     PlaceKind.GRADIENT: "gradient",
     PlaceKind.PARAMETER: "after the optimizer's step",
     PlaceKind.STATE: "of the optimizer",
@@ -146,8 +147,13 @@ def _answer(comparison: Comparison) -> str:
             more = f" and {others:,} more differ" if others else " differs"
             return f"They begin with different parameters: `{first.place}`{more} before the first call, by {part}"
         return f"They are given different inputs: {_where(first)} differs by {part} of its norm"
-    if first.is_own_code:
+    if first.kind is PlaceKind.GRADIENT and first.phase is Phase.OPTIMIZER:
+        return f"They diverge after backward{_line(first)}, in step {first.step}: {_scaled(first, comparison)}"
+    if first.kind is PlaceKind.OUTPUT_GRADIENT or first.is_own_code:
         return f"They diverge in {_own_code(first)}"
+    if first.kind is PlaceKind.GRADIENT:
+        how = _size(first) if comparison.factor is None else _scaled(first, comparison)
+        return f"They diverge at {_where(first)}: {how}{_given(first, comparison)}"
     return f"They diverge at {_where(first)}: {_size(first)}{_given(first, comparison)}"
 
 
@@ -167,6 +173,9 @@ def _own_code(first: PlaceDifference) -> str:
     """A fault in the code of a module between those that it calls, or of the program outside all modules."""
     code = f"the code of `{first.module}`" if first.module else "the program's own code, outside all modules,"
     makes = "the loss" if first.kind is PlaceKind.LOSS else f"what it gives `{first.place}`"
+    if first.kind is PlaceKind.OUTPUT_GRADIENT:
+        code = f"the backward of {code if first.is_own_code else f'`{first.module}`'}"
+        makes = f"the gradient of what `{first.place}` returned"
     where = f"{code} in step {first.step}, {first.phase}{_line(first)}"
     if first.shapes:
         one, *_, other = map(_shape, first.shapes)
@@ -175,12 +184,35 @@ def _own_code(first: PlaceDifference) -> str:
     return f"{where}: {makes} differs by {_size(first)}"
 
 
+def _scaled(first: PlaceDifference, comparison: Comparison) -> str:
+    """A gradient that differs, and whether most do by the same factor."""
+    count, of = comparison.scaled
+    if comparison.factor is None:
+        return f"the gradient of `{first.place}` differs by {_size(first)}"
+    several = f"all {of:,} gradients" if count == of else f"{count:,} of {of:,} gradients"
+    if first.factor is not None:
+        return f"{several} differ by one factor: {_factor(comparison.factor)}; {_OFTEN}"
+    by = f"{several} differ by one factor ({_factor(comparison.factor)})"
+    return f"{by}, that of `{first.place}` otherwise: {_size(first)}"
+
+
+#: What a factor often is.
+_OFTEN = "often a division by parts that are accumulated, by the world size or by a count of tokens, or a clipped norm"
+
+
+def _factor(factor: float) -> str:
+    part = round(1 / factor) if factor else 0
+    fraction = f" (1/{part:,})" if 1 < part <= 65536 and abs(part * factor - 1) < 1e-3 else ""
+    number = f"{factor:,.2f}" if factor >= 1 else f"{factor:.4g}"
+    return f"the second is {number}{fraction} times the first"
+
+
 def _given(first: PlaceDifference, comparison: Comparison) -> str:
     if first.ranks_differ:
         return "; ranks that should hold the same there do not"
+    if first.is_alone:
+        return "; all before it agrees bit for bit"
     if first.kind is PlaceKind.OUTPUT:
-        if first.is_alone:
-            return "; all before it agrees bit for bit"
         return "; all that it was given agrees" if first.inputs_agree else "; not all that it was given was compared"
     if first.kind is PlaceKind.GRADIENT and comparison.split_steps == comparison.row_steps:
         return "; outputs agree" if comparison.row_steps else "; outputs and losses agree"
@@ -205,7 +237,8 @@ def _size(place: PlaceDifference) -> str:
         return "one has elements that are not finite, and the other has not"
     if place.ratio is None and place.is_whole:
         return f"whole numbers, which nothing rounds, differ by {_part(place)} of their norm{stretch}"
-    return f"{_times(place)} what rounding does there, {_part(place)} of its norm{stretch}"
+    factor = "" if place.factor is None else f" ({_factor(place.factor)})"
+    return f"{_times(place)} what rounding does there, {_part(place)} of its norm{factor}{stretch}"
 
 
 def _times(place: PlaceDifference) -> str:
@@ -251,6 +284,11 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
     if comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.UNDECIDED) and comparison.largest is not None:
         largest = comparison.largest
         yield said.Paragraph(f"The largest difference: {_where(largest)}, {_size(largest)}.")
+    if comparison.undone is not None:
+        yield said.Paragraph(
+            f"The loss and what backward makes of it differ by one factor ({_factor(comparison.undone)}), which is gone"
+            " when the optimizer reads the gradients."
+        )
     yield from _not_compared(comparison, reader)
     yield said.quiet(_yardstick(comparison))
 

@@ -10,12 +10,15 @@ import msgspec
 from tracer.divergence.jobs import Job, check_job, compared_jobs, first_call_of_jobs
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side
 from tracer.errors import TraceError
-from tracer.names import PlaceKind
-from tracer.recording.options import OWN_CODE, UNSHAKEN, PlaceOptions
+from tracer.names import BACKWARD_OF, OWN_CODE, Phase, PlaceKind
+from tracer.recording.options import UNSHAKEN, PlaceOptions
 from tracer.trace.values.joined_rows import joined_parts
 
 #: Further shaken runs where the answer is undecided.
 FURTHER = 3
+
+#: Places whose module's calls are held against each other.
+_WITH_CALLS = (PlaceKind.OUTPUT, PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT)
 
 
 class Recording(Protocol):
@@ -59,7 +62,8 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
         comparison = compared_jobs(first, second, shaken, of_second)
         if comparison.parts_in:
             shaken += shake("a", seeds, comparison.parts_in)
-            of_second += shake("b", seeds, comparison.parts_in)
+            if not comparison.parts_in.startswith(BACKWARD_OF):
+                of_second += shake("b", seeds, comparison.parts_in)
             comparison = compared_jobs(first, second, shaken, of_second)
         is_undecided = comparison.verdict is CompareVerdict.UNDECIDED and not comparison.lacks_ends
         needed = FURTHER if is_undecided and runs < yardstick_runs + FURTHER else 0
@@ -67,7 +71,9 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
         of_second += shake("b", () if second_is_narrower else range(1, runs + 1))
         comparison = compared_jobs(first, second, shaken, of_second, by_means=True)
     place = comparison.first
-    if place is None or comparison.is_given or not (place.is_own_code or place.kind is PlaceKind.OUTPUT):
+    if place is None or comparison.is_given or not (place.is_own_code or place.kind in _WITH_CALLS):
+        return comparison
+    if place.phase is Phase.OPTIMIZER:
         return comparison
     if place.step in comparison.split_steps:  # single calls of a part are not those of the whole
         return comparison

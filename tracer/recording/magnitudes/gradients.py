@@ -1,0 +1,153 @@
+"""Gradients from the end of backward to the optimizer's step: as backward left them, and the lines that change them.
+
+Clipping, unscaling, averaging over ranks: calls outside the backward pass that read or write a gradient's memory. A
+gradient is measured before the first of them, and at the step.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Protocol
+
+import torch
+
+from tracer.facts.argument_readers import Args, Kwargs
+from tracer.names import Phase, PlaceKind
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.magnitudes.parts import Measured, part_of, storage_of
+from tracer.recording.observers import Frame, Interest, Observer
+from tracer.recording.torch_private import seams
+from tracer.recording.values.digesting.digests import unseen
+from tracer.trace.values import PlaceName
+
+_Tensor = torch.Tensor
+_Line = dict[str, str]
+
+
+class _Rows(Protocol):
+    """The recorder that rows are written by."""
+
+    def measure(self, tensor: torch.Tensor) -> Measured | None: ...
+    def put(self, place: PlaceName, tensor: torch.Tensor, measured: Measured | None, same: int = -1) -> int: ...
+
+
+class _Left:
+    """The gradient of one parameter as backward left it."""
+
+    __slots__ = ("line", "measured", "parameter")
+
+    def __init__(self, parameter: torch.Tensor) -> None:
+        self.parameter = weakref.ref(parameter)
+        self.measured: Measured | None = None
+        """``None``: nothing has touched it since."""
+        self.line: _Line = {}
+        """The last line that wrote it."""
+
+
+class Gradients(Observer):
+    """Follows the gradients of ``parameters`` from one backward pass to the step that reads them."""
+
+    def __init__(self, rows: _Rows, parameters: Callable[[], Iterable[torch.Tensor]]) -> None:
+        self._rows = rows
+        self._parameters = parameters
+        self._left: dict[int, _Left] = {}
+        """By ``id`` of the parameter."""
+        self._in: dict[int, list[_Left]] = {}
+        """By storage."""
+        self._derived: dict[int, _Line] = {}
+        """Storages of what was computed from gradients, with its line."""
+
+    def backward_ended(self) -> None:
+        """All gradients are as backward leaves them."""
+        self.forget()
+        for parameter in self._parameters():
+            part = part_of(parameter.grad) if parameter.is_leaf and parameter.grad is not None else None
+            if part is not None and id(parameter) not in self._left:
+                left = self._left[id(parameter)] = _Left(parameter)
+                self._in.setdefault(storage_of(part.local), []).append(left)
+
+    def forget(self) -> None:
+        """No step reads them any more."""
+        self._left.clear()
+        self._in.clear()
+        self._derived.clear()
+
+    def unread(self) -> Iterator[torch.Tensor]:
+        """Parameters whose gradient no step has read since."""
+        parameters = [left.parameter() for left in self._left.values()]
+        return (parameter for parameter in parameters if parameter is not None)
+
+    def record(self, name: tuple[str, str], parameter: torch.Tensor) -> None:
+        """The gradient as backward left it, and as it is now with the line that changed it last."""
+        gradient = parameter.grad
+        if gradient is None:
+            return
+        left = self._left.pop(id(parameter), None)
+        if not self._left:
+            self._in.clear()
+        before, now = None if left is None else left.measured, self._rows.measure(gradient)
+        line = (None if left is None else left.line) or self._derived.get(storage_of(gradient), {})
+        place = PlaceName(kind=PlaceKind.GRADIENT, module=name[0], name=name[1], phase=Phase.BACKWARD)
+        row = self._rows.put(place, gradient, before or now)
+        is_same = before is None or (now is not None and 0 != before.bits == now.bits)
+        place = PlaceName(kind=place.kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER, **line)
+        self._rows.put(place, gradient, now, row if is_same else -1)
+
+    # --- calls ---
+
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Calls that are made while there are gradients that no step has read."""
+        return self._in
+
+    def before(self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs) -> bool:
+        """Measure gradients that the call is the first to touch; returns whether it touches any."""
+        if counter is None or seams.graph_task_id() != -1:
+            return False
+        touched = False
+        with suppress(Exception), unseen():
+            places = info.access.written if info.mutates else ()
+            values = (args[place] if 0 <= place < len(args) else kwargs.get(name) for place, name in places)
+            written = {id(tensor) for tensor in _tensors(values)}
+            for tensor in _tensors((*args, *kwargs.values())):
+                storage = storage_of(tensor)
+                touched = touched or storage in self._derived
+                for left in self._in.get(storage, ()):
+                    touched = True
+                    parameter = left.parameter()
+                    if left.measured is None and parameter is not None and parameter.grad is not None:
+                        left.measured = self._rows.measure(parameter.grad)
+                    if id(tensor) in written:
+                        left.line = _line(counter)
+        return touched
+
+    def after(
+        self,
+        begun: Any,
+        info: OverloadInfo,
+        counter: CallCounter,
+        args: Args,
+        kwargs: Kwargs,
+        result: Any,
+        frame: Frame,
+    ) -> None:
+        """What was computed from a gradient may become the gradient."""
+        if not begun:
+            return
+        with suppress(Exception):
+            for tensor in _tensors(result if isinstance(result, (list, tuple)) else (result,)):
+                if (storage := storage_of(tensor)) not in self._in:
+                    self._derived[storage] = _line(counter)
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, _Tensor):
+                yield item
+
+
+def _line(counter: CallCounter) -> _Line:
+    origin = counter.origin.in_words()
+    return {name: origin[name] for name in ("location", "function", "called_from")}
