@@ -84,7 +84,7 @@ class JoinedRanks:
         """The first row that holds a place; rows of all ranks are numbered through."""
         self._replicas: dict[PlaceKey, list[int]] = {}
         self._called: list[tuple[int, int]] = []
-        """Rows before what the program's own calls give and return, and their steps."""
+        """Steps of the program's own calls, and the rows before what they give and return."""
         self._starts = [0, *accumulate(len(one.places) for one in self.ranks)]
         for start, one in zip(self._starts, self.ranks, strict=False):
             self._take(one.places, start)
@@ -95,7 +95,7 @@ class JoinedRanks:
         for row, (name, occurrence, step) in enumerate(zip(*columns, strict=True), start):
             key = (*keys[name], occurrence, step)
             if keys[name][0] is PlaceKind.ROWS:
-                self._called.append((row, step))
+                self._called.append((step, row))
             elif self.rows.setdefault(key, row) != row:
                 self._replicas.setdefault(key, [self.rows[key]]).append(row)
         self.steps.update(np.unique(rows["step"]).tolist())
@@ -152,7 +152,7 @@ class JoinedRanks:
 
     def calls_around(self, row: int, step: int) -> list[RowCall]:
         """The program's call in which a place lies; none outside them all."""
-        number = sum(before < row and one == step for before, one in self._called)
+        number = bisect_right(self._called, (step, row)) - bisect_right(self._called, (step, -1))
         return self.row_calls.get(step, [])[number - 1 : number] if number else []
 
     @property

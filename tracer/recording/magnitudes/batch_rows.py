@@ -37,14 +37,15 @@ class Rows(NamedTuple):
 class BatchRows:
     """The rows of a recording of a run that takes the batch as a whole; ``options`` name it.
 
-    ``leads_with_class``: paths of modules begin with the model's class here.
+    ``is_class_here``: paths of modules begin with the model's class in this run.
     """
 
-    def __init__(self, options: PlaceOptions, rank: int, world_size: int, *, leads_with_class: bool) -> None:
+    def __init__(self, options: PlaceOptions, rank: int, world_size: int, *, is_class_here: bool) -> None:
         self._is_whole = options.is_whole
         with (places := read_magnitudes(options.rows_of).places):
             wholes = row_calls(places)
-        self._leads_with_class = [_leads(places.names), _leads(places.names) and leads_with_class]
+        is_class = leads_with_class(places.names)
+        self._leads_with_class = [is_class, is_class and is_class_here]
         self._matchings = {step: Matching(calls, rank, world_size) for step, calls in wholes.items()}
         self._known: dict[int, list[list[Joined]]] | None = None
         if options.rows_in:
@@ -109,9 +110,6 @@ class BatchRows:
     def _key(self, place: PlaceName, step: int, *, is_here: bool = True) -> _Key:
         module = module_of(place, leads_with_class=self._leads_with_class[is_here])
         return place.kind, module, place.name, place.phase, step
-
-
-_leads = leads_with_class
 
 
 def _cut(part: Part, joined: Joined, rank: int) -> list[Part]:

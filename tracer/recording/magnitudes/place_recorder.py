@@ -111,8 +111,8 @@ class PlaceRecorder:
 
     def lay_out_as(self, places: PlaceOptions, rank: int | None, world_size: int | None) -> None:
         """Record inputs and outputs as rows of those in the file of values ``places.rows_of``."""
-        leads_with_class = not self._modules.model_class
-        self._batch_rows = BatchRows(places, rank or 0, world_size or 1, leads_with_class=leads_with_class)
+        is_class_here = not self._modules.model_class
+        self._batch_rows = BatchRows(places, rank or 0, world_size or 1, is_class_here=is_class_here)
 
     # --- beginning and end ---
 

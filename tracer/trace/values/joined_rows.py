@@ -6,6 +6,7 @@ tokens. The recorder makes a number of its content; rows that a mask leaves out 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -101,12 +102,12 @@ class Matching:
         self._next = (0, 0)
         """The call and sequence behind that in which a sequence began that was found last."""
         self._before: tuple[_Ints, _Ints] = (np.empty(0, np.int64), np.empty(0, np.int64))
-        self._at: dict[float, list[tuple[bool, int, int, int]]] = {}
+        self._at: dict[float, deque[tuple[bool, int, int, int]]] = {}
         """By content of a row: whether another rank has it, its call, sequence and position."""
         for number, (rows, whole) in enumerate(zip(self.is_row, wholes, strict=True)):
             for row in np.flatnonzero(rows).tolist():
                 place = (row * world_size // rows.size != rank, number, *divmod(row, rows.shape[1]))
-                self._at.setdefault(float(whole.contents.flat[row]), []).append(place)
+                self._at.setdefault(float(whole.contents.flat[row]), deque()).append(place)
 
     def find(self, call: RowCall) -> tuple[_Ints, _Ints]:
         """The call and the row of the whole batch of each row of the next call; -1: it is not there.
@@ -143,7 +144,10 @@ class Matching:
         rows = np.flatnonzero(~np.isnan(contents))
         for begin, stop in _trimmed(contents, int(rows[0]), int(rows[-1]) + 1) if len(rows) else ():
             wanted, found = contents[begin:stop], []
-            for is_of_other_rank, call, sequence, position in self._at.get(float(wanted[0]), ()):
+            places = self._at.get(float(wanted[0]), deque())
+            while places and not self._free[places[0][1]][places[0][2:]]:
+                places.popleft()
+            for is_of_other_rank, call, sequence, position in places:
                 after, is_row = position + stop - begin, self.is_row[call][sequence]
                 if after > len(is_row) or self.wholes[call].contents[sequence, after - 1] != wanted[-1]:
                     continue
@@ -155,6 +159,8 @@ class Matching:
                 if same and self._free[call][sequence, position:after].all():
                     is_part = (not (is_first and is_last), is_of_other_rank, (call, sequence) != self._next)
                     found.append((not follows, *is_part, not is_last, not is_first, (call, sequence, position)))
+                    if not any(is_part) and len(is_row) == 1:  # samples, of which thousands may be alike
+                        break
             if found:
                 has_begun, *_, place = min(found)
                 self._next = (place[0], place[1] + 1) if has_begun else self._next
