@@ -305,3 +305,39 @@ def test_the_first_line_of_a_script_finds_neither_torch_nor_numpy_loaded(tmp_pat
     done = process(*command, "first.py", cwd=tmp_path, module=True)
     assert done.code == 0, done.err
     assert not (tmp_path / "loaded").read_text().strip()
+
+
+_SHARDED = """
+import os, sys, tempfile
+import torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+store = os.path.join(tempfile.mkdtemp(), "store")
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+fully_shard(model[0])
+fully_shard(model)
+optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+for step in range(2):
+    inputs = torch.ones(4, 6) * (1 + (os.getpid() % 97 if "fault" in sys.argv and step else 0))
+    model(inputs).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("argument", ["", "fault"])
+def test_equal_runs_of_sharded_parameters_agree_and_a_fault_in_them_is_found(tmp_path: Path, argument: str) -> None:
+    if not hasattr(pytest.importorskip("torch.distributed.fsdp"), "fully_shard"):
+        pytest.skip("this torch has its fully_shard elsewhere")
+    (tmp_path / "sharded.py").write_text(_SHARDED, encoding="utf-8")
+    command = ("repeat", "--runs", "2", "--no-hold", "--format", "json", "-o", "runs", "sharded.py")
+    done = process(*command, *([argument] if argument else []), cwd=tmp_path, module=True)
+    answer = json.loads((tmp_path / "runs" / "repeat.json").read_text(encoding="utf-8"))
+    assert done.code == bool(argument)
+    assert "unwritten-memory" not in {root["cause"] for root in answer["roots"]}
+    assert answer["agrees"] is not bool(argument)
