@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
 
@@ -390,3 +391,24 @@ def test_the_users_line_that_led_to_a_librarys_is_named_where_a_comment_would_si
     assert "(called from train.py:10)" in tracer(*arguments).out
     code_line(IGNORE)
     assert tracer(*arguments).code == 0
+
+
+@pytest.mark.parametrize("backend", ["recorded", "cuda"])
+def test_report_lock_check_and_diff_count_the_same_findings(backend: str, tracer: Command, tmp_path: Path) -> None:
+    """Two draws that repeat are in the trace, at one place, and a finding twice."""
+    drawn = {"device": "cpu", "dtype": "float32", "rng.generator": "cpu", "rng.origin": "program"}
+    calls = [call("aten.multinomial.default", facts=drawn), call("aten.randn.default", facts=drawn)]
+    calls += [call("aten.index_add.default", location=f"train.py:{line}") for line in (3, 4)]
+    trace(*calls).save(tmp_path / "counted.json")
+    arguments = (tmp_path / "counted.json", "--backend", backend)
+    said = tracer("report", *arguments, "--format", "json", "-o", tmp_path / "counted.report.json")
+    assert said.code == 0
+    headline = tracer("report", *arguments).out
+    count = int(re.search(r"^(\d+) findings?;", headline, re.MULTILINE)[1])  # type: ignore[index]
+    lock = ("--baseline", tmp_path / "counted.lock")
+    named = "1 finding" if count == 1 else f"{count} findings"
+    assert f"accepts {named} and 2 draws that repeat;" in tracer("check", *arguments, *lock, "--update-baseline").out
+    through = tracer("check", *arguments, *lock, "--allow-no-training").out
+    accepted = f"{count} accepted, " if count else ""
+    assert f"passed; {accepted}2 draws that repeat" in through
+    assert f"; {named} the same." in tracer("diff", arguments[0], "--torch", "2.12,2.13", "--backend", backend).out

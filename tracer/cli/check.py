@@ -24,7 +24,7 @@ from tracer.plain import is_terminal, one_line, say
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tracer.findings import Finding
+    from tracer.findings import Finding, Target
     from tracer.gate.baseline import Accepted
     from tracer.gate.gating import Decision
     from tracer.trace import Trace
@@ -145,7 +145,7 @@ def command(
     if wanted:
         write_rendered(report, render_report(report, wanted, detail=detail))
     if update_baseline:
-        return _update(lock, decision, accepted)
+        return _update(lock, decision, accepted, report.target)
     from tracer.report.files.annotations import annotated, folder_below
 
     if said := printed_lines(decision, detail):
@@ -159,7 +159,7 @@ def command(
     if report.judgement.nothing_computed:
         untrained = "nothing was computed, the step was recorded on meta tensors"
     is_inference = trace.training is Training.INFERENCE
-    show(summary(decision, untrained, is_partial=bool(trace.partial), is_inference=is_inference))
+    show(summary(decision, untrained, report.target, is_partial=bool(trace.partial), is_inference=is_inference))
     if trace.differing_settings:
         names = ", ".join(trace.differing_settings)
         mixed = any(recording.differing_settings for recording in recordings)  # one file holds several recordings
@@ -173,19 +173,31 @@ def command(
     return 0
 
 
-def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
+def _counted(findings: Iterable[Finding], target: Target) -> tuple[int, int]:
+    """How many of ``findings`` a report counts, and how many are draws that repeat, which ask for nothing."""
+    from tracer.plan import Step, step_of
+
+    asks = [step_of(finding, target) is not Step.NOTHING for finding in findings]
+    return sum(asks), len(asks) - sum(asks)
+
+
+def _update(lock: str, decision: Decision, before: tuple[Accepted, ...], target: Target) -> int:
     """Write the baseline that accepts what stands, and say what changed in it."""
     from tracer.gate.baseline import risk_of, updated, write_baseline
+    from tracer.report.words import plural
 
-    accepted_now = updated([*decision.failing, *decision.passing, *decision.compared.accepted], before)
+    findings = [*decision.failing, *decision.passing, *decision.compared.accepted]
+    accepted_now = updated(findings, before)
+    count, draws = _counted(findings, target)
+    more = f" and {plural(draws, 'draw')} that repeat{'s' * (draws == 1)}" if draws else ""
     after = (*accepted_now, *decision.unlooked)
     write_baseline(lock, after)
     old, new = {line.risk for line in before}, {line.risk for line in after}
     past = {risk_of(finding) for finding in decision.compared.expired}
     ended = f", {len(past):,} of them past their day: give them another, or mend what they accept" if past else ""
     show(
-        f"tracer check: {lock} accepts {len(after):,} findings: {len(new - old):,} added, {len(old - new):,} dropped,"
-        f" {len(new & old):,} kept{ended}"
+        f"tracer check: {lock} accepts {plural(count, 'finding')}{more}; of its lines {len(new - old):,} added,"
+        f" {len(old - new):,} dropped, {len(new & old):,} kept{ended}"
     )
     return 0
 
@@ -207,19 +219,23 @@ def _untrained(trace: Trace, accepted: Iterable[Accepted], *, required: bool) ->
     return f"no optimizer step was recorded{unfollowed} (--allow-no-training accepts that)"
 
 
-def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False, is_inference: bool = False) -> str:
+def summary(
+    decision: Decision, untrained: str, target: Target, *, is_partial: bool = False, is_inference: bool = False
+) -> str:
     """The one line that says how the gate ended, and what was let through."""
     compared = decision.compared
     failing = set(map(id, decision.failing))
     grades = ((compared.new, "new"), (compared.worsened, "worsened"), (compared.expired, "expired"))
     parts = [(sum(id(finding) in failing for finding in findings), grade) for findings, grade in grades]
     counts = [f"{count:,} {grade}" for count, grade in parts if count]
-    through = [
-        (len(compared.accepted), "accepted"),
-        (len(decision.silenced), "silenced by comments"),
-        (len(decision.ignored), "not selected"),
-        (len(decision.passing), "below the gate"),
-    ]
+    groups = {
+        "accepted": compared.accepted,
+        "silenced by comments": decision.silenced,
+        "not selected": decision.ignored,
+        "below the gate": decision.passing,
+    }
+    through = [(_counted(findings, target)[0], what) for what, findings in groups.items()]
+    through.append((_counted((f for findings in groups.values() for f in findings), target)[1], "draws that repeat"))
     rest = [f"{count:,} {what}" for count, what in through if count]
     if compared.fixed:
         rest.append(f"{len(compared.fixed):,} accepted and found no longer: update the baseline")

@@ -11,7 +11,7 @@ import msgspec
 
 from tracer.findings import Finding, Judgement, Target
 from tracer.gate.baseline import risk_of
-from tracer.names import SEVERITY, Verdict, Word
+from tracer.names import SAFE, SEVERITY, Verdict, Word
 from tracer.ops.rows import spoken
 from tracer.trace.records import Draw, Environment
 
@@ -66,7 +66,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     differences: tuple[Difference, ...] = ()
     """Worst first."""
     same: int = 0
-    """Findings that are the same in both."""
+    """Findings that are the same in both, but for draws that repeat: what a report of the later counts."""
     settings: tuple[SettingDifference, ...] = ()
     tally_before: dict[Verdict, int] = {}
     tally_after: dict[Verdict, int] = {}
@@ -83,11 +83,12 @@ def compare_judgements(
     """Compare ``after`` with ``before``; ``draws``: by generator, how many ``after`` is ahead, and where first."""
     ours, theirs = _by_key(before.findings), _by_key(after.findings)
     compared = [_difference(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
+    alike = {key for key in theirs if _difference(ours.get(key), theirs[key]) is None}
     return Comparison(
         before=before.target,
         after=after.target,
         differences=tuple(sorted(filter(None, compared), key=_order)),
-        same=compared.count(None),
+        same=sum(_key_of(finding) in alike for finding in after.findings if not _repeats(finding)),
         settings=tuple(_settings(before.trace.environment, after.trace.environment)),
         tally_before=before.tally.as_is,
         tally_after=after.tally.as_is,
@@ -108,8 +109,7 @@ class _Side(msgspec.Struct):
 def _by_key(findings: Iterable[Finding]) -> dict[_Key, _Side]:
     sides: dict[_Key, _Side] = {}
     for finding in findings:
-        risk = risk_of(finding)
-        key = (risk.op, risk.phase, risk.module, risk.file, risk.function)
+        key = _key_of(finding)
         side = sides.get(key)
         if side is None:
             sides[key] = _Side(finding, finding.verdict, finding.deterministic_mode, finding.count)
@@ -118,6 +118,15 @@ def _by_key(findings: Iterable[Finding]) -> dict[_Key, _Side]:
         side.mode = min(side.mode, finding.deterministic_mode, key=SEVERITY.index)
         side.calls += finding.count
     return sides
+
+
+def _key_of(finding: Finding) -> _Key:
+    risk = risk_of(finding)
+    return risk.op, risk.phase, risk.module, risk.file, risk.function
+
+
+def _repeats(finding: Finding) -> bool:
+    return finding.verdict in SAFE and finding.deterministic_mode in SAFE
 
 
 def _difference(before: _Side | None, after: _Side | None) -> Difference | None:
