@@ -34,6 +34,22 @@ MOVING = frozenset(
         *("index", "gather", "index_select", "slice_scatter", "select_scatter", "constant_pad_nd", "rev"),
     }
 )
+#: Ops that make one number, or zero and that number.
+NUMBERED = {
+    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), 0),
+    **dict.fromkeys(("ones", "ones_like", "new_ones", "eye", "bernoulli"), 1),
+}
+#: Ops that fill a tensor with an argument, at this position.
+FILLING = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0, "fill": 1, "copy": 1}
+#: Ops whose result holds numbers of their first argument, or zeros, and of the arguments at these positions.
+TAKING: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("clone", "_to_copy", "gather", "index", "index_select", "masked_select", "take"), ()),
+    **dict.fromkeys(("repeat", "flip", "roll", "tril", "triu", "cat", "stack"), ()),
+    **dict.fromkeys(("masked_fill", "index_put"), (2,)),
+    **dict.fromkeys(("scatter", "index_fill", "index_copy"), (3,)),
+}
+SUMMING = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
+ARITHMETIC = ("add", "sub", "rsub", "mul", "div", "sum", "where")
 for _op in (
     *_rows(
         """

@@ -13,6 +13,7 @@ import msgspec
 import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
+from tracer.ops import rows
 from tracer.recording.storage.accesses import Access, has_out
 from tracer.recording.storage.registry import StorageTable
 from tracer.recording.torch_private import seams, storages
@@ -25,22 +26,6 @@ _Tensor = torch.Tensor
 #: Whole numbers up to this are the same in every dtype.
 _SMALL = 256
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32)
-#: Ops that make one number, or zero and that number.
-_NUMBERS = {
-    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), 0),
-    **dict.fromkeys(("ones", "ones_like", "new_ones", "eye", "bernoulli"), 1),
-}
-#: Ops that fill a tensor with an argument, at this position.
-_FILLS = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0, "fill": 1, "copy": 1}
-#: Ops whose result holds numbers of their first argument, or zeros, and of the arguments at these positions.
-_TAKES: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(("clone", "_to_copy", "gather", "index", "index_select", "masked_select", "take"), ()),
-    **dict.fromkeys(("repeat", "flip", "roll", "tril", "triu", "cat", "stack"), ()),
-    **dict.fromkeys(("masked_fill", "index_put"), (2,)),
-    **dict.fromkeys(("scatter", "index_fill", "index_copy"), (3,)),
-}
-_SUMS = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
-_ARITHMETIC = ("add", "sub", "rsub", "mul", "div", "sum", "where")
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -80,9 +65,9 @@ def value_role(func: Any) -> Role | None:
     plain = name if name.startswith("_") else name.removesuffix("_")
     kind = WRITES if schema.is_mutable else 0
     if namespace == "aten" and not has_out(schema):
-        if plain in _NUMBERS or plain in _FILLS or plain == "_to_copy":  # which makes numbers of a mask
+        if plain in rows.NUMBERED or plain in rows.FILLING or plain == "_to_copy":  # which makes numbers of a mask
             kind = MAKES
-        elif plain in _TAKES or plain in _SUMS or plain in _ARITHMETIC:
+        elif plain in rows.TAKING or plain in rows.SUMMING or plain in rows.ARITHMETIC:
             kind = COMPUTES
     return Role(kind, plain, schema.is_mutable) if kind else None
 
@@ -137,22 +122,24 @@ class KnownValues(StorageTable[_Entry]):
 
     def _known_of(self, name: str, args: Args, kwargs: Kwargs) -> Known | None:
         """Return what is known of the numbers that a call computed."""
-        if name in _NUMBERS:
-            return _constant(_NUMBERS[name])
-        if name in _FILLS:
-            return self.of(args[_FILLS[name]])
+        if name in rows.NUMBERED:
+            return _constant(rows.NUMBERED[name])
+        if name in rows.FILLING:
+            return self.of(args[rows.FILLING[name]])
         if name == "where":
             return _either(self.of(args[1]), self.of(args[2]))
         first = self.of(args[0])
         if first is None:
             return None
-        if name in _SUMS and (name != "index_put" or (args[3] if len(args) > 3 else kwargs.get("accumulate"))):
+        if name in rows.SUMMING and (name != "index_put" or (args[3] if len(args) > 3 else kwargs.get("accumulate"))):
             if kwargs.get("alpha", 1) != 1 or (name == "scatter_reduce" and args[4] != "sum"):
                 return None
-            added = args[_SUMS[name]]
+            added = args[rows.SUMMING[name]]
             return _sum(first, _times(self.of(added), Known(added.numel(), None)))
-        if name in _TAKES:
-            return None if "reduce" in kwargs else _either(first, *(self.of(args[place]) for place in _TAKES[name]))
+        if name in rows.TAKING:
+            return (
+                None if "reduce" in kwargs else _either(first, *(self.of(args[place]) for place in rows.TAKING[name]))
+            )
         if name == "sum":
             return _times(first, Known(args[0].numel(), None))
         second = self.of(args[1])
