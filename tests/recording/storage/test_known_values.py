@@ -66,6 +66,7 @@ ROUNDED: list[tuple[str, Callable[[], Any]]] = [
     ("a constant, partly overwritten", lambda: zeros().scatter_add(0, I, partly(torch.ones(100)))),
     ("a constant, written through data", lambda: zeros().scatter_add(0, I, through_data(torch.ones(100)))),
     ("a constant, written by NumPy", lambda: zeros().scatter_add(0, I, by_numpy(torch.ones(100)))),
+    ("statistics that batch norm wrote", lambda: zeros().scatter_add(0, torch.zeros(5, dtype=torch.int64), statistics())),
     ("a product of a mask", lambda: zeros().scatter_add(0, I, (I > 2) * X)),
     ("a mask from which numbers are taken", lambda: zeros().scatter_add(0, I, (I > 2).float() - X)),
     ("a mask in turn with another share", lambda: zeros().scatter_add(0, I, (I > 2).float() * 0.1 + 0.2)),
@@ -79,6 +80,13 @@ ROUNDED: list[tuple[str, Callable[[], Any]]] = [
 def partly(ones: torch.Tensor) -> torch.Tensor:
     ones[3:60] = X[3:60]
     return ones
+
+
+def statistics() -> torch.Tensor:
+    """``native_batch_norm`` writes them, which its schema does not say."""
+    variance = torch.ones(5)
+    torch.nn.functional.batch_norm(X.view(20, 5), torch.zeros(5), variance, training=True)
+    return variance
 
 
 def through_data(ones: torch.Tensor) -> torch.Tensor:

@@ -75,12 +75,12 @@ class Access:
         self.arguments: list[tuple[int, str, int]] = []
         """Position, name and role of each argument that may hold tensors and whose memory is touched."""
         self.written: tuple[tuple[int, str], ...] = ()
-        """Position (-1 for a keyword) and name of each argument that the schema says is written."""
+        """Position (-1 for a keyword) and name of each argument that is written, whether its schema says so or not."""
         if schema is None:
             self.is_simple = self.writes_at_known_places = self.writes_by_index = False
             return
         arguments = positions_of(schema)
-        self.written = tuple((position, argument.name) for position, argument in arguments if is_written(argument))
+        self.written = tuple((at, one.name) for at, one in arguments if is_written(one) or one.name in op.undeclared)
         for position, argument in arguments:
             if argument.name == "beta" and row_of(op.name.removesuffix("_")).beta:
                 self.unread_where = 0, position, "beta"

@@ -64,7 +64,7 @@ def index_role(func: Any) -> int:
     namespace, _, rest = str(func).partition(".")
     name = rest.partition(".")[0]
     role = _ROLES[row_of(name).numbers] if namespace == "aten" and not has_out(schema) else 0
-    return role or (WRITES if schema.is_mutable else 0)
+    return role or (WRITES if schema.is_mutable or row_of(name).undeclared else 0)
 
 
 class Indices(StorageTable[_Contents]):

@@ -63,13 +63,13 @@ def value_role(func: Any) -> Role | None:
     namespace, _, rest = str(func).partition(".")
     name = rest.partition(".")[0]
     plain = name if name.startswith("_") else name.removesuffix("_")
-    kind = WRITES if schema.is_mutable else 0
+    kind = WRITES if schema.is_mutable or rows.row_of(name).undeclared else 0
     if namespace == "aten" and not has_out(schema):
         if plain in rows.NUMBERED or plain in rows.FILLING or plain == "_to_copy":  # which makes numbers of a mask
             kind = MAKES
         elif plain in rows.TAKING or plain in rows.SUMMING or plain in rows.ARITHMETIC:
             kind = COMPUTES
-    return Role(kind, plain, schema.is_mutable) if kind else None
+    return Role(kind, plain, schema.is_mutable or kind == WRITES) if kind else None
 
 
 class KnownValues(StorageTable[_Entry]):
