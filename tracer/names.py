@@ -655,6 +655,10 @@ class Overlap(Word):
     """A product writes to one of its factors."""
     ENTRIES = "entries"
     """Entries of a list share memory, and one kernel works on all entries at once where there is such a kernel."""
+    COPIED_FROM = "copied-from"
+    """The host writes to memory that a copy to a device, which nobody waited for, may still read."""
+    COPIED_INTO = "copied-into"
+    """The host reads memory that a copy from a device, which nobody waited for, may not have written yet."""
 
 
 class About(Word):

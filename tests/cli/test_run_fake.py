@@ -412,3 +412,32 @@ def test_a_torch_without_such_fake_tensors_is_told_in_one_line(folder: Path) -> 
     assert "cannot run a step; record it on real ones" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not Path("trace.json").exists()
+
+
+COPIES = """\
+import torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+buffer = torch.empty(4)
+there = buffer.to(device, non_blocking=True)
+WAIT
+buffer.zero_()
+"""
+
+
+@pytest.mark.parametrize(
+    ("wait", "lines"),
+    [
+        ("pass", {"s.py:4"}),
+        ("torch.cuda.synchronize()", set()),
+        ("torch.cuda.current_stream().synchronize()", set()),
+        ("event = torch.cuda.Event(); event.record(); event.synchronize()", set()),
+    ],
+)
+def test_on_fake_tensors_a_copy_says_where_it_goes(
+    wait: str, lines: set[str], tracer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.py").write_text(COPIES.replace("WAIT", wait))
+    tracer("run", "--fake", "--as", "cuda:8.0", "-o", "t.json", "s.py")
+    found = judge(Trace.load("t.json"), backend="cuda").findings
+    assert {one.location for one in found if one.rule == "environment-copy-in-flight"} == lines

@@ -52,7 +52,7 @@ FACTS = (
     _process("made.often", BOOL, "Is a new generator created for each sample or call?"),
     _process(
         "overlap",
-        ("itself", "source", "indexed", "operand", "entries", "entries_perhaps"),
+        ("itself", "source", "indexed", "operand", "entries", "entries_perhaps", "copied-from", "copied-into"),
         "What the memory overlaps with.",
     ),
     _process("loader.workers", BOOL, "Does the loader have workers?"),

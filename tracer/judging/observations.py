@@ -182,6 +182,11 @@ def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:
 
 #: Known to have kernels that work on all entries of a list at once.
 _WHOLE_LISTS = (Backend.CUDA, Backend.ROCM)
+_IN_FLIGHT = "environment-copy-in-flight"
+_COPIES = {
+    Overlap.COPIED_FROM: "a non_blocking copy from memory that is written before anything waits for it",
+    Overlap.COPIED_INTO: "a non_blocking copy into memory that is read before anything waits for it",
+}
 _OVERLAPS = {
     Overlap.ITSELF: "elements that share an address",
     Overlap.ENTRIES: "entries of a list that share memory",
@@ -192,16 +197,20 @@ _OVERLAPS = {
 def _overlaps(rows: BoundRows) -> Iterator[Finding]:
     scene = rows.scene
     is_rocm = scene.trace.environment.hip is not None
-    for row in rows.named(_OVERLAP):
-        for write in scene.trace.overlaps:
+    for write in scene.trace.overlaps:
+        for row in rows.named(_IN_FLIGHT if write.kind in _COPIES else _OVERLAP):
             own = device_backend(write.device, is_rocm=is_rocm)
             backend = own if scene.target.backend is Backend.RECORDED else scene.target.backend
             kind: str = write.kind.value
+            if write.kind in _COPIES and backend is Backend.CPU:
+                continue  # the host copies itself
             if write.kind is Overlap.ENTRIES:
                 if backend is Backend.CPU:
                     continue  # one entry after another
                 kind = kind if backend in _WHOLE_LISTS else "entries_perhaps"
-            subject = f"a write to {_OVERLAPS.get(write.kind, 'memory that the same op reads')}"
+            subject = _COPIES.get(write.kind) or (
+                f"a write to {_OVERLAPS.get(write.kind, 'memory that the same op reads')}"
+            )
             facts: dict[str, Value] = {"overlap": kind}
             yield from rows.finding(row, facts, subject=subject, backend=backend, **_of_call(write))
 

@@ -19,6 +19,7 @@ from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.modules import Origin
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage import indices, known_values
+from tracer.recording.storage.copies import CopiesInFlight
 from tracer.recording.storage.indices import Distinct, Indices, index_role
 from tracer.recording.storage.known_values import KnownValues, value_role
 from tracer.recording.storage.overlaps import has_parameters_twice, overlaps_of, shared_entry, writes_over_itself
@@ -52,9 +53,11 @@ class StorageObservers:
         self.indices = Indices(self.registry)
         self.unwritten = UnwrittenMemory(self.registry, self.indices)
         self.writes = MemoryObserver(self.unwritten)
+        self.copies = CopiesInFlight(self.registry)
         self.all: tuple[Observer, ...] = (
             self.writes,
             GrowthObserver(self.writes),
+            self.copies,
             ContentsObserver(self.indices, index_role, lambda role: role == indices.MAKES),
             ContentsObserver(self.indices.values, value_role, lambda role: role.kind == known_values.MAKES),
         )

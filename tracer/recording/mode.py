@@ -399,6 +399,11 @@ class RecordingMode(TorchDispatchMode):
         for info in tuple(self.infos.values()):
             info.turn(before, self.settings)
 
+    def ask_again(self) -> None:
+        """An observer wants further calls: ask of each overload that was met."""
+        for info in tuple(self.infos.values()):
+            info.observers = wanted_by(self.observers, info)
+
     def _info(self, func: Any) -> OverloadInfo:
         indices = None if self.counts_alone else self._storages.indices
         info = self.infos[id(func)] = OverloadInfo(func, self._asked, indices)

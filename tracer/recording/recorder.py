@@ -43,6 +43,7 @@ from tracer.recording.process.outside import OUTSIDE
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
+from tracer.recording.storage.copies import WAITS
 from tracer.recording.storage.registry import ESCAPES
 from tracer.recording.torch_private import seams
 from tracer.tables.settings.declared import CHOSEN_IN_FORWARD, FORWARD
@@ -222,6 +223,7 @@ class Recorder:
             running = (lambda node: "") if self.magnitudes is None else self.magnitudes.running
             self._shaking = Shaking(places.shake, places.shake_in, places.shake_not, running=running)
         self.mode = RecordingMode(self.attribution, asked, self.storages)
+        self.storages.copies.on_first = self.mode.ask_again
         self.kept_inputs: KeptInputs | None = None
         """The inputs to save, if any were asked for."""
         self._trials: TrialObserver | None = None
@@ -284,6 +286,7 @@ class Recorder:
             begin(self.generators.start, self.generators.stop)
             undo.callback(registry.forget)
             begin(ESCAPES.add, partial(ESCAPES.discard, registry), registry)
+            begin(WAITS.add, partial(WAITS.discard, self.storages.copies), self.storages.copies)
             if values is not None:
                 begin(values.start, lambda: values.stop(self.partial), self._environment)
             if self.magnitudes is not None:
@@ -348,7 +351,7 @@ class Recorder:
             unwritten_reads=merged(reads),
             regions=regions,
             launched=self.launched.launches.kernels(),
-            overlaps=merged(writes.overlapping_writes()),
+            overlaps=merged((*writes.overlapping_writes(), *self.storages.copies.listed())),
         )
 
     def _end_magnitudes(self) -> None:

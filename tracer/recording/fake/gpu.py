@@ -43,7 +43,10 @@ class _Stream:
     def wait_stream(self, *_: object) -> None:
         """Nothing is waited for."""
 
-    wait_event = synchronize = wait = wait_stream
+    wait_event = wait = wait_stream
+
+    def synchronize(self, *_: object) -> None:
+        """The host waits for all work."""
 
     def query(self) -> bool:
         """All work is done."""

@@ -375,6 +375,14 @@ def seeds_of_devices() -> Iterator[tuple[str, Any, tuple[str, ...]]]:
             yield kind, owner, ("manual_seed", "manual_seed_all", "seed", "seed_all", states)
 
 
+def waits_for_cuda() -> list[tuple[Any, str]]:
+    """The holders of the functions by which the host waits for a device. ``synchronize`` itself has a default."""
+    is_replaced = held_by(torch.cuda, "synchronize") is not torch.cuda.synchronize
+    whole = (torch.cuda, "synchronize") if is_replaced else (torch._C, "_cuda_synchronize")
+    owners = [whole, (torch.cuda.Stream, "synchronize"), (torch.cuda.Event, "synchronize")]
+    return [(owner, name) for owner, name in owners if hasattr(owner, name)]
+
+
 def sleeping_devices() -> list[Any]:
     """torch's modules of devices that this build supports and nobody started: they put seeds into a queue.
 
