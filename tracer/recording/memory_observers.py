@@ -15,11 +15,11 @@ from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Overlap
 from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.copies_in_flight import CopiesInFlight
 from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.modules import Origin
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage import indices, known_values
-from tracer.recording.storage.copies import CopiesInFlight
 from tracer.recording.storage.indices import Distinct, Indices, index_role
 from tracer.recording.storage.known_values import KnownValues, value_role
 from tracer.recording.storage.overlaps import has_parameters_twice, overlaps_of, shared_entry, writes_over_itself

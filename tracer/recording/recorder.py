@@ -26,6 +26,7 @@ from tracer.recording.calls.argument_forms import named_arguments
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo, changed_by_recording, overridden
 from tracer.recording.compiled.executions import RUNS, Executions
+from tracer.recording.copies_in_flight import WAITS
 from tracer.recording.launched.launches import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
@@ -43,7 +44,6 @@ from tracer.recording.process.outside import OUTSIDE
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
-from tracer.recording.storage.copies import WAITS
 from tracer.recording.storage.registry import ESCAPES
 from tracer.recording.torch_private import seams
 from tracer.tables.settings.declared import CHOSEN_IN_FORWARD, FORWARD
