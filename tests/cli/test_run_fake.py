@@ -335,6 +335,65 @@ def test_weights_are_not_read_and_nothing_is_written(tracer: Any, folder: Path) 
     ]
 
 
+def test_what_was_saved_and_not_written_is_loaded_again(tracer: Any, folder: Path) -> None:
+    Path("kept.pt").write_bytes(b"of another run")
+    Path("train.py").write_text(
+        "import io, pathlib, torch\n"
+        "model = torch.nn.Linear(40, 30)\n"
+        "torch.save({'model': model.state_dict(), 'step': 3}, 'kept.pt')\n"
+        "checkpoint = torch.load(pathlib.Path('kept.pt').resolve(), map_location='cpu')\n"
+        "print(checkpoint['step'], model.load_state_dict(checkpoint['model']))\n"
+        "with open('whole.pt', 'wb') as file: torch.save(model, file)\n"
+        "with open('whole.pt', 'rb') as file: other = torch.load(file, weights_only=False)\n"
+        "print(other.weight.shape, other.weight is model.weight)\n"
+        "buffer = io.BytesIO()\n"
+        "torch.save(model.state_dict(), f=buffer)\n"
+        "print(list(torch.load(buffer)))\n"
+        "torch.save(5, 'kept.pt'), print(torch.load('kept.pt'))\n"
+    )
+    result = tracer("run", "--fake", "train.py")
+    assert result.code == 0, result.err
+    assert result.out.splitlines() == [
+        "3 <All keys matched successfully>",
+        "torch.Size([30, 40]) False",
+        "['weight', 'bias']",
+        "5",
+    ]
+
+
+def test_arrays_of_tensors_hold_their_values_and_have_memory_of_their_own(tracer: Any, folder: Path) -> None:
+    Path("train.py").write_text(
+        "import numpy, torch\n"
+        "images = torch.from_numpy(numpy.arange(12, dtype=numpy.uint8).reshape(3, 4))\n"
+        "array = images[1].numpy()\n"
+        "print(array.tobytes(), numpy.asarray(images)[2].tolist(), images[1].numpy().tolist(), images[0].tolist())\n"
+        "print(torch.zeros(2, 2).numpy().sum(), torch.nn.Linear(2, 2).weight.detach().numpy().tobytes() != b'')\n"
+    )
+    result = tracer("run", "--fake", "train.py")
+    assert result.code == 0, result.err
+    assert result.out.splitlines() == [r"b'\x04\x05\x06\x07' [8, 9, 10, 11] [4, 5, 6, 7] [0, 1, 2, 3]", "0.0 True"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "d.Categorical(logits=layer(x)).log_prob(d.Categorical(logits=layer(x)).sample())",
+        "d.Categorical(probs=layer(x).softmax(-1)).entropy()",
+        "d.Normal(layer(x), layer(x).exp()).log_prob(layer(x))",
+        "d.Bernoulli(layer(x).sigmoid()).log_prob(torch.ones(2, 3))",
+    ],
+)
+def test_a_distribution_takes_parameters_and_samples_whose_values_are_not_known(
+    tracer: Any, folder: Path, lines: str
+) -> None:
+    Path("train.py").write_text(
+        "import torch, torch.distributions as d\nlayer, x = torch.nn.Linear(3, 3), torch.ones(2, 3)\n"
+        f"{lines}.sum().backward()\n"
+    )
+    result = tracer("run", "--fake", "train.py")
+    assert result.code == 0, result.err
+
+
 @pytest.mark.parametrize("header", [b"", b"\xff" * 8, b"\x02\0\0\0\0\0\0\0{]", b'\x08\0\0\0\0\0\0\0{"a": 1}'])
 def test_a_broken_file_of_weights_is_named(header: bytes, tracer: Any, folder: Path) -> None:
     pytest.importorskip("safetensors")
@@ -370,8 +429,10 @@ def test_a_model_is_built_from_a_folder_whose_weights_are_not_read(tracer: Any, 
     assert result.code == 0, result.err
     assert result.out.splitlines()[-1] == "{torch.bfloat16}"
     assert not Path("trained").exists()
-    details = {spot.detail.partition(":")[0] for spot in Trace.load("trace.json").blind_spots}
+    trace = Trace.load("trace.json")
+    details = {spot.detail.partition(":")[0] for spot in trace.blind_spots}
     assert {f"weights in {weights.name}", "PreTrainedModel.save_pretrained"} <= details
+    assert trace.unwritten_reads == ()
 
 
 def test_worker_processes_of_a_loader_are_not_started_and_their_work_is_not_recorded(tracer: Any, folder: Path) -> None:

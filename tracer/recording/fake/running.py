@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from operator import attrgetter
 from types import FrameType
 from typing import Any
@@ -55,24 +56,42 @@ def _note_weights(name: str, frame: FrameType) -> None:
 _ON_THREADS = "HF_DEACTIVATE_ASYNC_LOAD"
 
 
-def _loaded(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``torch.load``, which reads no contents where fake tensors are made. All of those lie on the CPU."""
-    asked = {**dict(zip(("f", "map_location", "pickle_module"), args, strict=False)), **kwargs}
-    path, place = asked.get("f"), str(asked.get("map_location"))
-    _note_weights(os.path.basename(path) if isinstance(path, (str, os.PathLike)) else "a file", sys._getframe(2))
-    return call(**{**asked, "map_location": "meta" if place == "meta" else "cpu"})
-
-
 def _unwritten(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Stand in for a function that writes weights: list the call, and write nothing."""
     _note(call.__qualname__, sys._getframe(1), lost="nothing was written")
 
 
-def _saved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``torch.save``, unless there are fake tensors in what is to be written."""
-    written = args[0] if args else kwargs.get("obj")
-    has_fake = any(isinstance(leaf, (FakeTensor, torch.nn.Module)) for leaf in tree_leaves(written))
-    return _unwritten(call, args, kwargs) if has_fake else call(*args, **kwargs)
+class _Unwritten:
+    """What ``torch.save`` was handed and did not write, by file: a program that loads it again gets it back."""
+
+    def __init__(self) -> None:
+        self._objects: dict[object, Any] = {}
+
+    def save(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``torch.save``, unless there are fake tensors in what is to be written."""
+        asked = {**dict(zip(("obj", "f"), args, strict=False)), **kwargs}
+        written, key = asked.get("obj"), _file_of(asked.get("f"))
+        if any(isinstance(leaf, (FakeTensor, torch.nn.Module)) for leaf in tree_leaves(written)):
+            with suppress(Exception):  # somebody's own object may refuse
+                self._objects[key] = copy.deepcopy(written)
+            return _unwritten(call, args, kwargs)
+        self._objects.pop(key, None)
+        return call(*args, **kwargs)
+
+    def load(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``torch.load``, which reads no contents where fake tensors are made. All of those lie on the CPU."""
+        asked = {**dict(zip(("f", "map_location", "pickle_module"), args, strict=False)), **kwargs}
+        key, place = _file_of(asked.get("f")), str(asked.get("map_location"))
+        if key in self._objects:
+            return copy.deepcopy(self._objects[key])
+        _note_weights(os.path.basename(key) if isinstance(key, str) else "a file", sys._getframe(2))
+        return call(**{**asked, "map_location": "meta" if place == "meta" else "cpu"})
+
+
+def _file_of(file: Any) -> object:
+    """The path of a file that is named or open; for another one, itself."""
+    name = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
+    return os.path.abspath(name) if isinstance(name, (str, os.PathLike)) else file
 
 
 def _voting(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -125,8 +144,9 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
 
         mode = undo.enter_context(fake_tensors(_note))  # first: it loads Dynamo, which lists torch's functions
         undo.enter_context(compilation_off())  # compiled code reads memory that fake tensors do not have
-        put(Watch(around=_saved), (torch, "save"))
-        put(Watch(around=_loaded), (torch, "load"))
+        unwritten = _Unwritten()
+        put(Watch(around=unwritten.save), (torch, "save"))
+        put(Watch(around=unwritten.load), (torch, "load"))
         for holder, answer in _answers_of_loaders():
             put(Watch(around=answer), holder)
         if machine.capability is not None:

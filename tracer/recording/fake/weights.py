@@ -13,6 +13,7 @@ import msgspec
 import torch
 
 from tracer.recording.patching import Holder
+from tracer.recording.torch_private import seams
 
 #: Types by their names in files of the safetensors format.
 _DTYPES = {
@@ -90,7 +91,8 @@ class UnreadWeights:
         """There is nothing to close."""
 
     def _made(self, entry: _Entry) -> torch.Tensor:
-        with self._mode:  # transformers asks from threads of its own
+        # What is in the file is written: no memory of the program's. transformers asks from threads of its own.
+        with seams.without_recording(), self._mode:
             return torch.empty(entry.shape, dtype=self._dtypes[entry.dtype], device=self._device)
 
     def keys(self) -> list[str]:

@@ -6,6 +6,7 @@ Checked on torch 2.13.0.
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -50,6 +51,8 @@ TAKERS_OF_DEVICES = (
 """Functions that take a device as ``device``, or, ``Module.to``'s, first."""
 #: Where a gradient scaler asks whether a gradient overflowed.
 _OVERFLOW_CHECK = "_maybe_opt_step"
+#: Where a distribution asks whether its parameters, or a sample, are in its support.
+_SUPPORT_CHECK = inspect.getfile(torch.distributions.Distribution)
 #: Where C++ writes lengths into a tensor that it makes.
 _PADS = "pad_packed_sequence"
 
@@ -248,7 +251,9 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             self._depth -= 1
 
     def _read(self, func: Any, args: Sequence[Any]) -> Any:
-        """Return the stand-in for a value that is read. Two tensors that are compared agree."""
+        """Return the stand-in for a value that is read. Two tensors that are compared agree; samples are valid."""
+        if args[0].dtype is torch.bool and _is_called_by(_SUPPORT_CHECK):
+            return True
         if not _is_called_by(_OVERFLOW_CHECK):
             self.stand_in(str(func), 2)
         elif args[0].dim() == 0:
@@ -349,10 +354,10 @@ def _is_zero_for_ones(func: Any, args: Sequence[Any], named: Mapping[str, Any]) 
 
 
 def _is_called_by(name: str) -> bool:
-    """Return whether one of the nearest callers bears this name."""
+    """Return whether one of the nearest callers bears this name, or lies in this file."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(12):
-        if frame is None or frame.f_code.co_name == name:
+        if frame is None or name in (frame.f_code.co_name, frame.f_code.co_filename):
             break
         frame = frame.f_back
     else:
@@ -389,12 +394,14 @@ def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
 
     def numpy(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor = args[0]
-        if not isinstance(tensor, FakeTensor):
-            return call(*args, **kwargs)
-        if tensor.constant is not None:
-            return tensor.constant.numpy()
-        mode.stand_in("numpy")
+        is_fake = isinstance(tensor, FakeTensor)
+        if is_fake:
+            tensor.detach()  # as real ones are; what is wrapped below is no fake tensor, which has no memory
+            if tensor.constant is None:
+                mode.stand_in("numpy")
         with seams.without_modes():
+            if not is_fake or tensor.constant is not None:  # a copy: the memory of an array cannot be resized
+                return call(tensor.constant.clone() if is_fake else tensor, *args[1:], **kwargs)
             one = torch.tensor(stand_in_for(tensor), dtype=tensor.dtype)
             is_small = tensor.numel() <= _REAL_INTEGERS
             return (one.repeat(tensor.shape) if is_small else one.expand(tensor.shape)).numpy()
