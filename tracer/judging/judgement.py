@@ -28,7 +28,7 @@ from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its
 from tracer.judging.observations import fill_cost
 from tracer.judging.process_findings import Process, extrapolated_banner
 from tracer.judging.trials import TrialsHere
-from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings
+from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings, Training
 from tracer.tables.compilers import CompilerTable
 from tracer.tables.rules import Switches, Table
 from tracer.tables.ruling.bound_table import RuleOutcome
@@ -41,7 +41,7 @@ from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
-from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue
+from tracer.trace.records import DROPOUTS, NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue
 
 
 def judge_calls(
@@ -102,6 +102,7 @@ def judge_calls(
             *host_banners(groups, unsafe, target, target_tables),
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
+            *dropout_banners(trace),
         ),
         tables={str(bound.table.backend): bound.table.reviewed for bound in target_tables.used()},
         notes=tuple(sorted(observed.notes, key=lambda note: (-sum(note.ops.values()), note.rule, note.subject))),
@@ -242,6 +243,19 @@ def banners_of(
     yield from (f"{kind.banner}: {counts[kind]}." for kind in BlindSpotKind if kind.banner and counts[kind])
     if (names := ", ".join(trace.differing_settings)) and target.settings is Settings.RECORDED:
         yield f"The merged recordings differ in {names}; the first recording's settings were judged."
+
+
+def dropout_banners(trace: Trace) -> Iterator[str]:
+    """The banner of an inference in which dropout is active, as where ``eval()`` was forgotten."""
+    groups = [group for group in trace.calls if group.draw and group.op.rpartition(".")[0] in DROPOUTS]
+    if groups and trace.training is Training.INFERENCE:
+        calls = sum(group.count for group in groups)
+        place = groups[0].called_from or groups[0].location or "an unknown line"
+        yield (
+            f"Dropout is active in {calls:,} call{'s' if calls > 1 else ''}, first at {place}, and nothing asks for a"
+            " gradient. Is this inference? Call `model.eval()` before it: until then the same input gives another"
+            " result in each call, seeded or not."
+        )
 
 
 def weak_banners(grounded: Mapping[Backend, tuple[int, int]]) -> Iterator[str]:

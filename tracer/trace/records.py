@@ -155,7 +155,7 @@ NO_DEVICE = (META, "none")
 
 
 #: Ops that draw for activations alone, neither for parameters nor for data.
-_DROP = frozenset({"aten.bernoulli_", "aten.bernoulli", "aten.native_dropout"})
+DROPOUTS = frozenset({"aten.bernoulli_", "aten.bernoulli", "aten.native_dropout"})
 
 
 class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -216,7 +216,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
             return self
         if is_fake and "device" in self.given:
             return self
-        if self.phase is names.Phase.OTHER and self.op.rpartition(".")[0] not in _DROP:
+        if self.phase is names.Phase.OTHER and self.op.rpartition(".")[0] not in DROPOUTS:
             there = names.SeedOrigin.DEVICE.value
         facts = {key: value for key, value in self.facts.items() if key != SEEDED_AT}
         return msgspec.structs.replace(self, facts={**facts, GENERATOR: device, ORIGIN: there})
