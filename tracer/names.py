@@ -899,6 +899,8 @@ class PlaceKind(Word):
     """An optimizer's state of a parameter, after its step: ``exp_avg of fc.weight``."""
     CALL = "call"
     """The result of one call, inside a module that was asked for."""
+    DRAW = "draw"
+    """A generator's state before a call that draws from it; no place of the step, and never compared as one."""
 
 
 #: Stands behind the path of a module in ``PlaceOptions.calls_of``: its own code alone, without the modules it calls.

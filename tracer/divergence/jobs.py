@@ -61,7 +61,7 @@ def read_job(path: str | os.PathLike[str]) -> Job:
         beside = values_path(child_path(path, child.role))
         if beside.is_file():
             processes[child.role] = read_magnitudes(beside)
-    training = {role: magnitudes for role, magnitudes in processes.items() if len(magnitudes.places)}
+    training = {role: magnitudes for role, magnitudes in processes.items() if not magnitudes.places.is_empty}
     return Job(training or {"": first}, children, Training.RECORDED if trace is None else trace.training)
 
 
@@ -182,6 +182,8 @@ def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
         not_finite=next((comparison.not_finite for comparison in every if comparison.not_finite), ""),
         only=tuple(only[:MOST_LISTED]),
         only_count=sum(comparison.only_count for comparison in every),
+        earliest=next((comparison.earliest for comparison in every if comparison.earliest is not None), None),
+        draws=next((comparison.draws for comparison in (*of_first, *every) if comparison.draws is not None), None),
         unjudged=sum(comparison.unjudged for comparison in every),
         second_is_narrower=any(comparison.second_is_narrower for comparison in every),
         parts_in=next((comparison.parts_in for comparison in every if comparison.parts_in), ""),

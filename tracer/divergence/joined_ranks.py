@@ -82,6 +82,8 @@ class JoinedRanks:
         self.steps: set[int] = set()
         self.rows: dict[PlaceKey, int] = {}
         """The first row that holds a place; rows of all ranks are numbered through."""
+        self.draws: list[int] = []
+        """Rows of the draws of the first rank."""
         self._replicas: dict[PlaceKey, list[int]] = {}
         self._called: list[tuple[int, int]] = []
         """Steps of the program's own calls, and the rows before what they give and return."""
@@ -93,12 +95,15 @@ class JoinedRanks:
         keys, rows = _keys(places.names), places.rows
         columns = (rows[name].tolist() for name in ("name", "occurrence", "step"))
         for row, (name, occurrence, step) in enumerate(zip(*columns, strict=True), start):
+            if keys[name][0] is PlaceKind.DRAW:
+                self.draws += [row] if not start else []
+                continue
+            self.steps.add(step)
             key = (*keys[name], occurrence, step)
             if keys[name][0] is PlaceKind.ROWS:
                 self._called.append((step, row))
             elif self.rows.setdefault(key, row) != row:
                 self._replicas.setdefault(key, [self.rows[key]]).append(row)
-        self.steps.update(np.unique(rows["step"]).tolist())
 
     def name_entries_as(self, other: JoinedRanks) -> None:
         """Call what a module was given and returned as ``other`` does, where one has entries that the other lacks.

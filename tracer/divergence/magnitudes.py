@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from tracer.divergence.draws import OtherDraws, other_draws
 from tracer.divergence.joined_ranks import Distance, JoinedRanks, Lack, PlaceKey, Whole, distance_of
 from tracer.errors import TraceError
 from tracer.names import BACKWARD_OF, Phase, PlaceKind, Word
@@ -48,6 +49,8 @@ _OF_ONE_BATCH = frozenset(
 )
 #: What the backward pass makes.
 _OF_BACKWARD = frozenset((PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT))
+#: What the backward pass makes, and what comes of it.
+_OF_TRAINING = frozenset((*_OF_BACKWARD, PlaceKind.PARAMETER, PlaceKind.STATE))
 _OF_PARAMETERS = frozenset((PlaceKind.INITIAL, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE))
 #: What the program computes: a parameter counts if it is no longer what it was at first.
 _COMPUTED = frozenset(
@@ -57,6 +60,9 @@ _COMPUTED = frozenset(
 _LEAST_OF_AN_ORDER = 0.1
 #: What a norm may move by of itself however small the yardstick is: half a unit of float32.
 _LEAST_OF_A_NORM = 2.0**-24
+#: What no order of summing makes of a module's result where all before it agrees, as a part of its norm: so many half
+#: units in the last place, or those of a bfloat16 that is significant.
+_MOST_OF_AN_ORDER = 1000, SIGNIFICANT * 2.0**-8
 #: Runs of a configuration that have a mean at least.
 _LEAST_OF_A_MEAN = 5
 #: Places that are listed as significant, and that only one recording has.
@@ -202,6 +208,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     only_count: int
     unjudged: int
     """Places that differ and have no yardstick."""
+    earliest: PlaceDifference | None
+    """The first place that differs at all, in the order of execution."""
+    draws: OtherDraws | None = None
+    """How they draw other random numbers before the first place; ``None``: they draw alike."""
+    unrepeated: PlaceDifference | None = None
+    """The first place in which two runs of the first configuration differ by more than rounding."""
     yardstick: Yardstick
     curve: tuple[tuple[int, int, float, float], ...]
     """Row of the first recording, step, relative difference and yardstick of each place: what the picture draws."""
@@ -234,6 +246,17 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """A factor of the loss and of what backward makes, which is gone when the optimizer reads the gradients."""
     shown_process: str = ""
     """The process that ``curve`` is of; empty for the first one of a job."""
+
+    @property
+    def is_drawn_otherwise(self) -> bool:
+        """Whether both draw, and in two ways, before they differ by more than rounding: nothing can be said then."""
+        return self.verdict is CompareVerdict.UNDECIDED and self.draws is not None and self.first is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is undecided, and further shaken runs may decide."""
+        is_undecided = self.verdict is CompareVerdict.UNDECIDED and not self.lacks_ends
+        return is_undecided and self.unrepeated is None and not self.is_drawn_otherwise
 
 
 def compared(
@@ -269,6 +292,19 @@ def compared(
         return _Comparing(sides[0], sides[1], sides[2:count], sides[count:], by_means=by_means).compare()
 
 
+def unrepeated(comparison: Comparison) -> PlaceDifference | None:
+    """The first place at which two runs of one configuration differ, unless that is what kernels may make of it.
+
+    No yardstick is asked: shaken runs of a configuration that draws other numbers each time differ by those.
+    """
+    place = comparison.earliest
+    if place is None or comparison.draws is not None or place.is_whole or not math.isfinite(place.relative):
+        return place
+    units, most = _MOST_OF_AN_ORDER
+    limit = min(units * max(_HALF_UNIT.get(dtype, 0.0) for dtype in place.dtypes), most)
+    return place if place.relative > limit and place.kind not in _OF_TRAINING else None
+
+
 def _are_of_one_program(one: JoinedRanks, other: JoinedRanks) -> bool:
     """Return whether they share places that not every program has: any model has an output, and any training a loss."""
     own, others = ({key for key in side.rows if key[1] or key[0] not in _OF_ONE_BATCH} for side in (one, other))
@@ -278,7 +314,7 @@ def _are_of_one_program(one: JoinedRanks, other: JoinedRanks) -> bool:
 def check_side(recording: Magnitudes, name: str, *, is_first: bool) -> None:
     """Raise ``TraceError`` where nothing can be held against the recording of configuration ``name``."""
     places = recording.places
-    if not len(places) and not any(len(other.places) for other in recording.other_ranks):
+    if places.is_empty and all(other.places.is_empty for other in recording.other_ranks):
         raise TraceError(
             f"{name} recorded no place: no module was called, and backward was called on no loss",
             hint="compare a script or step that calls a model",
@@ -503,6 +539,10 @@ class _Comparing:
         lacks_ends = not count or (bool(ends) and not any(ends))
         if lacks_ends and verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING):
             verdict = CompareVerdict.UNDECIDED
+        first = next(iter(handed_in or roots if is_judged else differences), None)
+        draws = None if first is None else self._draws_before(first)
+        if draws is not None and draws.in_another_way and verdict is CompareVerdict.SIGNIFICANT and not handed_in:
+            verdict = CompareVerdict.UNDECIDED
         of_second = (*self._of_second, *self._second_inside)
         shaken = [side.header for side in (*self._shaken, *self._shaken_inside, *of_second)]
         return Comparison(
@@ -513,7 +553,7 @@ class _Comparing:
             rows=self._rows_compared(split) if self._first.world_size == self._second.world_size else (0, 0),
             differing=len(differences),
             largest=largest,
-            first=next(iter(handed_in or roots), None),
+            first=first if is_judged else None,
             significant=tuple((handed_in or roots)[:MOST_LISTED]),
             following=len(significant) - len(handed_in or roots),
             is_given=bool(handed_in),
@@ -522,6 +562,8 @@ class _Comparing:
             only=tuple(only[:MOST_LISTED]),
             only_count=len(only),
             unjudged=len(unjudged),
+            earliest=next(iter(differences), None),
+            draws=draws,
             yardstick=Yardstick(
                 runs=len(shaken),
                 seeds=tuple(header.shaken for header in shaken if header.shaken is not None),
@@ -552,6 +594,10 @@ class _Comparing:
             for key in rows
             if key[0] in _COMPUTED and not all(side.is_as_at_first(key) for side in (self._first, self._second))
         }
+
+    def _draws_before(self, place: PlaceDifference) -> OtherDraws | None:
+        second_row = self._second.rows.get(self._keys[place.order], len(self._second.rows))
+        return other_draws(self._first, self._second, place.order, second_row)
 
     def _is_lost(self, key: PlaceKey, gradient: Whole, without: JoinedRanks) -> bool:
         """Return whether one side lacks a gradient of a parameter of both, in a step in which others have theirs."""

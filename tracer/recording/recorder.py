@@ -420,11 +420,13 @@ class Recorder:
         if self.values is not None:
             yield self.values.calls
         if self.magnitudes is not None:
-            yield self.magnitudes.gradients
-        if self.magnitudes is not None and self.magnitudes.calls_of:
-            from tracer.recording.magnitudes.place_recorder import CallPlaces
+            from tracer.recording.magnitudes.place_recorder import CallPlaces, Draws
 
-            yield CallPlaces(self.magnitudes)
+            yield self.magnitudes.gradients
+
+            yield Draws(self.magnitudes)
+            if self.magnitudes.calls_of:
+                yield CallPlaces(self.magnitudes)
         if keep is not None:
             from tracer.recording.kept_inputs import KeptInputs
 

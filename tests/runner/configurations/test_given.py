@@ -63,6 +63,7 @@ def _steps(made: Any, factor: float, offset: float = 0.0) -> Callable[[], None]:
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
 
     def run() -> None:
+        model.averaged, model.__dict__["calls"] = None, 0
         for _ in range(2):
             loss = model(x, y)
             if loss.requires_grad:

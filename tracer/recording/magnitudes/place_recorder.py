@@ -21,8 +21,9 @@ import torch
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from tracer.facts.argument_readers import Args, Kwargs
+from tracer.facts.argument_readers import MISSING, Args, Kwargs
 from tracer.names import OWN_CODE, Phase, PlaceKind, ValueKind
+from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import Run
 from tracer.recording.magnitudes.batch_rows import BatchRows, Rows, contents_of
@@ -36,12 +37,13 @@ from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import seams
-from tracer.recording.values.call_values import default_states
+from tracer.recording.values.call_values import default_states, state_before_draw
 from tracer.recording.values.digesting.digests import unseen
 from tracer.recording.values.moments import leaves
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Environment
 from tracer.trace.values import Form, Header, PlaceName, ValuesWriter
+from tracer.trace.values.places import REGION_DRAW, STATE_NOTED
 
 _getframe = sys._getframe
 _Tensor = torch.Tensor
@@ -145,6 +147,7 @@ class PlaceRecorder:
         while self._running:
             self._forget(self._running.pop())
         if self._writer is not None:
+            self._note_states()
             self._record_gradients((self._named(parameter), parameter) for parameter in self.gradients.unread())
         self.gradients.forget()
         self._settle()
@@ -164,6 +167,7 @@ class PlaceRecorder:
         """Optimizer step number ``count`` ended."""
         if self._writer is None:
             return
+        self._note_states()
         for reference in self._optimizers:
             optimizer = reference()
             if optimizer is not None:
@@ -331,6 +335,7 @@ class PlaceRecorder:
         if self._writer is None:
             return
         self.gradients.forget()
+        self._note_states()
         losses = call.first if isinstance(call.first, (list, tuple)) else (call.first,)
         site = placed(self._sites.innermost(call.frame), self._sites.users_own(call.frame))
         with unseen():
@@ -389,6 +394,8 @@ class PlaceRecorder:
         """A region is about to run."""
         if self._writer is not None:
             self._region(run, "input", inputs)
+            for generator in run.draws:
+                self.draws(REGION_DRAW, generator, 0, (), **placed(run.site, run.called_from))
         return run
 
     def after(self, begun: Run | None, result: Any) -> None:
@@ -418,6 +425,19 @@ class PlaceRecorder:
         if node is not None:
             return self.spelt(self._attribution.inside_engine(node, _getframe(1))[0].scope.path)
         return self.spelt(self._modules.scope.path)
+
+    # --- draws ---
+
+    def draws(self, op: str, generator: str, state: int, shape: tuple[int, ...] = (), **site: str) -> None:
+        """``op`` draws from ``generator``, whose state has this digest before."""
+        if self._writer is not None:
+            place = PlaceName(kind=PlaceKind.DRAW, name=op, phase=Phase.OTHER, **site)
+            self._write(place, Form(generator, shape), 0, bits=state)
+
+    def _note_states(self) -> None:
+        """Where the generators stand: compiled code draws without a call, and perhaps what eager code would."""
+        for name, state in default_states().items():
+            self.draws(STATE_NOTED, name, state)
 
     # --- rows ---
 
@@ -506,7 +526,7 @@ class PlaceRecorder:
             if len(self._waiting) >= _MOST_WAITING:
                 self._settle()
         elif sketch is None:
-            self._writer.place(place, form, occurrence, same=same)
+            self._writer.place(place, form, occurrence, same=same, magnitudes=(0.0, 0.0, 0, bits))
         else:
             sums, magnitudes = sketch.sums.tobytes(), (*sketch.extent, bits)
             self._writer.place(place, form, occurrence, sums=sums, offset=offset, magnitudes=magnitudes)
@@ -541,6 +561,41 @@ def _functions() -> list[Target]:
 
 
 _RECORDERS: Watchers[PlaceRecorder] = Watchers(_functions)
+
+
+class Draws(Observer):
+    """Gives every call that draws from a generator to ``recorder``, with the generator's state before it."""
+
+    def __init__(self, recorder: PlaceRecorder) -> None:
+        self._recorder = recorder
+
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Calls that may draw."""
+        return DRAW in info.readers
+
+    def before(
+        self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
+    ) -> tuple[str, int] | None:
+        """The generator's name and state; ``None`` where the call draws nothing."""
+        drawn = asked[list(info.readers).index(DRAW)]
+        return None if drawn is MISSING else (str(drawn[0]), state_before_draw(info, args, kwargs))
+
+    def after(
+        self,
+        begun: tuple[str, int] | None,
+        info: OverloadInfo,
+        counter: CallCounter,
+        args: Args,
+        kwargs: Kwargs,
+        result: Any,
+        frame: Frame,
+    ) -> None:
+        """The call drew."""
+        if begun is not None:
+            origin = counter.origin.in_words()
+            shape = tuple(getattr(result, "shape", ()))
+            site = {key: origin[key] for key in ("location", "function", "called_from")}
+            self._recorder.draws(info.name, *begun, shape, **site)
 
 
 class CallPlaces(Observer):

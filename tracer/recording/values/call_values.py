@@ -122,7 +122,7 @@ class CallValues(Observer):
             if asked is not None and DRAW in info.readers:
                 drawn = asked[list(info.readers).index(DRAW)]
                 if drawn is not MISSING:
-                    writer.draw(str(drawn[0]), _state_before_draw(info, args, kwargs))
+                    writer.draw(str(drawn[0]), state_before_draw(info, args, kwargs))
         except Exception:
             self.failures += 1
             reading.mark_bits |= _NOT_READ
@@ -390,7 +390,7 @@ class CallValues(Observer):
                 self._deferred.settle(self.writer)
 
 
-def _state_before_draw(info: OverloadInfo, args: Args, kwargs: Kwargs) -> int:
+def state_before_draw(info: OverloadInfo, args: Args, kwargs: Kwargs) -> int:
     """The digest of the state of the generator that a call is about to draw from; 0 if it cannot be read."""
     generator = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)), None)
     if generator is None:

@@ -89,6 +89,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "only": msgspec.to_builtins(comparison.only),
         "only_count": comparison.only_count,
         "unjudged": comparison.unjudged,
+        "draws": msgspec.to_builtins(comparison.draws),
+        "unrepeated": _place(comparison.unrepeated),
         "steps": list(comparison.steps),
         "yardstick": msgspec.to_builtins(comparison.yardstick),
         "factor": comparison.factor,

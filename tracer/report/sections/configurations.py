@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from tracer.divergence.draws import OtherDraws
 from tracer.divergence.joined_ranks import Lack
 from tracer.divergence.magnitudes import (
     ROUNDING,
@@ -21,6 +22,7 @@ from tracer.names import Phase, PlaceKind, Verdict
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, columns
 from tracer.report.words import plural
+from tracer.trace.values.places import REGION_DRAW
 
 #: The picture's own width and height; the page stretches it.
 WIDTH, HEIGHT = 1000, 240
@@ -98,12 +100,43 @@ def headline(comparison: Comparison) -> str:
     """The first sentence."""
     unjudged = comparison.unjudged if comparison.verdict is not CompareVerdict.NOT_JUDGED else 0
     words = _answer(comparison)
+    if comparison.draws is not None and comparison.unrepeated is None and not comparison.is_drawn_otherwise:
+        words = f"{_draws_in_words(comparison.draws)}. {words}"
     have = "has" if unjudged == 1 else "have"
     return f"{words}; {plural(unjudged, 'place')} where they differ {have} no yardstick" if unjudged else words
 
 
+def _draws_in_words(draws: OtherDraws) -> str:
+    """How they draw otherwise, which comes before whatever differs."""
+    one, other = _draw(draws.op, draws.location), _draw(draws.second_op, draws.second_location)
+    if draws.in_another_way:
+        return f"they draw random numbers in two ways, the first by {one}, the second by {other}"
+    changes = f"; the draw at {draws.changes} gives other numbers for it" if draws.changes else ""
+    if one or other:
+        return f"Only the {'first' if one else 'second'} draws random numbers by {one or other}{changes}"
+    return f"They draw other random numbers from {draws.changes} on: seed both alike"
+
+
+def _draw(op: str, location: str) -> str:
+    words = "compiled code" if op == REGION_DRAW else f"`{op}`"
+    return f"{words}{f' at {location}' if location else ''}" if op else ""
+
+
 def _answer(comparison: Comparison) -> str:
     verdict, largest, first = comparison.verdict, comparison.largest, comparison.first
+    if (place := comparison.unrepeated) is not None:
+        drawn = comparison.draws.changes if comparison.draws is not None else ""
+        seed = f"it draws other random numbers from {drawn} on: seed it first" if drawn else "make it repeat first"
+        return (
+            f"The first configuration does not repeat, so that nothing can be said of the second: two runs of it differ"
+            f" at {_where(place)} by {_part(place)} of its norm; {seed}"
+        )
+    if comparison.is_drawn_otherwise and comparison.draws is not None and first is not None:
+        return (
+            f"They are not comparable: {_draws_in_words(comparison.draws)}. What differs"
+            f" after that, first {_where(first)}, says nothing of a fault. Let both draw alike"
+            " (`fallback_random` of Inductor for compiled code), or draw nothing (dropout with p = 0)"
+        )
     if verdict is CompareVerdict.EQUAL:
         if share := _share(comparison):
             return f"The two configurations are equal as far as they could be compared: {share}"
@@ -259,7 +292,7 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
     if comparison.call is not None:
         yield said.Paragraph(_call_in_words(comparison.call))
     yield said.Picture("configurations", curves(comparison))
-    listed = comparison.significant
+    listed = () if comparison.is_drawn_otherwise else comparison.significant
     has_processes = any(place.process for place in listed)
     if listed:
         yield said.Heading("What was given differs" if comparison.is_given else "Where it begins")
@@ -281,7 +314,8 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
         )
     if comparison.following:
         yield said.Paragraph(f"{plural(comparison.following, 'further place')} of these steps follow from that.")
-    if comparison.verdict in (CompareVerdict.ROUNDING, CompareVerdict.UNDECIDED) and comparison.largest is not None:
+    has_largest = comparison.verdict is CompareVerdict.ROUNDING or comparison.is_open
+    if has_largest and comparison.largest is not None:
         largest = comparison.largest
         yield said.Paragraph(f"The largest difference: {_where(largest)}, {_size(largest)}.")
     if comparison.undone is not None:
@@ -372,7 +406,7 @@ def _yardstick(comparison: Comparison) -> str:
     places = plural(comparison.places, "place")
     if comparison.processes > 1:
         places += f" of {comparison.processes:,} processes"
-    if comparison.verdict is CompareVerdict.EQUAL:
+    if comparison.verdict is CompareVerdict.EQUAL or comparison.unrepeated is not None:
         return f"{places} compared."
     if not runs:
         return "No yardstick: give shaken recordings, or use `tracer compare`."

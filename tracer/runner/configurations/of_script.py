@@ -61,7 +61,7 @@ def compare_script(asked: Asked) -> Comparison:
             _check_python(name, side.python)
     for left in (asked.folder / "compare.json", asked.folder / "compare.html", *asked.folder.glob("*-shaken-*")):
         left.unlink(missing_ok=True)  # would be taken for this one's, if it is killed
-    for name in "ab":
+    for name in ("a", "a-again", "b"):
         remove_run(asked.folder / f"{name}.json")
     with scratch_of(asked.folder) as scratch:
         return answered(_Runs(asked, scratch).record, asked.yardstick_runs)
@@ -75,6 +75,7 @@ class _Runs:
         self._scratch = scratch
         self._runs = 0
         self._children = asked.children
+        self._names: set[str] = set()
 
     def record(self, side: Side, places: PlaceOptions = UNSHAKEN) -> Job:
         """Make one run: a ``Recording``."""
@@ -82,6 +83,7 @@ class _Runs:
         if self._children is None:
             self._children = job.training is Training.ELSEWHERE
             if self._children and not launching.ENDING.by:
+                self._names.clear()
                 say("tracer: a trained nothing itself, and started processes: once more, recording them too")
                 return self.record(side, places)
         return job
@@ -91,6 +93,9 @@ class _Runs:
         if launching.ENDING.by:
             raise EndedEarly(f"{launching.ENDING.by} before all runs were made", hint="run it again")
         name, words = _named(letter, places)
+        if name in self._names:
+            name, words = f"{name}-again", f"{words}, once more"
+        self._names.add(name)
         output = recordings_in(self._scratch) / f"{name}.json"
         remove_run(output)
         side = self._asked.first if letter == "a" else self._asked.second
@@ -113,7 +118,7 @@ class _Runs:
             say(f"tracer: {name} {_how_it_ended(code)}")
         self._runs += 1
         is_recorded = values_path(output).exists()
-        if not is_recorded or (code and not any(len(own.places) for own in read_job(output).processes.values())):
+        if not is_recorded or (code and all(own.places.is_empty for own in read_job(output).processes.values())):
             if not code:
                 window = f"{task.start}:{'' if task.stop is None else task.stop}"
                 raise TraceError(f"{name} ended before --steps {window} began", hint="choose steps that it makes")

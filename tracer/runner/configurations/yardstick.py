@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from tracer.divergence.jobs import Job, check_job, compared_jobs, first_call_of_jobs
-from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side
+from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side, unrepeated
 from tracer.errors import TraceError
 from tracer.names import BACKWARD_OF, OWN_CODE, Phase, PlaceKind
 from tracer.recording.options import UNSHAKEN, PlaceOptions
@@ -31,7 +31,8 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
     """Compare the two configurations by ``yardstick_runs`` shaken runs, and by further ones where that does not decide.
 
     Where all agrees bit for bit up to one module, runs of both that are shaken inside it alone judge what it returns.
-    What is undecided then is decided by more runs, and by the means of shaken runs of both.
+    What is undecided then is decided by more runs, and by the means of shaken runs of both. Where they differ the first
+    runs twice: shaken runs of a configuration that does not repeat are no yardstick.
     """
     first = record("a")
     check_job(first, "a", is_first=True)
@@ -43,6 +44,12 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
         first = first if rows["a"] is UNSHAKEN else record("a", rows["a"])
         second = second if rows["b"] is UNSHAKEN else record("b", rows["b"])
         comparison = compared_jobs(first, second)
+    if comparison.verdict is not CompareVerdict.EQUAL:
+        alone = compared_jobs(first, record("a", rows["a"]))
+        if (place := unrepeated(alone)) is not None:
+            return msgspec.structs.replace(
+                comparison, verdict=CompareVerdict.UNDECIDED, unrepeated=place, draws=alone.draws
+            )
     shaken: list[Job] = []
     of_second: list[Job] = []
 
@@ -65,13 +72,14 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
             if not comparison.parts_in.startswith(BACKWARD_OF):
                 of_second += shake("b", seeds, comparison.parts_in)
             comparison = compared_jobs(first, second, shaken, of_second)
-        is_undecided = comparison.verdict is CompareVerdict.UNDECIDED and not comparison.lacks_ends
-        needed = FURTHER if is_undecided and runs < yardstick_runs + FURTHER else 0
-    if comparison.verdict is CompareVerdict.UNDECIDED and not comparison.lacks_ends:
+        needed = FURTHER if comparison.is_open and runs < yardstick_runs + FURTHER else 0
+    if comparison.is_open:
         of_second += shake("b", () if second_is_narrower else range(1, runs + 1))
         comparison = compared_jobs(first, second, shaken, of_second, by_means=True)
     place = comparison.first
-    if place is None or comparison.is_given or not (place.is_own_code or place.kind in _WITH_CALLS):
+    if place is None or comparison.is_given or comparison.verdict is not CompareVerdict.SIGNIFICANT:
+        return comparison
+    if not (place.is_own_code or place.kind in _WITH_CALLS) or _runs_compiled((first, second), place.module):
         return comparison
     if place.phase is Phase.OPTIMIZER:
         return comparison
@@ -108,3 +116,10 @@ def _rows(first: Job, second: Job) -> dict[Side, PlaceOptions]:
     if not part[1]:
         options["a" if part[0] else "b"] = whole
     return options
+
+
+def _runs_compiled(jobs: Iterable[Job], module: str) -> bool:
+    """Return whether compiled code runs in ``module`` or around it: the calls that it was made of are made nowhere."""
+    names = (name for job in jobs for own in job.processes.values() for name in own.places.names)
+    regions = {f"{name.module}." for name in names if name.kind is PlaceKind.REGION}
+    return any(region.startswith(f"{module}.") or f"{module}.".startswith(region) for region in regions)

@@ -26,6 +26,9 @@ STRETCHES = 16
 #: Tensors of at most so many elements are kept whole: their sketch is the elements.
 KEPT_WHOLE = SUMS * STRETCHES
 
+#: What draws, where it is no op: a compiled region does, or nothing does, and a generator's state is noted.
+REGION_DRAW, STATE_NOTED = "compiled region", "state"
+
 ROW_TYPE = np.dtype(
     [
         ("name", "<u4"),
@@ -135,6 +138,11 @@ class Places:
 
     def __len__(self) -> int:
         return self.count
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no place of the step."""
+        return all(name.kind is PlaceKind.DRAW for name in self.names)
 
     def take(self, block: PlacesBlock) -> None:
         """One block of rows, checked as a whole; raises ``ValueError``."""
