@@ -423,7 +423,6 @@ class Recorder:
             from tracer.recording.magnitudes.place_recorder import CallPlaces, Draws
 
             yield self.magnitudes.gradients
-
             yield Draws(self.magnitudes)
             if self.magnitudes.calls_of:
                 yield CallPlaces(self.magnitudes)
