@@ -386,6 +386,8 @@ class _Comparing:
         self._unmoved: set[int] = set()
         """Rows that are the same in every shaken run: nothing that depends on parameters."""
         self._differing: set[PlaceKey] = set()
+        self._is_routed_by_rounding = False
+        """Whether shaken runs send as many rows to other modules as the second configuration does."""
         self._has_other_forward = False
         """Whether something differs that is not made by the backward pass of the first step."""
         _leave_out_unchanged(first, second)
@@ -529,7 +531,7 @@ class _Comparing:
         elif not is_judged:
             verdict = CompareVerdict.NOT_JUDGED
         elif significant:
-            verdict = CompareVerdict.SIGNIFICANT
+            verdict = CompareVerdict.UNDECIDED if self._is_routed_by_rounding else CompareVerdict.SIGNIFICANT
         elif max(ratios) > ROUNDING or sum(one.kind is not PlaceKind.REGION for one in unjudged) > len(differences):
             verdict = CompareVerdict.UNDECIDED
         else:
@@ -766,6 +768,9 @@ class _Comparing:
         if forward:
             return self._forward_roots(forward)
         backward = [one for one in here if one.kind in _OF_BACKWARD and one.phase is Phase.BACKWARD]
+        routed = self._routed_otherwise(step)
+        if backward and routed is not None:
+            return [msgspec.structs.replace(self._own_code(backward[0], routed), phase=Phase.FORWARD, location="")]
         if backward:
             left = self._last_outputs(step)
             first = min(backward, key=lambda one: self._place_in_backward(one, left))
@@ -779,6 +784,31 @@ class _Comparing:
             return [one for one in backward if one.kind is PlaceKind.GRADIENT and one.module == first.module]
         changed = [one for one in here if one.kind is PlaceKind.GRADIENT]
         return [one for one in changed if one.location == changed[0].location] or here[:1]
+
+    def _routed_otherwise(self, step: int) -> int | None:
+        """The first input of modules that one module shares its rows out among, otherwise in the second configuration.
+
+        Experts that are sent other tokens: several beside each other, and all of them together get as many as before.
+        """
+        for row in sorted(row for row in self._reshaped if self._keys[row][-1] == step):
+            around, _, number = self._keys[row][1].rpartition(".")
+            sizes, others = (self._sizes_in(side, around, step) for side in (self._first, self._second))
+            moved = self._moved(sizes, others)
+            if number.isdigit() and len(sizes) > 1 and moved and sum(sizes.values()) == sum(others.values()):
+                of_shaken = [self._moved(sizes, self._sizes_in(side, around, step)) for side in self._shaken]
+                self._is_routed_by_rounding = moved <= ROUNDING * max(of_shaken, default=0)
+                return row
+        return None
+
+    @staticmethod
+    def _sizes_in(side: JoinedRanks, around: str, step: int) -> dict[PlaceKey, int]:
+        """The elements that each module right inside ``around`` is given in a step."""
+        inputs = ((key, row) for key, row in side.rows.items() if key[0] is PlaceKind.INPUT and key[-1] == step)
+        return {key: side.form(row).size for key, row in inputs if key[1].rpartition(".")[0] == around}
+
+    @staticmethod
+    def _moved(sizes: dict[PlaceKey, int], others: dict[PlaceKey, int]) -> int:
+        return sum(abs(sizes.get(key, 0) - others.get(key, 0)) for key in sizes.keys() | others.keys())
 
     def _place_in_backward(self, one: PlaceDifference, left: dict[str, int]) -> tuple[int, int]:
         """When backward comes to a place: in the opposite order of the forward, to a module's parameters at last."""
@@ -1217,8 +1247,7 @@ def first_call(
 ) -> CallDifference | None:
     """The first call inside the module of ``place`` whose result differs by more than rounding, or that only one makes.
 
-    The recordings hold single calls of that module (``PlaceKind.CALL``). Calls that only one makes are the answer where
-    they are the last such before a result that differs. ``None``: no call stands out.
+    The recordings hold single calls of that module (``PlaceKind.CALL``). ``None``: no call stands out.
     """
     sides = [JoinedRanks(one) for one in (first, second, shaken)]
     with sides[0], sides[1], sides[2]:
@@ -1232,7 +1261,7 @@ def first_call(
             if tag != "equal":
                 row = calls[0][begin] if begin < end else None
                 name = sides[0].name(row) if row is not None else sides[1].name(calls[1][other_begin])
-                otherwise = CallDifference(
+                otherwise = otherwise or CallDifference(
                     op=ops[0][begin] if begin < end else "",
                     second_op=ops[1][other_begin] if other_begin < other_end else "",
                     location=name.location,

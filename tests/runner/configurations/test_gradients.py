@@ -206,3 +206,47 @@ def test_clipping_before_unscaling_is_named_after_backward() -> None:
     assert (comparison.first.kind, comparison.first.phase) == (PlaceKind.GRADIENT, Phase.OPTIMIZER)
     assert comparison.scaled == (4, 4)
     assert comparison.factor == pytest.approx(1 / 1024, rel=1e-3)
+
+
+# --- a mixture of experts ---
+
+
+class Experts(torch.nn.Module):
+    def __init__(self, *, is_cast: bool) -> None:
+        super().__init__()
+        self.router = torch.nn.Linear(32, 64, bias=False)
+        self.experts = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(64))
+        self.is_cast = is_cast
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chances = torch.softmax(torch.nn.functional.linear(x.float(), self.router.weight.float()) * 0.2, -1)
+        weights, chosen = (chances.to(x.dtype) if self.is_cast else chances).topk(4, -1)  # routes
+        out = x
+        for number, expert in enumerate(self.experts):
+            rows, ranks = (chosen == number).nonzero(as_tuple=True)
+            if len(rows):
+                out = out.index_add(0, rows, expert(x[rows]) * weights[rows, ranks, None].to(x.dtype))
+        return out
+
+
+def routed(*, is_cast: bool) -> Callable[[], None]:
+    torch.manual_seed(0)
+    layers = torch.nn.Embedding(64, 32), Experts(is_cast=is_cast), Experts(is_cast=is_cast), torch.nn.Linear(32, 64)
+    model = torch.nn.Sequential(*layers).to(torch.bfloat16)
+    tokens = torch.randint(0, 64, (512,))
+
+    def run() -> None:
+        model.zero_grad()
+        torch.nn.functional.cross_entropy(model(tokens).float(), tokens).backward()
+
+    return run
+
+
+def test_tokens_that_are_routed_otherwise_are_told_at_the_router() -> None:
+    comparison = tracer.compare(routed(is_cast=False), routed(is_cast=True))
+    assert comparison.first is not None
+    first = comparison.first
+    assert (first.module, first.is_own_code, first.phase) == ("Sequential.1", True, Phase.FORWARD)
+    assert first.place.startswith("Sequential.1.experts.")
+    assert len(first.shapes) == 2
+    assert first.location.endswith(line_of("# routes"))

@@ -160,6 +160,8 @@ def _answer(comparison: Comparison) -> str:
             f"Undecided: of {plural(comparison.differing + comparison.unjudged, 'place')} that differ only"
             f" {comparison.differing:,} can be judged, and there it is rounding (at most {_times(largest)})"
         )
+    if verdict is CompareVerdict.UNDECIDED and first is not None:
+        return f"Undecided: rows are routed otherwise, as many as in shaken runs, in {_own_code(first)}"
     if verdict is CompareVerdict.UNDECIDED and largest is not None:
         return (
             f"Undecided: {_where(largest)} differs by {_times(largest)} what rounding does there, which is neither"
