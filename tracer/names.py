@@ -568,6 +568,9 @@ class SeedOrigin(Word):
     DEVICE = "device"
     """It depends on the device: the call may draw from the host's generator or from an accelerator's, of which the
     program seeded one."""
+    MOVED_ON = "moved-on"
+    """A checkpoint runs its forward again and draws other numbers: it did not save the state
+    (``preserve_rng_state=False``)."""
     UNUSED = "unused"
     """It does not matter: the draw moves the generator on, and what was drawn is told of elsewhere or dropped."""
 

@@ -81,6 +81,7 @@ def _can_be_seeded(group: CallGroup) -> bool:
     origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if kind else None)  # see ``CallGroup.draw``
     repeats = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
     is_undone = origin == SeedOrigin.MACHINE.value and SEEDED_AT in group.facts  # by a line of the program's own
+    repeats |= origin == SeedOrigin.MOVED_ON.value
     return not repeats and kind is not GeneratorKind.PASSED and not is_undone
 
 

@@ -129,6 +129,9 @@ SEED_ORIGINS: Mapping[SeedOrigin, OriginWords] = {
     SeedOrigin.DEVICE: OriginWords(
         "by device", "the host's generator or an accelerator's, of which one was seeded", Verdict.CONDITIONAL
     ),
+    SeedOrigin.MOVED_ON: OriginWords(
+        "moved on", "a checkpoint draws other numbers than its forward did", Verdict.CONDITIONAL
+    ),
     SeedOrigin.UNUSED: OriginWords(
         "worker seeds", "a DataLoader's seed for its workers; the loader is judged for it", Verdict.SEEDED
     ),

@@ -535,3 +535,16 @@ def test_one_seed_for_all_devices_closes_what_one_for_the_host_left() -> None:
     report = judge(drawing_after(lambda: torch.default_generator.manual_seed(0)), backend="cuda")
     (change,) = [change for change in report.plan if "torch.manual_seed(0)" in change.code]
     assert len(change.findings) == len([finding for finding in report.findings if finding.verdict is not SEEDED])
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("preserves", [True, False])
+def test_a_checkpoint_that_draws_other_numbers_than_its_forward_is_a_finding(reentrant: bool, preserves: bool) -> None:
+    torch.manual_seed(0)
+    batch = torch.ones(2, 8, requires_grad=True)
+    with DeterminismTracer() as tracer:
+        how: dict[str, Any] = {"use_reentrant": reentrant, "preserve_rng_state": preserves}
+        checkpoint(lambda x: F.dropout(x, 0.5) * x, batch, **how).sum().backward()
+    found = {finding.phase: finding for finding in judge(tracer.trace).findings if finding.op}
+    assert found[Phase.RECOMPUTE].verdict is (Verdict.SEEDED if preserves else Verdict.CONDITIONAL)
+    assert ("preserve_rng_state" in found[Phase.RECOMPUTE].remedy) is not preserves

@@ -18,7 +18,7 @@ from tracer.facts.argument_readers import MISSING, Getter, Reader, argument_gett
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.origin.sites import spell
 from tracer.recording.randomness.generators import SEEDS, Drawn
-from tracer.recording.randomness.provenance import UNUSED
+from tracer.recording.randomness.provenance import MOVED_ON, UNUSED
 from tracer.recording.torch_private import seams
 from tracer.trace.records import ELSEWHERE, GENERATOR, ORIGIN, SEEDED_AT, FactValue
 
@@ -63,7 +63,12 @@ def draw_reader(func: Any) -> Reader | None:
         device = kwargs.get("device")
         if device is None:
             device = tensor.device if tensor is not None else seams.default_device()
-        return MISSING if device.type == "meta" else SEEDS.default(device)
+        if device.type == "meta":
+            return MISSING
+        drawn = SEEDS.default(device)
+        if seams.graph_task_id() != -1 and _is_recomputed_anew(sys._getframe(1)):
+            return drawn[0], MOVED_ON, ()
+        return drawn
 
     return read if str(func) != "aten.random_.default" else _without_base_seeds(read)
 
@@ -81,6 +86,18 @@ def _without_base_seeds(read: Reader) -> Reader:
         return drawn
 
     return read_but_base_seeds
+
+
+def _is_recomputed_anew(frame: FrameType | None) -> bool:
+    """Return whether a checkpoint runs its forward again from another state than the first time."""
+    while frame is not None:
+        if frame.f_code.co_filename == seams.CHECKPOINT_FILE:
+            saved = frame.f_locals.get("preserve_rng_state")
+            saved = getattr(frame.f_locals.get("ctx"), "preserve_rng_state", None) if saved is None else saved
+            if saved is not None:
+                return not saved
+        frame = frame.f_back
+    return False
 
 
 def _is_in_loader(frame: FrameType | None) -> bool:

@@ -37,6 +37,8 @@ PROGRAM = Provenance(SeedOrigin.PROGRAM)
 MACHINE = Provenance(SeedOrigin.MACHINE)
 FIXED = Provenance(SeedOrigin.FIXED)
 UNSEEN = Provenance(SeedOrigin.UNSEEN)
+#: A checkpoint did not save it.
+MOVED_ON = Provenance(SeedOrigin.MOVED_ON)
 #: It does not matter: nothing depends on what is drawn.
 UNUSED = Provenance(SeedOrigin.UNSEEN)
 

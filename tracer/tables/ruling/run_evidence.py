@@ -57,6 +57,11 @@ def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
         if kind_drawn_from(facts) is GeneratorKind.PASSED:
             whose, remedy = "The generator that the call was given", "Call `manual_seed(0)` on it where it is made"
         return _unseeded(ruling, whose, remedy)
+    if origin == SeedOrigin.MOVED_ON:
+        as_is, in_mode = (Verdict.CONDITIONAL if v is Verdict.SEEDED else v for v in ruling.both)
+        return ruling._replace(
+            verdict=as_is, verdict_in_deterministic_mode=in_mode, why=_RECOMPUTED, remedy=_PRESERVE, needs=()
+        )
     if origin == SeedOrigin.DEVICE:
         return _unseeded(ruling, _EITHER, _SEED_ALL, Verdict.CONDITIONAL)
     if origin in _REPEATABLE and ruling.verdict is ruling.verdict_in_deterministic_mode:
@@ -64,6 +69,11 @@ def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
     return ruling
 
 
+_RECOMPUTED = (
+    "Checkpointing runs this forward again in the backward pass and draws other numbers than the first time, so that"
+    " the gradient belongs to another result than the loss."
+)
+_PRESERVE = "Leave `preserve_rng_state` of `torch.utils.checkpoint.checkpoint` at its default, True."
 _EITHER = (
     "The recording does not tell whether the call draws from the host's generator or from the device's, and one of the"
     " two"
