@@ -367,11 +367,17 @@ def test_arrays_of_tensors_hold_their_values_and_have_memory_of_their_own(tracer
         "images = torch.from_numpy(numpy.arange(12, dtype=numpy.uint8).reshape(3, 4))\n"
         "array = images[1].numpy()\n"
         "print(array.tobytes(), numpy.asarray(images)[2].tolist(), images[1].numpy().tolist(), images[0].tolist())\n"
+        "unknown = torch.nn.Linear(1, 1)(torch.ones(1))[0]\n"
+        "print(torch.tensor([images[0, 3], 2]).tolist(), torch.tensor([[unknown], [3.0]]).tolist())\n"
         "print(torch.zeros(2, 2).numpy().sum(), torch.nn.Linear(2, 2).weight.detach().numpy().tobytes() != b'')\n"
     )
     result = tracer("run", "--fake", "train.py")
     assert result.code == 0, result.err
-    assert result.out.splitlines() == [r"b'\x04\x05\x06\x07' [8, 9, 10, 11] [4, 5, 6, 7] [0, 1, 2, 3]", "0.0 True"]
+    assert result.out.splitlines() == [
+        r"b'\x04\x05\x06\x07' [8, 9, 10, 11] [4, 5, 6, 7] [0, 1, 2, 3]",
+        "[3, 2] [[1.0], [3.0]]",
+        "0.0 True",
+    ]
 
 
 @pytest.mark.parametrize(

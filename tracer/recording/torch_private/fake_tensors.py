@@ -353,6 +353,16 @@ def _is_zero_for_ones(func: Any, args: Sequence[Any], named: Mapping[str, Any]) 
         return False
 
 
+def _as_numbers(data: Any) -> Any:
+    """A list of numbers with those that it holds as fake tensors, which C++ reads past the dispatcher."""
+    if not isinstance(data, (list, tuple)) or not data:
+        return data
+    if isinstance(data[0], (list, tuple)):
+        return [_as_numbers(row) for row in data]
+    is_fake = any(isinstance(number, FakeTensor) for number in data)
+    return [number.item() if isinstance(number, FakeTensor) else number for number in data] if is_fake else data
+
+
 def _is_called_by(name: str) -> bool:
     """Return whether one of the nearest callers bears this name, or lies in this file."""
     frame: FrameType | None = sys._getframe(2)
@@ -437,7 +447,11 @@ def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
         is_fake = getattr(place, "_fake_device", None) is not None
         return place._cdata + offset if is_fake else call(*args, **kwargs)
 
+    def made(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call(_as_numbers(args[0]), *args[1:], **kwargs) if args else call(**kwargs)
+
     return {
+        **{(torch, name): made for name in ("tensor", "as_tensor", "asarray")},
         (torch.Tensor, "untyped_storage"): storage,
         (torch.Tensor, "data_ptr"): address,
         (torch.UntypedStorage, "data_ptr"): address,
