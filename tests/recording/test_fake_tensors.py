@@ -163,7 +163,7 @@ def test_the_device_is_the_one_that_a_fake_tensor_claims(tmp_path: Path) -> None
         "from tracer import DeterminismTracer\n"
         "with FakeTensorMode(), torch.no_grad(), DeterminismTracer() as tracer:\n"
         "    rows = torch.zeros(5, 3, device='cuda')\n"
-        "    rows.index_add_(0, torch.zeros(4, dtype=torch.long, device='cuda'), torch.ones(4, 3, device='cuda'))\n"
+        "    rows.index_add_(0, torch.zeros(4, dtype=torch.long, device='cuda'), torch.rand(4, 3, device='cuda'))\n"
         f"tracer.trace.save({str(path)!r})\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
