@@ -451,7 +451,7 @@ def _each_closing(drafts: Sequence[Draft], plan: _Plan) -> list[Draft]:
     for helper in (draft for draft in drafts if not draft.findings):
         asks = [any(helper.sets.keys() & finding.sets.keys() for finding in plan.at(d.findings)) for d in closing]
         place = asks.index(True) if True in asks else next((n for n, d in enumerate(closing) if d.sets), None)
-        if place is None or _is_of_shell(helper) is not _is_of_shell(closing[place]):
+        if place is None or not closing[place].sets or _is_of_shell(helper) is not _is_of_shell(closing[place]):
             closing.append(helper)
             continue
         host = closing[place]

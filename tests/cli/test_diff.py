@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -59,6 +60,27 @@ def test_a_ledger_that_ran_ahead_is_a_sentence() -> None:
     draw = Draw(generator="cpu", op="aten.rand.default", phase=Phase.FORWARD, location="train.py:3")
     (said,) = compare_judgements(judgement(), judgement(), [("cpu", 4, draw)]).draws
     assert said == "cpu: 4 draws more, first at train.py:3 (aten.rand.default)"
+
+
+@pytest.mark.parametrize(
+    ("op", "device", "versions", "is_told"),
+    [
+        ("aten.multinomial.default", "cpu", "2.6,2.13", True),
+        ("aten.exponential_.default", "cpu", "2.7,2.6", True),
+        ("aten.exponential_.default", "cpu", "2.7,2.13", False),
+        ("aten.multinomial.default", "cpu", "2.4,2.6", False),
+        ("aten.multinomial.default", "cuda", "2.6,2.13", False),
+        ("aten.randn.default", "cpu", "2.6,2.13", False),
+    ],
+)
+def test_numbers_that_another_version_draws_from_one_seed_are_told(
+    tracer: Command, tmp_path: Any, op: str, device: str, versions: str, is_told: bool
+) -> None:
+    facts = {"device": device, "dtype": "float32", "rng.generator": device, "rng.origin": "program"}
+    trace(call(op, facts=facts)).save(tmp_path / "t.json")
+    done = tracer("diff", str(tmp_path / "t.json"), "--torch", versions, "--format", "json")
+    draws = json.loads(done.out).get("draws", [])
+    assert draws == ([f"{op.removesuffix('.default')}: other numbers from one seed since torch 2.7"] if is_told else [])
 
 
 @pytest.fixture

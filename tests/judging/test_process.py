@@ -46,6 +46,26 @@ def is_found(recorded: Trace, rule: str, **target: Any) -> bool:
 # ------------------------------------------------------------------------------------------------ settings
 
 
+@pytest.mark.parametrize(
+    ("op", "device", "backend", "is_noted"),
+    [
+        ("aten.randn.default", "cuda", "recorded", True),
+        ("aten.bernoulli_.float", "cpu", "cuda", True),
+        ("aten.normal_.default", "cpu", "rocm", True),
+        ("aten.randn.default", "cpu", "recorded", False),
+        ("aten.randn.default", "cuda", "cpu", False),
+        ("aten.add.Tensor", "cuda", "recorded", False),
+    ],
+)
+def test_draws_on_a_gpu_are_said_to_differ_between_its_models(
+    op: str, device: str, backend: str, is_noted: bool
+) -> None:
+    draws = {} if op == "aten.add.Tensor" else {"rng.generator": device, "rng.origin": "program"}
+    report = judge(trace(call(op, facts={"device": device, "dtype": "float32", **draws})), backend=backend)
+    ops = [note.ops for note in report.judgement.notes if note.rule == "environment-gpu-draws"]
+    assert ops == ([{op: 1}] if is_noted else [])
+
+
 def test_a_setting_is_a_finding_with_the_ops_that_make_it_matter() -> None:
     recorded = trace(CONVOLUTION, PRODUCT, environment=process(cudnn_benchmark=True))
     finding = found(recorded, "environment-cudnn-benchmark")

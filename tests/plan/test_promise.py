@@ -17,7 +17,7 @@ from tests.support.slow import slow_unless
 from tests.tables.samples import satisfying
 from tracer import Trace, judge
 from tracer.bundled.training_step import make_training
-from tracer.names import Backend, Cause, DeterministicMode, Phase, SeedOrigin, Verdict
+from tracer.names import Backend, Cause, DeterministicMode, Phase, Prerequisite, SeedOrigin, Verdict
 from tracer.plan import identity_of, make_plan, planned_settings, promised
 from tracer.report import Report
 from tracer.report.sections.answers import headline
@@ -28,6 +28,7 @@ from tracer.tables.settings.rows import load_rows
 from tracer.tables.vocabulary import SETTINGS
 from tracer.trace.records import Allocation, CallGroup, Environment
 
+ON_CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 3}
 STEPS = sorted((Path(__file__).parents[1] / "golden" / "judgements").glob("*.json.gz"))
 BACKENDS = [str(backend) for backend in Backend]
 PROCESSES: Mapping[str, dict[str, Any]] = {
@@ -57,6 +58,13 @@ def keeps_its_promise(recorded: Trace, **target: str) -> Report:
     left = frozenset((identity_of(one), one.verdict) for one in after.findings)
     assert left == promised(report.judgement, report.plan)
     assert not after.judgement.planned, "a plan that was applied asks for nothing more"
+    closed = [place for change in report.plan for place in change.findings]
+    assert sorted(closed) == [place for place, one in enumerate(report.findings) if one in report.open_findings]
+    for change in report.plan:
+        assert change.closes == len(change.findings)
+        for need in change.needs:
+            makers = [other for other in report.plan if other.number in need.changes and need.setting in other.sets]
+            assert need.kind is not Prerequisite.DETERMINISTIC_MODE or need.holds or makers, change.title
     by_settings = {place for change in report.plan if change.sets for place in change.findings}
     # Settings fill unwritten memory, and the plan has it written all the same.
     written = [one for one in report.findings if one.cause is Cause.UNINITIALIZED_MEMORY]
@@ -110,6 +118,32 @@ def _rules(table: Any) -> tuple[Rule | LibraryRule, ...]:
 
 #: Every process on CUDA, which has the most settings, and of the others the first and two that differ most.
 EVERY_RUN = {"torch's defaults", "benchmark, mode on", "warn, no fill"}
+
+
+@pytest.mark.parametrize("mode", list(DeterministicMode))
+@pytest.mark.parametrize(
+    "op", ["index_reduce", "reflection_pad1d_backward", "upsample_linear1d_backward", "grid_sampler_2d_backward"]
+)
+def test_an_edit_that_works_under_the_mode_alone_has_the_mode_planned(op: str, mode: DeterministicMode) -> None:
+    recorded = trace(call(f"aten.{op}.default", facts=ON_CUDA), environment=process(deterministic_mode=mode))
+    keeps_its_promise(recorded, backend="cuda", torch="2.13")
+    plan = judge(recorded, backend="cuda", torch="2.13").plan
+    assert {Prerequisite.DETERMINISTIC_MODE} <= {need.kind for change in plan for need in change.needs}
+    assert any("deterministic_mode" in change.sets for change in plan) is (mode is not DeterministicMode.ON)
+
+
+def test_a_line_that_changes_the_mode_stays_in_the_promise_where_the_plan_sets_the_mode() -> None:
+    toggled = event(
+        kind="setting",
+        name="torch.use_deterministic_algorithms",
+        before="off",
+        value="on",
+        while_recording=True,
+        after_calls=True,
+    )
+    recorded = trace(call(facts=ON_CUDA), environment=process(), events=(toggled,))
+    after = keeps_its_promise(recorded, backend="cuda", torch="2.13")
+    assert "environment-mode-changed" in {one.rule for one in after.findings}
 
 
 @pytest.mark.parametrize(
@@ -261,9 +295,10 @@ def test_one_workspace_suits_products_and_recurrent_layers() -> None:
 
 def test_a_generator_that_the_program_seeded_is_not_to_be_seeded_again() -> None:
     draws = {**CUDA, "rng.generator": "cuda:0"}
+    unseeded = (SeedOrigin.MACHINE, SeedOrigin.UNSEEN, SeedOrigin.DEVICE)
     for origin in SeedOrigin:
         planned = plan_for(call("aten.bernoulli_.float", facts={**draws, "rng.origin": origin.value}))
-        assert planned == ({"seed.torch": True} if origin in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) else {}), origin
+        assert planned == ({"seed.torch": True} if origin in unseeded else {}), origin
 
 
 def test_seeding_turns_draws_from_the_machines_state_into_seeded_ones() -> None:

@@ -112,6 +112,7 @@ def command(
         from tracer.divergence import compare_recordings
         from tracer.divergence.families import compare_families, compare_jobs
         from tracer.gate.comparing import Kind, compare_judgements
+        from tracer.ops.rows import spoken
         from tracer.session import judge
         from tracer.trace import compare_draws, load_traces, merge_traces
 
@@ -130,7 +131,12 @@ def command(
         compared = None
         if traces is not None:
             draws = [(draw.generator, draw.ahead, draw.second or draw.first) for draw in compare_draws(*traces)]
-            compared = compare_judgements(reports[0].judgement, reports[1].judgement, draws)
+            redrawn = [
+                (spoken(call.group.op, call.ruling.runs_as).removesuffix(".default"), call.ruling.rule.redrawn)
+                for call in reports[1].judged_calls or ()
+                if call.ruling.rule is not None
+            ]
+            compared = compare_judgements(reports[0].judgement, reports[1].judgement, draws, redrawn)
         parted = None
         if jobs is not None:
             findings = reports[0].findings

@@ -13,6 +13,7 @@ from tracer.findings import Finding, Judgement, Target
 from tracer.gate.baseline import risk_of
 from tracer.names import SAFE, SEVERITY, Verdict, Word
 from tracer.ops.rows import spoken
+from tracer.tables.versions import speaks_of
 from tracer.trace.records import Draw, Environment
 
 
@@ -71,16 +72,24 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tally_before: dict[Verdict, int] = {}
     tally_after: dict[Verdict, int] = {}
     draws: tuple[str, ...] = ()
-    """The differences of the ledgers of random draws, a sentence a generator."""
+    """The differences of random draws: of their ledgers, a sentence a generator, and of the two versions of torch."""
 
 
 _Key = tuple[str, ...]
 
 
 def compare_judgements(
-    before: Judgement, after: Judgement, draws: Iterable[tuple[str, int, Draw | None]] = ()
+    before: Judgement,
+    after: Judgement,
+    draws: Iterable[tuple[str, int, Draw | None]] = (),
+    redrawn: Iterable[tuple[str, str]] = (),
 ) -> Comparison:
-    """Compare ``after`` with ``before``; ``draws``: by generator, how many ``after`` is ahead, and where first."""
+    """Compare ``after`` with ``before``.
+
+    ``draws``: by generator, how many ``after`` is ahead, and where first; ``redrawn``: ops of ``after``, each with the
+    release of torch since which one seed gives it other numbers.
+    """
+    changed = {op: since for op, since in redrawn if since and _lies_between(since, before.target, after.target)}
     ours, theirs = _by_key(before.findings), _by_key(after.findings)
     compared = [_difference(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
     alike = {key for key in theirs if _difference(ours.get(key), theirs[key]) is None}
@@ -92,8 +101,15 @@ def compare_judgements(
         settings=tuple(_settings(before.trace.environment, after.trace.environment)),
         tally_before=before.tally.as_is,
         tally_after=after.tally.as_is,
-        draws=tuple(_sentence(*draw) for draw in draws),
+        draws=(
+            *(_sentence(*draw) for draw in draws),
+            *(f"{op}: other numbers from one seed since torch {since}" for op, since in sorted(changed.items())),
+        ),
     )
+
+
+def _lies_between(release: str, before: Target, after: Target) -> bool:
+    return len({speaks_of(f">={release}", target.torch) for target in (before, after)}) > 1
 
 
 class _Side(msgspec.Struct):

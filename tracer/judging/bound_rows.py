@@ -141,9 +141,12 @@ class Dependents:
             self._reads[read.op] += read.count
         self.draws: list[Draw] = []
         """What they draw from on the target."""
+        self.drawing: defaultdict[Backend, Counter[str]] = defaultdict(Counter)
+        """Those that draw, by backend."""
         for group, ruling in judged:
             if (draw := group.draw) is not None:
                 self.draws.append(draw)
+                self.drawing[ruling.backend][spoken(group.op, ruling.runs_as)] += group.count
             if group.facts.get("device") in NO_DEVICE:
                 continue
             self.backends.add(ruling.backend)

@@ -79,7 +79,11 @@ def judge_calls(
     for group, ruling in judged:
         rulings[id(ruling)] = ruling
         counted[id(ruling), group.phase, group.module] += group.count
-    process = Process(settings, rows, judged, strict=strict)
+    as_ran: list[tuple[CallGroup, RuleOutcome]] = list(judged)
+    mode = str(trace.environment.deterministic_mode or "")
+    if MODE in target.sets and mode:  # a line that changes the mode counts by what depends on the mode
+        as_ran = [(group, by_settings.under({**group.settings, MODE: mode}).rule_on(group)) for group in groups]
+    process = Process(settings, rows, as_ran, strict=strict)
     observed = process.observe({})
     unsafe = _with(judged, rulings, lambda ruling: not ruling.is_safe)
     of_this_run = _with(judged, rulings, lambda ruling: ruling.observed or ruling.refuted is not None)

@@ -13,7 +13,7 @@ import msgspec
 
 from tracer.findings import Finding
 from tracer.judging.process_findings import Observed, Process, key_of
-from tracer.names import REPEATABLE, Cause, GeneratorKind, Phase, SeedOrigin, Verdict
+from tracer.names import REPEATABLE, Cause, DeterministicMode, GeneratorKind, Phase, Prerequisite, SeedOrigin, Verdict
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
@@ -112,6 +112,7 @@ class MinimalSettings:
         self._tables_under = tables_under
         self._process = process
         self._is_on = conditions.get(MODE) == _ON.wanted
+        self._holds = self._is_on or conditions.get(MODE) == DeterministicMode.WARN.value
         self._candidates = tuple(each for each in CANDIDATES if conditions.get(each.key) != each.wanted)
         self._is_seeded = SEED in sets
         self._relevant: dict[int, tuple[CandidateSetting, ...]] = {}
@@ -152,7 +153,8 @@ class MinimalSettings:
     def _least(self, group: CallGroup, ruling: RuleOutcome) -> frozenset[str]:
         """The fewest settings under which the call is good in both modes, else good as is."""
         seed: frozenset[str] = frozenset()
-        is_machines = group.facts.get(ORIGIN) in (SeedOrigin.MACHINE.value, SeedOrigin.DEVICE.value)
+        is_devices = group.facts.get(ORIGIN) == SeedOrigin.DEVICE.value
+        is_machines = is_devices or group.facts.get(ORIGIN) == SeedOrigin.MACHINE.value
         if not self._is_seeded and _can_be_seeded(group) and (ruling.verdict is Verdict.SEEDED or is_machines):
             seed = frozenset({SEED})
             if is_machines:
@@ -165,7 +167,9 @@ class MinimalSettings:
         both_ways = (chosen for chosen, verdicts in reached if all(map(is_good, verdicts)))
         one_way = (chosen for chosen, verdicts in reached if is_good(verdicts[0]))
         best = next(both_ways, None) or next(one_way, ())
-        if not best and _is_of_shell(ruling) and not self._is_on:
+        if not best and is_devices:
+            seed = frozenset()  # which alone settles nothing here
+        if not best and _is_under_mode(ruling) and not self._holds and not is_good(ruling.verdict):
             best = (_ON,)
         return seed | {candidate.name for candidate in best}
 
@@ -197,9 +201,7 @@ class MinimalSettings:
             names = on_account[place]
             if (not names and MODE not in planned) or ruling.cause is Cause.UNINITIALIZED_MEMORY:
                 continue
-            if _is_of_shell(ruling):
-                continue
-            if is_good(self._both(group, ruling, planned)[0]):
+            if _is_under_mode(ruling) or is_good(self._both(group, ruling, planned)[0]):
                 continue
             missing = [candidate for candidate in self._relevant_to(ruling) if candidate.name not in planned]
             tried = _subsets(missing, 1)
@@ -263,10 +265,11 @@ def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
     return closed
 
 
-def _is_of_shell(ruling: RuleOutcome) -> bool:
-    """Return whether the remedy is a variable of the shell, together with deterministic mode."""
+def _is_under_mode(ruling: RuleOutcome) -> bool:
+    """Return whether the remedy works under deterministic mode alone: an edit, or a variable of the shell."""
     rule = ruling.rule
-    return rule is not None and bool(rule.shell) and ruling.remedy == rule.remedy
+    is_of_shell = rule is not None and bool(rule.shell) and ruling.remedy == rule.remedy
+    return is_of_shell or Prerequisite.DETERMINISTIC_MODE in ruling.needs
 
 
 def _is_open(finding: Finding) -> bool:

@@ -78,8 +78,12 @@ def observed_findings(rows: BoundRows) -> Iterator[Finding | Note]:
     yield from region_findings(rows.scene)
 
 
-def _torch_generators(rows: BoundRows) -> Iterator[Finding]:
-    """Generators of torch with a random seed that were drawn from."""
+def _torch_generators(rows: BoundRows) -> Iterator[Finding | Note]:
+    """Generators of torch with a random seed that were drawn from, and devices whose models draw otherwise."""
+    for row in rows.about(About.GENERATOR):
+        ops = sum((rows.dependents.drawing[backend] for backend in row.backends), Counter[str]())
+        if ops and row.differs is Differs.MACHINES:
+            yield rows.note(row, subject=row.name, ops=dict(ops.most_common()))
     drawn: dict[str, tuple[Draw, Counter[str]]] = {}
     scene = rows.scene
     for draw in rows.dependents.draws:

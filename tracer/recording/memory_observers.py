@@ -19,11 +19,10 @@ from tracer.recording.copies_in_flight import CopiesInFlight
 from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.modules import Origin
 from tracer.recording.origin.sites import spell
-from tracer.recording.storage import indices, known_values
 from tracer.recording.storage.indices import Distinct, Indices, index_role
-from tracer.recording.storage.known_values import KnownValues, value_role
+from tracer.recording.storage.known_values import value_role
 from tracer.recording.storage.overlaps import has_parameters_twice, overlaps_of, shared_entry, writes_over_itself
-from tracer.recording.storage.registry import StorageRegistry
+from tracer.recording.storage.registry import MAKES, NumbersTable, Role, StorageRegistry
 from tracer.recording.storage.unwritten import FreshMemory, UnwrittenMemory
 from tracer.recording.torch_private import seams, storages
 from tracer.trace.records import Allocation, OverlapWrite, UnwrittenRead
@@ -58,8 +57,8 @@ class StorageObservers:
             self.writes,
             GrowthObserver(self.writes),
             self.copies,
-            ContentsObserver(self.indices, index_role, lambda role: role == indices.MAKES),
-            ContentsObserver(self.indices.values, value_role, lambda role: role.kind == known_values.MAKES),
+            ContentsObserver(self.indices, index_role),
+            ContentsObserver(self.indices.values, value_role),
         )
 
     @property
@@ -112,23 +111,21 @@ class ContentsObserver(Observer):
 
     reads_data = False
 
-    def __init__(
-        self, table: Indices | KnownValues, role_of: Callable[[Any], Any], makes: Callable[[Any], bool]
-    ) -> None:
-        self._table, self._role_of, self._makes = table, role_of, makes
-        self._roles: dict[OverloadInfo, Any] = {}
+    def __init__(self, table: NumbersTable[Any], role_of: Callable[[Any], Role | None]) -> None:
+        self._table, self._role_of = table, role_of
+        self._roles: dict[OverloadInfo, Role] = {}
 
     def wants(self, info: OverloadInfo) -> Interest:
         role = self._role_of(info.func)
-        if not role:
+        if role is None:
             return False
         self._roles[info] = role
-        return True if self._makes(role) else self._table.live
+        return True if role.kind == MAKES else self._table.live
 
     def after(
         self, begun: None, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Frame
     ) -> None:
-        self._table.after(info.func, self._roles[info], info.access, args, kwargs, result)
+        self._table.after(self._roles[info], info.access, args, kwargs, result)
 
 
 class GrowthObserver(Observer):

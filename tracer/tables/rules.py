@@ -91,6 +91,8 @@ class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
     """Further conditions for ``remedy`` to work."""
     shell: tuple[str, ...] = ()
     """Variables, ``NAME=VALUE``, that with deterministic mode are the whole ``remedy``: one change for all calls."""
+    redrawn: str = ""
+    """The release from which on one seed gives other numbers."""
     workspace: str = ""
     """The value of ``CUBLAS_WORKSPACE_CONFIG`` that it needs, if not the usual one."""
     rewriting: Rewriting | None = None

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer import DeterminismTracer, Trace, judge
-from tracer.recording.storage.indices import MOST_INDICES, Indices
+from tracer.recording.storage.indices import Indices
+from tracer.recording.storage.registry import MOST_TENSORS
 
 N = 6
 
@@ -217,8 +218,8 @@ def test_no_tensor_is_kept_and_no_more_indices_than_there_may_be() -> None:
     tracer = DeterminismTracer()
     with tracer:
         indices: Indices = tracer._session.recorder.storages.indices
-        held = [torch.arange(3) for _ in range(MOST_INDICES + 10)]
-        assert len(indices.live) == MOST_INDICES
+        held = [torch.arange(3) for _ in range(MOST_TENSORS + 10)]
+        assert len(indices.live) == MOST_TENSORS
         del held
         indices.prune()
         assert not indices.live

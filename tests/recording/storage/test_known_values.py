@@ -13,7 +13,7 @@ from torch._subclasses import FakeTensorMode
 
 from tests.recording.storage.test_indices import recorded
 from tracer import DeterminismTracer, judge
-from tracer.recording.storage.known_values import MOST_TENSORS
+from tracer.recording.storage.registry import MOST_TENSORS
 
 I = torch.randint(0, 5, (100,), generator=torch.Generator().manual_seed(0))  # noqa: E741
 X = torch.randn(100, generator=torch.Generator().manual_seed(0))

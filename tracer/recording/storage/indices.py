@@ -19,17 +19,13 @@ from tracer.ops.op import Numbers, Touch
 from tracer.ops.rows import row_of
 from tracer.recording.storage.accesses import Access, has_out, positions_of
 from tracer.recording.storage.known_values import KnownValues
-from tracer.recording.storage.registry import StorageRegistry, StorageTable
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.storage.registry import COMPUTES, MAKES, WRITES, NumbersTable, Role, StorageRegistry
+from tracer.recording.torch_private import seams
 
-#: So many are known at once; the oldest is forgotten first.
-MOST_INDICES = 256
 _WIDE = (torch.int64, torch.int32)
 _Tensor = torch.Tensor
 
-#: What an overload does to indices: it writes to an argument, makes a new one of others, or makes one of nothing.
-WRITES, CARRIES, MAKES = 1, 2, 3
-_ROLES = {None: 0, Numbers.MAKES: MAKES, Numbers.CARRIES: CARRIES, Numbers.PUTS: CARRIES}
+_ROLES = {None: 0, Numbers.MAKES: MAKES, Numbers.CARRIES: COMPUTES, Numbers.PUTS: COMPUTES}
 
 
 class Distinct(msgspec.Struct, frozen=True):
@@ -56,19 +52,23 @@ class _Contents(msgspec.Struct, frozen=True):
     numbers: Distinct
 
 
-def index_role(func: Any) -> int:
-    """Return the role that calls of ``func`` play for indices; 0 for none. Decided once per overload."""
+def index_role(func: Any) -> Role | None:
+    """Return the role of calls of ``func``, if they play one."""
     schema = getattr(func, "_schema", None)
     if schema is None:
-        return 0
+        return None
     namespace, _, rest = str(func).partition(".")
     name = rest.partition(".")[0]
-    role = _ROLES[row_of(name).numbers] if namespace == "aten" and not has_out(schema) else 0
-    return role or (WRITES if schema.is_mutable or row_of(name).undeclared else 0)
+    kind = _ROLES[row_of(name).numbers] if namespace == "aten" and not has_out(schema) else 0
+    kind = kind or (WRITES if schema.is_mutable or row_of(name).undeclared else 0)
+    dim = next((position for position, argument in positions_of(schema) if argument.name == "dim"), -1)
+    return Role(kind, name, schema.is_mutable, dim=dim) if kind else None
 
 
-class Indices(StorageTable[_Contents]):
+class Indices(NumbersTable[_Contents]):
     """The indices of one recording that are known to be of distinct numbers."""
+
+    dtypes = _WIDE
 
     def __init__(self, registry: StorageRegistry | None = None) -> None:
         super().__init__(registry)
@@ -80,12 +80,7 @@ class Indices(StorageTable[_Contents]):
         return None if entry is None or entry.numbers.is_together else _in_view(entry, tensor)
 
     def _entry(self, tensor: Any) -> _Contents | None:
-        if not self.live or not isinstance(tensor, _Tensor):
-            return None
-        entry = self.live.get(storages.storage_id(tensor))
-        if entry is None or tensor.dtype is not entry.dtype or storages.version_of(tensor) != entry.version:
-            return None
-        return entry
+        return self.entry_of(tensor) if isinstance(tensor, _Tensor) else None
 
     def distinct_together(self, tensors: Sequence[Any]) -> bool:
         """Return whether the rows among ``tensors`` hold distinct pairs, or the like: all parts of a known tensor."""
@@ -129,47 +124,16 @@ class Indices(StorageTable[_Contents]):
         numbers = self.of(tensor)
         return numbers is not None and numbers.dim == dim and numbers.extent == extent
 
-    def after(self, func: Any, role: int, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """A call of an overload with this role returned."""
-        try:
-            self._note(func, role, access, args, kwargs, result)
-        except Exception:  # arguments of an unforeseen kind: nothing is known any more
-            self.give_up_all()
-
-    def _note(self, func: Any, role: int, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
-        if role == WRITES:
+    def _note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
+        if role.kind == MAKES:
+            result, numbers = _made_by(role, args, kwargs, result)
+        else:
+            numbers = self._carried(role.name, args, kwargs, result)
             self.forget_written(access, args, kwargs)
+        if numbers is None or not result.numel() or not _is_nested(result.shape, result.stride()):
             return
-        name = str(func).partition(".")[2].partition(".")[0]
-        if role == MAKES:
-            self._keep(*_made_by(name, func, args, kwargs, result))
-            return
-        carried = self._carried(name, args, kwargs, result) if role == CARRIES else None
-        self.forget_written(access, args, kwargs)
-        if carried is not None:
-            self._keep(result, carried, writes=int(func._schema.is_mutable))
-
-    def _keep(self, tensor: Any, numbers: Distinct | None, *, writes: int = 0) -> None:
-        """``writes``: those that are counted in the tensor's version once the call is over."""
-        if numbers is None or not storages.WATCHES_STORAGES:
-            return
-        if type(tensor) is not _Tensor and not seams.is_fake(type(tensor)):
-            return
-        if tensor.dtype not in _WIDE or tensor.layout is not torch.strided or tensor.device.type == "meta":
-            return
-        if not tensor.numel() or not _is_nested(tensor.shape, tensor.stride()):
-            return
-        identity, version = storages.storage_id(tensor), storages.version_of(tensor)
-        if not identity or version < 0:
-            return
-        self.drop(identity)  # it is the newest now
-        if len(self.live) >= MOST_INDICES:
-            self.prune()
-            if len(self.live) >= MOST_INDICES:
-                self.drop(next(iter(self.live)))
-        offset = int(tensor.storage_offset())
-        entry = _Contents(version + writes, tensor.dtype, offset, tuple(tensor.shape), tensor.stride(), numbers)
-        self.enter(tensor, identity, entry)
+        lies = int(result.storage_offset()), tuple(result.shape), result.stride()
+        self._keep(result, lambda version: _Contents(version, result.dtype, *lies, numbers), int(role.is_mutable))
 
     def _carried(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> Distinct | None:
         """Return what is known of the result of an op that takes its numbers from another tensor."""
@@ -217,8 +181,9 @@ class Indices(StorageTable[_Contents]):
         return self.of(source)
 
 
-def _made_by(name: str, func: Any, args: Args, kwargs: Kwargs, result: Any) -> tuple[Any, Distinct | None]:
+def _made_by(role: Role, args: Args, kwargs: Kwargs, result: Any) -> tuple[Any, Distinct | None]:
     """The tensor of distinct numbers that a call made, and what is known of it; ``None`` where it made none."""
+    name, at = role.name, role.dim
     if name == "arange":
         if not args or any(type(arg) is not int for arg in args):
             return result, None
@@ -243,7 +208,6 @@ def _made_by(name: str, func: Any, args: Args, kwargs: Kwargs, result: Any) -> t
     if name in ("_indices", "indices"):
         is_distinct = seams.is_coalesced(args[0])
         return result, Distinct(1, is_together=args[0].sparse_dim() > 1) if is_distinct else None
-    at = next(position for position, argument in positions_of(func._schema) if argument.name == "dim")
     dim = args[at] if 0 <= at < len(args) else kwargs.get("dim", -1)
     source = args[0]
     if not source.dim():

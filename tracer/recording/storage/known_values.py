@@ -7,7 +7,7 @@ somebody writes to it. No value is read; what is not certain counts as unknown.
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import torch
@@ -15,17 +15,14 @@ import torch
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.ops import rows
 from tracer.recording.storage.accesses import Access, has_out
-from tracer.recording.storage.registry import StorageTable
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.storage.registry import COMPUTES, MAKES, WRITES, NumbersTable, Role
+from tracer.recording.torch_private import storages
 
-#: So many are known at once; the oldest is forgotten first.
-MOST_TENSORS = 256
-#: An overload writes, computes from its arguments, or makes the numbers itself.
-WRITES, COMPUTES, MAKES = 1, 2, 3
 _Tensor = torch.Tensor
 #: Whole numbers up to this are the same in every dtype.
 _SMALL = 256
-_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32)
+#: Ops that take from several tensors alike.
+_OF_SEVERAL = ("where", "cat", "stack")
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -46,17 +43,8 @@ class _Entry(msgspec.Struct, frozen=True):
     known: Known
 
 
-class Role(NamedTuple):
-    """The role that calls of one overload play for known values."""
-
-    kind: int
-    name: str
-    """Without namespace and overload; that of the op which writes no argument, where it writes one."""
-    is_mutable: bool
-
-
 def value_role(func: Any) -> Role | None:
-    """Return the role of calls of ``func``, if they play one. Decided once per overload."""
+    """Return the role of calls of ``func``, if they play one, with the name of the op that writes no argument."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return None
@@ -69,11 +57,13 @@ def value_role(func: Any) -> Role | None:
             kind = MAKES
         elif plain in rows.TAKING or plain in rows.SUMMING or plain in rows.ARITHMETIC:
             kind = COMPUTES
-    return Role(kind, plain, schema.is_mutable or kind == WRITES) if kind else None
+    return Role(kind, plain, schema.is_mutable, kind == COMPUTES and plain not in _OF_SEVERAL) if kind else None
 
 
-class KnownValues(StorageTable[_Entry]):
+class KnownValues(NumbersTable[_Entry]):
     """The tensors of one recording of whose numbers something is known."""
+
+    dtypes = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32)
 
     def of(self, value: Any) -> Known | None:
         """Return what is known of a tensor, of each of several, or of a number."""
@@ -83,42 +73,22 @@ class KnownValues(StorageTable[_Entry]):
             return _constant(value)
         if value.dtype is torch.bool:
             return _MASK
-        entry = self.live.get(storages.storage_id(value)) if self.live else None
-        if entry is None or value.dtype is not entry.dtype or storages.version_of(value) != entry.version:
-            return None
-        return entry.known
+        entry = self.entry_of(value)
+        return None if entry is None else entry.known
 
-    def after(self, func: Any, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """A call of an overload with this role returned."""
-        try:
-            known = None if role.kind == WRITES else self._known_of(role.name, args, kwargs)
-            if role.is_mutable:
-                if known is not None and not _is_whole(args[0]):
-                    known = _either(self.of(args[0]), known)
-                self.forget_written(access, args, kwargs)
-            if known is not None:
-                self._keep(result, known, writes=int(role.is_mutable))
-        except Exception:  # arguments of an unforeseen kind: nothing is known any more
-            self.give_up_all()
-
-    def _keep(self, tensor: Any, known: Known, *, writes: int) -> None:
-        """``writes``: those that are counted in the tensor's version once the call is over."""
-        if not storages.WATCHES_STORAGES or (type(tensor) is not _Tensor and not seams.is_fake(type(tensor))):
+    def _note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
+        known = self._known_of(role.name, args, kwargs)
+        if role.is_mutable:
+            if known is not None and not _is_whole(args[0]):
+                known = _either(self.of(args[0]), known)
+            self.forget_written(access, args, kwargs)
+        if known is None:
             return
-        if tensor.dtype not in _DTYPES or tensor.layout is not torch.strided or tensor.device.type == "meta":
-            return
-        if known.largest is not None and tensor.is_floating_point():
-            is_exact = known.largest <= 2 / torch.finfo(tensor.dtype).eps
+        if known.largest is not None and result.is_floating_point():
+            is_exact = known.largest <= 2 / torch.finfo(result.dtype).eps
             known = known if is_exact else Known(None, known.one)
-        identity, version = storages.storage_id(tensor), storages.version_of(tensor)
-        if known == Known(None, None) or not identity or version < 0:
-            return
-        self.drop(identity)  # it is the newest now
-        if len(self.live) >= MOST_TENSORS:
-            self.prune()
-            if len(self.live) >= MOST_TENSORS:
-                self.drop(next(iter(self.live)))
-        self.enter(tensor, identity, _Entry(version + writes, tensor.dtype, known))
+        if known != Known(None, None):
+            self._keep(result, lambda version: _Entry(version, result.dtype, known), int(role.is_mutable))
 
     def _known_of(self, name: str, args: Args, kwargs: Kwargs) -> Known | None:
         """Return what is known of the numbers that a call computed."""

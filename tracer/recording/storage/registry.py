@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from types import FrameType
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.recording.storage.accesses import Access, argument_at
-from tracer.recording.torch_private import storages
+from tracer.recording.torch_private import seams, storages
 from tracer.recording.watchers import Target, Watchers
 
 Entry = TypeVar("Entry")
@@ -82,6 +82,82 @@ class StorageTable(Generic[Entry]):
         """Any memory may be written unseen."""
         for identity in list(self.live):
             self.give_up(identity)
+
+
+class Role(NamedTuple):
+    """The role that calls of one overload play for a table of numbers. Decided once per overload."""
+
+    kind: int
+    """``WRITES``, ``COMPUTES`` or ``MAKES``: what is known of numbers comes from arguments, or from nothing."""
+    name: str
+    is_mutable: bool
+    by_first: bool = False
+    """Whether it does nothing of which the table knows unless it knows of the first argument."""
+    dim: int = -1
+    """The position of the argument ``dim``; -1 for a keyword."""
+
+
+WRITES, COMPUTES, MAKES = 1, 2, 3
+#: So many tensors are known at once; the oldest is forgotten first.
+MOST_TENSORS = 256
+#: Calls on tensors of which nothing is known, beyond two for each that is, until those that are gone are forgotten.
+_PATIENCE = 16
+
+
+class NumbersTable(StorageTable[Entry]):
+    """One subject's record of tensors of whose numbers something is known, until somebody writes to them.
+
+    Entries have a ``version`` and a ``dtype``. No entry means that nothing is known, and so does a failure.
+    """
+
+    dtypes: ClassVar[Container[torch.dtype]] = ()
+    _missed = 0
+    _most_missed = _PATIENCE
+
+    def entry_of(self, tensor: Any) -> Entry | None:
+        """Return the entry of the storage of ``tensor``, unless it was written since or is read as another dtype."""
+        entry: Any = self.live.get(storages.storage_id(tensor)) if self.live else None
+        if entry is None or tensor.dtype is not entry.dtype or storages.version_of(tensor) != entry.version:
+            return None
+        return entry  # type: ignore[no-any-return]
+
+    def after(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """A call of an overload with this role returned."""
+        try:
+            if role.by_first or (role.kind == WRITES and access.is_simple):
+                first = args[0]
+                if storages.storage_id(first) not in self.live and first.dtype is not torch.bool:
+                    self._missed += 1
+                    if self._missed > self._most_missed:
+                        self.prune()
+                        self._missed, self._most_missed = 0, _PATIENCE + 2 * len(self.live)
+                    return
+            if role.kind == WRITES:
+                self.forget_written(access, args, kwargs)
+            else:
+                self._note(role, access, args, kwargs, result)
+        except Exception:  # arguments of an unforeseen kind: nothing is known any more
+            self.give_up_all()
+
+    def _note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """A call that makes or computes numbers returned."""
+        raise NotImplementedError
+
+    def _keep(self, tensor: Any, make: Callable[[int], Entry], writes: int) -> None:
+        """Keep what ``make`` makes of the version. ``writes``: those that are counted in it once the call is over."""
+        if not storages.WATCHES_STORAGES or (type(tensor) is not torch.Tensor and not seams.is_fake(type(tensor))):
+            return
+        if tensor.dtype not in self.dtypes or tensor.layout is not torch.strided or tensor.device.type == "meta":
+            return
+        identity, version = storages.storage_id(tensor), storages.version_of(tensor)
+        if not identity or version < 0:
+            return
+        self.drop(identity)  # it is the newest now
+        if len(self.live) >= MOST_TENSORS:
+            self.prune()
+            if len(self.live) >= MOST_TENSORS:
+                self.drop(next(iter(self.live)))
+        self.enter(tensor, identity, make(version + writes))
 
 
 class StorageRegistry:

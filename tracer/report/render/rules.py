@@ -279,9 +279,9 @@ def from_to(span: Span) -> str:
 def _history(rule: Rule, table: Table) -> str:
     """The versions at which a rule's answer changed, with the answer before and after under each setting."""
     history = spans(rule, table.reviewed_for(rule))
+    changes = [f"other numbers from one seed since {rule.redrawn}"] if rule.redrawn else []
     if len(history) == 1:
-        return f"the same verdicts from {history[0].first} to {history[0].last}."
-    changes = []
+        return f"{'; '.join([f'the same verdicts from {from_to(history[0])}', *changes])}."
     for before, after in pairwise(history):
         answers = (("by default", before.as_is, after.as_is), ("under the mode", before.in_mode, after.in_mode))
         moves = [f"{label} {' or '.join(old)} → {' or '.join(new)}" for label, old, new in answers if old != new]

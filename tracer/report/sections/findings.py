@@ -108,8 +108,8 @@ def findings(report: ReportView, reader: Reader) -> Section:
     if any(judgement.findings for judgement in targets_shown(report)):
         blocks.append(said.Picture("findings", _filters(report, has_gate=bool(gate)), _tables(report, reader)))
     if report.repeating:
-        draws = plural(calls_behind(report.repeating), "seeded draw repeats", "seeded draws repeat")
-        blocks.append(said.quiet(f"{draws} and count as no finding here."))
+        words = "seeded draw repeats and counts", "seeded draws repeat and count"
+        blocks.append(said.quiet(f"{plural(calls_behind(report.repeating), *words)} as no finding here."))
     return Section(anchor="findings", title="Findings", blocks=tuple(blocks), count=count)
 
 
