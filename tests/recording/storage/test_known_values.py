@@ -151,3 +151,17 @@ def test_no_tensor_is_kept_alive_and_only_so_many_are_known() -> None:
         del kept
         known.prune()
         assert not known.live
+
+
+def test_tensors_that_are_gone_are_forgotten_while_others_are_computed() -> None:
+    tracer, x = DeterminismTracer(), torch.randn(3)
+    with tracer:
+        held = torch.ones(3)
+        gone = [torch.ones(1) for _ in range(20)]
+        known = tracer._session.recorder.storages.indices.values
+        assert len(known.live) == 21
+        del gone
+        for _ in range(20):
+            x = x + 1.5
+        assert len(known.live) == 1
+        assert known.of(held) is not None

@@ -7,8 +7,11 @@ index occurs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, NamedTuple
 
+from tracer.ops import rows
+from tracer.ops.rows import packet_of
 from tracer.recording.compiled.graphs.graph_text import VIEWS, Graph, Node, Value, flat
 from tracer.recording.torch_private import compile_seams
 
@@ -25,14 +28,9 @@ class Contents(NamedTuple):
     """Those computed from what was read at these indices, and from nothing else."""
 
 
-#: Ops that fill a tensor with one number, and the position of that number, or the number.
-_FILLS = {"aten.full": 1, "aten.full_like": 1, "aten.new_full": 2, "aten.scalar_tensor": 0}
-_ZEROS = ("aten.zeros", "aten.zeros_like", "aten.new_zeros")
-_ONES = ("aten.ones", "aten.ones_like", "aten.new_ones")
-_CONVERTS = ("prims.convert_element_type", "aten._to_copy")
-_INDEXES = ("aten.index", "aten._unsafe_index")
-#: Ops whose result consists of numbers of their first argument.
-_PICKS = ("aten.gather", *_INDEXES, "aten.index_select")
+_INDEXES = ("aten.index.Tensor", "aten._unsafe_index.Tensor")
+#: Ops that graphs alone have, whose result consists of numbers of their first argument.
+_TAKES = (*VIEWS, "convert_element_type", "_unsafe_index")
 
 
 def contents_of(graph: Graph) -> Contents:
@@ -51,22 +49,18 @@ def contents_of(graph: Graph) -> Contents:
 
 
 def _largest(node: Node, whole: Mapping[str, int]) -> int | None:
-    packet = node.op.rpartition(".")[0]
-    if packet in _FILLS:
-        return _of(node.args[_FILLS[packet]], whole)
-    if packet in _ZEROS or packet in _ONES:
-        return int(packet in _ONES)
-    if packet in _CONVERTS or packet in _PICKS or packet.rpartition(".")[2] in VIEWS:
+    name = packet_of(node.op)
+    if name in rows.NUMBERED:
+        return rows.NUMBERED[name]
+    if name in rows.FILLING:
+        return _of(node.args[rows.FILLING[name]], whole)
+    if name in _TAKES or rows.TAKING.get(name) == ():
         return _of(node.args[0], whole)
-    if packet == "aten.where":
-        sides = [_of(side, whole) for side in node.args[1:]]
-        return max(side for side in sides if side is not None) if None not in sides else None
-    if packet in ("aten.mul", "aten.add"):
-        left, right = (_of(side, whole) for side in node.args)
-        if left is None or right is None or node.kwargs.get("alpha", 1) != 1:
-            return None
-        return left * right if packet == "aten.mul" else left + right
-    return None
+    if name not in ("where", "mul", "add") or node.kwargs.get("alpha", 1) != 1:
+        return None
+    sides = [_of(side, whole) for side in node.args[name == "where" :]]
+    wholes = [side for side in sides if side is not None]
+    return {"mul": prod, "add": sum}.get(name, max)(wholes) if len(wholes) == len(sides) else None
 
 
 def _of(value: Any, whole: Mapping[str, int]) -> int | None:
@@ -80,7 +74,7 @@ def _indices(node: Node, read_at: Mapping[str, _Indices]) -> _Indices | None:
     if node.op == "aten.gather.default":
         source, dim, index = node.args[:3]
         return dim % max(1, len(source.shape)), (index.name,)
-    if node.op in [f"{packet}.Tensor" for packet in _INDEXES]:
+    if node.op in _INDEXES:
         return None, tuple(None if index is None else index.name for index in node.args[1])
     if not compile_seams.is_pointwise(node.op) and node.op != "prims.convert_element_type.default":
         return None
