@@ -117,6 +117,7 @@ def test_required_facts_are_what_rules_ask_a_recorder_for_and_nothing_else() -> 
     adding = {"index.adds_one_number", "shape.adds_whole_numbers"}
     assert facts["aten.index_put_"] == {
         "arg.accumulate",
+        "index.broadcasts",
         "index.is_mask",
         "index.one_value",
         "shape.numel_ge_32768",

@@ -60,7 +60,9 @@ def _largest(node: Node, whole: Mapping[str, int]) -> int | None:
         return None
     sides = [_of(side, whole) for side in node.args[name == "where" :]]
     wholes = [side for side in sides if side is not None]
-    return {"mul": prod, "add": sum}.get(name, max)(wholes) if len(wholes) == len(sides) else None
+    if len(wholes) < len(sides):
+        return None
+    return prod(wholes) if name == "mul" else sum(wholes) if name == "add" else max(wholes)
 
 
 def _of(value: Any, whole: Mapping[str, int]) -> int | None:
