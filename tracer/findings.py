@@ -180,6 +180,8 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     planned: tuple[names.Verdict, names.Verdict] | None = None
     """``verdict`` and ``deterministic_mode`` once all of ``Judgement.planned`` is set; ``None`` where that changes
     neither."""
+    drops_in_inference: bool = False
+    """Whether it drops activations though nothing asks for a gradient: ``model.eval()`` closes it, and no seed does."""
     tried: Tried | None = None
     """What making the calls again showed, on the device that they were recorded on and judged for; ``None`` where
     nobody asked, or another device is judged."""

@@ -658,6 +658,8 @@ class Overlap(Word):
     """A product writes to one of its factors."""
     ENTRIES = "entries"
     """Entries of a list share memory, and one kernel works on all entries at once where there is such a kernel."""
+    SHARED = "shared"
+    """Several processes wrote to parameters that they share."""
     COPIED_FROM = "copied-from"
     """The host writes to memory that a copy to a device, which nobody waited for, may still read."""
     COPIED_INTO = "copied-into"

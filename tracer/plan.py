@@ -24,6 +24,7 @@ from tracer.names import (
     Cause,
     DeterministicMode,
     GeneratorKind,
+    Overlap,
     Phase,
     Prerequisite,
     SeedOrigin,
@@ -55,15 +56,17 @@ class Step(IntEnum):
     """Another setting or variable."""
     LOADING = 5
     """Data loading."""
-    SEED = 6
-    LATE = 7
+    EVALUATION = 6
+    """A model in training mode that is used."""
+    SEED = 7
+    LATE = 8
     """A line to move: it stands too late, or in the middle."""
-    RAISES = 8
-    MEMORY = 9
+    RAISES = 9
+    MEMORY = 10
     """Memory that is read unwritten or overlaps."""
-    NOT_FIXED = 10
-    UNKNOWN = 11
-    NOTHING = 12
+    NOT_FIXED = 11
+    UNKNOWN = 12
+    NOTHING = 13
     """Nothing is to be done: it draws from a generator that repeats."""
 
 
@@ -80,6 +83,8 @@ _LEFT_TO_CHANCE = (SeedOrigin.MACHINE, SeedOrigin.UNSEEN)
 
 def step_of(finding: Finding, target: Target) -> Step:
     """The one kind of change that closes ``finding``."""
+    if finding.drops_in_inference:
+        return Step.EVALUATION
     of_process = finding.about in (About.LOADER, About.CHANGED, About.GENERATOR)
     if of_process and _hangs_on_a_seed(finding) and finding.facts.get("origin") not in _LEFT_TO_CHANCE:
         return Step.NOTHING
@@ -123,7 +128,7 @@ def is_settled(finding: Finding) -> bool:
     Of unwritten memory they leave everything: deterministic mode fills it, with NaN where there is one, and runs agree
     on a wrong result.
     """
-    if finding.cause is Cause.UNINITIALIZED_MEMORY and finding.verdict not in SAFE:
+    if finding.drops_in_inference or (finding.cause is Cause.UNINITIALIZED_MEMORY and finding.verdict not in SAFE):
         return False
     if finding.planned is None:
         # Seeding does not change that the result hangs on a seed.
@@ -332,6 +337,13 @@ def _load_data(plan: _Plan) -> Iterator[Draft]:
         yield Draft(first.subject, place_of(first), positions, first.remedy, first.code, sets)
 
 
+def _evaluate(plan: _Plan) -> Iterator[Draft]:
+    if positions := plan.by_step[Step.EVALUATION]:
+        first = plan.findings[positions[0]]
+        title = "Call `model.eval()` before the inference, if it is one: no seed makes two calls in one run agree"
+        yield Draft(title, place_of(first), positions, code="model.eval()")
+
+
 def _seed(plan: _Plan) -> Iterator[Draft]:
     seeding, loading = plan.by_step[Step.SEED], frozenset(plan.by_step[Step.LOADING])
     asked = {name for finding in _closed_by_settings(plan, but=loading) for name in finding.sets}
@@ -405,7 +417,8 @@ def _taken_out(finding: Finding, verb: str = "Replace") -> str:
 
 def _write_memory(plan: _Plan) -> Iterator[Draft]:
     for first, positions in plan.by_site(plan.by_step[Step.MEMORY]):
-        what = "Give the write memory of its own"
+        is_shared = first.facts.get("overlap") == Overlap.SHARED.value
+        what = "Let one process write the parameters" if is_shared else "Give the write memory of its own"
         if first.cause is Cause.UNINITIALIZED_MEMORY:
             what = "Write before reading" if first.about is About.MEMORY else "Leave no memory unwritten"
         gave = f": {first.subject}" if first.about is About.MEMORY and first.subject else ""
@@ -477,6 +490,7 @@ def _when_made(draft: Draft) -> int:
 _WRITERS: tuple[Callable[[_Plan], Iterator[Draft]], ...] = (
     _make_settings,
     _load_data,
+    _evaluate,
     _seed,
     _move_lines,
     _replace_what_raises,

@@ -7,7 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tracer import DeterminismTracer, judge
+from tests.support import build
+from tracer import DeterminismTracer, Trace, judge
+from tracer.names import Gradients, Training
+from tracer.plan import promised
+from tracer.trace.records import GENERATOR, ORIGIN, TraceSource
 
 
 class Functional(nn.Module):
@@ -36,3 +40,78 @@ def test_dropout_in_an_inference_is_asked_about(inner: nn.Module) -> None:
 def test_a_model_in_eval_mode_is_not_asked_about() -> None:
     assert not is_asked(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).eval(), gradient=False)
     assert not is_asked(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.0)), gradient=False)
+
+
+class Mask(nn.Module):
+    """Draws a mask, and scales nothing by how much it keeps."""
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch * torch.empty_like(batch).bernoulli_(0.5)
+
+
+class DropPath(nn.Module):
+    """Leaves out whole samples, and scales on a line of its own."""
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        kept = batch.new_empty(batch.shape[0], 1).bernoulli_(0.9)
+        kept.div_(0.9)
+        return batch * kept
+
+
+class Attention(nn.Module):
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(batch, batch, batch, dropout_p=0.5)
+
+
+def recorded(inner: nn.Module, *, seeds: bool) -> Trace:
+    torch.seed()
+    with DeterminismTracer() as tracer:
+        if seeds:
+            torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 8), inner)
+        with torch.no_grad():
+            model(torch.ones(2, 8))
+    return tracer.trace
+
+
+@pytest.mark.parametrize("seeds", [False, True])
+@pytest.mark.parametrize("inner", [nn.Dropout(0.5), Functional(), DropPath(), Attention()])
+def test_the_plan_proposes_eval_for_dropout_in_an_inference_and_a_seed_for_the_rest(
+    inner: nn.Module, seeds: bool
+) -> None:
+    made = judge(recorded(inner, seeds=seeds))
+    first = made.plan[0]
+    assert (first.code, first.sets) == ("model.eval()", {})
+    (closed,) = [made.findings[position] for position in first.findings]
+    assert (closed.op, closed.sets) == ("aten.bernoulli_.float", {})
+    others = {name: value for change in made.plan[1:] for name, value in change.sets.items()}
+    assert others == ({} if seeds else {"seed.torch": True})
+    assert others == made.judgement.planned
+    promised(made.judgement, made.plan)  # which raises where the plan lacks a setting
+
+
+def test_where_dropout_alone_draws_no_seed_is_proposed_for_it() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5))
+    torch.seed()
+    with DeterminismTracer() as tracer, torch.no_grad():
+        model(torch.ones(2, 8))
+    made = judge(tracer.trace)
+    closing = [change for change in made.plan if any(made.findings[at].op for at in change.findings)]
+    assert [change.code for change in closing] == ["model.eval()"]
+    promised(made.judgement, made.plan)
+
+
+@pytest.mark.parametrize("op", ["_scaled_dot_product_flash_attention", "_efficient_attention_forward", "_cudnn_rnn"])
+def test_dropout_inside_a_fused_kernel_counts(op: str) -> None:
+    facts = {"device": "cuda", "dtype": "float16", "arg.dropout": True, GENERATOR: "cuda", ORIGIN: "machine"}
+    call = build.call(f"aten.{op}.default", facts=facts, module="net.attention")
+    made = judge(build.trace(call, sources=(TraceSource(gradients=Gradients.NONE, calls=1),)))
+    assert made.judgement.training is Training.INFERENCE
+    (at,) = [at for at, finding in enumerate(made.findings) if finding.op == call.op]
+    assert [change.code for change in made.plan if at in change.findings] == ["model.eval()"]
+
+
+def test_a_mask_that_a_model_draws_for_itself_is_no_dropout() -> None:
+    made = judge(recorded(Mask(), seeds=False))
+    assert all(change.code != "model.eval()" for change in made.plan)
+    assert not any("model.eval()" in banner for banner in made.banners)

@@ -319,3 +319,23 @@ def test_what_an_object_holds_is_what_python_finds_without_asking_it() -> None:
     for owner in owners:
         found = inspect.getattr_static(owner, "held", None)
         assert held_by(owner, "held") is (found.__func__ if isinstance(found, staticmethod) else found), owner
+
+
+def test_dynamo_loads_its_rules_while_functions_with_defaults_are_replaced() -> None:
+    """Two of them that it treats in two ways were one object to it, with two rules: an ``AssertionError``."""
+    import torch.autograd
+    from torch._dynamo import trace_rules
+
+    rules = trace_rules.get_torch_obj_rule_map()
+    names = ("backward", "grad")
+    lift = patching.place([(torch.autograd, name) for name in names], patching.Watch())
+    assert lift is not None
+    try:
+        found = trace_rules.get_torch_obj_rule_map.__wrapped__()
+        replaced = [getattr(torch.autograd, name) for name in names]
+        assert all(type(one) is not type(patching.original_of(one)) for one in replaced)
+        assert [found[one] for one in replaced] == [rules[one] for one in replaced]
+        assert rules[replaced[0]] is not rules[replaced[1]]
+        assert [one._torchdynamo_inline for one in replaced] == [patching.original_of(one) for one in replaced]
+    finally:
+        lift()

@@ -11,6 +11,8 @@ import pytest
 from tests.support.command import PATIENCE, PLAIN, process, tracer_process
 from tests.support.slow import slow_unless
 from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
+from tracer.runner.outcome import ScriptRecording
+from tracer.runner.steps import Steps
 from tracer.trace import Trace, load_families
 from tracer.trace.records import Child
 
@@ -415,3 +417,16 @@ def test_actors_of_ray_are_recorded(folder: Path) -> None:
     assert [trace.sources[0].optimizer_steps for trace in trained] == [4, 4]
     assert [trace.partial for trace in trained] == ["", ""]
     assert all("training.py:10" in {call.location for call in trace.calls} for trace in trained)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"), [(3, ""), (0, "the script ended after 0 optimizer steps, before 1:2 was over")]
+)
+def test_a_parent_that_waits_for_children_that_train_is_whole(tmp_path: Path, steps: int, reason: str) -> None:
+    output = tmp_path / "t.json"
+    recording = ScriptRecording("waits.py", output, output, Steps(1, 2), rank=None, exit_after=False)
+    child = Child(role="1", started_by=StartedBy.SPAWN, state=ChildState.RECORDED, optimizer_steps=steps)
+    recording.children = lambda: (child,)
+    said = recording.finish()  # torch is imported for a trace of nothing
+    assert Trace.load(output).partial == reason
+    assert ("never over" in said) is bool(reason)

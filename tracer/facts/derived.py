@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracer.facts.fact import BOOL, Fact, Kind, Value
+from tracer.names import Overlap
 
 #: Autograd nodes whose backward writes each element of the input at most once.
 SELECTING_NODES: frozenset[str] = frozenset(
@@ -50,11 +51,7 @@ FACTS = (
     ),
     _process("by.library", BOOL, "Did an installed package do it?"),
     _process("made.often", BOOL, "Is a new generator created for each sample or call?"),
-    _process(
-        "overlap",
-        ("itself", "source", "indexed", "operand", "entries", "entries_perhaps", "copied-from", "copied-into"),
-        "What the memory overlaps with.",
-    ),
+    _process("overlap", (*(kind.value for kind in Overlap), "entries_perhaps"), "What the memory overlaps with."),
     _process("loader.workers", BOOL, "Does the loader have workers?"),
     _process("loader.worker_init", BOOL, "Does it have a worker_init_fn?"),
     _process("loader.shuffles", BOOL, "Does it shuffle?"),

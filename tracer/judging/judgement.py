@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import TypeVar
@@ -24,7 +24,7 @@ from tracer.judging.call_findings import (
     weakly_grounded,
 )
 from tracer.judging.host_code import host_banners, with_hosts
-from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
+from tracer.judging.minimal_settings import SEED, MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.observations import fill_cost
 from tracer.judging.process_findings import Process, extrapolated_banner
 from tracer.judging.trials import TrialsHere
@@ -41,7 +41,7 @@ from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
-from tracer.trace.records import DROPOUTS, NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue
+from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue
 
 
 def judge_calls(
@@ -93,6 +93,14 @@ def judge_calls(
     code = GeneratedCode(by_settings.compilation)
     by_data = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
     findings = [*call_findings(calls, code, switches, trace.source_lines), *with_plan(observed.findings, settled)]
+    dropping = active_dropout(trace)
+    places = set(map(_place, dropping))
+    findings = [
+        replace(one, drops_in_inference=True, sets={}, remedy=_EVALUATE) if _place(one) in places else one
+        for one in findings
+    ]
+    if not any(SEED in finding.sets for finding in findings):
+        settled.planned.pop(SEED, None)  # dropout alone asked for it
     on_meta = meta_calls(groups)
     judgement = Judgement(
         trace=trace,
@@ -106,7 +114,7 @@ def judge_calls(
             *host_banners(groups, unsafe, target, target_tables),
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
-            *dropout_banners(trace),
+            *dropout_banners(dropping),
         ),
         tables={str(bound.table.backend): bound.table.reviewed for bound in target_tables.used()},
         notes=tuple(sorted(observed.notes, key=lambda note: (-sum(note.ops.values()), note.rule, note.subject))),
@@ -249,10 +257,36 @@ def banners_of(
         yield f"The merged recordings differ in {names}; the first recording's settings were judged."
 
 
-def dropout_banners(trace: Trace) -> Iterator[str]:
-    """The banner of an inference in which dropout is active, as where ``eval()`` was forgotten."""
-    groups = [group for group in trace.calls if group.draw and group.op.rpartition(".")[0] in DROPOUTS]
-    if groups and trace.training is Training.INFERENCE:
+#: Parts of the names of ops that draw for dropout alone.
+_DROPS = ("dropout", "attention", "_rnn")
+_EVALUATE = "Call `model.eval()` if this is inference: no seed makes two calls in one run agree."
+#: What dropout does with what it drew, in the same function: it scales what is left.
+_SCALES = ("aten.div_.Scalar", "aten.div_.Tensor", "aten.add.Scalar")
+
+
+def active_dropout(trace: Trace) -> Sequence[CallGroup]:
+    """The calls that drop activations in an inference, as where ``eval()`` was forgotten."""
+    if trace.training is not Training.INFERENCE:
+        return ()
+    scaling = {(group.module, group.function) for group in trace.calls if group.op in _SCALES}
+    return [
+        group
+        for group in trace.calls
+        if group.draw
+        and (
+            any(part in group.op for part in _DROPS)
+            or (group.op == "aten.bernoulli_.float" and (group.module, group.function) in scaling)
+        )
+    ]
+
+
+def _place(call: CallGroup | Finding) -> tuple[str, ...]:
+    return call.op, call.phase.value, call.module, call.location, call.called_from
+
+
+def dropout_banners(groups: Sequence[CallGroup]) -> Iterator[str]:
+    """The banner of an inference in which dropout is active."""
+    if groups:
         calls = sum(group.count for group in groups)
         place = groups[0].called_from or groups[0].location or "an unknown line"
         yield (

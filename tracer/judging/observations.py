@@ -195,6 +195,7 @@ _OVERLAPS = {
     Overlap.ITSELF: "elements that share an address",
     Overlap.ENTRIES: "entries of a list that share memory",
     Overlap.OPERAND: "a factor of the product",
+    Overlap.SHARED: "parameters that several processes share",
 }
 
 

@@ -155,13 +155,16 @@ class Replacement:
         return self if copied is self._tracer_original else copied
 
 
-class _Inlined(Replacement):
-    """Replaces a Python function with defaults or a closure in a module. Dynamo's guards read those from a function
-    alone; in this attribute it looks for what to trace in place of a wrapper (torch 2.4 to 2.13)."""
+def _inlined(function: Any, bound: MethodType | None) -> Replacement:
+    """The replacement of a Python function with defaults or a closure in a module. Dynamo's guards read those from a
+    function alone; it traces what a wrapper has in this attribute (torch 2.4 to 2.13). It reads that statically, from
+    the class, as it loads, and from the wrapper itself as it traces: so each has a class of its own."""
+    replacement: Replacement = type("_Inlined", (Replacement,), {_INLINED: function})(function, bound)
+    setattr(replacement, _INLINED, function)
+    return replacement
 
-    @property
-    def _torchdynamo_inline(self) -> Any:
-        return self._tracer_original
+
+_INLINED = "_torchdynamo_inline"
 
 
 def _around(around: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
@@ -209,7 +212,7 @@ def _made_for(owner: Any, raw: Any) -> tuple[Replacement, Any] | None:
         called = function if bound is None else bound.__func__
         is_inlined = isinstance(owner, ModuleType) and type(called) is FunctionType
         is_inlined = is_inlined and bool(called.__defaults__ or called.__kwdefaults__ or called.__closure__)
-        replacement = _REPLACEMENTS[id(function)] = (_Inlined if is_inlined else Replacement)(called, bound)
+        replacement = _REPLACEMENTS[id(function)] = (_inlined if is_inlined else Replacement)(called, bound)
     if bound is not None:  # recognized by its very type
         return replacement, MethodType(replacement, bound.__self__)
     return replacement, staticmethod(replacement) if isinstance(raw, staticmethod) else replacement

@@ -16,7 +16,7 @@ import torch
 from msgspec.structs import replace
 
 from tracer.facts.argument_readers import MISSING
-from tracer.names import BlindSpotKind, Phase, SeedOrigin
+from tracer.names import BlindSpotKind, Gradients, Phase, SeedOrigin
 from tracer.ops.op import Touch
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.blind_spots import BlindSpots
@@ -44,6 +44,7 @@ from tracer.recording.process.outside import OUTSIDE
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
+from tracer.recording.shared_parameters import SharedParameters
 from tracer.recording.storage.registry import ESCAPES
 from tracer.recording.torch_private import seams
 from tracer.tables.settings.declared import CHOSEN_IN_FORWARD, FORWARD
@@ -188,6 +189,7 @@ class Recorder:
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.storages = StorageObservers()
+        self.shared_parameters = SharedParameters(frames)
         self.optimizer.begins = self._step_begins
         self._asked_compiled, self._keeps_lines = asked_compiled, keeps_lines
         self._tracer_version = tracer_version
@@ -284,6 +286,7 @@ class Recorder:
             begin(log.recording_began, log.recording_ended, self._moments)
             begin(self._moments.settings_since, self._moments.settings_at_end)
             begin(self.generators.start, self.generators.stop)
+            begin(self.shared_parameters.start, self.shared_parameters.stop)
             undo.callback(registry.forget)
             begin(ESCAPES.add, partial(ESCAPES.discard, registry), registry)
             begin(WAITS.add, partial(WAITS.discard, self.storages.copies), self.storages.copies)
@@ -351,7 +354,9 @@ class Recorder:
             unwritten_reads=merged(reads),
             regions=regions,
             launched=self.launched.launches.kernels(),
-            overlaps=merged((*writes.overlapping_writes(), *self.storages.copies.listed())),
+            overlaps=merged(
+                (*writes.overlapping_writes(), *self.storages.copies.listed(), *self.shared_parameters.listed())
+            ),
         )
 
     def _end_magnitudes(self) -> None:
@@ -502,12 +507,15 @@ class Recorder:
 
     def _source(self, calls: int) -> TraceSource:
         rank, world_size = _rank_and_world_size()
+        optimizer, gradients = self.optimizer, self.gradients.asked
+        by_hand = optimizer.steps_by_hand
         return TraceSource(
             name=self.name,
             rank=rank,
             world_size=world_size,
-            optimizer_steps=self.optimizer.steps or self.optimizer.compiled_steps,
-            gradients=self.gradients.asked,
+            optimizer_steps=optimizer.steps - by_hand or optimizer.compiled_steps,
+            steps_by_hand=by_hand if gradients is Gradients.ASKED else 0,
+            gradients=gradients,
             calls=calls,
             fake_calls=self.mode.fake_calls,
             values=self.values is not None,

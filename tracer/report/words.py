@@ -146,8 +146,10 @@ def plural(count: int, singular: str, many: str = "") -> str:
     return f"{count:,} {singular if count == 1 else many or singular + 's'}"
 
 
-def steps_in_words(steps: int, training: Training) -> str:
-    """``2 optimizer steps``; of what is no training, what it is."""
+def steps_in_words(steps: int, by_hand: int, training: Training) -> str:
+    """``2 optimizer steps``, ``2 steps by hand``; of what is no training, what it is."""
+    if by_hand and not steps:
+        return plural(by_hand, "step by hand", "steps by hand")
     return "inference" if training is Training.INFERENCE else plural(steps, "optimizer step")
 
 

@@ -184,7 +184,7 @@ def _end(recording: ScriptRecording, ended_by: str) -> None:
                 event="ends",
                 rank=None if rank is None else rank.rank,
                 calls=sum(source.calls for source in sources),
-                optimizer_steps=sum(source.optimizer_steps for source in sources),
+                optimizer_steps=sum(source.steps for source in sources),
                 ended_by=ended_by,
                 generators=() if trace is None else trace.generators,
                 draws=() if trace is None else trace.draws,

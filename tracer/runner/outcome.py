@@ -273,7 +273,13 @@ class ScriptRecording:
 
     def _missed(self, window: StepWindow, ended_by: str = "") -> str:
         """Return the reason why the recording is incomplete; empty if it is complete."""
-        return "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
+        if window.complete or self._trains_elsewhere(window, ended_by):
+            return ""
+        return ended_by or window.blocked or self.steps.missed(window.finished)
+
+    def _trains_elsewhere(self, window: StepWindow, ended_by: str = "") -> bool:
+        """Whether it ended, without a step, once processes that it started had trained: it waits for them alone."""
+        return not (ended_by or window.finished) and any(child.optimizer_steps for child in self.children())
 
     def _write(self, window: StepWindow, partial: str, *, rescue: bool = True) -> None:
         """Write the current trace, unless the file already holds it."""
@@ -321,13 +327,14 @@ class ScriptRecording:
         assert trace is not None
         from tracer.names import Training
 
-        steps = _counted(sum(source.optimizer_steps for source in trace.sources), "optimizer step")
+        what = "step" if any(source.steps_by_hand for source in trace.sources) else "optimizer step"
+        steps = _counted(sum(source.steps for source in trace.sources), what)
         program = "inference" if trace.training is Training.INFERENCE else steps
         parts = [
             f"tracer: {self.shown}{' (partial)' if partial else ''}: {_counted(trace.call_count, 'call')} "
             f"in {_counted(len(trace.calls), 'group')}, {program}"
         ]
-        if window.finished == 0 and not self.steps.is_everything:
+        if window.finished == 0 and not self.steps.is_everything and not self._trains_elsewhere(window):
             parts.append(f"no optimizer step ended, so --steps {self.steps} was never over")
         elif partial:
             parts.append(partial)

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from tracer.recording.origin.optimizers import unless_compiled
+from tracer.recording.origin.optimizers import PASSES, unless_compiled
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete
@@ -58,6 +58,7 @@ class StepWindow:
         """Start counting steps; enter the recorder if the first one is to be recorded."""
         self._before = register_optimizer_step_pre_hook(unless_compiled(self._before_step))
         self._after = register_optimizer_step_post_hook(unless_compiled(self._after_step))
+        PASSES.add(self._pass_ended)
         if self.steps.start == 0:
             self._enter()
 
@@ -68,6 +69,7 @@ class StepWindow:
         for hook in (self._before, self._after):
             if hook is not None:
                 hook.remove()
+        PASSES.discard(self._pass_ended)
         self.read_settings()
 
     def pause(self) -> bool:
@@ -99,6 +101,11 @@ class StepWindow:
         if self._will_switch() and self._after is not None:
             self._after.remove()
             self._after = register_optimizer_step_post_hook(unless_compiled(self._after_step))
+
+    def _pass_ended(self) -> None:
+        if self._thread is not None:
+            self.read_settings()
+        self._after_step()
 
     def _after_step(self, *_: object) -> None:
         self.finished += 1
@@ -138,6 +145,8 @@ class StepWindow:
         with _other_modes_lifted(0):
             self.session.enter(steps_before=self.finished)
             self._own_modes = seams.own_mode_count()
+        PASSES.add(self._pass_ended)  # behind the recorder, which must see the step's end
+        PASSES.discard(self._pass_ended)
         self._thread = threading.get_ident()
 
     def _leave(self) -> None:

@@ -35,7 +35,7 @@ def family_of(
     children = tuple(_met_again(child, traces.keys()) for child in first.children)
     traces[""] = replace(first, children=children)
     family = [_without_followed(trace, role, children, traces.keys()) for role, trace in traces.items()]
-    return tuple(sorted(family, key=lambda trace: not any(source.optimizer_steps for source in trace.sources)))
+    return tuple(sorted(family, key=lambda trace: not any(source.steps for source in trace.sources)))
 
 
 def _met_again(child: Child, loaded: Container[str]) -> Child:

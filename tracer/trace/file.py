@@ -88,7 +88,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def training(self) -> Training:
         """Whether the recording holds an optimizer's step; without one, whether a training was meant at all."""
-        has_step = any(source.optimizer_steps for source in self.sources)
+        has_step = any(source.steps for source in self.sources)
         if has_step or any(call.phase is Phase.OPTIMIZER for call in self.calls):
             return Training.RECORDED
         if not self.sources:

@@ -155,7 +155,7 @@ NO_DEVICE = (META, "none")
 
 
 #: Ops that draw for activations alone, neither for parameters nor for data.
-DROPOUTS = frozenset({"aten.bernoulli_", "aten.bernoulli", "aten.native_dropout"})
+_DROP = frozenset({"aten.bernoulli_", "aten.bernoulli", "aten.native_dropout"})
 
 
 class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -216,7 +216,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
             return self
         if is_fake and "device" in self.given:
             return self
-        if self.phase is names.Phase.OTHER and self.op.rpartition(".")[0] not in DROPOUTS:
+        if self.phase is names.Phase.OTHER and self.op.rpartition(".")[0] not in _DROP:
             there = names.SeedOrigin.DEVICE.value
         facts = {key: value for key, value in self.facts.items() if key != SEEDED_AT}
         return msgspec.structs.replace(self, facts={**facts, GENERATOR: device, ORIGIN: there})
@@ -680,6 +680,8 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """``Child.role`` of the process that was recorded; empty for the one that the user started."""
     optimizer_steps: int = 0
     """Optimizer steps that ended while recording."""
+    steps_by_hand: int = 0
+    """Backward passes that stand for steps, as the program had no optimizer of torch's and asked for gradients."""
     gradients: names.Gradients = names.Gradients.UNKNOWN
     """Whether anything asked for a gradient. If not, a recording without an optimizer step is an inference."""
     calls: int = 0
@@ -700,3 +702,8 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The seed with which results were changed by rounding (``tracer run --shake``); ``None`` where they were not."""
     partial: str = ""
     """The reason why recording ended early (``interrupted``, an exception's class); empty for a whole one."""
+
+    @property
+    def steps(self) -> int:
+        """Training steps that ended while recording, whoever made them."""
+        return self.optimizer_steps or self.steps_by_hand

@@ -3,14 +3,18 @@
 Dynamo leaves the hooks out of compiled code: there, calls of compiled functions that hold a step are counted. The hook
 after a step is not called if the step raises. So a call belongs to the optimizer only if the frame of
 ``Optimizer.step``'s wrapper is on its stack; a flag without that frame is stale.
+
+A program that has no optimizer of torch's updates by hand: there each backward pass that returned counts as a step.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import sys
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
@@ -18,6 +22,11 @@ from typing import Any
 import torch
 from torch.compiler import is_compiling
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from tracer.recording.origin.sites import is_torchs_own
+from tracer.recording.patching import Call
+from tracer.recording.torch_private import seams
+from tracer.recording.watchers import Target, Watchers
 
 _OPTIMIZERS = os.path.join(os.path.dirname(os.path.abspath(torch.optim.__file__)), "")
 
@@ -61,12 +70,66 @@ def _holds_a_step(function: Any) -> bool:
     return any(isinstance(value, Optimizer) for value in named)
 
 
+#: Files of torch's from which the program's own passes begin. Others, as the compiler's, make graphs.
+_BEGIN_PASSES = ("_tensor.py", "eager_transforms.py")
+
+
+class _HasOptimizer:
+    """Answers whether the program has an optimizer of torch's. Looking through all objects is for the first pass."""
+
+    def __init__(self) -> None:
+        self._one: Callable[[], Any] = lambda: None
+        self._none_of: set[type[Optimizer]] = set()
+        """Classes whose instances are known to be gone, as far as this recording saw."""
+
+    def look_again(self) -> None:
+        """A recording begins."""
+        self._none_of = set()
+
+    def __call__(self) -> bool:
+        if self._one() is None:
+            classes = [Optimizer]
+            for each in classes:
+                classes += type.__subclasses__(each)
+            # torch wraps the method as it makes the first instance
+            made = {each for each in classes if hasattr(vars(each).get("step"), "hooked")}
+            if not made <= self._none_of:
+                found = (each for each in gc.get_objects() if issubclass(type(each), Optimizer))
+                self._one, self._none_of = next(map(weakref.ref, found), lambda: None), made
+        return self._one() is not None or gc.get_freeze_count() > 0
+
+
+_has_optimizer = _HasOptimizer()
+
+
+def _tell_of_pass(position: int, listener: Callable[[], None], call: Call) -> None:
+    """Tell of a pass whose argument ``create_graph`` stands at ``position``, unless it is a part of another one."""
+    code = call.frame.f_code
+    is_inner = call.kwargs.get("create_graph", call.args[position : position + 1] == (True,))
+    is_torchs = is_torchs_own(code.co_filename)
+    if is_torchs and os.path.basename(code.co_filename) not in _BEGIN_PASSES:
+        return
+    if seams.graph_task_id() == -1 and (is_torchs or not is_inner) and not _has_optimizer():
+        listener()
+
+
+def _passes() -> Iterator[Target]:
+    for name, position in (("backward", 3), ("grad", 4)):
+        yield Target([(torch.autograd, name)], after=functools.partial(_tell_of_pass, position))
+
+
+#: Who is told of each backward pass that stands for a step.
+PASSES: Watchers[Callable[[], None]] = Watchers(_passes)
+
+
 class OptimizerWatch:
     """Follows optimizer steps; ``on_step(count)`` is called after each that ended."""
 
     def __init__(self, on_step: Callable[[int], None] | None = None) -> None:
         self.active = False
         self.steps = 0
+        self.steps_by_hand = 0
+        """Those of them that are backward passes."""
         self.compiled_steps = 0
         """Calls of compiled code that holds a step, while no step was seen."""
         self.origin: Any = None
@@ -94,12 +157,15 @@ class OptimizerWatch:
             register_optimizer_step_pre_hook(unless_compiled(self._before)),
             register_optimizer_step_post_hook(unless_compiled(self._after)),
         ]
+        _has_optimizer.look_again()
+        PASSES.add(self._pass_ended)
 
     def remove(self) -> None:
         """Stop following."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        PASSES.discard(self._pass_ended)
         self._stop()
 
     def is_own_code(self, code: CodeType) -> bool:
@@ -145,6 +211,13 @@ class OptimizerWatch:
         if self._closures:
             self._closures.pop()
         self.active, self.origin = bool(self._closures), None
+        self._ended()
+
+    def _pass_ended(self) -> None:
+        self.steps_by_hand += 1
+        self._ended()
+
+    def _ended(self) -> None:
         self.steps += 1
         if self._on_step is not None:
             self._on_step(self.steps)

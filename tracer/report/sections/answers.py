@@ -40,6 +40,7 @@ from tracer.report.words import (
     plural,
     sites_of,
     some,
+    steps_in_words,
     subject_of,
     target_words,
 )
@@ -143,12 +144,14 @@ def _traced(report: ReportView) -> str:
     sources = report.judgement.trace.sources
     names = list(dict.fromkeys(source.name for source in sources if source.name))
     ranks = len({source.rank for source in sources if source.rank is not None})
-    steps = max((source.optimizer_steps for source in sources), default=0)
+    steps, by_hand = (
+        max((getattr(source, name) for source in sources), default=0) for name in ("optimizer_steps", "steps_by_hand")
+    )
     parts = (
         some(names, 3),
         plural(len(sources), "recording") if len(sources) > 1 else "",
         plural(ranks, "rank") if ranks else "",
-        _inference(report.judgement) or plural(steps, "optimizer step"),
+        _inference(report.judgement) or steps_in_words(steps, by_hand, report.judgement.training),
         plural(report.tally.total, "call"),
     )
     return " · ".join(filter(None, parts))
@@ -225,7 +228,7 @@ def met(report: ReportView) -> set[Verdict]:
 def draws_repeat(report: ReportView) -> bool:
     """Return whether nothing is left to seed: every generator seen to be drawn from starts alike in every run."""
     drawing = (finding for finding in report.findings if finding.verdict is Verdict.SEEDED)
-    return all(step_of(finding, report.target) is Step.NOTHING for finding in drawing)
+    return all(step_of(finding, report.target) in (Step.NOTHING, Step.EVALUATION) for finding in drawing)
 
 
 def condition(report: ReportView) -> str:

@@ -102,7 +102,8 @@ def _sources(sources: Sequence[TraceSource], training: Training) -> Iterator[tup
     for source, numbers in ranks.items():
         of = "" if source.world_size is None else f" of {source.world_size}"
         rank = f", {ranks_named(numbers)}{of}" if numbers else ""
-        steps = f"{steps_in_words(source.optimizer_steps, training)}, {plural(source.calls, 'call')}"
+        words = steps_in_words(source.optimizer_steps, source.steps_by_hand, training)
+        steps = f"{words}, {plural(source.calls, 'call')}"
         partial: Words = (" ", said.Strong(f"partial: {source.partial}")) if source.partial else ""
         yield f"{source.name or 'unnamed'}{rank}", (steps, partial)
 
