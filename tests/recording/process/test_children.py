@@ -41,6 +41,23 @@ def test_a_program_is_told_of_if_it_runs_python(command: Any, is_told: bool) -> 
     assert runs_python(command) is is_told
 
 
+@pytest.mark.parametrize(
+    ("part", "is_told"),
+    [
+        ("distributed/elastic/multiprocessing/subprocess_handler/handler.py", True),
+        ("distributed/launch.py", True),
+        ("_inductor/compile_worker/subproc_pool.py", False),
+        ("utils/collect_env.py", False),
+    ],
+)
+def test_of_the_programs_that_torch_starts_its_launchers_are_told(part: str, is_told: bool) -> None:
+    path = os.path.join(os.path.dirname(torch.__file__), *part.split("/"))
+    start = compile("import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''], check=True)", path, "exec")
+    with DeterminismTracer() as tracer:
+        exec(start, {})
+    assert tracer.trace.not_followed == is_told
+
+
 def _nothing() -> None:
     pass
 

@@ -279,6 +279,12 @@ def _silent(x: list[torch.Tensor], into: torch.Tensor) -> None:
     into[3:].fill_(2.0)
 
 
+def _part(x: torch.Tensor, into: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    own = into.narrow(0, 3, 3)
+    own.copy_(x)
+    return own, into
+
+
 def _nested(into: list[list[torch.Tensor]], x: list[torch.Tensor]) -> None:
     for each in into[0]:
         each.copy_(x[0])
@@ -288,10 +294,12 @@ def _nested(into: list[list[torch.Tensor]], x: list[torch.Tensor]) -> None:
 def ops() -> Any:
     library = torch.library.Library("tracer_test_values", "FRAGMENT")
     library.define("declared(Tensor x, *, Tensor(a!) out) -> ()")
+    library.define("part(Tensor x, Tensor into) -> (Tensor, Tensor)")
     library.define("silent(Tensor[] x, Tensor into) -> ()")
     library.define("nested(Tensor[][] into, Tensor[] x) -> ()")
     library.define("reads(Tensor x) -> Tensor")
-    for name, kernel in {"declared": _declared, "silent": _silent, "nested": _nested, "reads": torch.neg}.items():
+    kernels = {"declared": _declared, "silent": _silent, "nested": _nested, "part": _part, "reads": torch.neg}
+    for name, kernel in kernels.items():
         library.impl(name, kernel, "CPU")
     yield torch.ops.tracer_test_values
     library._destroy()
@@ -303,8 +311,9 @@ def ops() -> Any:
         lambda ops, into: ops.declared(torch.ones(6), out=into),
         lambda ops, into: ops.silent([torch.ones(3)], into),
         lambda ops, into: ops.nested([[into[:3], into[3:]]], [torch.ones(3)]),
+        lambda ops, into: ops.part(torch.ones(3), into),
     ],
-    ids=["declared", "undeclared", "in a list of lists"],
+    ids=["declared", "undeclared", "in a list of lists", "a part, which it returns"],
 )
 def test_unwritten_memory_that_a_librarys_op_writes_is_no_input(calls: Any, ops: Any, write: Any) -> None:
     def fresh(garbage: int) -> torch.Tensor:
@@ -318,6 +327,29 @@ def test_unwritten_memory_that_a_librarys_op_writes_is_no_input(calls: Any, ops:
 
     assert digests(3) == digests(4)
     assert digests(3)[0][1], "what it wrote is digested"
+
+
+@pytest.mark.parametrize("written", ["part", "declared"])
+def test_what_a_librarys_op_wrote_shows_in_the_digests_of_its_results(calls: Any, ops: Any, written: str) -> None:
+    def outputs(value: float) -> int:
+        def step() -> None:
+            if written == "part":
+                ops.part(torch.full((3,), value), torch.empty(6))
+            else:
+                ops.declared(torch.full((6,), value), out=torch.empty(6))
+
+        return next(call.outputs for call in calls(step) if "tracer_test" in call.op)
+
+    assert outputs(1.0) == outputs(1.0)
+    assert outputs(1.0) != outputs(2.0)
+
+
+def test_what_an_out_argument_of_a_librarys_op_held_is_no_input(calls: Any, ops: Any) -> None:
+    def inputs(former: float) -> int:
+        called = calls(lambda: ops.declared(torch.ones(6), out=torch.full((6,), former)))
+        return next(call.inputs for call in called if "tracer_test" in call.op)
+
+    assert inputs(1.0) == inputs(2.0)
 
 
 def test_unwritten_memory_that_a_librarys_op_only_reads_is_an_input(calls: Any, ops: Any) -> None:

@@ -27,6 +27,8 @@ from tracer.trace.records import BlindSpot
 _RUNS_PYTHON = (
     r"(^|[\s/])(python[\d.]*|pypy[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun)(\.exe)?(\s|$)"
 )
+#: Torch's own launchers, which start the program; whatever else torch starts is for itself.
+_LAUNCHERS = os.path.join("torch", "distributed", "")
 _LOADER_WORKER = ("torch.utils.data._utils.worker", "_worker_loop")
 #: Whose forks are told of where the process is started.
 FORKS_FOR_PROCESSES = (os.path.join("multiprocessing", "popen_fork.py"), "subprocess.py")
@@ -71,7 +73,7 @@ class ChildLog:
             self._note("a process was started", call.frame)
 
     def program_starts(self, call: Call) -> None:
-        """``subprocess`` starts a program: those count that run Python, and not for torch itself."""
+        """``subprocess`` starts a program: those count that run Python, though none that torch runs for itself."""
         self._program_starts(call.args[1] if len(call.args) > 1 else None, call.frame)
 
     def spawns(self, call: Call) -> None:
@@ -85,7 +87,8 @@ class ChildLog:
         self._program_starts(call.first or call.kwargs.get("command"), call.frame)
 
     def _program_starts(self, command: Any, frame: FrameType) -> None:
-        if runs_python(command) and not is_started_by_torch(frame):
+        is_launched = is_started_by_torch(frame, _LAUNCHERS)
+        if runs_python(command) and (is_launched or not is_started_by_torch(frame)):
             self._note("another Python program was started", frame)
 
     def forks(self, frame: FrameType) -> None:

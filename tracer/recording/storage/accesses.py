@@ -111,7 +111,8 @@ class Access:
         if touches is Touch.WAITS:
             return 0
         if self.is_foreign:
-            return UPDATES if writes else READS
+            is_out = argument.kwarg_only and argument.name.startswith("out")  # torch's convention: it is not read
+            return (WRITES if is_out else UPDATES) if writes else READS
         if touches in (Touch.METADATA, Touch.ALLOCATES) or self.grows or torch.Tag.inplace_view in func.tags:
             return 0
         if touches is Touch.SCATTERS and (writes or argument.name == "noise"):

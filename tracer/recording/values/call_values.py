@@ -286,7 +286,10 @@ class CallValues(Observer):
             if value is not None:
                 self._wrote(outcome, role, value, is_counted=True)
         for value, before in outcome.reading.fresh:
-            if type(before) is int and id(value) not in outcome.collected and before == self.device.digest(value):
+            if _gives_part(result, value):  # what it wrote; the rest stays as it was
+                self.memory.stored(value).is_fresh = False
+                outcome.collected.add(id(value))
+            elif type(before) is int and id(value) not in outcome.collected and before == self.device.digest(value):
                 self.memory.stored(value).is_fresh = False  # it did not write it, so it read it
                 self.read(outcome.reading, plan, WRITES, value)
                 outcome.origins |= dict.fromkeys(outcome.reading.origins)
@@ -388,6 +391,13 @@ class CallValues(Observer):
         if self.writer is not None:
             with self._lock:
                 self._deferred.settle(self.writer)
+
+
+def _gives_part(result: Any, whole: torch.Tensor) -> bool:
+    """Return whether a result is a part of the memory of ``whole``, and not all of it."""
+    parts = [part for part in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(part, _Tensor)]
+    smaller = (part for part in parts if not seams.dispatches_itself(type(part)) and part.nbytes < whole.nbytes)
+    return any(storages.storage_id(part) == storages.storage_id(whole) for part in smaller)
 
 
 def state_before_draw(info: OverloadInfo, args: Args, kwargs: Kwargs) -> int:

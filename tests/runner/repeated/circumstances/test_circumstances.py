@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from tests.support.command import process
 from tracer import DeterminismTracer
 from tracer.runner.repeated import task
-from tracer.runner.repeated.circumstances import memory
+from tracer.runner.repeated.circumstances import environment, memory
 from tracer.runner.repeated.circumstances.declared import Circumstance
 from tracer.runner.repeated.circumstances.folder import MOST_OF_A_FILE, Snapshot
 from tracer.runner.repeated.circumstances.replacing import Replacements
@@ -57,6 +58,13 @@ assert datetime.datetime.fromtimestamp(0, datetime.timezone.utc).year == 1970
 """,
         tmp_path,
     )
+
+
+@pytest.mark.parametrize("name", [environment.VARIED_NAME, environment.HELD_NAME])
+def test_the_name_of_another_host_leads_to_this_one(name: str) -> None:
+    """``torchrun`` has its ranks meet at the name of the host."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection((name, server.getsockname()[1]), timeout=10).close()
 
 
 def test_another_host_bears_another_name_and_lists_folders_backwards(tmp_path: Path) -> None:
