@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.report.samples import SEED_WORKER, process_report, with_plan
-from tests.support.build import finding, process_finding, report
+from tests.support.build import draw, finding, process_finding, report
 from tracer.findings import Change, FillCost, Note
 from tracer.names import Detail, SeedOrigin, Verdict
 from tracer.report import Report
@@ -328,3 +328,10 @@ def test_ten_thousand_rows_are_folded_and_counted() -> None:
     assert page.count("9,800 more; the JSON report has them all.") == 3
     assert len(text.splitlines()) < 60
     assert "10,000" not in text or "more" in text
+
+
+@pytest.mark.parametrize("origin", SeedOrigin)
+def test_draws_of_every_origin_have_their_row(origin: SeedOrigin) -> None:
+    made = report(draws=(draw(origin=origin),))
+    assert [row.origin for row in generator_rows(made.judgement)] == [origin]
+    assert text_of(made)

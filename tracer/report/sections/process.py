@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import FillCost, Judgement
-from tracer.names import About, OutsideKind, SeedOrigin, Verdict
+from tracer.names import SEVERITY, About, OutsideKind, SeedOrigin, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
@@ -233,8 +233,7 @@ def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
             calls = "calls that were not counted" if generator.drew else "an unknown number of calls"
             verdict = SEED_ORIGINS[generator.origin].verdict if generator.drew else Verdict.UNKNOWN
             rows.append(GeneratorRow(generator.name, calls, generator.origin, generator.seeded_at, verdict))
-    order = (Verdict.NONDETERMINISTIC, Verdict.UNKNOWN, Verdict.SEEDED)
-    return sorted(rows, key=lambda row: order.index(row.verdict))
+    return sorted(rows, key=lambda row: SEVERITY.index(row.verdict))
 
 
 def untouched_generators(judgement: Judgement) -> tuple[str, ...]:
