@@ -169,6 +169,37 @@ def test_a_generator_is_seeded_by_what_seeds_it(tracer: Any, folder: Path, line:
     assert {draw.generator for draw in draws if draw.origin.value == "machine"} == unseeded
 
 
+SEEDED_CPU, SEEDED_CUDA = "torch.default_generator.manual_seed(1)", "torch.cuda.manual_seed_all(1)"
+GROWN = "nn.init.normal_(torch.empty_like(nn.Linear(4, 2, device='cuda').weight)[1:])"
+AS_ITS_NEIGHBOUR = "x = torch.ones(3, device='cuda')\ntorch.empty(3, device=x.device).normal_()"
+IN_CPP, UNSEEDED = "F.dropout2d(torch.ones(2, 3, 4, 4, device='cuda'))", {"nondeterministic"}
+BACK_ON_THE_HOST = "x = torch.ones(3, device='cuda')\nx.cpu().normal_()"
+
+
+@pytest.mark.parametrize(
+    ("seed", "line", "verdicts"),
+    [
+        pytest.param(SEEDED_CUDA, "nn.Linear(4, 2, device='cuda')", {"seeded"}, id="made on the GPU"),
+        pytest.param(SEEDED_CPU, "nn.Linear(4, 2, device='cuda')", UNSEEDED, id="unseeded there"),
+        pytest.param(SEEDED_CPU, "nn.Linear(4, 2).to('cuda')", {"seeded"}, id="made on the host"),
+        pytest.param(SEEDED_CUDA, "nn.Linear(4, 2).to('cuda')", UNSEEDED, id="unseeded on the host"),
+        pytest.param(SEEDED_CUDA, "nn.Linear(4, 2).cuda().reset_parameters()", UNSEEDED | {"seeded"}, id="moved"),
+        pytest.param(SEEDED_CUDA, GROWN, {"seeded"}, id="grown from it"),
+        pytest.param(SEEDED_CPU, IN_CPP, UNSEEDED, id="made in C++"),
+        pytest.param(SEEDED_CPU, AS_ITS_NEIGHBOUR, {"conditional"}, id="device of another"),
+        pytest.param(SEEDED_CUDA, BACK_ON_THE_HOST, {"conditional"}, id="moved back"),
+    ],
+)  # fmt: skip
+def test_a_tensor_is_drawn_into_where_it_was_placed(
+    tracer: Any, folder: Path, seed: str, line: str, verdicts: set[str]
+) -> None:
+    lines = f"import torch\nfrom torch import nn\nfrom torch.nn import functional as F\ntorch.seed()\n{seed}\n{line}\n"
+    (folder / "train.py").write_text(lines)
+    tracer("run", "-o", "fake.trace.json", "--fake", "--as", "cuda:8.0", "train.py")
+    report = judge(Trace.load("fake.trace.json"), backend="cuda")
+    assert {finding.verdict.value for finding in report.findings if finding.op} == verdicts
+
+
 SET = "os.environ['CUBLAS_WORKSPACE_CONFIG'] = ':4096:8'\n"
 
 

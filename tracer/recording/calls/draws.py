@@ -20,6 +20,7 @@ from tracer.recording.origin.sites import spell
 from tracer.recording.randomness.generators import SEEDS, Drawn
 from tracer.recording.randomness.provenance import MOVED_ON, UNUSED
 from tracer.recording.torch_private import seams
+from tracer.recording.torch_private.storages import claimed_device
 from tracer.trace.records import ELSEWHERE, GENERATOR, ORIGIN, SEEDED_AT, FactValue
 
 #: The key of an overload's reader of draws: one reading gives three facts.
@@ -61,14 +62,17 @@ def draw_reader(func: Any) -> Reader | None:
         if passed is not None:
             return SEEDS.passed(passed)
         device = kwargs.get("device")
-        if device is None:
+        claimed = claimed_device(tensor) if device is None and tensor is not None else None
+        if claimed is not None:
+            device = torch.device(claimed)
+        elif device is None:
             device = tensor.device if tensor is not None else seams.default_device()
         if device.type == "meta":
             return MISSING
         drawn = SEEDS.default(device)
         if seams.graph_task_id() != -1 and _is_recomputed_anew(sys._getframe(1)):
             return drawn[0], MOVED_ON, ()
-        return drawn
+        return drawn if claimed is None else (*drawn[:2], ())  # there, and nowhere else
 
     return read if str(func) != "aten.random_.default" else _without_base_seeds(read)
 

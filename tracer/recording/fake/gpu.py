@@ -17,6 +17,7 @@ import torch
 from tracer.recording.fake.machine import Machine
 from tracer.recording.patching import Holder, held_by
 from tracer.recording.torch_private.fake_tensors import TAKERS_OF_DEVICES
+from tracer.recording.torch_private.storages import claim_device
 
 Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 #: Bytes of memory that each GPU claims: nothing is allocated there, and nothing is to be offloaded for want of it.
@@ -217,7 +218,7 @@ def calls(machine: Machine, note: Callable[..., None]) -> Iterator[tuple[Holder,
         yield (module, "is_initialized"), lambda *_: is_started
     yield (torch.nn.DataParallel, "forward"), in_one
     yield (torch.cuda.random, "_lazy_call"), lambda call, args, kwargs: args[0]()  # seeds
-    for name in ("to", "cuda"):
+    for name in ("to", "cuda", "cpu"):
         yield (torch.Tensor, name), _moved
     for holder in TAKERS_OF_DEVICES:
         yield holder, _on_numbered_device
@@ -255,9 +256,13 @@ def _moved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     if call.__name__ == "cuda":
         return args[0].to(_Stream.device, non_blocking=bool(kwargs.get("non_blocking")))
     args = (*args[:1], *(_indexed(value, _Stream.device) for value in args[1:2]), *args[2:])
-    return call(
-        *args, **{key: _indexed(value, _Stream.device) if key == "device" else value for key, value in kwargs.items()}
-    )
+    kwargs = {key: _indexed(value, _Stream.device) if key == "device" else value for key, value in kwargs.items()}
+    moved = call(*args, **kwargs)
+    asked = kwargs.get("device", kwargs.get("other", args[1] if len(args) > 1 else None))
+    is_host = isinstance(asked, (str, _DEVICE)) and _DEVICE(asked).type == "cpu"
+    if call.__name__ == "cpu" or is_host or isinstance(asked, torch.Tensor):
+        claim_device(moved, None, anew=True)  # one on the GPU says that it is on the CPU: it did not move
+    return moved
 
 
 def _on_numbered_device(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -266,7 +271,11 @@ def _on_numbered_device(call: Callable[..., Any], args: tuple[Any, ...], kwargs:
         kwargs["device"] = _indexed(kwargs["device"])
     elif call.__name__ == "_parse_to":
         args = tuple(map(_indexed, args[:1])) + args[1:]
-    return call(*args, **kwargs)
+    made = call(*args, **kwargs)
+    is_like = any(isinstance(value, torch.Tensor) for value in (*args, *kwargs.values()))
+    if kwargs.get("device") in (None, "cpu") and not is_like:  # `device=x.device` is the CPU here wherever `x` lies
+        claim_device(made, "cpu")
+    return made
 
 
 def _autocast_on_cpu(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -155,7 +155,7 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
                 setattr(module, name, stand_in)
             for holder, around in gpu.calls(machine, _note):
                 put(Watch(around=around), holder)
-            mode.uses_device = gpu.start
+            mode.uses_device, mode.has_devices = gpu.start, True
         for holder, answer in (gpu.no_gpu() if machine.capability is None else gpu.gpus(machine)).items():
             put(_returning(answer, starts=machine.capability is not None and holder[1] in gpu.STARTING), holder)
         if one_rank is not None:

@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from tracer.errors import UsageError
 from tracer.recording.patching import Watch, place
 from tracer.recording.torch_private import seams
+from tracer.recording.torch_private.storages import claim_device, claimed_device
 from tracer.recording.torch_private.unsized_results import UNSIZED, positions
 
 
@@ -75,6 +76,8 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         """Whether tensors of integers are made real, because C++ reads them; only while torch calls its own code."""
         self.uses_device: Callable[[], None] = lambda: None
         """Called when a tensor is made on, or moved to, a device that is the CPU here."""
+        self.has_devices = False
+        """Whether it is noted which tensors lie on a device that is the CPU here."""
         self._on_stand_in = on_stand_in
         """Called with the name of what asked for a value that is not known, and the frame that did."""
         self._roles: dict[Any, _Role] = {}
@@ -108,6 +111,17 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        result = self._answer(func, types, args, kwargs)
+        if self.has_devices and not self._depth and not func._schema.is_mutable:
+            device = (kwargs or {}).get("device")
+            given = (arg for arg in tree_leaves((args, kwargs)) if isinstance(arg, torch.Tensor))
+            kinds = set(map(claimed_device, given)) if device is None else {device.type} - {"cpu"}
+            kind = "cuda" if "cuda" in kinds else kinds.pop() if len(kinds) == 1 else None
+            for leaf in tree_leaves(result) if kind is not None else ():
+                claim_device(leaf, kind)
+        return result
+
+    def _answer(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         if any(map(seams.answers_for_itself, types)):  # a subclass hands its fake tensors on itself
             return NotImplemented
         role = self._roles.get(func)
@@ -242,7 +256,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         with seams.without_modes():
             result = rule(values, *args, **named)
         if is_stand_in:
-            self.stand_in(str(func), 2)
+            self.stand_in(str(func), 3)
         self._depth += 1
         try:
             with self:
@@ -255,7 +269,7 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         if args[0].dtype is torch.bool and _is_called_by(_SUPPORT_CHECK):
             return True
         if not _is_called_by(_OVERFLOW_CHECK):
-            self.stand_in(str(func), 2)
+            self.stand_in(str(func), 3)
         elif args[0].dim() == 0:
             return 0.0
         if len(args) > 1 and isinstance(args[1], torch.Tensor):

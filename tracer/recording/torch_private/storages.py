@@ -33,6 +33,22 @@ def storage_bytes(tensor: torch.Tensor) -> int:
     return int(_storage_of(tensor).nbytes())
 
 
+def claimed_device(tensor: torch.Tensor) -> str | None:
+    """Kind of the device on which a fake tensor would lie; ``None`` if unknown, or if the tensor is real."""
+    is_fake = hasattr(tensor, "fake_device") and tensor.layout is torch.strided
+    return getattr(_storage_of(tensor), "_claimed", None) if is_fake else None
+
+
+def claim_device(result: Any, kind: str | None, *, anew: bool = False) -> None:
+    """Note the kind of device on which a fake tensor would lie, ``None`` if unknown; ``anew``: noted before or not.
+
+    It is the storage's: views, parameters and ``data`` share it.
+    """
+    is_fake = hasattr(result, "fake_device") and result.layout is torch.strided
+    if is_fake and (anew or claimed_device(result) is None):
+        _storage_of(result)._claimed = kind
+
+
 def version_of(tensor: torch.Tensor) -> int:
     """Return the number of writes to the memory that autograd counted; -1 for an inference tensor."""
     try:
