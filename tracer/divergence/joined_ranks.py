@@ -32,6 +32,8 @@ class Lack(Word):
     NOT_IN_FIRST = "not-in-first"
     NOT_IN_SECOND = "not-in-second"
     OTHER_SHAPE = "other-shape"
+    OTHER_KIND = "other-kind"
+    """One side has floating-point numbers there, the other whole ones or truth values, as two kinds of masks are."""
     PART_MISSING = "part-missing"
     """Other ranks hold the rest of the tensor, and their recordings are not there."""
     NO_YARDSTICK = "no-yardstick"

@@ -418,6 +418,9 @@ class _Comparing:
                 if key[0] is PlaceKind.INPUT:
                     self._reshaped[row] = shapes
                 continue
+            if _is_whole(ones[0].form.dtype) is not _is_whole(others[0].form.dtype):
+                only.append(self._only(first, key, Lack.OTHER_KIND))
+                continue
             if _half_unit(others[0].form) > _half_unit(ones[0].form):
                 self._second_is_narrower = True
             difference = self._difference(row, key, ones, others, is_first=not differences)

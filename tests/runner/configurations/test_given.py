@@ -181,3 +181,53 @@ def test_tokens_that_rounding_chooses_otherwise_are_judged_by_what_shaken_runs_c
     comparison = tracer.compare(generate(is_flipped=False), generate(is_flipped=True))
     assert comparison.differing > 0
     assert comparison.verdict is not CompareVerdict.SIGNIFICANT
+
+
+class Masked(nn.Module):
+    """Attention that is given its mask as truth values or as numbers to add."""
+
+    factor = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        attended = nn.functional.scaled_dot_product_attention(self.q(x), self.k(x), self.v(x), attn_mask=mask)
+        return attended * self.factor
+
+
+class Masks(nn.Module):
+    def __init__(self, as_numbers: bool) -> None:
+        super().__init__()
+        self.as_numbers, self.attention, self.head = as_numbers, Masked(), nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril().expand(x.shape[0], -1, -1)
+        added = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
+        return self.head(self.attention(x, added if self.as_numbers else mask))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_two_kinds_of_masks_are_not_held_against_each_other(factor: float) -> None:
+    def steps(as_numbers: bool, factor: float) -> Callable[[], None]:
+        torch.manual_seed(0)
+        model, x = Masks(as_numbers), torch.randn(3, 5, 8)
+        model.attention.factor = factor
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+
+        return step
+
+    comparison = tracer.compare(steps(True, 1.0), steps(False, factor), yardstick_runs=1)
+    assert "other-kind" in {one.lack.value for one in comparison.only}
+    if factor == 1.0:
+        assert comparison.verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING)
+    else:
+        assert comparison.verdict is CompareVerdict.SIGNIFICANT
+        assert comparison.first is not None
+        assert comparison.first.module.endswith("attention")

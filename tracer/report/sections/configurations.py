@@ -51,6 +51,7 @@ _WHAT = {
 }
 _LACKS = {
     Lack.OTHER_SHAPE: "Of another shape",
+    Lack.OTHER_KIND: "Of another kind: floating-point numbers, and whole numbers or truth values",
     Lack.NOT_IN_SECOND: "In the first configuration alone",
     Lack.NOT_IN_FIRST: "In the second configuration alone",
     Lack.PART_MISSING: "Of which other ranks hold the rest (give the recordings of all ranks)",
