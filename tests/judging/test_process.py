@@ -170,12 +170,25 @@ def test_one_made_in_time_is_not(events: tuple[Any, ...]) -> None:
     assert not is_found(with_products(*events), LATE)
 
 
-def test_a_late_variable_that_no_call_depends_on_is_for_code_that_is_not_seen() -> None:
-    (found,) = [
-        one for one in judge(trace(ADDITION, events=(used("cublas", 3), VARIABLE))).findings if one.rule == LATE
-    ]
-    assert found.verdict is Verdict.CONDITIONAL
-    assert "another library" in found.why
+NCCLS = event(name="NCCL_ALGO", value="Ring", first=5)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "target", "is_at_risk"),
+    [
+        (trace(ADDITION, events=(used("cublas", 3), VARIABLE)), "recorded", False),
+        (with_products(used("cublas", 3), VARIABLE), "2.13", False),
+        (with_products(used("cublas", 3), VARIABLE), "2.6", True),
+        (trace(ADDITION, events=(used("nccl", 3), NCCLS)), "recorded", False),
+    ],
+    ids=["no product", "torch asks it no more", "torch asks it", "no collective"],
+)
+def test_a_late_variable_that_no_call_depends_on_is_a_note(recorded: Trace, target: str, is_at_risk: bool) -> None:
+    report = judge(recorded, torch=target)
+    assert is_found(recorded, LATE, torch=target) is is_at_risk
+    noted = [note for note in report.notes if note.rule == LATE]
+    assert len(noted) == (not is_at_risk)
+    assert all("another library" in note.why for note in noted)
 
 
 def test_the_interpreter_has_read_its_own_variable_before_the_first_line() -> None:

@@ -329,12 +329,13 @@ class BoundRows:
             }
         )
 
-    def note(self, row: Row, *, subject: str, ops: Mapping[str, int]) -> Note:
-        """Return the note of ``row`` on runs on different machines."""
+    def note(self, row: Row, *, subject: str, ops: Mapping[str, int], facts: Mapping[str, Value] | None = None) -> Note:
+        """Return the note of ``row`` on runs on different machines or versions; ``facts``: if a case says why."""
+        case = None if facts is None else BothWays(row, self._version, self.scene.conditions).decide(facts, None)
         return Note(
             rule=row.id,
             subject=subject,
-            why=row.why,
+            why=row.why if case is None else case.why,
             remedy=row.remedy,
             differs=row.differs,
             ops=dict(ops),

@@ -150,8 +150,8 @@ class _Late(NamedTuple):
     first_use: Event | None
 
 
-def late_findings(rows: BoundRows) -> Iterator[Finding]:
-    """Recorded settings that changed after their reader had read them."""
+def late_findings(rows: BoundRows) -> Iterator[Finding | Note]:
+    """Recorded settings that changed after their reader had read them; notes on those that no recorded call needs."""
     scene = rows.scene
     if not scene.is_recorded:
         return
@@ -175,6 +175,10 @@ def late_findings(rows: BoundRows) -> Iterator[Finding]:
             is_sure = late.reader is Subsystem.PYTHON or (used is not None and late.word != "possible")
             verb = "had read it" if is_sure else "may have read it"
             what = f"{event.name} = {event.value}" if event.value else f"{event.name} removed"
+            subject = f"{what}, after {_READERS[late.reader]} {verb}{place}"
+            if late.word == "spare":
+                yield rows.note(row, subject=subject, ops={}, facts={"late": late.word})
+                continue
             fields: dict[str, Any] = {}
             if of_variables:
                 fields["sets"] = {event.name: event.value} if event.value else {}
@@ -182,7 +186,7 @@ def late_findings(rows: BoundRows) -> Iterator[Finding]:
             yield from rows.finding(
                 row,
                 {"late": late.word},
-                subject=f"{what}, after {_READERS[late.reader]} {verb}{place}",
+                subject=subject,
                 name=event.name,
                 at=event,
                 phase=event.phase,
