@@ -126,6 +126,37 @@ def test_the_order_puts_the_process_among_the_calls() -> None:
     assert len(ranks) == len([one for one in report.findings if one.verdict is Verdict.NONDETERMINISTIC])
 
 
+OFF, ON = {"cudnn_enabled": False}, {"cudnn_enabled": True}
+OFF_IN_FORWARD = {"cudnn_enabled": True, "forward.cudnn_enabled": False}
+ON_IN_FORWARD = {"cudnn_enabled": False, "forward.cudnn_enabled": True}
+
+
+@pytest.mark.parametrize(
+    ("is_on", "forward", "backward", "found"),
+    [
+        (True, OFF, OFF_IN_FORWARD, 0),
+        (True, {}, {}, 5),
+        (True, {}, OFF, 2),
+        (True, OFF, {}, 3),
+        (False, {}, {}, 0),
+        (False, ON, ON_IN_FORWARD, 5),
+        (False, {}, ON, 3),
+    ],
+)
+def test_cudnns_recurrent_layers_are_judged_by_the_settings_of_their_own_forward(
+    is_on: bool, forward: dict[str, Any], backward: dict[str, Any], found: int
+) -> None:
+    facts = {"device": "cuda", "dtype": "float32", "module.recurrent": True}
+    calls = (
+        call("aten.addmm.default", phase="forward", facts=facts, count=2, settings=forward),
+        call("aten.mm.default", phase="backward", facts=facts, count=3, settings=backward),
+    )
+    report = judge(trace(*calls, environment=process(cudnn_enabled=is_on)), backend="cuda")
+    accused = [one for one in report.findings if one.rule == "environment-recurrent-cublas-workspace"]
+    assert sum(one.count for one in accused) == found
+    assert len(accused) <= 1
+
+
 # ----------------------------------------------------------------------------------- too late, in the middle
 
 LATE = "environment-set-too-late"

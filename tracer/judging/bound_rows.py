@@ -28,7 +28,7 @@ from tracer.ops.rows import packet_of, row_of, spoken
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
 from tracer.tables.rules import Conditioned
 from tracer.tables.ruling.bound_table import RuleOutcome
-from tracer.tables.settings.declared import SEEDS
+from tracer.tables.settings.declared import FORWARD, SEEDS
 from tracer.tables.settings.rows import (
     ALIGNED,
     OWN_DEPTHWISE,
@@ -53,6 +53,9 @@ _OF_CUDNN = {"convolutions", "float8-convolutions"}
 #: Dtypes whose sums do not depend on the order of the addends.
 _EXACT = ("int", "uint", "boolean")
 _COMPILED_ATTENTION = "higher_order.flex_attention"
+
+
+_Held = frozenset[tuple[str, FactValue]]
 
 
 class TraceUnderTarget(NamedTuple):
@@ -131,8 +134,8 @@ class Dependents:
     def __init__(self, table: EnvironmentTable, judged: Iterable[tuple[CallGroup, RuleOutcome]], trace: Trace) -> None:
         self._groups = [_Group(group.name, frozenset(group.ops), _asked_by(group)) for group in table.group]
         self._matching: dict[str, tuple[_Group, ...]] = {}
-        self._calls: defaultdict[tuple[frozenset[str], Backend, str], Counter[str]] = defaultdict(Counter)
-        """Their calls, by what they match, backend and region."""
+        self._calls: defaultdict[tuple[frozenset[str], Backend, str, _Held], Counter[str]] = defaultdict(Counter)
+        """Their calls, by what they match, backend, region and settings of their own."""
         self._compiles_all = any(spot.kind is BlindSpotKind.COMPILE_FELL_BACK for spot in trace.blind_spots)
         self.backends: set[Backend] = set()
         """Backends that calls were judged for, except those that compute nothing."""
@@ -152,22 +155,31 @@ class Dependents:
             self.backends.add(ruling.backend)
             matched = frozenset(self._matched(group, ruling))
             if matched:
-                self._calls[matched, ruling.backend, group.region or ""][spoken(group.op, ruling.runs_as)] += (
-                    group.count
-                )
+                held = frozenset(group.settings.items())
+                place = (matched, ruling.backend, group.region or "", held)
+                self._calls[place][spoken(group.op, ruling.runs_as)] += group.count
 
-    def of(self, row: Row, *, without: str = "", regions: Container[str] | None = None) -> dict[str, int]:
+    @property
+    def held(self) -> tuple[_Held, ...]:
+        """The settings that calls ran under and that the target has otherwise, empty ones first."""
+        return tuple(dict.fromkeys((frozenset(), *(held for *_, held in self._calls))))
+
+    def of(
+        self, row: Row, *, without: str = "", regions: Container[str] | None = None, held: _Held | None = None
+    ) -> dict[str, int]:
         """Op to calls for what ``row`` needs on its backends, most first; ``without``: a need left out.
 
-        ``regions``: those whose calls count; ``None`` for all calls.
+        ``regions``: those whose calls count; ``held``: whose settings. ``None`` for all calls.
         """
         needs = frozenset(row.needs) - {without}
         calls: Counter[str] = Counter()
-        for (matched, backend, region), ops in self._calls.items():
+        for (matched, backend, region, own), ops in self._calls.items():
+            if held is not None and own != held:
+                continue
             is_there = (not row.backends or backend in row.backends) and (regions is None or region in regions)
             if is_there and matched & needs:
                 calls.update(ops)
-        if "unwritten-reads" in needs:
+        if "unwritten-reads" in needs and not held:
             calls.update(self._reads)
         return dict(sorted(calls.items(), key=lambda item: (-item[1], item[0])))
 
@@ -258,6 +270,14 @@ class BoundRows:
             return self.dependents.of(row, regions=regions) or None
         is_there = not row.backends or self.dependents.backends.intersection(row.backends)
         return {} if is_there else None
+
+    def ops_by_settings(self, row: Row) -> Iterator[tuple[dict[str, FactValue], dict[str, int]]]:
+        """The calls that ``row`` affects, by the settings that they ran under, as ``finding`` takes those."""
+        changed = self.scene.sets
+        for held in self.dependents.held if row.needs else ():
+            own = {key: value for key, value in held if key.removeprefix(FORWARD) not in changed}
+            if ops := self.dependents.of(row, held=held):
+                yield settings_of(self.scene.environment, Settings.RECORDED, own) if own else {}, ops
 
     def matters_unset(self, row: Row) -> bool:
         """Return whether two runs of this step can differ while the row's variable is not set, as far as calls show."""

@@ -42,16 +42,18 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
             if is_worth_a_note(row, read):
                 yield rows.note(row, subject=subject, ops=ops)
             continue
-        yield from rows.finding(
-            row,
-            {"value": read.word},
-            # Deterministic mode changes the value of a row about the mode itself.
-            facts_in_mode={"value": _word(row, DeterministicMode.ON.value) if row.field == MODE else read.word},
-            subject=subject,
-            name=row.name,
-            ops=ops,
-            at=_made_at(row, rows),
-        )
+        for settings, calls in rows.ops_by_settings(row) if ops else [({}, ops)]:
+            yield from rows.finding(
+                row,
+                {"value": read.word},
+                # Deterministic mode changes the value of a row about the mode itself.
+                facts_in_mode={"value": _word(row, DeterministicMode.ON.value) if row.field == MODE else read.word},
+                settings=settings,
+                subject=subject,
+                name=row.name,
+                ops=calls,
+                at=_made_at(row, rows),
+            )
 
 
 def compiled_how(trace: Trace) -> frozenset[str]:
