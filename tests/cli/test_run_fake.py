@@ -515,7 +515,7 @@ def test_a_torch_without_such_fake_tensors_is_told_in_one_line(folder: Path) -> 
 COPIES = """\
 import torch
 device = "cuda" if torch.cuda.is_available() else "cpu"
-buffer = torch.empty(4)
+buffer = torch.empty(4, pin_memory=True)
 there = buffer.to(device, non_blocking=True)
 WAIT
 buffer.zero_()
@@ -526,6 +526,14 @@ buffer.zero_()
     ("wait", "lines"),
     [
         ("pass", {"s.py:4"}),
+        ("there.sum(); torch.ones(4).sum().item(); torch.ones(4).nonzero()", {"s.py:4"}),
+        ("float(there.sum())", set()),
+        ("torch.zeros_like(there).sum().item()", set()),
+        ("there.sum().tolist()", set()),
+        ("there.cpu()", set()),
+        ("torch.empty(4).copy_(there)", set()),
+        ("there[there > 0]", set()),
+        ("torch.equal(there, there)", set()),
         ("torch.cuda.synchronize()", set()),
         ("torch.cuda.current_stream().synchronize()", set()),
         ("event = torch.cuda.Event(); event.record(); event.synchronize()", set()),
@@ -536,6 +544,40 @@ def test_on_fake_tensors_a_copy_says_where_it_goes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("s.py").write_text(COPIES.replace("WAIT", wait))
+    tracer("run", "--fake", "--as", "cuda:8.0", "-o", "t.json", "s.py")
+    found = judge(Trace.load("t.json"), backend="cuda").findings
+    assert {one.location for one in found if one.rule == "environment-copy-in-flight"} == lines
+
+
+FETCHES = """\
+import torch
+net, batch = torch.nn.Linear(4, 4).to("cuda"), torch.ones(2, 4).to("cuda")
+pinned, pageable = torch.empty(2, 4, pin_memory=True), torch.empty(2, 4)
+net.requires_grad_(False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "lines"),
+    [
+        ("pinned.copy_(net(batch), non_blocking=True)\npinned.argmax(1)", {"s.py:5"}),
+        ("pinned[0].copy_(batch[0], non_blocking=True)\npinned.numpy()", {"s.py:5"}),
+        ("h = net.weight.to('cpu', non_blocking=True)\nh.sum()", {"s.py:5"}),
+        ("h = torch.randn(2, device='cuda').to('cpu', torch.float64, True)\nh.sum()", {"s.py:5"}),
+        ("h = batch.to(net.weight.device, torch.float64, non_blocking=True)\nh.sum()", set()),
+        ("pinned.copy_(batch, non_blocking=True)\ntorch.cuda.synchronize()\npinned.sum()", set()),
+        ("pinned.copy_(batch, non_blocking=True)\nbatch.sum().item()\npinned.sum()", set()),
+        ("pinned.copy_(batch, non_blocking=True)\nbatch.copy_(pinned, non_blocking=True)", set()),
+        ("pageable.copy_(batch, non_blocking=True)\npageable.sum()", set()),
+        ("pinned.copy_(pageable, non_blocking=True)\npinned.sum()", set()),
+        ("net(batch).cpu().sum()", set()),
+    ],
+)
+def test_on_fake_tensors_a_fetched_result_is_read_early_only_in_pinned_memory_that_nobody_waited_for(
+    step: str, lines: set[str], tracer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.py").write_text(FETCHES + step + "\n")
     tracer("run", "--fake", "--as", "cuda:8.0", "-o", "t.json", "s.py")
     found = judge(Trace.load("t.json"), backend="cuda").findings
     assert {one.location for one in found if one.rule == "environment-copy-in-flight"} == lines

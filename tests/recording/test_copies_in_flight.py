@@ -36,6 +36,13 @@ def source_is_written() -> None:
     buffer.zero_()
 
 
+def number_of_the_host_is_read() -> None:
+    buffer, there = torch.ones(4), torch.empty(4)
+    there.copy_(buffer, non_blocking=True)  # here
+    torch.ones(2).sum().item()
+    buffer.zero_()
+
+
 def result_is_read() -> None:
     host = torch.empty(2, 4)
     host.copy_(output().detach(), non_blocking=True)  # here
@@ -48,7 +55,7 @@ def result_goes_to_numpy() -> None:
     host.numpy()
 
 
-@pytest.mark.parametrize("step", [source_is_written, result_is_read, result_goes_to_numpy])
+@pytest.mark.parametrize("step", [source_is_written, number_of_the_host_is_read, result_is_read, result_goes_to_numpy])
 def test_memory_of_a_copy_that_nobody_waited_for_is_conditional_on_a_gpu(step: Callable[[], None]) -> None:
     trace = recorded(step)
     assert placed(trace, backend="cuda") == [(str(line_of(step, "# here")), Verdict.CONDITIONAL)]
@@ -59,6 +66,17 @@ def it_waits() -> None:
     buffer, there = torch.ones(4), torch.empty(4)
     there.copy_(buffer)
     buffer.zero_()
+
+
+def a_number_is_read() -> None:
+    buffer, there = torch.ones(4), torch.empty(4)
+    there.copy_(buffer, non_blocking=True)
+    output().sum().item()
+    buffer.zero_()
+
+
+def it_stays_on_the_host() -> None:
+    torch.ones(4, dtype=torch.int32).to("cpu", torch.float32, non_blocking=True).mean()
 
 
 def source_is_left_alone() -> None:
@@ -79,6 +97,12 @@ def result_is_left_alone() -> None:
     output().mean()
 
 
-@pytest.mark.parametrize("step", [it_waits, source_is_left_alone, source_is_read_again, result_is_left_alone])
+@pytest.mark.parametrize(
+    "step",
+    [
+        *(it_waits, a_number_is_read, it_stays_on_the_host),
+        *(source_is_left_alone, source_is_read_again, result_is_left_alone),
+    ],
+)
 def test_copies_that_cannot_meet_their_memory_are_no_finding(step: Callable[[], None]) -> None:
     assert placed(recorded(step), backend="cuda") == []

@@ -25,8 +25,8 @@ from tracer.trace.records import OverlapWrite
 #: Ops that copy, with the position of what they read.
 _COPIES = {"aten._to_copy.default": 0, "aten.copy_.default": 1}
 _DETACHES = "aten.detach.default"
-#: Hands a number to the host: it waits for the device.
-_WAITS = "aten._local_scalar_dense.default"
+#: Ops with one of these hand a number, or the size of their result, to the host: it waits for the device.
+_HANDS_OVER = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
 class _InFlight(StorageTable[tuple[str, CallCounter, Overlap, str]]):
@@ -88,17 +88,22 @@ class CopiesInFlight(Observer):
         result: Any,
         frame: Frame,
     ) -> None:
-        live = self._table.live
-        for tensor, role in info.access.tensors(args, kwargs) if live else ():
+        live, position = self._table.live, _COPIES.get(info.name)
+        source = None if position is None else args[position]
+        crosses = bool(live) and source is not None and len(set(_on_device(source, result))) == 2
+        # A device makes its copies from and to the host one after the other.
+        for tensor, role in info.access.tensors(args, kwargs) if live and not crosses else ():
             entry = live.get(storages.storage_id(tensor))
             if entry is not None and (role == READS) is (entry[2] is Overlap.COPIED_INTO) and entry[1] is not counter:
                 self._table.used(storages.storage_id(tensor))
-        position = _COPIES.get(info.name)
-        if position is not None and (kwargs.get("non_blocking") or (position and len(args) > 2 and args[2])):
-            self._begins(info.name, counter, args[position], result, kwargs.get("device"))
+        if source is not None:
+            if kwargs.get("non_blocking") or (position and len(args) > 2 and args[2]):
+                self._begins(info.name, counter, source, result)
+            elif crosses:
+                self.waited()
         elif info.name == _DETACHES and args[0].requires_grad and not args[0].is_leaf:
             self._computed.enter(args[0], storages.storage_id(args[0]), True)
-        elif info.name == _WAITS and args[0].device.type != "cpu":
+        elif live and _hands_over(info, args, kwargs) and (_on_device(args[0]) or [self._is_computed(args[0])])[0]:
             self.waited()
 
     def listed(self) -> list[OverlapWrite]:
@@ -108,29 +113,42 @@ class CopiesInFlight(Observer):
             for (op, counter, kind, device), count in sorted(self.met.items(), key=lambda met: met[0][1].order)
         ]
 
-    def _begins(self, op: str, counter: CallCounter, source: torch.Tensor, result: torch.Tensor, asked: Any) -> None:
-        from_host, to_host = source.device.type == "cpu", result.device.type == "cpu"
-        if from_host and to_host and isinstance(asked, torch.device):  # on fake tensors: what it was asked for
-            from_host, to_host = asked.type != "cpu", asked.type == "cpu"
-        elif from_host and to_host:  # recorded on a CPU: what came of a graph lies on the device
-            to_host = source.requires_grad or storages.storage_id(source) in self._computed.live
-            from_host = not to_host
-        if from_host and not to_host and not _may_be_pinned(source):
+    def _is_computed(self, tensor: torch.Tensor) -> bool:
+        """Return whether it came of a graph: recorded on a CPU, that stands for lying on a device."""
+        return tensor.requires_grad or storages.storage_id(tensor) in self._computed.live
+
+    def _begins(self, op: str, counter: CallCounter, source: torch.Tensor, result: torch.Tensor) -> None:
+        to_host, stays = _on_device(source, result) or [self._is_computed(source), not self._is_computed(source)]
+        host, kind = (result, Overlap.COPIED_INTO) if to_host else (source, Overlap.COPIED_FROM)
+        if to_host is stays or host.layout is not torch.strided or not _may_be_pinned(host):
             return
-        device = device_word(source.device if to_host else result.device)
-        for tensor, is_there, kind in (
-            (source, from_host, Overlap.COPIED_FROM),
-            (result, to_host, Overlap.COPIED_INTO),
-        ):
-            if is_there and tensor.layout is torch.strided:
-                if not self._follows:
-                    self._follows = True
-                    self.on_first()
-                self._table.enter(tensor, storages.storage_id(tensor), (op, counter, kind, device))
+        if not self._follows:
+            self._follows = True
+            self.on_first()
+        device = device_word((source if to_host else result).device)
+        self._table.enter(host, storages.storage_id(host), (op, counter, kind, device))
+
+
+def _on_device(*tensors: torch.Tensor) -> list[bool]:
+    """Which of them lie on a device; empty where nobody tells: all are said to lie on the CPU, which may be a GPU."""
+    claims = [storages.claimed_place(tensor) or "" for tensor in tensors]
+    # A fake tensor of which nothing is known lies where the other does: `x.device` is the CPU wherever `x` lies.
+    places = [claim or max(claims) or tensor.device.type for claim, tensor in zip(claims, tensors, strict=True)]
+    is_told = torch.cuda.is_initialized() or any(place != "cpu" for place in places)
+    return [place not in ("cpu", "pinned") for place in places] if is_told else []
+
+
+def _hands_over(info: OverloadInfo, args: Args, kwargs: Kwargs) -> bool:
+    """Return whether the host reads a number, or a size, from the device; of an index, if it is a mask."""
+    if info.name == "aten.index.Tensor":
+        return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+    return not _HANDS_OVER.isdisjoint(info.func.tags) and kwargs.get("output_size") is None
 
 
 def _may_be_pinned(tensor: torch.Tensor) -> bool:
-    """Return whether ``tensor`` lies in pinned memory; without a real device nobody knows."""
+    """Return whether ``tensor`` lies in pinned memory; without a device, real or claimed, nobody knows."""
+    if (place := storages.claimed_place(tensor)) is not None:
+        return place == "pinned"
     return not torch.cuda.is_initialized() or seams.is_fake(type(tensor)) or tensor.is_pinned()
 
 

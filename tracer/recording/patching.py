@@ -110,10 +110,10 @@ class Replacement:
         if not hasattr(type(original), "__get__") or isinstance(original, MethodType):
             return self  # functions of C modules do not bind, and bound methods are bound already
         asked = [watch.asked for watch in self._tracer_watches if watch.asked is not None]
+        for tell in asked:
+            with suppress(Exception):
+                tell(instance)
         if asked and len(asked) == len(self._tracer_watches):
-            for tell in asked:
-                with suppress(Exception):
-                    tell(instance)
             return original.__get__(instance, owner)
         return self if instance is None else MethodType(self, instance)
 

@@ -17,7 +17,7 @@ import torch
 from tracer.recording.fake.machine import Machine
 from tracer.recording.patching import Holder, held_by
 from tracer.recording.torch_private.fake_tensors import TAKERS_OF_DEVICES
-from tracer.recording.torch_private.storages import claim_device
+from tracer.recording.torch_private.storages import claim_device, claimed_device
 
 Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 #: Bytes of memory that each GPU claims: nothing is allocated there, and nothing is to be offloaded for want of it.
@@ -257,6 +257,12 @@ def _moved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         return args[0].to(_Stream.device, non_blocking=bool(kwargs.get("non_blocking")))
     args = (*args[:1], *(_indexed(value, _Stream.device) for value in args[1:2]), *args[2:])
     kwargs = {key: _indexed(value, _Stream.device) if key == "device" else value for key, value in kwargs.items()}
+    target = "cpu" if call.__name__ == "cpu" else args[1] if len(args) > 1 else kwargs.get("device")
+    if type(target) is str and target == "cpu" and claimed_device(args[0]) not in (None, "cpu"):
+        kwargs = {key: value for key, value in kwargs.items() if key not in ("copy", "device")}
+        device, dtype, waits_not, _ = torch._C._nn._parse_to("cpu", *args[2:4], **kwargs)
+        options = {"dtype": dtype or args[0].dtype, "pin_memory": waits_not, "non_blocking": waits_not}
+        return torch.ops.aten._to_copy.default(args[0], device=device, **options)
     moved = call(*args, **kwargs)
     asked = kwargs.get("device", kwargs.get("other", args[1] if len(args) > 1 else None))
     is_host = isinstance(asked, (str, _DEVICE)) and _DEVICE(asked).type == "cpu"

@@ -117,6 +117,11 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
             given = (arg for arg in tree_leaves((args, kwargs)) if isinstance(arg, torch.Tensor))
             kinds = set(map(claimed_device, given)) if device is None else {device.type} - {"cpu"}
             kind = "cuda" if "cuda" in kinds else kinds.pop() if len(kinds) == 1 else None
+            pins = (kwargs or {}).get("pin_memory")
+            if pins or func is _ATEN._pin_memory.default:
+                kind = "pinned"
+            elif pins is not None and func is _ATEN._to_copy.default:
+                kind = "cpu"
             for leaf in tree_leaves(result) if kind is not None else ():
                 claim_device(leaf, kind)
         return result
@@ -411,6 +416,7 @@ def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
         if tensor.constant is not None:
             return tensor.constant.tolist()
         mode.stand_in("tolist")
+        tensor.cpu()  # as it is fetched
         value: Any = stand_in_for(tensor)
         for size in reversed(tensor.shape):
             value = [copy.copy(value) for _ in range(size)] if isinstance(value, list) else [value] * size

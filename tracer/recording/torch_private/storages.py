@@ -35,6 +35,12 @@ def storage_bytes(tensor: torch.Tensor) -> int:
 
 def claimed_device(tensor: torch.Tensor) -> str | None:
     """Kind of the device on which a fake tensor would lie; ``None`` if unknown, or if the tensor is real."""
+    place = claimed_place(tensor)
+    return "cpu" if place == "pinned" else place
+
+
+def claimed_place(tensor: torch.Tensor) -> str | None:
+    """The same, and ``pinned`` for pinned memory of the host."""
     is_fake = hasattr(tensor, "fake_device") and tensor.layout is torch.strided
     return getattr(_storage_of(tensor), "_claimed", None) if is_fake else None
 
