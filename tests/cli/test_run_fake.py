@@ -187,7 +187,7 @@ BACK_ON_THE_HOST = "x = torch.ones(3, device='cuda')\nx.cpu().normal_()"
         pytest.param(SEEDED_CUDA, GROWN, {"seeded"}, id="grown from it"),
         pytest.param(SEEDED_CPU, IN_CPP, UNSEEDED, id="made in C++"),
         pytest.param(SEEDED_CPU, AS_ITS_NEIGHBOUR, {"conditional"}, id="device of another"),
-        pytest.param(SEEDED_CUDA, BACK_ON_THE_HOST, {"conditional"}, id="moved back"),
+        pytest.param(SEEDED_CUDA, BACK_ON_THE_HOST, UNSEEDED, id="moved back"),
     ],
 )  # fmt: skip
 def test_a_tensor_is_drawn_into_where_it_was_placed(

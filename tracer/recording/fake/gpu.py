@@ -260,7 +260,7 @@ def _moved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     target = "cpu" if call.__name__ == "cpu" else args[1] if len(args) > 1 else kwargs.get("device")
     if type(target) is str and target == "cpu" and claimed_device(args[0]) not in (None, "cpu"):
         kwargs = {key: value for key, value in kwargs.items() if key not in ("copy", "device")}
-        device, dtype, waits_not, _ = torch._C._nn._parse_to("cpu", *args[2:4], **kwargs)
+        device, dtype, waits_not, _ = torch._C._nn._parse_to(_DEVICE("cpu"), *args[2:4], **kwargs)
         options = {"dtype": dtype or args[0].dtype, "pin_memory": waits_not, "non_blocking": waits_not}
         return torch.ops.aten._to_copy.default(args[0], device=device, **options)
     moved = call(*args, **kwargs)
