@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import os
 import shutil
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 
 from tracer.errors import TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
-from tracer.recording.options import UNSHAKEN, Keep, PlaceOptions, Trials, check_option
+from tracer.recording.options import UNSHAKEN, Keep, Lines, PlaceOptions, Trials, check_option
 from tracer.trace import Trace
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from tracer.findings import Finding, Process
     from tracer.recording.fake.machine import OneRank
+    from tracer.recording.lines.recording import LineRecording
     from tracer.recording.process.child_traces import ChildTraces
     from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
@@ -63,6 +65,7 @@ class Session:
         world_size: int | None = None,
         rank: int | None = None,
         children: bool = False,
+        lines: Lines | bool = False,
         watch: ProcessWatch | None = None,
         keeps_source: bool = False,
     ) -> None:
@@ -81,12 +84,14 @@ class Session:
             hint = "it is called with the number of steps so far"
             raise UsageError(f"on_step={on_step!r} cannot be called", hint=hint)
         self._model = model
-        self._values = values
+        self._lines_asked = Lines.of(lines)
+        self._lines: LineRecording | None = None
+        self._values = values or self._lines_asked is not None
         self._magnitudes = magnitudes
         self._keeps_source = keeps_source
         check_option("fake", fake, bool, "record on fake tensors with fake=True")
-        if fake and (values or magnitudes or data_facts or Trials.of(trials).times or Keep.of(keep)):
-            message = "fake=True has no values for values, magnitudes, trials, data_facts and keep"
+        if fake and (self._values or magnitudes or data_facts or Trials.of(trials).times or Keep.of(keep)):
+            message = "fake=True has no values for values, lines, magnitudes, trials, data_facts and keep"
             raise UsageError(message, hint="leave them out, or record on real tensors")
         check_option("children", children, bool, "record the processes that the block starts with children=True")
         if fake and children:
@@ -145,7 +150,7 @@ class Session:
 
         names = ("library", "places", "trials", "data_facts", "keep")
         options = {name: self._options[name] for name in names} | {"magnitudes": bool(self._magnitudes)}
-        return ChildTraces(None, options, values=bool(self._values))
+        return ChildTraces(None, options, values=bool(self._values), lines=self._lines_asked)
 
     def enter(self, *, steps_before: int = 0) -> None:
         """Begin to record on this thread, or go on: ``steps_before`` optimizer steps ended before, which number values.
@@ -169,6 +174,7 @@ class Session:
                         self._fake_tensors.callback(setattr, parameter, "grad", parameter.grad)
                     self._fake_tensors.enter_context(on_fake_tensors(Machine(), self._one_rank))
                 self.recorder.start()
+                self._begin_lines()
                 if self._children is not None:
                     self._children.begin(self._left_by_fork)
                 self._thread = here
@@ -204,8 +210,24 @@ class Session:
                 self.recorder.partial = problem.__name__
             if self._children is not None:
                 self._children.end()
+            if self._lines is not None:
+                self._lines.stop()
             self.recorder.stop()
             self._fake_tensors.close()
+
+    def _begin_lines(self) -> None:
+        """Follow the lines of the program, those of the frames that run already too."""
+        if self._lines_asked is None:
+            return
+        from tracer.recording.lines.recording import begun_lines
+        from tracer.recording.origin.sites import programs_frame
+
+        if self._lines is not None:
+            self._lines.start(programs_frame())
+            return
+        roots = (os.getcwd(), *([sys.path[0]] if sys.path and sys.path[0] else ()))
+        next_call = None if self.recorder.values is None else self.recorder.values.place
+        self._lines = begun_lines(self._path, roots, self._lines_asked, next_call, programs_frame())
 
     def _left_by_fork(self) -> None:
         """This process was forked inside: it records itself, and leaves what its parent records."""
@@ -271,6 +293,15 @@ class Session:
             if self._values_folder is not None:
                 self._values_folder.detach()
             raise
+
+    def save_lines(self, path: str | os.PathLike[str]) -> None:
+        """Write the rows of lines, if they were asked for, beside the trace ``path``."""
+        from tracer.trace.lines import files_of_lines, lines_path
+
+        written, beside = lines_path(self._path), lines_path(os.path.abspath(path))
+        if self._lines_asked is not None and written != beside:
+            for file in files_of_lines(self._path):
+                _copy(file, beside.with_name(beside.name + file.name.removeprefix(written.name)))
 
     def save_inputs(self, path: str | os.PathLike[str]) -> None:
         """Write the inputs that were kept, if any were asked for, beside the trace ``path``."""
@@ -373,6 +404,11 @@ class DeterminismTracer:
         optimizer step has a trace of its own: ``save`` writes ``step.trace.child-1.json`` beside ``step.trace.json``,
         and ``report`` includes them. Processes that cannot be followed remain blind spots. If another recording of this
         process already follows its children, they belong to that one. See ``docs/whole-jobs.md``.
+    lines
+        Record which of the program's lines changed which value too, to find where two runs begin to differ in Python.
+        It implies ``values``, and is for diagnosis: it costs up to three times a step. ``Lines(library=("timm",))``
+        follows that package's lines as well. Where a debugger, or coverage before Python 3.12, traces the program
+        already, one line says so and the rest is recorded. See ``docs/repeat.md``.
     """
 
     def __init__(
@@ -391,6 +427,7 @@ class DeterminismTracer:
         world_size: int | None = None,
         rank: int | None = None,
         children: bool = False,
+        lines: Lines | bool = False,
     ) -> None:
         options = {
             "fake": fake,
@@ -403,6 +440,7 @@ class DeterminismTracer:
             "data_facts": data_facts,
             "keep": keep,
             "on_step": on_step,
+            "lines": lines,
         }
         self._session = Session(model, name=name or "", library=library, **options)  # type: ignore[arg-type]
 
@@ -442,6 +480,7 @@ class DeterminismTracer:
         try:
             self._session.save_values(path)
             self._session.save_children(path)
+            self._session.save_lines(path)
         finally:
             self.trace.save(path)
             self._session.save_inputs(path)

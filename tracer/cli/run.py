@@ -11,7 +11,7 @@ from tracer.cli import completing
 from tracer.cli.options import option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
-from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, PlaceOptions, Trials
+from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Lines, PlaceOptions, Trials
 from tracer.runner import run_script
 from tracer.runner.ranks import current_rank, path_of_rank
 from tracer.runner.replacing import own_line
@@ -47,6 +47,8 @@ file stands beside it, trace.values, for tracer diff. The exit code is the scrip
 )
 @window_options
 @click.option("--values", is_flag=True, help="Keep digests of what every call reads and writes, beside the trace.")
+@click.option("--lines", is_flag=True, help="Keep what each line of the program changed too; implies --values.")
+@option("--library", "PACKAGE", "Follow this installed package's lines too; with --lines.", multiple=True)
 @click.option("--magnitudes", is_flag=True, help="Keep how large results are, to compare two configurations.")
 @option("--shake", "SEED", "Change results by rounding, as a yardstick: changes the run.", type=click.IntRange(0))
 @option("--shake-in", "MODULE", "Shake inside this module alone; a path, as compare names it.", default="")
@@ -71,6 +73,8 @@ def command(
     window: str,
     exit_after_steps: bool,
     values: bool,
+    lines: bool,
+    library: tuple[str, ...],
     magnitudes: bool,
     shake: int | None,
     shake_in: str,
@@ -107,6 +111,9 @@ def command(
         raise UsageError("--shake-in says where results are shaken", hint="add --shake SEED")
     if rows_of is not None and not magnitudes:
         raise UsageError("--rows-of places magnitudes", hint="add --magnitudes")
+    if library and not lines:
+        raise UsageError("--library names packages whose lines are followed", hint="add --lines")
+    values = values or lines
     if machine is not None and not fake:
         raise UsageError("--as names the machine of a run on fake tensors", hint="add --fake")
     if fake and (values or magnitudes or trials or data_facts or keep_inputs):
@@ -171,6 +178,7 @@ def command(
         rank=this_rank,
         children=children,
         own_line=own_line(script, args),
+        lines=Lines(library=library) if lines else None,
     )
     if one_rank is not None and code == 0:
         from tracer.runner.fake_ranks import say_groups

@@ -74,6 +74,42 @@ class Keep(msgspec.Struct, frozen=True):
         return keep if any(keep.globs) else None
 
 
+class Lines(msgspec.Struct, frozen=True, kw_only=True):
+    """How the program's lines are followed: ``Lines(library=("timm",))``.
+
+    Raises ``UsageError`` for a value of the wrong type.
+    """
+
+    library: tuple[str, ...] = ()
+    """Installed packages (top-level names) whose lines are followed too."""
+    inside: tuple[str, ...] = ()
+    """Lines (``train.py:8``) inside whose calls the lines of installed packages are followed."""
+    held: tuple[str, ...] = ()
+    """Lines after which values are kept, or given."""
+    folder: str = ""
+    """The job's own folder that kept values lie in."""
+    gives: bool = False
+    """Whether the values kept there are given, rather than kept."""
+
+    def __post_init__(self) -> None:
+        for name in ("library", "inside", "held"):
+            if not isinstance(getattr(self, name), tuple):
+                check_option(name, getattr(self, name), tuple, f'give a tuple: Lines({name}=("...",))')
+
+    @classmethod
+    def of(cls, lines: Lines | Mapping[str, Any] | bool) -> Lines | None:
+        """``lines`` as an object; ``None`` where none are asked for."""
+        if isinstance(lines, Mapping):
+            return msgspec.convert(lines, cls)
+        if isinstance(lines, bool):
+            return cls() if lines else None
+        if not isinstance(lines, cls):
+            raise UsageError(
+                f"lines={lines!r} is no Lines", hint='ask for them with lines=True, or Lines(library=("timm",))'
+            )
+        return lines
+
+
 class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How magnitudes are taken.
 

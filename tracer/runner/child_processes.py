@@ -53,6 +53,7 @@ def followed(recording: ScriptRecording) -> Iterator[None]:
         values=recording.values is not None,
         eager=recording.is_eager,
         source_folder=recording.source_folder,
+        lines=recording.lines_asked,
     )
     recording.children = traces.listed
     process = os.getpid()
@@ -93,6 +94,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
         recording.options["magnitudes"] = str(values_path(output))
     if order.trials is not None:
         recording.options["trials"] = order.trials
+    recording.lines_asked = order.lines
     _Current.recording = recording
     FOLLOWING.left_by_fork = recording.left_by_fork
     atexit.register(_end_at_exit, recording)
@@ -105,6 +107,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
         atexit.register(_end_at_exit, recording)  # before the files that recording has opened are closed
 
     when_imported("torch", begun)
+    recording.begin_lines()
 
 
 def _rationed(work: Callable[[], _Result]) -> Callable[[], _Result | None]:

@@ -17,6 +17,7 @@ import msgspec
 from tracer.errors import TracerError, UsageError
 from tracer.files import collector_paused
 from tracer.plain import say
+from tracer.recording.options import Lines
 from tracer.runner.imports import when_imported
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.ranks import Rank
@@ -25,6 +26,7 @@ from tracer.runner.steps import Steps
 if TYPE_CHECKING:
     from tracer.names import ValueKind
     from tracer.recording.fake.machine import Machine, OneRank
+    from tracer.recording.lines.recording import LineRecording
     from tracer.recording.process.following import Step
     from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
@@ -58,6 +60,9 @@ class ScriptRecording:
         self.one_rank: OneRank | None = None
         """The rank of a job that a run on fake tensors stands for; ``None`` for a process of its own."""
         self._fake = ExitStack()
+        self.lines_asked: Lines | None = None
+        """How the program's lines are followed; ``None``: they are not."""
+        self._lines: LineRecording | None = None
         self.is_eager = False
         """Whether compilation is to be switched off."""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
@@ -110,6 +115,18 @@ class ScriptRecording:
             when_imported(name, _watch_launches)
         if self.is_eager:
             when_imported("torch._dynamo", _switch_compilation_off)
+
+    def begin_lines(self) -> None:
+        """Follow the lines of the program, whose first one comes next."""
+        if self.lines_asked is not None and self._process == os.getpid():
+            from tracer.recording.lines.recording import begun_lines
+
+            roots = (os.getcwd(), *([sys.path[0]] if sys.path and sys.path[0] else ()))
+            self._lines = begun_lines(self.output, roots, self.lines_asked, self._next_call)
+
+    def _next_call(self) -> int | None:
+        values = None if self._window is None else self._window.session.recorder.values
+        return None if values is None else values.place()
 
     def _open(self) -> None:
         if self._is_finished:  # a forked child that loads torch by itself
@@ -178,6 +195,7 @@ class ScriptRecording:
     def left_by_fork(self) -> None:
         """Leave the recording in a process that was forked from the recorded one; write nothing."""
         self._is_finished = True
+        self._lines = None  # the lines of a forked process are its own
         if self._window is not None:
             self._window.close()
         self._end_watch()
@@ -196,6 +214,8 @@ class ScriptRecording:
 
     def _end_watch(self) -> None:
         self._fake.close()
+        if self._lines is not None:
+            self._lines.stop()
         if self._watch is not None:
             self._watch.leave()
             self._watch = None

@@ -109,6 +109,7 @@ if TYPE_CHECKING:
 
     from tracer.names import ValueKind
     from tracer.recording.fake.machine import Machine, OneRank
+    from tracer.recording.options import Lines
 
 INTERRUPTED = -signal.SIGINT
 """The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""
@@ -134,6 +135,7 @@ def run_script(
     children: bool = False,
     own_line: Sequence[str] = (),
     at_start: tuple[Callable[[str, msgspec.Raw], None], object] | None = None,
+    lines: Lines | None = None,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
 
@@ -142,6 +144,7 @@ def run_script(
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
     using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
     ``DeterminismTracer`` (``trials``), ``left_behind`` says what the run leaves besides its model, for the digests.
+    ``lines`` says how the program's lines are followed, if they are.
     ``own_line`` is the command line that runs a script so (see ``replacing``).
     ``children`` records the Python processes that the script starts too; ``at_start``, a function of a module and what
     it is called with after the process's role, is called in those that are not forked before their first line.
@@ -160,6 +163,7 @@ def run_script(
     recording.values = None if values is None else Path(os.path.abspath(values))
     recording.options = dict(options or {})
     recording.left_behind = left_behind
+    recording.lines_asked = lines
     if at_start is not None:
         recording.at_start = (f"{at_start[0].__module__}:{at_start[0].__qualname__}", at_start[1])
     recording.source_folder = os.getcwd() if with_source else None
@@ -178,6 +182,7 @@ def run_script(
             sys.modules["__main__"] = script.main
             running = True
             recording.forget_earlier()
+            recording.begin_lines()
             exec(script.code, vars(script.main))
         except SystemExit as leaving:
             code = _exit_code(leaving)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tracer.recording.options import KEEP_BYTES, Keep, Trials
+from tracer.recording.options import KEEP_BYTES, Keep, Lines, Trials
 from tracer.recording.process.following import FOLLOWING, Started, Step, children_of
 from tracer.trace.paths import child_path
 from tracer.trace.records import Child
@@ -39,6 +39,7 @@ class ChildTask(msgspec.Struct, frozen=True, kw_only=True):
     trials: Trials | None = None
     keep: tuple[str, ...] = ()
     keep_bytes: int = KEEP_BYTES
+    lines: Lines | None = None
 
 
 class ChildTraces:

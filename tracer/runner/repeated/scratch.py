@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tracer.plain import say
+from tracer.trace.lines import files_of_lines
 from tracer.trace.paths import files_of_children, values_path
 
 #: The recordings, and the file that names the folder which they belong into.
@@ -38,7 +39,7 @@ def recordings_in(scratch: Path) -> Path:
 
 def remove_run(trace: Path) -> None:
     """Remove the files that a run left: its trace, its file of values, and those of its child processes."""
-    for left in (trace, values_path(trace), *files_of_children(trace)):
+    for left in (trace, values_path(trace), *files_of_children(trace), *files_of_lines(trace)):
         left.unlink(missing_ok=True)
 
 

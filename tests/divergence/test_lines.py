@@ -1,0 +1,176 @@
+"""Two runs, line by line: which lines are roots, and what they reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.support.traced import traced
+from tracer.divergence.lines import ComparedLines, Kind, compared_lines
+from tracer.divergence.sources import source_of, sources
+
+
+def compared(folder: Path, source: str, second: str = "") -> ComparedLines:
+    """Two runs of ``source``, compared; ``second``: what stands for ``A`` in the second run."""
+    runs = [
+        {"": traced(folder, f"A = {value}\n{dedent(source)}", name=name)}
+        for name, value in (("a", "1"), ("b", second or "1"))
+    ]
+    return compared_lines(*runs)
+
+
+def lines_of(result: ComparedLines) -> list[tuple[int, Kind]]:
+    """Line and kind of each root."""
+    return [(int(source.location.rpartition(":")[2]), source.kind) for source in result.sources]
+
+
+ROOTS = {
+    "a clock": ("import time\nx = 1\ny = time.perf_counter()\nz = x + y\n", [(4, Kind.LINE)]),
+    "two of them": (
+        "import os\na = os.urandom(4)\nb = a + b'x'\nc = os.urandom(4)\n",
+        [(3, Kind.LINE), (5, Kind.LINE)],
+    ),
+    "a draw": (
+        "import random\nx = random.random()\ny = 2 * x\nz = random.random()\n",
+        [(3, Kind.DRAW), (5, Kind.DRAW)],
+    ),
+    "a seed": ("import os, random\ns = os.urandom(2)\nrandom.seed(s)\nx = random.random()\n", [(3, Kind.LINE)]),
+    "a seed without a number": ("import random\nrandom.seed()\nx = random.random()\n", [(3, Kind.LINE)]),
+    "a seed alike": ("import random\nx = random.random()\nrandom.seed(0)\ny = random.random()\n", [(3, Kind.DRAW)]),
+    "a generator of one's own": ("import random\nr = random.Random()\nx = r.random()\n", [(3, Kind.LINE)]),
+    "in a function": (
+        "import os\ndef inner():\n    return os.urandom(3)\ndef outer():\n    t = inner()\n    return t\nx = outer()\n",
+        [(4, Kind.LINE)],
+    ),
+    "an argument": ("import os\ndef work(a, b):\n    return a + b\nx = work(b'1', os.urandom(4))\n", [(5, Kind.LINE)]),
+    "an attribute": (
+        "import os\nclass C:\n    def __init__(self):\n        self.t = os.urandom(3)\n        self.k = 1\n"
+        "    def use(self):\n        return self.k\nc = C()\nx = c.use()\n",
+        [(5, Kind.LINE)],
+    ),
+    "a global of a function": (
+        "import os\nseen = []\ndef note():\n    seen.append(os.urandom(2))\nnote()\nx = seen[0]\n",
+        [(5, Kind.LINE)],
+    ),
+    "nothing": ("import random\nrandom.seed(0)\nx = random.random()\n", []),
+}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_the_root_is_the_line_whose_values_differ_although_all_that_it_reads_agrees(tmp_path: Path, name: str) -> None:
+    source, roots = ROOTS[name]
+    assert lines_of(compared(tmp_path, source)) == roots
+
+
+def test_values_that_may_be_shown_are(tmp_path: Path) -> None:
+    (root,) = compared(tmp_path, "x = A * 3\n", second="__import__('os').getpid()").sources
+    assert (root.names, root.first) == (("A",), "1")
+    text = compared(tmp_path, "x = str(A)\n", second="'secret'").sources[0]
+    assert "secret" not in (text.first, text.second)
+
+
+def test_what_one_run_alone_executes_has_the_branch_as_origin(tmp_path: Path) -> None:
+    source = """\
+        import os, random
+        x = 1
+        if os.urandom(1)[0] < K:
+            x = 2
+        y = x
+        """
+    a = {"": traced(tmp_path, dedent(source).replace("K", "256"), name="a")}
+    b = {"": traced(tmp_path, dedent(source).replace("K", "0"), name="b")}
+    for result in (compared_lines(a, b), compared_lines(b, a)):
+        assert lines_of(result) == [(3, Kind.BRANCH)]
+        assert [source.calls for source in result.sources] == [1]
+
+
+def test_a_branch_on_what_differs_is_no_root(tmp_path: Path) -> None:
+    source = "import os\nk = os.urandom(8)\nx = 1\nfor byte in k:\n    if byte % 2:\n        x += byte\ny = x\n"
+    assert lines_of(compared(tmp_path, source)) == [(3, Kind.LINE)]
+
+
+def test_one_more_call_of_a_function_shifts_nothing_elsewhere(tmp_path: Path) -> None:
+    source = """\
+        import random
+        random.seed(0)
+        def double(n):
+            m = 2 * n
+            return m
+        if A > 1:
+            double(7)
+        x = [double(n) for n in range(5)]
+        """
+    assert lines_of(compared(tmp_path, source, second="2")) == [(1, Kind.LINE)]
+
+
+def test_a_long_loop_names_the_line_that_stores(tmp_path: Path) -> None:
+    source = """\
+        import os
+        c = 0
+        for i in range(3000):
+            k = i % 7
+            if i == 1500:
+                c += os.urandom(7)[0] + os.getpid() % 1 + K
+        d = c
+        """
+    a = {"": traced(tmp_path, dedent(source).replace("K", "0"), name="a")}
+    b = {"": traced(tmp_path, dedent(source).replace("K", "1000"), name="b")}
+    assert lines_of(compared_lines(a, b)) == [(6, Kind.LINE)]
+
+
+def test_a_forked_worker_has_roots_of_its_own(tmp_path: Path) -> None:
+    from tracer.trace.lines import read_lines
+
+    source = """\
+        import os
+        def work():
+            x = os.urandom(5)
+        pid = os.fork()
+        if pid == 0:
+            work()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        """
+    runs = []
+    for name in "ab":
+        traced(tmp_path, dedent(source), name=name)
+        roles = ("", ".1")
+        runs.append({role: read_lines(tmp_path / f"{name}.lines{role}") for role in roles})
+    assert (3, Kind.LINE) in lines_of(compared_lines(*runs))
+
+
+def test_tasks_of_threads_are_paired_by_their_arguments(tmp_path: Path) -> None:
+    source = """\
+        import threading
+        def work(k):
+            n = 2 * k
+            return n
+        for k in (1, 2) if A == 1 else (2, 1):
+            t = threading.Thread(target=work, args=(k,))
+            t.start()
+            t.join()
+        """
+    assert lines_of(compared(tmp_path, source, second="2")) == [(1, Kind.LINE)]
+
+
+@pytest.mark.parametrize(
+    ("call", "row"),
+    [
+        ("time.time", "clock"),
+        ("random.Random", "own-generator"),
+        ("os.listdir", "listing"),
+        ("builtins.set", "set-order"),
+        ("gymnasium.core.Env.reset", "environment-reset"),
+        ("somewhere.unheard", None),
+    ],
+)
+def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:
+    found = source_of([call])
+    assert (None if found is None else found.id) == row
+
+
+def test_each_row_says_what_to_do() -> None:
+    assert all(row.name and row.remedy and (row.calls or row.generator) for row in sources())
+    assert len({row.id for row in sources()}) == len(sources())

@@ -1,0 +1,110 @@
+"""What a line gave in one run is given to another one, in what the program has there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from tracer.recording.lines.holding import HeldLines, Unkeepable, given, kept_form, problem_of
+from tracer.recording.lines.recording import LineRecording
+from tracer.recording.options import Lines
+
+
+def run(folder: Path, source: str, line: int, *, gives: bool) -> dict[str, Any]:
+    """Run ``source``, whose line is held; return its names."""
+    file, names = folder / "program.py", {"__name__": "__main__"}
+    file.write_text(source, encoding="utf-8")
+    at = next(iter(spelled(folder, file))) + f":{line}"
+    held = HeldLines(Lines(held=(at,), folder=str(folder), gives=gives))
+    lines = LineRecording(folder / "a.lines", [str(folder)], held=held)
+    lines.start()
+    try:
+        exec(compile(source, str(file), "exec"), names)
+    finally:
+        lines.stop()
+    names["problem"] = problem_of(folder, at)
+    return names
+
+
+def spelled(folder: Path, file: Path) -> list[str]:
+    """The file as locations spell it."""
+    from tracer.recording.origin.sites import USER, Site, spell
+
+    return [spell(Site(str(file), 0, "", USER, str(Path.cwd()))).rpartition(":")[0]]
+
+
+SOURCES = {
+    "a number": ("import time\nx = time.perf_counter()\ny = x * 2\n", 2),
+    "an order": ("import os\nx = [*os.urandom(20)]\ny = x[::-1]\n", 2),
+    "a generator of Python's": ("import random\nx = random.Random()\ny = [x.random() for i in range(3)]\n", 2),
+    "a generator of NumPy's": ("import numpy\nx = numpy.random.default_rng()\ny = list(x.integers(0, 99, 9))\n", 2),
+    "a state of NumPy's": ("import numpy\nx = numpy.random.RandomState()\ny = list(x.randint(0, 99, 9))\n", 2),
+    "a generator of torch's": (
+        "import torch\nx = torch.Generator(); x.seed()\ny = torch.rand(4, generator=x).tolist()\n",
+        2,
+    ),
+    "an array": ("import numpy\nx = numpy.random.default_rng().random(4)\ny = list(x)\n", 2),
+    "a tensor": (
+        "import torch\nx = torch.rand(4, generator=(g := torch.Generator()), out=None) + g.seed()\ny = x.tolist()\n",
+        2,
+    ),
+    "the global generator": ("import random\nrandom.seed()\ny = random.random()\n", 2),
+    "a loop's variable": ("import os\ny = []\nfor x in os.urandom(8):\n    y.append(x)\n", 3),
+    "a local": ("import os\ndef work():\n    x = os.urandom(8)\n    return x\ny = work()\n", 3),
+    "a cell": (
+        "import os\ndef work():\n    x = os.urandom(8)\n    def inner(): return x\n    return inner\ny = work()()\n",
+        3,
+    ),
+    "an attribute": ("import os\nclass C:\n    def __init__(self): self.x = os.urandom(8)\nc = C()\ny = c.x\n", 3),
+    "a global of a function": ("import os\ndef work():\n    global x\n    x = os.urandom(8)\nwork()\ny = x\n", 4),
+    "a module": ("import torch\ntorch.seed()\nx = torch.nn.Linear(3, 2)\ny = x.weight.tolist()\n", 3),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_run_that_is_given_a_lines_values_agrees(tmp_path: Path, name: str) -> None:
+    source, line = SOURCES[name]
+    first = run(tmp_path, source, line, gives=False)
+    free: dict[str, Any] = {}
+    exec(source, free)
+    assert free["y"] != first["y"]
+    second = run(tmp_path, source, line, gives=True)
+    assert second["y"] == first["y"]
+    assert second["problem"] == ""
+
+
+def test_what_cannot_be_held_says_so(tmp_path: Path) -> None:
+    source = "import socket\nx = socket.socket()\nx.close()\n"
+    names = run(tmp_path, source, 2, gives=False)
+    assert "socket" in names["problem"]
+
+
+def test_parameters_stay_the_same_objects(tmp_path: Path) -> None:
+    source = dedent("""\
+        import torch
+        torch.seed()
+        net = torch.nn.Linear(2, 1)
+        before = [id(p) for p in net.parameters()]
+        """)
+    run(tmp_path, source, 3, gives=False)
+    second = run(tmp_path, source, 3, gives=True)
+    assert second["before"] == [id(p) for p in second["net"].parameters()]
+
+
+def test_no_code_is_kept() -> None:
+    with pytest.raises(Unkeepable):
+        kept_form(open)
+
+
+@pytest.mark.parametrize(
+    "value", [1.5, "a", (1, [2, {"b": None}]), {3}, numpy.arange(3), torch.ones(2, dtype=torch.bfloat16)]
+)
+def test_values_come_back_as_they_were(value: Any) -> None:
+    back = given(kept_form(value), None)
+    assert type(back) is type(value)
+    assert repr(back) == repr(value)

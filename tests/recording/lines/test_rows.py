@@ -1,0 +1,166 @@
+"""What a row says of a line: what it changed, of whatever kind, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.support.traced import calls_of, rows_of, traced
+from tracer.trace.lines import Code, Entered, Header, Row, Text
+
+
+def test_a_line_has_what_it_changed_and_nothing_else(tmp_path: Path) -> None:
+    records = traced(tmp_path, "x = 1\ny = 2\nx = x + y\n")
+    assert [rows_of(records, line) for line in (1, 2, 3)] == [[{"x": "1"}], [{"y": "2"}], [{"x": "3"}]]
+
+
+def test_numbers_are_their_own_digest_and_texts_are_not(tmp_path: Path) -> None:
+    records = traced(tmp_path, "a, b, c = 0.1, True, 'secret'\n")
+    (changed,) = rows_of(records, 1)
+    assert (changed["a"], changed["b"]) == ("0.1", "True")
+    assert "secret" not in (tmp_path / "a.lines").read_text()
+    assert changed["c"].startswith("s")
+
+
+def test_a_function_has_its_parameters_its_result_and_the_line_that_called_it(tmp_path: Path) -> None:
+    records = traced(tmp_path, "def double(n):\n    m = 2 * n\n    return m\nr = double(4)\n")
+    entered = [record for record in records if isinstance(record, Entered)][1]
+    assert (entered.parent_line, entered.parent_n, calls_of(records)[1]) == (4, 1, {"n": "4"})
+    assert rows_of(records, 3) == [{"%return": "8"}]
+
+
+def test_the_state_of_a_generator_is_a_value(tmp_path: Path) -> None:
+    source = "import random\nown = random.Random(0)\nx = own.random()\ny = random.random()\n"
+    records = traced(tmp_path, source)
+    assert {"own", "x"} <= rows_of(records, 3)[0].keys()
+    drawn = [record for record in records if isinstance(record, Row) and "%generator python" in record.changed]
+    assert drawn[-1].line == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ("o.rate = 2", "o.rate"),
+        ("o.names.append(3)", "o.names"),
+        ("o.inner['a'] = 4", "o.inner"),
+        ("o.seen.add(9)", "o.seen"),
+        ("o.own.random()", "o.own"),
+        ("d['x'] = 5", "d.x"),
+    ],
+)
+def test_a_change_inside_an_object_is_that_of_its_attribute(tmp_path: Path, change: str, path: str) -> None:
+    source = dedent(f"""\
+        import random
+        class O:
+            def __init__(self):
+                self.rate, self.names, self.inner, self.seen, self.own = 1, [], {{}}, set(), random.Random(0)
+        o, d = O(), {{"x": 1, "y": 2}}
+        {change}
+        """)
+    assert [*rows_of(traced(tmp_path, source), 6)[0]] == [path]
+
+
+def test_a_set_is_digested_as_a_set(tmp_path: Path) -> None:
+    records = traced(tmp_path, "a = {'x', 'y', 'z'}\nb = {'z', 'y', 'x'}\nc = list(a)\n")
+    assert rows_of(records, 1)[0]["a"] == rows_of(records, 2)[0]["b"]
+
+
+def test_tensors_arrays_and_modules_have_digests_of_their_bytes(tmp_path: Path) -> None:
+    source = dedent("""\
+        import numpy, torch
+        t, a = torch.zeros(3), numpy.zeros(3)
+        net = torch.nn.Linear(2, 1)
+        t[1] = 1
+        a[1] = 1
+        with torch.no_grad(): net.weight.fill_(2)
+        t = t + 0
+        """)
+    records = traced(tmp_path, source)
+    assert [*rows_of(records, 4)[0]] == ["t"]
+    assert [*rows_of(records, 5)[0]] == ["a"]
+    assert [*rows_of(records, 6)[-1]] == ["net"]
+    assert rows_of(records, 7) == [{}], "another tensor of the same bytes"
+
+
+def test_a_global_that_a_function_changes_belongs_to_its_line(tmp_path: Path) -> None:
+    source = "seen = []\ndef note(x):\n    seen.append(x)\n    global last\n    last = x\nnote(7)\n"
+    records = traced(tmp_path, source)
+    assert [*rows_of(records, 3)[0]] == ["%global seen"]
+    assert rows_of(records, 5)[0]["%global last"] == "7"
+
+
+def test_a_generator_goes_on_in_its_frame(tmp_path: Path) -> None:
+    source = "def numbers():\n    for i in range(3):\n        yield i\ntotal = 0\nfor n in numbers():\n    total += n\n"
+    records = traced(tmp_path, source)
+    assert len(calls_of(records)) == 2
+    assert rows_of(records, 6) == [{}, {"total": "1"}, {"total": "3"}]
+
+
+def test_a_line_that_raises_ends_its_frame(tmp_path: Path) -> None:
+    source = "def fail():\n    raise ValueError\ntry:\n    fail()\nexcept ValueError:\n    x = 1\n"
+    records = traced(tmp_path, source)
+    assert rows_of(records, 6) == [{"x": "1"}]
+    assert [record.returns for record in records if isinstance(record, Row) and record.line == 2] == [True]
+
+
+def test_rows_of_a_long_loop_are_bounded_and_its_end_is_seen(tmp_path: Path) -> None:
+    source = "c = 0\nfor i in range(5000):\n    c += i\nd = c\n"
+    records = traced(tmp_path, source)
+    rows = [record for record in records if isinstance(record, Row) and record.line == 3]
+    assert len(rows) < 420
+    assert [*range(1, 401), 512, 1024, 2048, 4096] == [row.n for row in rows if row.n <= 400 or not row.n & (row.n - 1)]
+    assert next(row for row in rows if row.n == 4096).is_sampled
+    last = [record for record in records if isinstance(record, Row) and record.line == 2][-1]
+    assert last.is_sampled
+    assert last.changed["c"] == str(sum(range(5000)))
+    assert rows_of(records, 4) == [{"d": str(sum(range(5000)))}]
+
+
+def test_calls_of_a_function_are_bounded(tmp_path: Path) -> None:
+    records = traced(tmp_path, "def one(x):\n    return x\nfor i in range(3000):\n    one(i)\n")
+    counts = [record.count for record in records if isinstance(record, Entered)][1:]
+    assert counts == [*range(1, 401), 512, 1024, 2048]
+
+
+def test_a_line_says_what_it_reads_stores_and_may_call(tmp_path: Path) -> None:
+    source = dedent("""\
+        import time, random
+        from time import time as now
+        class C: pass
+        c = C()
+        c.t = now() + time.time()
+        r = random.Random()
+        for k in {1, 2}: pass
+        q = r.random()
+        """)
+    texts = {record.line: record.text for record in traced(tmp_path, source) if isinstance(record, Text)}
+    assert texts[5].stores == ("c.t",)
+    assert set(texts[5].reads) == {"now", "time.time", "c"}
+    assert set(texts[5].calls) >= {"time.time"}
+    assert "random.Random" in texts[6].calls
+    assert "iterates" in texts[7].calls
+    assert "random.Random.random" in texts[8].calls
+
+
+def test_only_own_files_have_rows(tmp_path: Path) -> None:
+    records = traced(tmp_path, "import json\nx = json.loads('[1]')\n")
+    assert [record.file for record in records if isinstance(record, Code)] == [_spelled(records)]
+    named = traced(tmp_path, "import pytest\nx = pytest.approx(1)\n", library=["_pytest"])
+    assert any(record.file == "_pytest/approx.py" for record in named if isinstance(record, Code))
+
+
+def _spelled(records: list[object]) -> str:
+    return next(record.file for record in records if isinstance(record, Code))
+
+
+def test_a_file_that_was_cut_off_has_the_rows_before(tmp_path: Path) -> None:
+    from tracer.trace.lines import read_lines
+
+    traced(tmp_path, "x = 1\ny = 2\n")
+    file = tmp_path / "a.lines"
+    whole = read_lines(file)
+    file.write_bytes(file.read_bytes()[:-7])
+    assert read_lines(file) == whole[:-1]
+    assert isinstance(whole[0], Header)

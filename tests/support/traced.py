@@ -1,0 +1,38 @@
+"""Programs whose lines are followed in the test's own process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tracer.recording.lines.recording import LineRecording
+from tracer.trace.lines import Entered, Record, Row, read_lines
+
+
+def traced(folder: Path, source: str, *, name: str = "a", **options: Any) -> list[Record]:
+    """The rows of ``source``, run as a file of its own in ``folder``."""
+    file = folder / "program.py"
+    file.write_text(source, encoding="utf-8")
+    code = compile(source, str(file), "exec")
+    lines = LineRecording(folder / f"{name}.lines", [str(folder)], **options)
+    lines.start()
+    try:
+        exec(code, {"__name__": "__main__", "__file__": str(file)})
+    finally:
+        lines.stop()
+    return read_lines(folder / f"{name}.lines")
+
+
+def rows_of(records: list[Record], line: int) -> list[Mapping[str, str]]:
+    """What each execution of a line changed, without the states of generators."""
+    return [_named(record.changed) for record in records if isinstance(record, Row) and record.line == line]
+
+
+def calls_of(records: list[Record]) -> list[Mapping[str, str]]:
+    """The parameters of each call, without the states of generators."""
+    return [_named(record.changed) for record in records if isinstance(record, Entered)]
+
+
+def _named(changed: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: digest for name, digest in changed.items() if not name.startswith("%generator")}

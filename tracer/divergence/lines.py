@@ -1,0 +1,558 @@
+"""Two runs, line by line: the lines whose values differ although all that they read agrees, and what they reach.
+
+Frames are paired by the line that called them, rows by line and occurrence within their frame. A variable that differs
+has as origins those of what its line reads; if nothing of that differs, the line itself is a root. A line that one run
+alone executes has the branch before it as origin; a draw from a generator whose states differ, what seeded it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from tracer.divergence.sources import Source, source_of
+from tracer.names import Word
+from tracer.trace.lines import (
+    GENERATOR,
+    GLOBAL,
+    NO_DIGEST,
+    RETURNED,
+    SAMPLED_FROM,
+    Code,
+    Entered,
+    LineText,
+    Note,
+    Record,
+    Row,
+    Text,
+    files_of_lines,
+    is_plain,
+    lines_path,
+    read_lines,
+)
+
+#: Lines of the way from a root to a call that are kept.
+_LONGEST_PATH = 12
+#: The ends of names of functions that set a generator's state.
+_SEEDING = ("seed", "seed_all", "set_state", "setstate", "set_rng_state", "set_rng_state_all", "default_rng")
+
+
+class Kind(Word):
+    """How a line comes to differ."""
+
+    LINE = "line"
+    """It gives other values."""
+    BRANCH = "branch"
+    """It decides otherwise which line comes next."""
+    DRAW = "draw"
+    """It draws from a generator that nothing seeded."""
+
+
+class LineRoot(msgspec.Struct, frozen=True, kw_only=True):
+    """A line whose values differ although all that it reads agrees."""
+
+    kind: Kind
+    file: str
+    line: int
+    generator: str = ""
+    """For a draw: ``python``, ``numpy``, ``torch`` or ``cuda:0``."""
+
+    @property
+    def location(self) -> str:
+        """As traces spell it."""
+        return f"{self.file}:{self.line}"
+
+
+class LineSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A root line, as it is shown."""
+
+    location: str
+    function: str = ""
+    called_from: str = ""
+    """The program's line whose call into a library led there."""
+    kind: Kind = Kind.LINE
+    source: str = ""
+    """The id of a row of ``sources.toml``; empty for none."""
+    generator: str = ""
+    names: tuple[str, ...] = ()
+    """What differs there."""
+    first: str = ""
+    """The first of these, in the first run, if it is a number or a boolean."""
+    second: str = ""
+    reaches: bool = False
+    """Whether a call that differs reads what comes of it."""
+    path: tuple[str, ...] = ()
+    """The lines from it to that call."""
+    calls: int = 0
+    """How often it was executed with other values."""
+
+
+class ComparedLines(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of two runs, compared."""
+
+    sources: tuple[LineSource, ...] = ()
+    """Root lines, those that reach a call first."""
+    rows: int = 0
+    """Rows of the first run that were compared."""
+    notes: tuple[str, ...] = ()
+    """Why lines are missing."""
+
+
+Origins = frozenset[LineRoot]
+_NOTHING: Origins = frozenset()
+
+
+class _Frame:
+    """One call of a function of the program's, and its rows."""
+
+    def __init__(self, process: str, entered: Entered, code: Code) -> None:
+        self.process, self.entered, self.code = process, entered, code
+        self.rows: list[Row] = []
+        self.parent: _Frame | None = None
+        self.pair: _Frame | None = None
+        self.state: dict[str, str] = {}
+        self.differing: dict[str, Origins] = {}
+        self.returned: Origins = _NOTHING
+        """The origins of what callees returned since the last row."""
+        self.inside: Origins = _NOTHING
+        """The origins of whatever differs in callees since the last row."""
+        self.given: Origins = _NOTHING
+        """Why this frame is in one run alone."""
+        self.next = 0
+        self.last: int = 0
+        self.call = entered.call
+        self.depth = 0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return self.code.file, self.code.function, self.code.first
+
+
+class _Run:
+    """The rows of a run, its processes one after another."""
+
+    def __init__(self, processes: Mapping[str, Sequence[Record]]) -> None:
+        self.frames: list[_Frame] = []
+        self.events: list[tuple[_Frame, Entered | Row]] = []
+        self.texts: dict[tuple[str, str, int, int], LineText] = {}
+        self.notes: list[str] = []
+        numbered: dict[tuple[str, int], _Frame] = {}
+        for process, records in processes.items():
+            codes: dict[int, Code] = {}
+            for record in records:
+                if isinstance(record, Code):
+                    codes[record.number] = record
+                elif isinstance(record, Text):
+                    code = codes[record.code]
+                    self.texts.setdefault((code.file, code.function, code.first, record.line), record.text)
+                elif isinstance(record, Note):
+                    self.notes.append(record.text)
+                elif isinstance(record, Entered) and (process, record.frame) not in numbered:
+                    frame = _Frame(process, record, codes[record.code])
+                    frame.parent = next(
+                        (
+                            numbered[role, record.parent]
+                            for role in _with_parents(process)
+                            if (role, record.parent) in numbered
+                        ),
+                        None,
+                    )
+                    frame.depth = 0 if frame.parent is None else frame.parent.depth + 1
+                    numbered[process, record.frame] = frame
+                    self.frames.append(frame)
+                    self.events.append((frame, record))
+                elif isinstance(record, Row) and (process, record.frame) in numbered:
+                    frame = numbered[process, record.frame]
+                    frame.rows.append(record)
+                    self.events.append((frame, record))
+
+    def text(self, frame: _Frame, line: int) -> LineText:
+        """What a line of a frame's code reads."""
+        return self.texts.get((*frame.key, line), LineText())  # type: ignore[arg-type]
+
+
+def _with_parents(process: str) -> Iterator[str]:
+    """The role of a process, and those of the processes that it was forked from."""
+    while process:
+        yield process
+        process = process.rpartition(".")[0]
+    yield ""
+
+
+def read_run(trace: str | os.PathLike[str]) -> dict[str, list[Record]]:
+    """The rows of a run by process, the first one's first; empty where it has none."""
+    first = lines_path(trace)
+    return {path.name.removeprefix(first.name): read_lines(path) for path in files_of_lines(trace)}
+
+
+def compared_lines(
+    first: Mapping[str, Sequence[Record]], second: Mapping[str, Sequence[Record]], calls: Iterable[int] = ()
+) -> ComparedLines:
+    """Hold two runs' lines against each other; ``calls``: the calls of the first run that differ, as roots do."""
+    if not first or not second:
+        return ComparedLines()
+    calls = tuple(calls)
+    return _Comparison(_Run(first), _Run(second), calls).result(calls)
+
+
+class _Comparison:
+    """Walks the first run's rows in their order, with the second's beside them."""
+
+    def __init__(self, one: _Run, two: _Run, calls: Sequence[int]) -> None:
+        self.one, self.two, self.calls = one, two, calls
+        self.modules: dict[tuple[str, str], _Frame] = {}
+        self.states: dict[tuple[str, str], tuple[str, str]] = {}
+        """The states of global generators in both runs, by process and name."""
+        self.unseeded: dict[tuple[str, str], Origins] = {}
+        self.waiting: set[LineRoot] = set()
+        """Roots at lines that wait for other threads or processes."""
+        self.roots: dict[LineRoot, int] = {}
+        self.counts: Counter[LineRoot] = Counter()
+        self.shown: dict[LineRoot, tuple[tuple[str, ...], str, str]] = {}
+        self.functions: dict[LineRoot, tuple[str, str]] = {}
+        self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
+        self.reads: list[tuple[int, int, int, str, Origins, str]] = []
+        """Of each row that made calls: first, end, depth, process, the origins of what it read, its line."""
+        self.elsewhere: dict[LineRoot, None] = {}
+        """Roots in other threads and processes."""
+        _pair(one, two)
+        for frame, record in one.events:
+            if isinstance(record, Entered):
+                self._enter(frame, record)
+            else:
+                self._row(frame, record)
+        for frame in one.frames:
+            self._only_second(frame, len(frame.pair.rows) if frame.pair is not None else 0)
+
+    # --- the walk ---
+
+    def _enter(self, frame: _Frame, entered: Entered) -> None:
+        if frame.code.function == "<module>":
+            self.modules.setdefault((frame.process, frame.code.file), frame)
+        parent, pair = frame.parent, frame.pair
+        frame.last = frame.code.first
+        text = LineText() if parent is None else self.one.text(parent, entered.parent_line)
+        frame.state.update(_values(entered.changed))
+        if pair is None:
+            if parent is not None and entered.count <= SAMPLED_FROM:
+                self._generators(frame, entered.changed, {}, text, parent, entered.parent_line)
+                found = parent.given or self._branch(parent)
+                frame.given = found
+                frame.differing = dict.fromkeys(frame.state, found)
+            return
+        other = pair.entered
+        pair.state.update(_values(other.changed))
+        at = (frame, frame.code.first) if parent is None else (parent, entered.parent_line)
+        drawn = self._generators(frame, entered.changed, other.changed, text, *at)
+        for name in {*frame.state, *pair.state}:
+            if frame.state.get(name) == pair.state.get(name) or NO_DIGEST in (
+                frame.state.get(name),
+                pair.state.get(name),
+            ):
+                continue
+            found = drawn
+            if parent is not None:
+                found = found | self._given(parent, text, name)
+                if not found:
+                    found = self._root(Kind.LINE, parent, entered.parent_line, frame, name)
+            frame.differing[name] = found or self._root(Kind.LINE, frame, frame.code.first, frame, name)
+
+    def _given(self, parent: _Frame, text: LineText, name: str) -> Origins:
+        """The origins of a parameter: of what the caller's line reads, that of the same attribute if it is one."""
+        attribute = name.partition(".")[2]
+        origins: dict[str, Origins] = {}
+        for path in text.reads:
+            origins |= self._differing(parent, path)
+        if attribute and (same := [found for path, found in origins.items() if path.endswith(f".{attribute}")]):
+            return _NOTHING.union(*same)
+        return parent.returned.union(*origins.values())
+
+    def _row(self, frame: _Frame, row: Row) -> None:
+        text, pair = self.one.text(frame, row.line), frame.pair
+        other = None if pair is None else self._partner(frame, pair, row)
+        before = self._reads(frame, text)
+        if pair is None or other is None:
+            self._generators(frame, row.changed, {}, text, frame, row.line)
+            frame.state.update(_values(row.changed))
+            if pair is not None and not row.is_sampled:
+                found = before | self._branch(frame)
+                frame.differing.update(dict.fromkeys(_values(row.changed), found))
+            else:
+                found = frame.given
+                frame.differing.update(dict.fromkeys(_values(row.changed), found) if found else {})
+            self._ends(frame, row, before | found, found)
+            return
+        drawn = self._generators(frame, row.changed, other.changed, text, frame, row.line)
+        frame.state.update(_values(row.changed))
+        pair.state.update(_values(other.changed))
+        frame.last = row.line
+        ours, theirs = frame.state, pair.state
+        names = {*_values(row.changed), *_values(other.changed)}
+        unequal = [name for name in names if ours.get(name) != theirs.get(name)]
+        unequal = sorted(name for name in unequal if NO_DIGEST not in (ours.get(name), theirs.get(name)))
+        for name in names.difference(unequal):
+            frame.differing.pop(name, None)
+        found = _NOTHING
+        if unequal:
+            found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, unequal)
+            if not found:
+                line = self._storing(frame, row, unequal) if row.is_sampled else row.line
+                found = self._root(Kind.LINE, frame, line, frame, *unequal)
+            self._differ(frame, unequal, found)
+        self._ends(frame, row, before | drawn | found, found, returns=row.returns and RETURNED in unequal)
+
+    def _of_calls(self, frame: _Frame, row: Row, names: Iterable[str]) -> Origins:
+        """The origins of tensors that a line's calls changed, where those merely follow from earlier ones."""
+        made = range(max(frame.call, 0), row.call)
+        is_of_tensors = all(frame.state.get(name, "t")[0] in "tmh[{" for name in names)
+        if not made or frame.process or not is_of_tensors or any(call in made for call in self.calls):
+            return _NOTHING
+        return _NOTHING.union(*(self._origins_of(call) for call in self.calls if call < made.start))
+
+    def _ends(self, frame: _Frame, row: Row, read: Origins, found: Origins, *, returns: bool = False) -> None:
+        """A row was compared: ``read`` are the origins of what it read, ``found`` those of what it changed."""
+        location = f"{frame.code.file}:{row.line}"
+        if row.call > frame.call >= 0 and (read := read | frame.returned):
+            self.reads.append((frame.call, row.call, frame.depth, frame.process, read, location))
+        frame.call = row.call
+        frame.returned = frame.inside = _NOTHING
+        for root in found:
+            self.trail[root].setdefault(location)
+            if frame.process or frame.entered.thread:
+                self.elsewhere.setdefault(root)
+        if frame.parent is not None:
+            frame.parent.inside |= found
+            if returns:
+                frame.parent.returned |= found
+
+    def _differ(self, frame: _Frame, names: Iterable[str], found: Origins) -> None:
+        for name in names:
+            if name == RETURNED:
+                continue
+            if name.startswith(GLOBAL):
+                module = self.modules.get((frame.process, frame.code.file))
+                if module is not None:
+                    module.differing[name.removeprefix(GLOBAL)] = found
+            frame.differing[name] = found
+
+    def _partner(self, frame: _Frame, pair: _Frame, row: Row) -> Row | None:
+        """The row of the second run for ``row``; what only the second run executed before it is taken in."""
+        for place in range(frame.next, len(pair.rows)):
+            if (pair.rows[place].line, pair.rows[place].n) == (row.line, row.n):
+                self._only_second(frame, place)
+                frame.next = place + 1
+                return pair.rows[place]
+        return None
+
+    def _only_second(self, frame: _Frame, until: int) -> None:
+        pair = frame.pair
+        if pair is None:
+            return
+        for row in pair.rows[frame.next : until]:
+            pair.state.update(_values(row.changed))
+            if not row.is_sampled:
+                self._differ(frame, _values(row.changed), self._branch(frame))
+        frame.next = max(frame.next, until)
+
+    def _branch(self, frame: _Frame) -> Origins:
+        """The origins of what only one run executes after the last line that both do."""
+        found = frame.given or self._reads(frame, self.one.text(frame, frame.last)) | frame.returned
+        return found or self._root(Kind.BRANCH, frame, frame.last, frame)
+
+    # --- what a line reads ---
+
+    def _reads(self, frame: _Frame, text: LineText) -> Origins:
+        return _NOTHING.union(*(found for path in text.reads for found in self._differing(frame, path).values()))
+
+    def _differing(self, frame: _Frame, path: str) -> dict[str, Origins]:
+        """What differs of a path: it, an attribute of it, what it is an attribute of, or all of whose method it is."""
+        module = self.modules.get((frame.process, frame.code.file))
+        for scope in (frame, *([module] if module is not None and module is not frame else [])):
+            inside = path
+            while inside:
+                related = [name for name in scope.state if _is_related(name, inside)]
+                if related:
+                    return {name: scope.differing[name] for name in related if name in scope.differing}
+                inside = inside.rpartition(".")[0]
+        return {}
+
+    def _storing(self, frame: _Frame, row: Row, names: Sequence[str]) -> int:
+        """The line that stores one of ``names``, where several were executed since the last row."""
+        roots = {name.removeprefix(GLOBAL) for name in names}
+        lines = [
+            line
+            for (*code, line), text in self.one.texts.items()
+            if tuple(code) == frame.key and roots.intersection(text.stores)
+        ]
+        return row.line if row.line in lines or not lines else lines[-1]
+
+    # --- generators ---
+
+    def _generators(
+        self,
+        frame: _Frame,
+        ours: Mapping[str, str],
+        theirs: Mapping[str, str],
+        text: LineText,
+        at: _Frame,
+        line: int,
+    ) -> Origins:
+        """Follow the states of global generators; return the origins of what a row draws from those that differ."""
+        drawn = _NOTHING
+        for name in sorted({*ours, *theirs}):
+            if not name.startswith(GENERATOR):
+                continue
+            key, generator = (frame.process, name), name.removeprefix(GENERATOR)
+            before = self.states.get(key)
+            now = tuple(side.get(name, old) for side, old in zip((ours, theirs), before or ("", ""), strict=True))
+            self.states[key] = now[0], now[1]
+            if now[0] == now[1]:
+                self.unseeded.pop(key, None)
+            elif before is None:  # as the interpreter, or an import, made it
+                self.unseeded[key] = _NOTHING
+            elif before[0] == before[1] or any(call.rpartition(".")[2] in _SEEDING for call in text.calls):
+                found = self._reads(at, text) | at.returned
+                self.unseeded[key] = found or self._root(Kind.LINE, at, line, frame, name)
+            else:
+                drawn |= self.unseeded.get(key) or self._root(Kind.DRAW, at, line, frame, generator=generator)
+        return drawn
+
+    # --- roots ---
+
+    def _root(self, kind: Kind, frame: _Frame, line: int, shown: _Frame, *names: str, generator: str = "") -> Origins:
+        root = LineRoot(kind=kind, file=frame.code.file, line=line, generator=generator)
+        self.roots.setdefault(root, len(self.roots))
+        self.counts[root] += 1
+        if root not in self.shown and (names or not generator):
+            pair = shown.pair
+            values = [(shown.state.get(name, ""), "" if pair is None else pair.state.get(name, "")) for name in names]
+            first, second = next(((one, two) for one, two in values if is_plain(one) and is_plain(two)), ("", ""))
+            spoken = tuple(
+                "its result" if name == RETURNED else name.removeprefix(GLOBAL)
+                for name in names
+                if not name.startswith(GENERATOR)
+            )
+            self.shown[root] = (spoken, first, second)
+        caller, above = "", frame
+        while above.parent is not None and above.code.is_library:
+            caller, above = f"{above.parent.code.file}:{above.entered.parent_line}", above.parent
+        self.functions.setdefault(root, (frame.code.function, caller))
+        return frozenset({root})
+
+    # --- the result ---
+
+    def result(self, calls: Sequence[int]) -> ComparedLines:
+        """Root lines, those that reach one of ``calls`` first."""
+        reached: dict[LineRoot, str] = {}
+        for call in calls:
+            for root in sorted(self._origins_of(call), key=lambda root: self.roots[root]):
+                reached.setdefault(root, self._line_of_call(call))
+        sources = [self._source(root, reached.get(root)) for root in self.roots]
+        sources.sort(key=lambda source: not source.reaches)
+        return ComparedLines(
+            sources=tuple(sources),
+            rows=len(self.one.events),
+            notes=tuple(dict.fromkeys((*self.one.notes, *self.two.notes))),
+        )
+
+    def _rows_of(self, call: int) -> list[tuple[int, int, int, str, Origins, str]]:
+        rows = [row for row in self.reads if row[0] <= call < row[1] and not row[3]]
+        return sorted(rows, key=lambda row: (-row[2], row[1] - row[0]))
+
+    def _origins_of(self, call: int) -> Origins:
+        """The origins of what the line of a call read, the innermost line's that read any."""
+        rows = self._rows_of(call)
+        found = rows[0][4] if rows else _NOTHING
+        if any(self._waits(root) for root in found) and self.elsewhere:
+            found = frozenset(root for root in found if not self._waits(root)) | frozenset(self.elsewhere)
+        return found
+
+    def _waits(self, root: LineRoot) -> bool:
+        row = self._row_of_table(root)
+        return row is not None and row.waits
+
+    def _line_of_call(self, call: int) -> str:
+        rows = self._rows_of(call)
+        return rows[0][5] if rows else ""
+
+    def _row_of_table(self, root: LineRoot) -> Source | None:
+        texts = (text for (file, *_, line), text in self.one.texts.items() if (file, line) == (root.file, root.line))
+        return source_of([call for text in texts for call in text.calls], root.generator)
+
+    def _source(self, root: LineRoot, reached: str | None) -> LineSource:
+        function, caller = self.functions[root]
+        names, first, second = self.shown.get(root, ((), "", ""))
+        row = self._row_of_table(root)
+        path: list[str] = []
+        if reached is not None:
+            path = [line for line in self.trail[root] if line != root.location]
+            path = path[: path.index(reached)] if reached in path else path
+            path = [*path[:_LONGEST_PATH], *([reached] if reached != root.location else [])]
+        return LineSource(
+            location=root.location,
+            function=function,
+            called_from=caller,
+            kind=root.kind,
+            source="" if row is None else row.id,
+            generator=root.generator,
+            names=names,
+            first=first,
+            second=second,
+            reaches=reached is not None,
+            path=tuple(path),
+            calls=self.counts[root],
+        )
+
+
+def _pair(one: _Run, two: _Run) -> None:
+    """Give each frame of the first run its own of the second."""
+    by_caller: dict[tuple[object, ...], _Frame] = {}
+    tasks: dict[tuple[object, ...], list[_Frame]] = defaultdict(list)
+    for frame, key in _keys(two, lambda frame: frame):
+        by_caller[key] = frame
+        if _is_task(frame):
+            tasks[frame.key, tuple(sorted(_values(frame.entered.changed).items()))].append(frame)
+    taken: set[int] = set()
+    for frame, key in _keys(one, lambda frame: frame.pair):
+        pair = None
+        if _is_task(frame):
+            same = tasks[frame.key, tuple(sorted(_values(frame.entered.changed).items()))]
+            pair = next((other for other in same if id(other) not in taken), None)
+        pair = pair or by_caller.get(key)
+        if pair is not None and id(pair) not in taken:
+            taken.add(id(pair))
+            frame.pair = pair
+
+
+def _keys(run: _Run, paired: object) -> Iterator[tuple[_Frame, tuple[object, ...]]]:
+    """Each frame with what it is found by: its caller's row and its place among the calls of that, or its count."""
+    ordinals: Counter[tuple[object, ...]] = Counter()
+    for frame in run.frames:
+        entered, parent = frame.entered, frame.parent
+        other = None if parent is None else paired(parent)  # type: ignore[operator]
+        if entered.count > SAMPLED_FROM or (parent is not None and other is None):
+            key: tuple[object, ...] = (frame.process, entered.thread, frame.key, entered.count, -1)
+            if entered.count <= SAMPLED_FROM:
+                continue
+        else:
+            key = (frame.process, id(other), entered.thread, entered.parent_line, entered.parent_n, frame.key)
+        ordinals[key] += 1
+        yield frame, (*key, ordinals[key])
+
+
+def _is_task(frame: _Frame) -> bool:
+    """Return whether it is the outermost call of a thread or process that the program's first thread started."""
+    parent = frame.parent
+    is_other = bool(frame.process or frame.entered.thread)
+    return is_other and (parent is None or parent.process != frame.process or not parent.rows)
+
+
+def _values(changed: Mapping[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in changed.items() if not name.startswith(GENERATOR)}
+
+
+def _is_related(name: str, path: str) -> bool:
+    return name == path or name.startswith(f"{path}.") or path.startswith(f"{name}.")

@@ -1,0 +1,54 @@
+"""What a line is that gives other values in each run: ``sources.toml``, the one table of such calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from tracer.tables.reading import content
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A kind of call."""
+
+    id: str
+    name: str
+    """What the line does, behind its text: ``reads the clock``."""
+    remedy: str
+    calls: tuple[str, ...] = ()
+    """Qualified names, or globs of them."""
+    generator: str = ""
+    """The global generator that it draws from: ``python``, ``numpy``, ``torch`` or ``cuda``."""
+    waits: bool = False
+    """Whether it takes what other threads or processes give."""
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    source: list[Source]
+
+
+@cache
+def sources() -> tuple[Source, ...]:
+    """The table, in the order in which rows are asked."""
+    text = files("tracer.divergence").joinpath("sources.toml").read_text(encoding="utf-8")
+    return tuple(msgspec.convert(content(text), _Table).source)
+
+
+def source_of(calls: Iterable[str], generator: str = "") -> Source | None:
+    """The row for a line that makes ``calls``, or draws from a global generator; ``None`` without one."""
+    calls = tuple(calls)
+    for row in sources():
+        if generator and row.generator and generator.startswith(row.generator):
+            return row
+        if not generator and any(fnmatchcase(call, glob) for glob in row.calls for call in calls):
+            return row
+    return None
+
+
+def source_by_id(name: str) -> Source | None:
+    """The row with this id; ``None`` without one."""
+    return next((row for row in sources() if row.id == name), None)

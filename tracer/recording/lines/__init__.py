@@ -1,0 +1,1 @@
+"""Which line of the program changed which value."""

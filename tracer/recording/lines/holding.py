@@ -1,0 +1,308 @@
+"""Keeps what a line gave in one run, and gives it to another after the same line: an experiment that proves a line.
+
+Values are kept as plain data, in the job's own folder: numbers, texts, containers of them, arrays, tensors, the states
+of generators, and objects by their attributes. What is given is put into what the program has there: a tensor's memory,
+a generator, an object's own dictionary, or the frame's variable.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import marshal
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO
+
+from tracer.recording.lines.variable_digests import attributes_of, digest_text, is_module, qualified
+from tracer.recording.options import Lines
+from tracer.trace.lines import GENERATOR, GLOBAL, RETURNED
+
+#: Executions of a line that are kept, bytes of all together, and how deep objects are.
+_MOST, _BYTES, _DEPTH = 400, 256 << 20, 4
+_PLAIN = frozenset({bool, int, float, complex, type(None), str, bytes})
+_CONTAINERS: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
+#: Suffix of the file that says what could not be kept or given.
+_PROBLEMS = ".problems"
+
+
+class Unkeepable(Exception):
+    """A value of which no copy can be kept; the message names its type."""
+
+
+class HeldLines:
+    """The values of some lines, kept in or given from files of one folder."""
+
+    def __init__(self, asked: Lines) -> None:
+        self._lines, self._gives, self._folder = frozenset(asked.held), asked.gives, Path(asked.folder)
+        self._files: dict[str, BinaryIO | None] = {}
+        self._counts: dict[str, int] = {}
+        self._left = _BYTES
+
+    def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str]) -> bool:
+        """The line ``at`` was executed, in the process and thread ``place``; return whether values were given."""
+        if at not in self._lines:
+            return False
+        key = f"{digest_text(at)}{place}"
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count > _MOST:
+            self._note(at, "it is executed more often than values are kept")
+            return False
+        return self._give(frame, at, key) if self._gives else self._keep(frame, at, key, changed)
+
+    def _keep(self, frame: FrameType, at: str, key: str, changed: Iterable[str]) -> bool:
+        kept: dict[str, Any] = {}
+        for path in dict.fromkeys(changed):
+            if path == RETURNED:
+                continue
+            try:
+                if path.startswith(GENERATOR):
+                    kept[path] = _state_of(path.removeprefix(GENERATOR))
+                else:
+                    kept[path] = kept_form(_value_at(frame, path))
+            except Unkeepable as problem:
+                self._note(at, f"{path.removeprefix(GLOBAL)} is a {problem}, of which no copy can be kept")
+            except Exception:  # a failure of the recorder must not reach the program
+                self._note(at, f"no copy of {path.removeprefix(GLOBAL)} can be kept")
+        data = marshal.dumps(kept)
+        self._left -= len(data)
+        if self._left < 0:
+            self._note(at, "its values are too large to be kept")
+            return False
+        if key not in self._files:
+            self._files[key] = open(self._folder / key, "ab", buffering=0)  # noqa: SIM115  (until the run ends)
+        stream = self._files[key]
+        assert stream is not None
+        stream.write(data)
+        return False
+
+    def _give(self, frame: FrameType, at: str, key: str) -> bool:
+        if key not in self._files:
+            self._files[key] = None
+            with suppress(OSError):
+                self._files[key] = open(self._folder / key, "rb")  # noqa: SIM115  (until the run ends)
+        stream = self._files[key]
+        try:
+            given = {} if stream is None else marshal.load(stream)
+        except (EOFError, ValueError):
+            given = {}
+        for path, form in given.items():
+            try:
+                if path.startswith(GENERATOR):
+                    _set_state(path.removeprefix(GENERATOR), form)
+                else:
+                    _put(frame, path, form)
+            except Exception:  # a failure of the recorder must not reach the program
+                self._note(at, f"{path.removeprefix(GLOBAL)} cannot be given")
+        return bool(given)
+
+    def _note(self, at: str, problem: str) -> None:
+        with suppress(OSError), open(self._folder / f"{digest_text(at)}{_PROBLEMS}", "a", encoding="utf-8") as stream:
+            stream.write(f"{problem}\n")
+
+
+def problem_of(folder: Path, at: str) -> str:
+    """Why what the line ``at`` gave could not be held; empty if it could."""
+    with suppress(OSError), open(folder / f"{digest_text(at)}{_PROBLEMS}", encoding="utf-8") as stream:
+        return stream.readline().strip()
+    return "" if any(folder.glob(f"{digest_text(at)}*")) else "nothing of it could be kept"
+
+
+# --- values as plain data ---
+
+
+def kept_form(value: Any, depth: int = 0) -> tuple[Any, ...]:
+    """``value`` as plain data. Raises ``Unkeepable``."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return "plain", value
+    if depth > _DEPTH:
+        raise Unkeepable(qualified(kind))
+    if kind in _CONTAINERS:
+        return _CONTAINERS[kind], [kept_form(entry, depth + 1) for entry in [*value]]
+    if issubclass(kind, dict):
+        pairs = list(dict.items(value))
+        return "dict", [(kept_form(key, depth + 1), kept_form(entry, depth + 1)) for key, entry in pairs]
+    name = qualified(kind)
+    if name == "random.Random":
+        return "random", value.getstate()
+    if name in _STATES:
+        return "state", kept_form(_STATES[name][0](value), depth + 1)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and (kind is numpy.ndarray or issubclass(kind, numpy.generic)) and not value.dtype.hasobject:
+        return "array", value.dtype.str, list(value.shape), value.tobytes(), kind is not numpy.ndarray
+    if torch is not None and hasattr(torch, "nn"):
+        if kind in (torch.Tensor, torch.nn.Parameter):
+            return _of_tensor(value)
+        if is_module(kind):
+            return "module", [_of_tensor(tensor) for tensor in _tensors_of(value)]
+    inside = attributes_of(value)
+    if inside is None:
+        raise Unkeepable(name)
+    return "object", {attribute: kept_form(entry, depth + 1) for attribute, entry in list(inside.items())}
+
+
+def _of_tensor(tensor: Any) -> tuple[Any, ...]:
+    from tracer.recording.values.digesting.digests import unseen
+
+    torch = sys.modules["torch"]
+    with unseen():
+        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        data = ctypes.string_at(flat.data_ptr(), flat.numel()) if flat.numel() else b""
+    return "tensor", str(tensor.dtype).removeprefix("torch."), list(tensor.shape), data, bool(tensor.requires_grad)
+
+
+def _tensors_of(module: Any) -> list[Any]:
+    """Parameters and buffers of a module and those inside it, without a call of a method of it."""
+    inside = attributes_of(module) or {}
+    tensors = [
+        tensor for holder in ("_parameters", "_buffers") for tensor in dict.values(inside[holder]) if tensor is not None
+    ]
+    for child in dict.values(inside["_modules"]):
+        tensors += [] if child is None else _tensors_of(child)
+    return tensors
+
+
+def given(form: tuple[Any, ...], existing: Any) -> Any:
+    """The value of ``form``: ``existing`` with it, where that can hold it, or a new one."""
+    kind, data = form[0], form[1]
+    if kind == "plain":
+        return data
+    if kind in _CONTAINERS.values():
+        made = next(container for container, name in _CONTAINERS.items() if name == kind)
+        return made(given(entry, None) for entry in data)
+    if kind == "dict":
+        made_of = {given(key, None): given(entry, None) for key, entry in data}
+        if issubclass(type(existing), dict):
+            dict.clear(existing)
+            dict.update(existing, made_of)
+            return existing
+        return made_of
+    if kind == "random":
+        existing.setstate(data)
+        return existing
+    if kind == "state":
+        _STATES[qualified(type(existing))][1](existing, given(data, None))
+        return existing
+    if kind == "array":
+        return _array(form, existing)
+    if kind == "tensor":
+        return _tensor(form, existing)
+    if kind == "module":
+        for tensor, of in zip(_tensors_of(existing), data, strict=True):
+            _tensor(of, tensor)
+        return existing
+    inside = attributes_of(existing)
+    if inside is None:
+        raise Unkeepable(kind)
+    for attribute, entry in data.items():
+        inside[attribute] = given(entry, inside.get(attribute))
+    return existing
+
+
+def _array(form: tuple[Any, ...], existing: Any) -> Any:
+    numpy = sys.modules["numpy"]
+    _, dtype, shape, data, is_scalar = form
+    array = numpy.frombuffer(data, numpy.dtype(dtype)).reshape(shape)
+    if is_scalar:
+        return array[()]
+    is_alike = type(existing) is numpy.ndarray and (existing.shape, existing.dtype) == (array.shape, array.dtype)
+    if is_alike and existing.flags.writeable:
+        existing[...] = array
+        return existing
+    return array.copy()
+
+
+def _tensor(form: tuple[Any, ...], existing: Any) -> Any:
+    from tracer.recording.values.digesting.digests import unseen
+
+    torch = sys.modules["torch"]
+    _, dtype, shape, data, requires_grad = form
+    with unseen():
+        made = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+        made = made.view(getattr(torch, dtype)).reshape(shape)
+        is_plain = type(existing) in (torch.Tensor, torch.nn.Parameter)
+        if is_plain and (existing.shape, existing.dtype) == (made.shape, made.dtype):
+            # A tensor of a graph must not seem to be changed; of any other it must be seen.
+            (existing.data if existing.grad_fn is not None else existing).copy_(made)
+            return existing
+        return made.clone().requires_grad_(requires_grad)
+
+
+def _set_bit_generator(generator: Any, state: Any) -> None:
+    generator.bit_generator.state = state
+
+
+def _torch_state(generator: Any) -> bytes:
+    state = generator.get_state()
+    return ctypes.string_at(state.data_ptr(), state.numel())
+
+
+def _set_torch_state(generator: Any, state: bytes) -> None:
+    from tracer.recording.values.digesting.digests import unseen
+
+    with unseen():
+        generator.set_state(sys.modules["torch"].frombuffer(bytearray(state), dtype=sys.modules["torch"].uint8))
+
+
+#: How the states of generators are read and set, by their types.
+_STATES: dict[str, tuple[Any, Any]] = {
+    "numpy.random._generator.Generator": (lambda generator: generator.bit_generator.state, _set_bit_generator),
+    "numpy.random.mtrand.RandomState": (
+        lambda generator: generator.get_state(legacy=False),
+        lambda generator, state: generator.set_state(state),
+    ),
+    "torch._C.Generator": (_torch_state, _set_torch_state),
+}
+
+
+def _global(name: str) -> Any:
+    """A global generator by its name."""
+    if name == "python":
+        return vars(sys.modules["random"])["_inst"]
+    if name == "numpy":
+        return vars(sys.modules["numpy.random.mtrand"])["_rand"]
+    torch = sys.modules["torch"]
+    return torch.default_generator if name == "torch" else torch.cuda.default_generators[int(name.partition(":")[2])]
+
+
+def _state_of(name: str) -> tuple[Any, ...]:
+    return kept_form(_global(name))
+
+
+def _set_state(name: str, form: tuple[Any, ...]) -> None:
+    given(form, _global(name))
+
+
+# --- variables ---
+
+
+def _scope(frame: FrameType, path: str) -> tuple[Any, list[str]]:
+    """The names that ``path`` begins in, and its parts."""
+    if path.startswith(GLOBAL):
+        return frame.f_globals, path.removeprefix(GLOBAL).split(".", 1)
+    return frame.f_locals, path.split(".", 1)
+
+
+def _value_at(frame: FrameType, path: str) -> Any:
+    names, (root, *attribute) = _scope(frame, path)
+    value = names[root]
+    if not attribute:
+        return value
+    inside = value if type(value) is dict else attributes_of(value) or {}
+    return inside[attribute[0]]
+
+
+def _put(frame: FrameType, path: str, form: tuple[Any, ...]) -> None:
+    names, (root, *attribute) = _scope(frame, path)
+    if attribute:
+        value = names[root]
+        inside = value if type(value) is dict else attributes_of(value)
+        assert inside is not None
+        inside[attribute[0]] = given(form, inside.get(attribute[0]))
+        return
+    names[root] = given(form, names.get(root))
+    if names is not frame.f_globals and sys.version_info < (3, 13):
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))

@@ -1,0 +1,626 @@
+"""Follows the program's own lines, and writes after each what it changed.
+
+Python tells of lines by ``sys.monitoring`` from 3.12 on, by ``sys.settrace`` before. The first rows of a line are all
+written, then those of its every 2**k-th execution: state that differs stays different until there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Protocol
+
+from tracer.plain import say
+from tracer.recording.lines.code_lines import lines_of, resolved
+from tracer.recording.lines.variable_digests import CODE, Digests, generators
+from tracer.recording.options import Lines
+from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, spell
+from tracer.trace.lines import (
+    GLOBAL,
+    RETURNED,
+    SAMPLED_FROM,
+    Code,
+    Entered,
+    Header,
+    LineText,
+    Note,
+    Record,
+    Row,
+    Text,
+    encode,
+    files_beside,
+    lines_path,
+)
+
+_NO_TEXT = LineText()
+
+
+class Held(Protocol):
+    """Keeps or gives the values of one line."""
+
+    def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str]) -> bool:
+        """The line ``at`` was executed, in the process and thread ``place``; return whether values were given."""
+
+
+class _Code:
+    """A function of the program's."""
+
+    def __init__(self, number: int, code: CodeType, file: str, *, is_library: bool) -> None:
+        self.number, self.code, self.file, self.is_library = number, code, file, is_library
+        self.function = getattr(code, "co_qualname", code.co_name)
+        self.is_module = code.co_name == "<module>"
+        self.texts = lines_of(code)
+        loaded = {path.partition(".")[0] for text in self.texts.values() for path in (*text.reads, *text.stores)}
+        local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        self.globals = () if self.is_module else tuple(sorted((loaded & {*code.co_names}) - local))
+
+
+class _Thread(threading.local):
+    """What is counted by thread."""
+
+    def __init__(self) -> None:
+        self.number = -1
+        self.calls: dict[int, int] = {}
+        self.left: dict[int, int] = {}
+        """By identity of a code of whose calls there are enough: calls before the next that is recorded."""
+        self.totals: dict[tuple[int, int], int] = {}
+        self.stack: list[_Frame] = []
+
+
+class LineRecording:
+    """The lines of this process and of those that it forks, from ``start`` to ``stop``.
+
+    Own files are those below ``roots`` that are of no installed package, and the packages named in ``library``;
+    ``inside`` names lines (``train.py:8``) inside whose calls the lines of libraries are followed too.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        roots: Iterable[str],
+        *,
+        library: Iterable[str] = (),
+        inside: Iterable[str] = (),
+        held: Held | None = None,
+        version: str = "",
+    ) -> None:
+        self.path = path
+        self.next_call: Callable[[], int | None] = lambda: None
+        """Returns the index of the next call in the file of values; ``None`` if none is written."""
+        self.problem = ""
+        """The reason why no lines are recorded; empty if they are."""
+        self._roots = tuple(
+            {os.path.join(form(root), "") for root in roots for form in (os.path.abspath, os.path.realpath)}
+        )
+        self._library, self._inside, self.held, self._version = frozenset(library), frozenset(inside), held, version
+        self._sites = Sites()
+        self._own: dict[str, bool] = {}
+        self._codes: dict[int, _Code] = {}
+        self._texts: dict[tuple[int, int], Text] = {}
+        self._written: set[Any] = set()
+        self.thread = _Thread()
+        self._threads = self._frames = self._forks = 0
+        self._role = ""
+        self._output = -1
+        self.digests = Digests()
+        self._generators: dict[str, str] = {}
+        self._source: _Source = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
+        self.is_on = self._was_on = False
+
+    def start(self, frame: FrameType | None = None) -> None:
+        """Follow this thread and those that it starts; ``frame``: the innermost one that runs already."""
+        for left in () if self._was_on else files_beside(self.path):  # an earlier run's
+            left.unlink()
+        self._open(self.path, goes_on=self._was_on)
+        self.problem = self._source.start(frame)
+        if self.problem:
+            self.write(Note(self.problem))
+            say(f"tracer: lines are not recorded: {self.problem}")
+            return
+        self.is_on = self._was_on = True
+        _forking(self)
+
+    def stop(self) -> None:
+        """Follow no more; what was written stays."""
+        if self.is_on:
+            self.is_on = False
+            if lost := self._source.stop():
+                self.write(Note(lost))
+        _forking(None)
+        if self._output >= 0:
+            output, self._output = self._output, -1
+            with suppress(OSError):
+                os.close(output)
+
+    def _open(self, path: Path, *, goes_on: bool = False) -> None:
+        if goes_on:
+            self._output = os.open(path, os.O_WRONLY | os.O_APPEND)
+            return
+        self._output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
+        self._written = set()
+        self.write(Header(tracer_version=self._version))
+
+    def write(self, row: Record) -> None:
+        """Write one row at once."""
+        if self._output >= 0:
+            os.write(self._output, encode(row) + b"\n")
+
+    # --- forked processes ---
+
+    def before_fork(self) -> None:
+        """This thread forks a process."""
+        self._forks += 1
+
+    def in_child(self) -> None:
+        """This process was forked: it has a file of its own."""
+        if not self.is_on:
+            return
+        self._role, self._forks = f"{self._role}.{self._forks}", 0
+        with suppress(OSError):
+            os.close(self._output)
+        self._output = -1
+        with suppress(OSError):
+            self._open(self.path.with_name(self.path.name + self._role))
+        self.next_call = lambda: None  # its calls are not its parent's
+        for frame in self.thread.stack:
+            frame.write_entered({})
+
+    def move_to(self, path: Path) -> None:
+        """This process was forked, and is recorded by itself: its lines go to ``path``."""
+        left, self.path, self._role = self.path.with_name(self.path.name + self._role), path, ""
+        os.close(self._output)
+        with suppress(OSError):
+            left.unlink()
+        self._open(path)
+        for frame in self.thread.stack:
+            frame.write_entered({})
+
+    # --- frames ---
+
+    def follows(self, filename: str) -> bool:
+        """Return whether the lines of a file are the program's own; decided once."""
+        own = self._own.get(filename)
+        if own is None:
+            own = self._own[filename] = self._is_own(filename)
+        return own
+
+    def _is_own(self, filename: str) -> bool:
+        if filename.startswith("<") or is_tracers_own(filename):
+            return False
+        kind, path = self._sites.kind_of(filename), os.path.abspath(filename)
+        if self._library and kind > 0 and not self._library.isdisjoint(Path(path).with_suffix("").parts):
+            return True
+        return kind == USER and path.startswith(self._roots)
+
+    def is_inside(self, filename: str) -> bool:
+        """Return whether a library's file is called from a line that is followed into its calls."""
+        if not self._inside or not self.thread.stack or self._sites.kind_of(filename) != LIBRARY:
+            return False
+        top = self.thread.stack[-1]
+        return top.is_inside or f"{top.code.file}:{top.line}" in self._inside
+
+    def entered(self, frame: FrameType, *, is_inside: bool = False) -> _Frame:
+        """A recorded call of a function of the program's begins."""
+        thread, code = self.thread, frame.f_code
+        if thread.number < 0:
+            thread.number, self._threads = self._threads, self._threads + 1
+        known = self._code(code, is_inside=is_inside)
+        before = thread.calls.get(known.number, 0)
+        count = thread.calls[known.number] = before + 1 if before < SAMPLED_FROM else _next_sampled(before)
+        if count >= SAMPLED_FROM:
+            thread.left[id(code)] = _next_sampled(count) - count - 1
+        self._frames += 1
+        state = _Frame(self, known, self._frames, thread, count)
+        state.is_inside = is_inside
+        state.write_entered(state.changes(frame, is_entered=True))
+        thread.stack.append(state)
+        return state
+
+    def _code(self, code: CodeType, *, is_inside: bool) -> _Code:
+        known = self._codes.get(id(code))
+        if known is None:
+            folder = self._sites.working_directory
+            path = os.path.join(folder, code.co_filename)
+            file = spell(Site(path, 0, "", USER, folder)).rpartition(":")[0]
+            known = self._codes[id(code)] = _Code(len(self._codes), code, file, is_library=is_inside)
+        return known
+
+    def write_code(self, code: _Code) -> None:
+        """Write what rows refer to, once for each file."""
+        if code.number not in self._written:
+            self._written.add(code.number)
+            self.write(Code(code.number, code.file, code.function, code.code.co_firstlineno, code.is_library))
+
+    def write_text(self, code: _Code, line: int, frame: FrameType) -> None:
+        """Write what a line reads, when it is met first."""
+        key = (code.number, line)
+        if key not in self._written:
+            self._written.add(key)
+            if key not in self._texts:
+                self._texts[key] = Text(code.number, line, resolved(code.texts.get(line, _NO_TEXT), frame))
+            self.write(self._texts[key])
+
+    def place(self) -> int:
+        """Index of the next call in the file of values; -1 where there is none."""
+        place = self.next_call()
+        return -1 if place is None else place
+
+    def changed_generators(self) -> Iterator[tuple[str, str]]:
+        """Yield the states of global generators that changed since the last row."""
+        for name, state in generators():
+            if self._generators.get(name) != state:
+                self._generators[name] = state
+                yield name, state
+
+
+class _Frame:
+    """One call of a function of the program's. It holds digests, and no value."""
+
+    __slots__ = (
+        "code",
+        "count",
+        "counts",
+        "is_inside",
+        "is_stale",
+        "known",
+        "left",
+        "line",
+        "number",
+        "parent",
+        "recording",
+        "thread",
+    )
+
+    def __init__(self, recording: LineRecording, code: _Code, number: int, thread: _Thread, count: int) -> None:
+        self.recording, self.code, self.number, self.thread, self.count = recording, code, number, thread, count
+        self.line = code.code.co_firstlineno
+        self.known: dict[str, str] = {}
+        self.counts: dict[int, int] = {}
+        """How often each line was executed, up to its last row."""
+        self.left: dict[int, int] = {}
+        """By line of which there are rows enough: executions before the next row."""
+        self.is_stale = self.is_inside = False
+        above = thread.stack[-1] if thread.stack else None
+        self.parent = (-1, 0, 0) if above is None else (above.number, above.line, above.executed(above.line) + 1)
+
+    def write_entered(self, changed: dict[str, str]) -> None:
+        """Write that the call begins."""
+        recording = self.recording
+        recording.write_code(self.code)
+        number = self.thread.number
+        place = recording.place()
+        recording.write(Entered(number, self.number, self.code.number, self.count, *self.parent, place, changed))
+
+    def executed(self, line: int) -> int:
+        """How often ``line`` was executed."""
+        return _next_sampled(self.counts[line]) - self.left[line] - 1 if line in self.left else self.counts.get(line, 0)
+
+    def _ends(self, line: int) -> tuple[int, bool]:
+        """Count an execution of ``line``: its number, and whether it has a row."""
+        n, left = self.executed(line) + 1, self.left.get(line, 0)
+        if left:
+            self.left[line] = left - 1
+            return n, False
+        self.counts[line] = n
+        if n >= SAMPLED_FROM:
+            self.left[line] = _next_sampled(n) - n - 1
+        return n, True
+
+    def on_line(self, frame: FrameType, line: int) -> None:
+        """A line begins, so the one before it has ended."""
+        ended, self.line = self.line, line
+        if not self.counts:  # the call itself is no line
+            self.counts[0] = 1
+            return
+        n, is_due = self._ends(ended)
+        self.is_stale = self.is_stale or not is_due
+        if is_due or not self.left.get(line):
+            self._look(frame, ended, n)
+
+    def on_return(self, frame: FrameType, value: Any) -> None:
+        """The function returns or yields ``value``."""
+        n, _ = self._ends(self.line)
+        self.counts.setdefault(0, 1)
+        self._look(frame, self.line, n, value, returns=True)
+        stack = self.thread.stack
+        if self in stack:
+            del stack[stack.index(self) :]
+
+    def _look(self, frame: FrameType, line: int, n: int, value: Any = None, *, returns: bool = False) -> None:
+        """Write the row of an execution of ``line``, unless there are enough of it."""
+        recording, key = self.recording, (self.code.number, line)
+        total = self.thread.totals[key] = self.thread.totals.get(key, 0) + 1
+        most = SAMPLED_FROM if n <= SAMPLED_FROM else 2 * SAMPLED_FROM
+        if total > most and total & (total - 1) and not self.is_stale:
+            self.is_stale = True
+            return
+        recording.write_text(self.code, line, frame)
+        changed = self.changes(frame)
+        if returns and not self.code.is_module:
+            changed[RETURNED] = recording.digests.of(value)
+        is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
+        place = f"{recording._role}-{self.thread.number}"
+        at = f"{self.code.file}:{line}"
+        if recording.held is not None and recording.held.after(frame, at, place, changed):
+            changed |= self.changes(frame)
+        recording.write(Row(self.number, line, n, recording.place(), changed, returns, is_sampled))
+
+    def changes(self, frame: FrameType, *, is_entered: bool = False) -> dict[str, str]:
+        """The digests of names whose values are others than at the last look."""
+        digests, known, changed = self.recording.digests, self.known, {}
+        for name, value in list(frame.f_locals.items()):
+            if issubclass(type(value), CODE) or name[:2] == "__":
+                continue
+            for path, digest in digests.named(name, value):
+                if known.get(path) != digest:
+                    known[path] = changed[path] = digest
+        for name in self.code.globals:
+            value = frame.f_globals.get(name)
+            if not (value is None or issubclass(type(value), CODE)):
+                for path, digest in digests.named(name, value):
+                    path = GLOBAL + path
+                    if known.get(path) != digest:
+                        known[path] = digest
+                        if not is_entered:
+                            changed[path] = digest
+        changed.update(self.recording.changed_generators())
+        return changed
+
+
+def _next_sampled(n: int) -> int:
+    """The first power of two above ``n``."""
+    return 1 << n.bit_length()
+
+
+def _trace_of(state: _Frame) -> Any:
+    """The local trace function of a frame."""
+    left = state.left
+
+    def trace(frame: FrameType, event: str, value: Any, state: _Frame = state) -> Any:
+        try:
+            if event == "line":
+                line, ended = frame.f_lineno, state.line
+                if line in left and ended in left and left[ended] and left[line]:  # the hot path of a long loop
+                    left[ended] -= 1
+                    state.line, state.is_stale = line, True
+                else:
+                    state.on_line(frame, line)
+            elif event == "return":
+                state.on_return(frame, value)
+        except Exception:  # a failure of the recorder must not reach the program
+            pass
+        return trace
+
+    return trace
+
+
+def _state_of(trace: Any) -> _Frame | None:
+    """The frame whose local trace function it is; ``None`` for anybody else's."""
+    is_ours = type(trace) is FunctionType and trace.__code__ is _TRACE
+    return trace.__defaults__[0] if is_ours else None
+
+
+_TRACE = next(code for code in _trace_of.__code__.co_consts if isinstance(code, CodeType))
+
+
+class _Source(Protocol):
+    """How Python tells of lines."""
+
+    def start(self, frame: FrameType | None) -> str:
+        """Begin; return the reason why it cannot."""
+
+    def stop(self) -> str:
+        """End; return the reason why lines are missing."""
+
+
+class _Tracing:
+    """``sys.settrace``: one at a time, of this thread and those that Python starts."""
+
+    def __init__(self, recording: LineRecording) -> None:
+        self._recording = recording
+        self._threads: Any = None
+        self._attached: list[FrameType] = []
+
+    def start(self, frame: FrameType | None) -> str:
+        """Begin, in frames that run already as well."""
+        if sys.gettrace() is not None:
+            return "a debugger, or a measurement of coverage, traces this program already"
+        running = []
+        while frame is not None:
+            running.append(frame)
+            frame = frame.f_back
+        for frame in reversed(running):
+            if self._recording.follows(frame.f_code.co_filename):
+                state = self._recording.entered(frame)
+                state.line, state.counts[0] = frame.f_lineno, 1
+                frame.f_trace = _trace_of(state)
+                self._attached.append(frame)
+        self._threads = threading.gettrace() if hasattr(threading, "gettrace") else None
+        threading.settrace(self._entered)
+        sys.settrace(self._entered)
+        return ""
+
+    def stop(self) -> str:
+        """End, also in the frames that run on."""
+        is_ours = sys.gettrace() == self._entered
+        if is_ours:
+            sys.settrace(None)
+        threading.settrace(self._threads)
+        for frame in self._attached:
+            frame.f_trace = None
+        self._attached.clear()
+        return "" if is_ours else "the program traces itself from some line on"
+
+    def _entered(self, frame: FrameType, event: str, value: Any) -> Any:
+        recording, code = self._recording, frame.f_code
+        filename = code.co_filename
+        try:
+            is_inside = False
+            if not recording.follows(filename):
+                is_inside = recording.is_inside(filename)
+                if not is_inside:
+                    return None
+            if event != "call" or not recording.is_on:
+                return None
+            known = frame.f_trace  # a generator goes on
+            if known is not None and (going_on := _state_of(known)) is not None:
+                going_on.thread.stack.append(going_on)
+                return known
+            left = recording.thread.left
+            if left.get(id(code)):
+                left[id(code)] -= 1
+                return None
+            state = recording.entered(frame, is_inside=is_inside)
+            return _trace_of(state)
+        except Exception:  # a failure of the recorder must not reach the program
+            return None
+
+
+class _Monitoring:
+    """``sys.monitoring``: beside debuggers and coverage, in all threads."""
+
+    def __init__(self, recording: LineRecording) -> None:
+        self._recording = recording
+        self._frames: dict[int, _Frame] = {}
+        """By the identity of a frame: holding the frame would keep its values alive."""
+        self._tool = -1
+
+    def start(self, frame: FrameType | None) -> str:
+        """Begin; frames that run already are followed from their next call on."""
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+        self._tool = next((number for number in (4, 3) if monitoring.get_tool(number) is None), -1)
+        if self._tool < 0:
+            return "other tools have taken all places of sys.monitoring"
+        monitoring.use_tool_id(self._tool, "determinism-tracer")
+        events = monitoring.events
+        for event, callback in (
+            (events.PY_START, self._begins),
+            (events.PY_RESUME, self._resumes),
+            (events.LINE, self._line),
+            (events.PY_RETURN, self._returns),
+            (events.PY_YIELD, self._yields),
+            (events.PY_UNWIND, self._unwinds),
+        ):
+            monitoring.register_callback(self._tool, event, callback)
+        monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND)
+        self._disable, self._of_code = (
+            monitoring.DISABLE,
+            events.PY_RESUME | events.LINE | events.PY_RETURN | events.PY_YIELD,
+        )
+        return ""
+
+    def stop(self) -> str:
+        """End, and give the place back."""
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+        monitoring.set_events(self._tool, 0)
+        for code in [known.code for known in self._recording._codes.values()]:
+            monitoring.set_local_events(self._tool, code, 0)
+        monitoring.free_tool_id(self._tool)
+        self._frames.clear()
+        return ""
+
+    def _begins(self, code: CodeType, offset: int) -> Any:
+        recording = self._recording
+        is_inside = False
+        if not recording.follows(code.co_filename):
+            is_inside = recording.is_inside(code.co_filename)
+            if not is_inside:
+                return None if recording._inside else self._disable
+        with suppress(Exception):  # a failure of the recorder must not reach the program
+            frame, left = sys._getframe(1), recording.thread.left
+            if left.get(id(code)):
+                left[id(code)] -= 1
+                self._frames.pop(id(frame), None)  # of a frame that died unheard
+                return None
+            if recording.is_on:
+                self._frames[id(frame)] = recording.entered(frame, is_inside=is_inside)
+                sys.monitoring.set_local_events(self._tool, code, self._of_code)  # type: ignore[attr-defined]
+        return None
+
+    def _resumes(self, code: CodeType, offset: int) -> None:
+        if (state := self._state(sys._getframe(1))) is not None:
+            state.thread.stack.append(state)
+
+    def _line(self, code: CodeType, line: int) -> None:
+        frame = sys._getframe(1)
+        state = self._frames.get(id(frame))
+        if state is None or state.code.code is not code:
+            return
+        left, ended = state.left, state.line
+        if line in left and ended in left and left[ended] and left[line]:  # the hot path of a long loop
+            left[ended] -= 1
+            state.line, state.is_stale = line, True
+            return
+        with suppress(Exception):  # a failure of the recorder must not reach the program
+            state.on_line(frame, line)
+
+    def _returns(self, code: CodeType, offset: int, value: Any) -> None:
+        self._ends(sys._getframe(1), value, is_over=True)
+
+    def _yields(self, code: CodeType, offset: int, value: Any) -> None:
+        self._ends(sys._getframe(1), value, is_over=False)
+
+    def _unwinds(self, code: CodeType, offset: int, problem: BaseException) -> None:
+        self._ends(sys._getframe(1), None, is_over=True)
+
+    def _state(self, frame: FrameType) -> _Frame | None:
+        state = self._frames.get(id(frame))
+        return state if state is not None and state.code.code is frame.f_code else None
+
+    def _ends(self, frame: FrameType, value: Any, *, is_over: bool) -> None:
+        if (state := self._state(frame)) is not None:
+            if is_over:
+                del self._frames[id(frame)]
+            with suppress(Exception):
+                state.on_return(frame, value)
+
+
+def begun_lines(
+    trace: Path,
+    roots: Iterable[str],
+    asked: Lines,
+    next_call: Callable[[], int | None] | None = None,
+    frame: FrameType | None = None,
+) -> LineRecording:
+    """Follow the lines of this process, beside ``trace``; a forked process goes on with its parent's recording.
+
+    ``next_call`` and ``frame`` are those of ``LineRecording``.
+    """
+    from tracer import __version__
+
+    path, inherited = lines_path(trace), _Current.recording
+    if inherited is not None and inherited.is_on:
+        inherited.move_to(path)
+        inherited.next_call = next_call or inherited.next_call
+        return inherited
+    held = None
+    if asked.held:
+        from tracer.recording.lines.holding import HeldLines
+
+        held = HeldLines(asked)
+    lines = LineRecording(path, roots, library=asked.library, inside=asked.inside, held=held, version=__version__)
+    lines.next_call = next_call or lines.next_call
+    lines.start(frame)
+    return lines
+
+
+class _Current:
+    """The recording whose lines a fork continues."""
+
+    recording: LineRecording | None = None
+    is_registered = False
+
+
+def _forking(recording: LineRecording | None) -> None:
+    _Current.recording = recording
+    if not _Current.is_registered and hasattr(os, "register_at_fork"):
+        _Current.is_registered = True
+        os.register_at_fork(
+            before=lambda: None if _Current.recording is None else _Current.recording.before_fork(),
+            after_in_child=lambda: None if _Current.recording is None else _Current.recording.in_child(),
+        )

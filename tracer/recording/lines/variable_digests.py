@@ -1,0 +1,270 @@
+"""Digests of the values that a program's names hold.
+
+None of the program's code is called: types are compared exactly, attributes are read from an object's own dictionary,
+and nothing is printed or compared. A number is its own digest, so that it can be shown.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import xxhash
+
+from tracer.trace.lines import GENERATOR, NO_DIGEST
+
+#: How deep objects and containers are read, and how many entries of each.
+_DEPTH, _ENTRIES = 3, 256
+#: Entries of a dictionary that are followed by name, as attributes are.
+_NAMED_ENTRIES = 64
+#: Values that the digest of one name looks at.
+_MOST_VALUES = 4_000
+#: Arrays above this many bytes are read in pieces spread over them.
+_WHOLE_ARRAY, _PIECES = 1 << 20, 64
+#: Longer texts of a digest are digested themselves.
+_LONGEST = 40
+#: Code, and not values.
+CODE = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type)
+_NUMBERS = frozenset({bool, int, float, complex, type(None)})
+#: Types of the standard library whose text is their value.
+_TEXTS = frozenset(
+    {
+        *("datetime.datetime", "datetime.date", "datetime.time", "datetime.timedelta", "decimal.Decimal"),
+        *("fractions.Fraction", "uuid.UUID", "builtins.range", "builtins.slice", "torch.device", "torch.dtype"),
+        *("pathlib.PosixPath", "pathlib.WindowsPath", "pathlib.PurePosixPath", "pathlib.PureWindowsPath"),
+        *("pathlib._local.PosixPath", "pathlib._local.WindowsPath", "torch.Size"),
+    }
+)
+
+
+def digest_text(data: str | bytes) -> str:
+    """The digest of a text or of bytes, sixteen hexadecimal digits."""
+    return xxhash.xxh3_64_hexdigest(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
+
+
+class Digests:
+    """Digests values; those of tensors are kept as long as the tensor lives and no op writes to it."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[int, tuple[weakref.ref[Any], int, int, str]] = {}
+        self._left = 0
+        self._address_of: Any = None
+
+    def named(self, name: str, value: Any) -> Iterator[tuple[str, str]]:
+        """Yield the digests of what ``name`` holds: of each attribute by itself where an object has any."""
+        kind = type(value)
+        if kind in _NUMBERS:
+            yield name, repr(value)
+        elif issubclass(kind, CODE):
+            return
+        elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(type(key) is str for key in list(value)):
+            yield from ((f"{name}.{key}", self.of(entry)) for key, entry in list(dict.items(value)))
+        elif (inside := attributes_of(value)) is not None:
+            special = self.of_special(value)
+            if special:
+                yield name, special
+            if special and not is_module(kind):
+                return
+            if special:
+                inside = {key: entry for key, entry in inside.items() if key not in _of_modules()}
+            yield from ((f"{name}.{key}", self.of(entry, 1)) for key, entry in islice(inside.items(), _ENTRIES))
+        else:
+            yield name, self.of(value)
+
+    def of_special(self, value: Any) -> str:
+        """The digest of an array, a generator, a tensor or a module; empty for anything else."""
+        try:
+            kinds = (_of_array, _of_random, self._of_torch)
+            return next((found for special in kinds if (found := special(value, type(value)))), "")
+        except Exception:  # as in ``of``
+            return NO_DIGEST
+
+    def of(self, value: Any, depth: int = 0) -> str:
+        """The digest of a value; ``?`` where none is taken of it."""
+        self._left = _MOST_VALUES
+        try:
+            found = self._of(value, depth)
+        except Exception:  # half-made objects, arrays that change meanwhile: a failure must not reach the program
+            return NO_DIGEST
+        return found if len(found) <= _LONGEST else f"h{digest_text(found)}"
+
+    def _of(self, value: Any, depth: int) -> str:
+        kind = type(value)
+        if kind in _NUMBERS:
+            return repr(value)
+        if kind is str or kind is bytes or kind is bytearray:
+            return f"s{digest_text(bytes(value) if kind is bytearray else value)}"
+        self._left -= 1
+        if depth > _DEPTH or self._left < 0 or issubclass(kind, CODE):
+            return NO_DIGEST
+        if issubclass(kind, (set, frozenset)):
+            # As a set: the line that iterates it is the one whose values differ.
+            members = _members(kind, value)
+            digests = sorted(self._of(member, depth + 1) for member in members[: 4 * _ENTRIES])
+            return "{" + ",".join(digests[:_ENTRIES]) + f"}}{len(members)}"
+        if issubclass(kind, (list, tuple)) and qualified(kind) not in _TEXTS:
+            return self._several(_members(kind, value), depth)
+        if issubclass(kind, dict):
+            pairs = [part for pair in list(dict.items(value)) for part in pair]
+            return f"{{{self._several(pairs, depth)}}}"
+        if qualified(kind) in _TEXTS:
+            return f"s{digest_text(str(value))}"
+        if qualified(kind) == "collections.deque":
+            return self._several(list(value), depth)
+        return self.of_special(value) or self._of_object(value, kind, depth)
+
+    def _several(self, values: list[Any], depth: int) -> str:
+        return "[" + ",".join(self._of(entry, depth + 1) for entry in values[:_ENTRIES]) + f"]{len(values)}"
+
+    def _of_object(self, value: Any, kind: type, depth: int) -> str:
+        inside = attributes_of(value)
+        if inside is None:
+            return NO_DIGEST
+        parts = (f"{name}={self._of(entry, depth + 1)}" for name, entry in islice(list(inside.items()), _ENTRIES))
+        return f"{kind.__qualname__}({','.join(parts)})"
+
+    # --- torch's ---
+
+    def _of_torch(self, value: Any, kind: type) -> str:
+        torch = sys.modules.get("torch")
+        if torch is None or not hasattr(torch, "nn"):
+            return ""
+        self._address_of = self._address_of or torch._C.TensorBase.data_ptr  # not torch.Tensor's, which is watched
+        if issubclass(kind, torch.Tensor):
+            return self._of_tensor(value)
+        if kind is torch.Generator:
+            from tracer.recording.randomness.generators import state_of
+
+            return f"g{digest_text(state_of(value))}"
+        if issubclass(kind, torch.nn.Module):
+            return f"m{digest_text('|'.join(self._of_module(value, 0)))}"
+        return ""
+
+    def _of_tensor(self, tensor: Any) -> str:
+        known = self._tensors.get(id(tensor))
+        try:
+            version, address = tensor._version, self._address_of(tensor)
+        except (RuntimeError, AttributeError):  # made under inference mode: its version is not counted
+            version, address = -1, 0
+        if known is not None and known[0]() is tensor and known[1] == version >= 0 and known[2] == address:
+            return known[3]
+        from tracer.recording.values.digesting.digests import digest, unseen
+
+        torch = sys.modules["torch"]
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_cpu and tensor.device.type != "meta":
+            with unseen():
+                number = digest(tensor.detach().cpu())
+        else:
+            number = digest(tensor)
+        found = NO_DIGEST if number is None else f"t{number:016x}"
+        if len(self._tensors) > 50_000:
+            self._tensors = {key: entry for key, entry in self._tensors.items() if entry[0]() is not None}
+        self._tensors[id(tensor)] = (weakref.ref(tensor), version, address, found)
+        return found
+
+    def _of_module(self, module: Any, depth: int) -> Iterator[str]:
+        """Yield the digests of parameters, buffers and the program's own attributes, without a call of a method."""
+        inside = attributes_of(module) or {}
+        for holder in ("_parameters", "_buffers"):
+            for tensor in list(dict.values(inside.get(holder) or {})):
+                yield NO_DIGEST if tensor is None else self._of_tensor(tensor)
+        internal = _of_modules()
+        for name, value in list(inside.items()):
+            if name not in internal:
+                yield f"{name}={self._of(value, 2)}"
+        for child in list(dict.values(inside.get("_modules") or {})):
+            if child is not None and depth < 64:
+                yield from self._of_module(child, depth + 1)
+
+
+def generators() -> Iterator[tuple[str, str]]:
+    """Yield the states of the global generators of Python, NumPy and torch, by name."""
+    random, numpy, torch = (sys.modules.get(name) for name in ("random", "numpy.random.mtrand", "torch"))
+    if (inst := getattr(random, "_inst", None)) is not None:
+        _, state, gauss = inst.getstate()
+        yield f"{GENERATOR}python", f"{hash(state):x}{'' if gauss is None else gauss.hex()}"
+    if (hidden := getattr(numpy, "_rand", None)) is not None:
+        yield f"{GENERATOR}numpy", _of_numpy(hidden)
+    if (default := getattr(torch, "default_generator", None)) is not None and hasattr(torch, "nn"):
+        from tracer.recording.randomness.generators import state_of
+
+        yield f"{GENERATOR}torch", digest_text(state_of(default))
+        cuda = getattr(torch, "cuda", None)
+        if getattr(cuda, "_initialized", False):
+            for number, generator in enumerate(getattr(cuda, "default_generators", ())):
+                yield f"{GENERATOR}cuda:{number}", digest_text(state_of(generator))
+
+
+def _of_numpy(random_state: Any) -> str:
+    state = random_state.get_state(legacy=False)
+    inner = state["state"]
+    key = inner.get("key")
+    rest = repr([(name, inner[name]) for name in sorted(inner) if name != "key"])
+    gauss = (state.get("has_gauss", 0), state.get("gauss", 0.0))
+    return digest_text((b"" if key is None else key.tobytes()) + f"{rest}{gauss}".encode())
+
+
+def _of_array(value: Any, kind: type) -> str:
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not hasattr(numpy, "random"):
+        return ""
+    if issubclass(kind, numpy.generic) and kind is not numpy.void:
+        return repr(value.item()) if kind.__module__ == "numpy" and value.nbytes <= 16 else NO_DIGEST
+    if kind is not numpy.ndarray and kind is not getattr(numpy, "memmap", None):
+        return ""
+    if value.dtype.hasobject:
+        return NO_DIGEST
+    flat = numpy.asarray(value)
+    if flat.nbytes > _WHOLE_ARRAY:
+        flat = flat.reshape(-1)
+        size = _WHOLE_ARRAY // (_PIECES * flat.itemsize) or 1
+        starts = numpy.linspace(0, len(flat) - size, _PIECES).astype(int)
+        flat = numpy.concatenate([flat[start : start + size] for start in starts])
+    return f"a{digest_text(numpy.ascontiguousarray(flat).tobytes() + f'{value.shape}{value.dtype.str}'.encode())}"
+
+
+def _of_random(value: Any, kind: type) -> str:
+    """The state of a generator of Python or NumPy; empty for anything else."""
+    name = qualified(kind)
+    if name == "random.Random":
+        return f"g{digest_text(repr(value.getstate()))}"
+    if name == "numpy.random._generator.Generator":
+        return f"g{digest_text(repr(value.bit_generator.state))}"
+    if name == "numpy.random.mtrand.RandomState":
+        return f"g{_of_numpy(value)}"
+    return ""
+
+
+def attributes_of(value: Any) -> dict[str, Any] | None:
+    """An object's own dictionary, read without its code; ``None`` without one."""
+    try:
+        inside = object.__getattribute__(value, "__dict__")
+    except Exception:
+        return None
+    return inside if type(inside) is dict and all(type(name) is str for name in list(inside)) else None
+
+
+def is_module(kind: type) -> bool:
+    base = getattr(sys.modules.get("torch.nn"), "Module", None)
+    return base is not None and issubclass(kind, base)
+
+
+@cache
+def _of_modules() -> frozenset[str]:
+    """Attributes of every ``torch.nn.Module`` that hold no value of the program's by themselves."""
+    return frozenset(vars(sys.modules["torch.nn"].Module())) - {"training"}
+
+
+def qualified(kind: type) -> str:
+    return f"{type.__getattribute__(kind, '__module__')}.{type.__getattribute__(kind, '__qualname__')}"
+
+
+def _members(kind: type, value: Any) -> list[Any]:
+    """The members of a container as its built-in type has them, whatever its class says."""
+    base = next(base for base in (list, tuple, set, frozenset) if issubclass(kind, base))
+    return [*base.__iter__(value)]

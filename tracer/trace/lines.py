@@ -1,0 +1,161 @@
+"""The file of lines: which line of the program changed which value, one row a line, as the run goes.
+
+It stands beside the trace, one for each process, and is read without torch. Each row is a line of JSON, written at
+once: what a killed run wrote is there.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from tracer.errors import TraceError, reason_of
+from tracer.trace.paths import values_path
+
+#: The version of the format.
+SCHEMA = 1
+#: Stands for a value of which no digest is taken.
+NO_DIGEST = "?"
+#: Names in ``changed`` that are no variable: what a function returned, and the states of global generators.
+RETURNED, GENERATOR = "%return", "%generator "
+#: Leads names of the module that a function reads or stores.
+GLOBAL = "%global "
+#: Rows of one line, and recorded calls of one function, before only every 2**k-th is written.
+SAMPLED_FROM = 400
+#: Digests of what may be shown as it is: numbers, booleans and None.
+_FORKED = re.compile(r"(\.\d+)*")
+_PLAIN = re.compile(r"-?\d|-?inf|nan|True|False|None|\(")
+
+
+class Header(msgspec.Struct, frozen=True, array_like=True, tag="lines"):
+    """The first row of a file."""
+
+    schema: int = SCHEMA
+    tracer_version: str = ""
+
+
+class LineText(msgspec.Struct, frozen=True, array_like=True):
+    """What a line does, by its bytecode: paths are dotted names, from a variable over attributes."""
+
+    reads: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    """What it may call, by qualified names: ``numpy.random.default_rng``."""
+
+
+class Code(msgspec.Struct, frozen=True, array_like=True, tag="code"):
+    """A function or a module's body."""
+
+    number: int
+    file: str
+    """As locations spell it."""
+    function: str
+    first: int
+    """Its first line."""
+    is_library: bool = False
+    """Whether it is an installed package's, followed from a line of the program's."""
+
+
+class Text(msgspec.Struct, frozen=True, array_like=True, tag="text"):
+    """A line of a code, when it was met first."""
+
+    code: int
+    line: int
+    text: LineText
+
+
+class Entered(msgspec.Struct, frozen=True, array_like=True, tag="call"):
+    """A call of a function of the program's."""
+
+    thread: int
+    """In the order in which threads met lines; 0 for the first."""
+    frame: int
+    """Numbers the calls of this process."""
+    code: int
+    count: int
+    """How often this thread has called this code, this call included."""
+    parent: int
+    """The innermost recorded frame; -1 without one."""
+    parent_line: int
+    parent_n: int
+    call: int
+    """Index of the next call in the file of values; -1 where there is none."""
+    changed: dict[str, str]
+    """The digests of its parameters, and of generators that changed since the last row."""
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True, tag="row"):
+    """A line that was executed."""
+
+    frame: int
+    line: int
+    n: int
+    """How often this frame has executed it."""
+    call: int
+    changed: dict[str, str]
+    """The digests of what it changed."""
+    returns: bool = False
+    """Whether the function ends with it."""
+    is_sampled: bool = False
+    """Whether rows of this line, or of lines executed since the frame's last row, were left out."""
+
+
+class Note(msgspec.Struct, frozen=True, array_like=True, tag="note"):
+    """What the reader must know: why lines are missing."""
+
+    text: str
+
+
+Record = Header | Code | Text | Entered | Row | Note
+_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+encode = msgspec.json.Encoder().encode
+
+
+def is_plain(digest: str) -> bool:
+    """Return whether the digest is the value itself: a number, a boolean, None."""
+    return _PLAIN.match(digest) is not None
+
+
+def lines_path(trace: str | os.PathLike[str]) -> Path:
+    """The file of lines of a run's first process: ``run.lines`` for ``run.json``."""
+    return values_path(trace).with_suffix(".lines")
+
+
+def files_of_lines(trace: str | os.PathLike[str]) -> Iterator[Path]:
+    """The files of lines of a process and of those that it forked."""
+    yield from files_beside(lines_path(trace))
+
+
+def files_beside(first: Path) -> Iterator[Path]:
+    """``run.lines``, then those of forked processes, ``run.lines.1`` and ``run.lines.1.2``, as far as they exist."""
+    for path in sorted(first.parent.glob(f"{glob.escape(first.name)}*"), key=lambda path: (len(path.name), path.name)):
+        if _FORKED.fullmatch(path.name.removeprefix(first.name)) and path.is_file():
+            yield path
+
+
+def read_lines(path: str | os.PathLike[str]) -> list[Record]:
+    """The rows of a file, up to where it was cut off. Raises ``TraceError`` in one line for what is no such file."""
+    rows: list[Record] = []
+    try:
+        with open(path, "rb") as stream:
+            for line in stream:
+                try:
+                    rows.append(_decoder.decode(line))
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    break
+    except OSError as problem:
+        raise TraceError(
+            f"cannot read {path}: {reason_of(problem)}", hint="record with `tracer run --lines`"
+        ) from problem
+    if not rows or not isinstance(rows[0], Header):
+        raise TraceError(f"{path} is not a file of lines", hint="record one with `tracer run --lines`")
+    if rows[0].schema > SCHEMA:
+        raise TraceError(
+            f"{path} is of schema {rows[0].schema}; this release reads up to {SCHEMA}", hint="update determinism-tracer"
+        )
+    return rows
