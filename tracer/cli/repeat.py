@@ -81,6 +81,7 @@ class _OfCircumstances(click.Option):
     help="Make settings before the script's first line; planned makes the plan's, and runs the script without too.",
 )
 @click.option("--children/--no-children", default=None, help="Compare the Python processes that SCRIPT starts too.")
+@click.option("--whole", is_flag=True, help="Follow lines to the end, not just of the step where runs diverge.")
 @click.option("--first", is_flag=True, help="End a run as soon as it has diverged from the first.")
 @folder_options("repeat")
 @script_arguments
@@ -93,6 +94,7 @@ def command(
     exit_after_steps: bool,
     settings: str,
     children: bool | None,
+    whole: bool,
     first: bool,
     folder: Path,
     formats: str,
@@ -137,6 +139,7 @@ def command(
         hold=() if no_hold else parse_held(hold) if hold is not None else None,
         settings=settings,
         children=children,
+        whole=whole,
         first=first,
     )
     with ENDING.handling_signals():

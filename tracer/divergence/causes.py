@@ -71,6 +71,11 @@ class RootCause(Word):
         """Whether it is the op itself that differs, so that the tables' verdict on it counts."""
         return self in (RootCause.KERNEL, RootCause.SETTING)
 
+    @property
+    def is_from_lines(self) -> bool:
+        """Whether a line of the program may have given what differs: an input of the call, or which call it is."""
+        return not self.is_of_op and self not in (RootCause.THREAD_ORDER, RootCause.COLLECTIVE)
+
     @classmethod
     def of_entered(cls, kind: ValueKind) -> RootCause:
         """The cause if an input value of ``kind`` differs."""

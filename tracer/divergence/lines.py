@@ -36,6 +36,8 @@ from tracer.trace.lines import (
 
 #: Lines of the way from a root to a call that are kept.
 _LONGEST_PATH = 12
+#: How what a function returns is named.
+_RESULT = "its result"
 #: The ends of names of functions that set a generator's state.
 _SEEDING = ("seed", "seed_all", "set_state", "setstate", "set_rng_state", "set_rng_state_all", "default_rng")
 
@@ -88,6 +90,8 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     """The lines from it to that call."""
     calls: int = 0
     """How often it was executed with other values."""
+    held_at: str = ""
+    """The line whose variables take what it gives: the next on the way, for a result; empty if none does."""
 
 
 class ComparedLines(msgspec.Struct, frozen=True, kw_only=True):
@@ -431,7 +435,7 @@ class _Comparison:
             values = [(shown.state.get(name, ""), "" if pair is None else pair.state.get(name, "")) for name in names]
             first, second = next(((one, two) for one, two in values if is_plain(one) and is_plain(two)), ("", ""))
             spoken = tuple(
-                "its result" if name == RETURNED else name.removeprefix(GLOBAL)
+                _RESULT if name == RETURNED else name.removeprefix(GLOBAL)
                 for name in names
                 if not name.startswith(GENERATOR)
             )
@@ -450,8 +454,10 @@ class _Comparison:
         for call in calls:
             for root in sorted(self._origins_of(call), key=lambda root: self.roots[root]):
                 reached.setdefault(root, self._line_of_call(call))
-        sources = [self._source(root, reached.get(root)) for root in self.roots]
-        sources.sort(key=lambda source: not source.reaches)
+        found: dict[str, LineSource] = {}
+        for root in sorted(self.roots, key=lambda root: list(reached).index(root) if root in reached else len(reached)):
+            found.setdefault(root.location, self._source(root, reached.get(root)))
+        sources = found.values()
         return ComparedLines(
             sources=tuple(sources),
             rows=len(self.one.events),
@@ -504,7 +510,11 @@ class _Comparison:
             reaches=reached is not None,
             path=tuple(path),
             calls=self.counts[root],
+            held_at=self._held_at(root, names, path),
         )
+
+    def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
+        return next(iter(path), "") if tuple(names) == (_RESULT,) else root.location
 
 
 def _pair(one: _Run, two: _Run) -> None:

@@ -14,6 +14,7 @@ from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import Loading, Outside, Reason, Root
 from tracer.divergence.outside import at_the_end, is_weak
 from tracer.divergence.repeated import Repeated
+from tracer.divergence.sources import source_by_id
 from tracer.findings import Change, Finding, Need
 from tracer.names import About, NumberSource, OutsideKind
 from tracer.trace.values import ValueKind
@@ -87,6 +88,7 @@ def next_steps(repeated: Repeated, plan: Sequence[Change] = (), findings: Sequen
     # What hangs on another change keeps its place behind it.
     leading = [change for change in closing if change.roots and not change.needs]
     ordered = [
+        *_lines(repeated),
         *_held(repeated),
         *leading,
         *(Change(number=0, **step._asdict(), roots=tuple(numbers)) for step, numbers in steps.items()),
@@ -125,6 +127,22 @@ def _speaks_of(finding: Finding, root: Root) -> bool:
             return True
     at = (finding.op, finding.phase, finding.location)
     return root.cause in _OF_TABLES and at == (root.op, root.phase, root.location)
+
+
+def _lines(repeated: Repeated) -> Iterator[Change]:
+    """Yield the change of the first line at which the runs begin to differ."""
+    source = next((source for source in repeated.sources if source.reaches), None)
+    if source is None:
+        return
+    row = source_by_id(source.source)
+    remedy = "make what it gives the same in every run" if row is None else row.remedy
+    yield Change(
+        number=0,
+        title=f"Change the line at which the runs begin to differ{f': it {row.name}' if row is not None else ''}",
+        remedy=f"{remedy[:1].upper()}{remedy[1:]}.",
+        where=f"{source.location} (called from {source.called_from})" if source.called_from else source.location,
+        roots=tuple(range(1, len(repeated.numbered) + 1)),
+    )
 
 
 def _held(repeated: Repeated) -> Iterator[Change]:

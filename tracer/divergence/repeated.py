@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from tracer.divergence.lines import LineSource
 from tracer.divergence.model import Divergence, EndState, Outside, Root
 from tracer.divergence.recordings import Family
 from tracer.names import ChildState, StartedBy
@@ -78,6 +79,18 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """The first root of runs that hold them, if any."""
 
 
+class HeldLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines whose values of one run were given to another."""
+
+    lines: tuple[str, ...]
+    agrees: bool
+    """Whether the two runs agree then."""
+    runs: int = 0
+    """Runs that were given them."""
+    problem: str = ""
+    """The reason why it proves nothing; empty if it does prove something."""
+
+
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of running a program several times."""
 
@@ -95,6 +108,14 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The circumstances held after the runs had diverged, in the order in which they were tried."""
     not_held: str = ""
     """The reason why nothing was held although the runs diverge; empty if something was, or nothing had to be."""
+    sources: tuple[LineSource, ...] = ()
+    """The lines at which the runs begin to differ, those that reach a call that differs first."""
+    held_lines: tuple[HeldLine, ...] = ()
+    """The lines that were held, in the order in which they were tried."""
+    lines_note: str = ""
+    """Why no line is named, or what is missing of the lines."""
+    texts: dict[str, str] = {}
+    """By location: the text of a line that is named; not in the JSON."""
     settings: str = "recorded"
     """The runs' settings: the program's own, the plan's, or another name of a target's."""
     sets: dict[str, FactValue] = {}

@@ -86,6 +86,8 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
     """Lines (``train.py:8``) inside whose calls the lines of installed packages are followed."""
     held: tuple[str, ...] = ()
     """Lines after which values are kept, or given."""
+    branches: tuple[str, ...] = ()
+    """Those among them after which the next line is the one that was kept."""
     folder: str = ""
     """The job's own folder that kept values lie in."""
     gives: bool = False

@@ -59,6 +59,15 @@ def with_neighbours(places: Iterable[str], folder: str) -> dict[str, str]:
     return shown
 
 
+def texts_of(places: Iterable[str], folder: str) -> dict[str, str]:
+    """By location: the text of its line; files outside ``folder`` are not read."""
+    shown = with_neighbours(places, folder)
+    marked = {
+        place: [line[9:].strip() for line in text.splitlines() if line[0] == ">"] for place, text in shown.items()
+    }
+    return {place: lines[0] for place, lines in marked.items()}
+
+
 def _places(trace: Trace) -> Iterator[str]:
     """Every ``path:line`` that a finding can have, the user's own frame before a library's."""
     for groups in (

@@ -110,6 +110,8 @@ def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
     else:
         return
     name = ""
+    if type(value) is ModuleType and len(path) > 1:
+        yield ".".join((value.__name__, *path[1:]))
     for attribute in path[1:]:
         kind = type(value)
         if kind is ModuleType or issubclass(kind, ModuleType):

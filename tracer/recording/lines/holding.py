@@ -23,9 +23,11 @@ from tracer.trace.lines import GENERATOR, GLOBAL, RETURNED
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
 _MOST, _BYTES, _DEPTH = 400, 256 << 20, 4
 _PLAIN = frozenset({bool, int, float, complex, type(None), str, bytes})
-_CONTAINERS: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
-#: Suffix of the file that says what could not be kept or given.
-_PROBLEMS = ".problems"
+_CONTAINERS: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", bytearray: "bytes"}
+#: Stands for the line that came next.
+_NEXT = "%next"
+#: Suffixes of the files that say what could not be kept or given, and which calls held lines made themselves.
+_PROBLEMS, _CALLS = ".problems", ".calls"
 
 
 class Unkeepable(Exception):
@@ -37,12 +39,16 @@ class HeldLines:
 
     def __init__(self, asked: Lines) -> None:
         self._lines, self._gives, self._folder = frozenset(asked.held), asked.gives, Path(asked.folder)
+        self._branches = frozenset(asked.branches)
         self._files: dict[str, BinaryIO | None] = {}
         self._counts: dict[str, int] = {}
         self._left = _BYTES
 
-    def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str]) -> bool:
-        """The line ``at`` was executed, in the process and thread ``place``; return whether values were given."""
+    def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str], calls: tuple[int, int]) -> bool:
+        """The line ``at`` was executed, in the process and thread ``place``; return whether values were given.
+
+        ``calls``: the index of the first call that it made, and of the one that comes after it.
+        """
         if at not in self._lines:
             return False
         key = f"{digest_text(at)}{place}"
@@ -50,10 +56,13 @@ class HeldLines:
         if count > _MOST:
             self._note(at, "it is executed more often than values are kept")
             return False
-        return self._give(frame, at, key) if self._gives else self._keep(frame, at, key, changed)
+        if not self._gives:
+            return self._keep(frame, at, key, changed)
+        self._write(f"{digest_text(at)}{_CALLS}", f"{calls[0]} {calls[1]}")
+        return self._give(frame, at, key)
 
     def _keep(self, frame: FrameType, at: str, key: str, changed: Iterable[str]) -> bool:
-        kept: dict[str, Any] = {}
+        kept: dict[str, Any] = {_NEXT: frame.f_lineno} if at in self._branches else {}
         for path in dict.fromkeys(changed):
             if path == RETURNED:
                 continue
@@ -90,17 +99,24 @@ class HeldLines:
             given = {}
         for path, form in given.items():
             try:
-                if path.startswith(GENERATOR):
+                if path == _NEXT:
+                    if frame.f_lineno != form:
+                        frame.f_lineno = form  # type: ignore[misc]  # a trace function may set it
+                elif path.startswith(GENERATOR):
                     _set_state(path.removeprefix(GENERATOR), form)
                 else:
                     _put(frame, path, form)
             except Exception:  # a failure of the recorder must not reach the program
-                self._note(at, f"{path.removeprefix(GLOBAL)} cannot be given")
+                what = "the branch" if path == _NEXT else path.removeprefix(GLOBAL)
+                self._note(at, f"{what} cannot be given")
         return bool(given)
 
     def _note(self, at: str, problem: str) -> None:
-        with suppress(OSError), open(self._folder / f"{digest_text(at)}{_PROBLEMS}", "a", encoding="utf-8") as stream:
-            stream.write(f"{problem}\n")
+        self._write(f"{digest_text(at)}{_PROBLEMS}", problem)
+
+    def _write(self, name: str, line: str) -> None:
+        with suppress(OSError), open(self._folder / name, "a", encoding="utf-8") as stream:
+            stream.write(f"{line}\n")
 
 
 def problem_of(folder: Path, at: str) -> str:
@@ -108,6 +124,15 @@ def problem_of(folder: Path, at: str) -> str:
     with suppress(OSError), open(folder / f"{digest_text(at)}{_PROBLEMS}", encoding="utf-8") as stream:
         return stream.readline().strip()
     return "" if any(folder.glob(f"{digest_text(at)}*")) else "nothing of it could be kept"
+
+
+def calls_inside(folder: Path, at: str) -> list[range]:
+    """The calls that each execution of the line ``at`` made before it was given values, in the run that was last."""
+    try:
+        text = (folder / f"{digest_text(at)}{_CALLS}").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    return [range(*map(int, line.split())) for line in text.splitlines()]
 
 
 # --- values as plain data ---
@@ -172,7 +197,7 @@ def given(form: tuple[Any, ...], existing: Any) -> Any:
         return data
     if kind in _CONTAINERS.values():
         made = next(container for container, name in _CONTAINERS.items() if name == kind)
-        return made(given(entry, None) for entry in data)
+        return made([given(entry, None) for entry in data])
     if kind == "dict":
         made_of = {given(key, None): given(entry, None) for key, entry in data}
         if issubclass(type(existing), dict):

@@ -43,8 +43,8 @@ _NO_TEXT = LineText()
 class Held(Protocol):
     """Keeps or gives the values of one line."""
 
-    def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str]) -> bool:
-        """The line ``at`` was executed, in the process and thread ``place``; return whether values were given."""
+    def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str], calls: tuple[int, int]) -> bool:
+        """The line ``at`` was executed; return whether values were given."""
 
 
 class _Code:
@@ -262,6 +262,7 @@ class _Frame:
     """One call of a function of the program's. It holds digests, and no value."""
 
     __slots__ = (
+        "call",
         "code",
         "count",
         "counts",
@@ -293,7 +294,7 @@ class _Frame:
         recording = self.recording
         recording.write_code(self.code)
         number = self.thread.number
-        place = recording.place()
+        place = self.call = recording.place()
         recording.write(Entered(number, self.number, self.code.number, self.count, *self.parent, place, changed))
 
     def executed(self, line: int) -> int:
@@ -346,9 +347,13 @@ class _Frame:
         is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
         place = f"{recording._role}-{self.thread.number}"
         at = f"{self.code.file}:{line}"
-        if recording.held is not None and recording.held.after(frame, at, place, changed):
+        if recording.held is not None and recording.held.after(
+            frame, at, place, changed, (self.call, recording.place())
+        ):
             changed |= self.changes(frame)
-        recording.write(Row(self.number, line, n, recording.place(), changed, returns, is_sampled))
+            self.line = self.line if returns else frame.f_lineno
+        self.call = recording.place()
+        recording.write(Row(self.number, line, n, self.call, changed, returns, is_sampled))
 
     def changes(self, frame: FrameType, *, is_entered: bool = False) -> dict[str, str]:
         """The digests of names whose values are others than at the last look."""

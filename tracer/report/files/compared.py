@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from tracer.divergence.lines import LineSource
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.next_steps import next_steps
-from tracer.divergence.repeated import UNVARIED, Held, Repeated
+from tracer.divergence.repeated import UNVARIED, Held, HeldLine, Repeated
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.findings import Change
@@ -86,7 +87,9 @@ def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, 
         "is_inference": divergence.is_inference,
         "outputs": divergence.outputs,
         "not_digested": divergence.not_digested,
-        "held": [_held(held) for held in repeated.held],
+        "sources": [_source(source) for source in repeated.sources],
+        "held": [*map(_held_line, repeated.held_lines), *map(_held, repeated.held)],
+        "lines_note": repeated.lines_note,
         "not_held": repeated.not_held,
         "outside": repeated.outside,
         "follows": divergence.follows,
@@ -121,6 +124,17 @@ def _root(root: Root) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(root)
     fields.pop("reason")
     return fields | {"why": why_of(root)}
+
+
+def _source(source: LineSource) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(source)
+    fields.pop("held_at")
+    return fields
+
+
+def _held_line(held: HeldLine) -> dict[str, Any]:
+    """Return the line that was held, several joined by ``+``."""
+    return {"line": "+".join(held.lines), "agrees": held.agrees, "runs": held.runs, "no_proof": held.problem}
 
 
 def _held(held: Held) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from tracer.report.sections.calls_strip import picture_of
 from tracer.report.sections.losses import nan_at_end, nan_clause, of_losses
 from tracer.report.sections.plan import step_of_plan
 from tracer.report.sections.reasons import how_it_differs, input_named, inputs_of, lack_of, why_of
+from tracer.report.sections.root_lines import line_sentence, root_line_blocks
 from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
 
@@ -138,6 +139,7 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         yield said.lead(f"Not restored between the runs: {'; '.join(repeated.not_restored)}.")
     if not shown.agrees and not reader.is_whole:
         yield said.Paragraph(f"{_capital(_counts(divergence))}.")
+    yield from root_line_blocks(shown, reader)
     picture = picture_of(divergence, shown.second) if reader.is_whole else None
     if picture is not None:
         yield said.Picture("calls-strip", picture)
@@ -484,8 +486,7 @@ def repeated_headline(repeated: Repeated) -> str:
     unvaried = repeated.arms[UNVARIED]
     if not unvaried.agrees and unvaried.first is not None:
         diverges = divergence_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
-        held = held_sentence(repeated)
-        return f"{diverges}. {held}" if held else diverges
+        return ". ".join(filter(None, (line_sentence(repeated), diverges, held_sentence(repeated))))
     calls = f"{_all_calls(unvaried.calls_compared)}{_but_beside(repeated.divergence)}"
     if repeated.ended_by:
         calls = f"the calls that were compared ({unvaried.calls_compared:,})"
@@ -501,8 +502,7 @@ def repeated_headline(repeated: Repeated) -> str:
         inputs = at_the_end(repeated.outside) if repeated.cause is None else ()
         source = (f"the program {inputs_of(inputs)}",) if inputs else ()
         different = "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *source, *reservations(repeated)))
-        held = held_sentence(repeated)
-        return f"{different}. {held}" if held else different
+        return ". ".join(filter(None, (line_sentence(repeated), different, held_sentence(repeated))))
     for arm, outcome in repeated.arms.items():
         if outcome.first is not None:
             return f"{agree}; under other circumstances ({arm}) they diverge at {place_of_root(outcome.first)}"

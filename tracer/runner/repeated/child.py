@@ -65,6 +65,7 @@ def main() -> int:
             quiet=True,
             children=order.children,
             at_start=(change_in_child, order),
+            lines=order.lines,
         )
     except TracerError as problem:
         say(f"tracer: error: {problem}")

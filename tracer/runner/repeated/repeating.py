@@ -22,6 +22,7 @@ from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_follow
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings, Training
 from tracer.plain import say
+from tracer.recording.options import Lines
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
@@ -29,9 +30,11 @@ from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Cir
 from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Search, Tried, suspects
+from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
+from tracer.runner.repeated.root_lines import FoundLines, LineRun, certain, find_lines
 from tracer.runner.repeated.scratch import recordings_in, remove_run, scratch_of
 from tracer.runner.repeated.task import Order, Task
-from tracer.runner.source_lines import with_neighbours
+from tracer.runner.source_lines import texts_of, with_neighbours
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace import merge_traces
@@ -64,6 +67,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     settings: str = Settings.RECORDED.value
     children: bool | None = None
     """Record child processes too; ``None``: if the first run started some, and trained nothing itself."""
+    whole: bool = False
+    """Follow lines to the end of the program, and not of the step in which runs diverge."""
     first: bool = False
     """End a run as soon as it has diverged from the first."""
 
@@ -99,6 +104,7 @@ class _Series:
         self.compared: dict[str, list[Divergence]] = {}
         self.names: dict[int, str] = {}
         self.notes: dict[str, str] = {}
+        self.found = FoundLines()
         self.held: tuple[Held, ...] = ()
         self.not_held = ""
         self.children = bool(asked.children)
@@ -209,12 +215,27 @@ class _Series:
                 unvaried[place] = again
                 self.names[id(again)] = name
 
+    # --- runs in which lines are followed ---
+
+    def find_lines(self, snapshot: Snapshot | None) -> None:
+        """If the unvaried runs diverge, find the lines at which they begin to."""
+        diverging = next((divergence for divergence in self.compared.get(UNVARIED, ()) if divergence.differs), None)
+        if diverging is None or self.ended_by or self.asked.hold is not None:
+            return
+        if current_rank() is not None:
+            self.found = FoundLines(note="several ranks would have to make the same further runs")
+            return
+        laboratory = _LineRuns(self, snapshot)
+        self.found = find_lines(laboratory, diverging, laboratory.values_folder)
+
     # --- runs in which something is held ---
 
     def hold(self, snapshot: Snapshot | None) -> None:
         """If the unvaried runs diverge, search in further runs for the circumstances that explain it."""
         diverging = next((divergence for divergence in self.compared.get(UNVARIED, ()) if divergence.differs), None)
         if diverging is None or self.ended_by or self.asked.hold == ():
+            return
+        if self.asked.hold is None and (self.found.is_proven or certain(diverging.roots)):
             return
         if current_rank() is not None:
             self.not_held = "several ranks would have to make the same further runs"
@@ -397,6 +418,10 @@ class _Series:
             as_it_stands=as_it_stands,
             held=self.held,
             not_held=self.not_held,
+            sources=self.found.sources,
+            held_lines=self.found.held,
+            lines_note=self.found.note,
+            texts=texts_of((source.location for source in self.found.sources), os.getcwd()),
             source=with_neighbours((root.called_from or root.location for root in roots), os.getcwd()),
             ended_by=self.ended_by,
             unrecorded=not_followed(
@@ -410,6 +435,64 @@ class _Series:
             return EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
         return TraceError(
             f"{run.name} ended with exit code {run.code} before anything was recorded", hint="its own words are above"
+        )
+
+
+class _LineRuns:
+    """Runs of a series in which lines are followed: in a copy of the folder as found, if runs change it."""
+
+    def __init__(self, series: _Series, snapshot: Snapshot | None) -> None:
+        self._series = series
+        can_copy = snapshot is not None and not snapshot.is_too_large and not snapshot.lost() and snapshot.changed()
+        self._folder = snapshot.copy() if snapshot is not None and can_copy else None
+
+    @property
+    def left(self) -> int:
+        """Runs that may still be made."""
+        return 0 if self._series.ended_by else MOST_LINE_RUNS - self._series.started
+
+    def values_folder(self) -> Path:
+        """A folder of the job's own for the values of lines."""
+        folder = self._series.scratch / "values"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def follow(self, name: str, lines: Lines, last_step: int | None) -> LineRun | None:
+        """Make a run whose lines are followed, up to the end of ``last_step``."""
+        series, folder = self._series, self._folder
+        output = series._output(f"{series.prefix}{name}")
+        task = series.asked.task if folder is None else _within(series.asked.task, folder)
+        if last_step is not None and not series.asked.whole:
+            stop = last_step + 1 if task.stop is None else min(task.stop, last_step + 1)
+            task = msgspec.structs.replace(task, stop=stop, exit_after_steps=True)
+        order = Order(
+            task=task,
+            output=str(output),
+            children=series.children,
+            settings=series.sets,
+            number=len(series.runs),
+            began=series.began,
+            temporary=str(temporary_of(folder)) if folder is not None else "",
+            scratch=str(series.scratch),
+            lines=lines,
+        )
+        say(f"tracer: {name}")
+        deadline = time.monotonic() + 4 * series.longest + _PATIENCE
+        _, stopped = series._launch(order, [], lambda: time.monotonic() > deadline, folder)
+        series.ended_by = launching.ENDING.by
+        if stopped or series.ended_by:
+            return None
+        try:
+            return LineRun(output, read_family(output))
+        except TraceError:
+            return None
+
+    def compare(self, first: Family, second: Family) -> Divergence:
+        """Hold two runs against each other."""
+        return compare_families(
+            first,
+            second,
+            lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=self._series._findings),
         )
 
 
@@ -524,6 +607,7 @@ def repeat_script(asked: Asked) -> Result:
         if asked.settings != PLANNED:
             series = _Series(asked, scratch, "run-", NAMED[asked.settings])
             series.go()
+            series.find_lines(snapshot)
             series.replay()
             series.hold(snapshot)
             return Result(repeated=series.result(asked.settings), report=lambda: series.report)
@@ -538,6 +622,7 @@ def repeat_script(asked: Asked) -> Result:
         series = _Series(asked, scratch, "planned-", sets, plain.started)
         try:
             series.go()
+            series.find_lines(snapshot)
             series.replay()
             series.hold(snapshot)
         except EndedEarly:

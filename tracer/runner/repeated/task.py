@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tracer.recording.options import UNSHAKEN, PlaceOptions
+from tracer.recording.options import UNSHAKEN, Lines, PlaceOptions
 from tracer.runner.repeated.circumstances.chance import move_objects, switch_threads_otherwise
 from tracer.runner.repeated.circumstances.declared import Circumstance, Inside
 from tracer.runner.repeated.circumstances.planned import make_before_the_script
@@ -48,6 +48,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The options of magnitudes."""
     replayed: tuple[str, ...] | None = None
     """Overloads to replay on the spot, without digests; ``None`` for an ordinary run."""
+    lines: Lines | None = None
+    """How the program's lines are followed, if they are."""
     number: int = 0
     """The number of the run in its series."""
     began: int = 0

@@ -1,0 +1,147 @@
+"""Further runs follow lines where runs diverge, and hold those that reach a call that differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.support.slow import slow_unless
+from tracer.divergence.lines import Kind
+from tracer.divergence.repeated import Repeated
+from tracer.report.files.compared import repeated_json
+from tracer.report.sections.runs import repeated_headline
+from tracer.runner.repeated.repeating import Asked, repeat_script
+from tracer.runner.repeated.root_lines import MOST_RUNS
+from tracer.runner.repeated.task import Task
+
+#: By name: a script whose runs diverge, the line that does it, its row in the table of sources, and whether it is
+#: proven by holding it.
+SCRIPTS = {
+    "clock": (
+        """\
+        import time
+        import torch
+        def number():
+            return time.time_ns() % 1000
+        seed = number()
+        began = time.time()
+        g = torch.Generator().manual_seed(seed)
+        y = torch.rand(4, generator=g) * 2
+        """,
+        (4, "clock", True),
+    ),
+    "numpy": (
+        """\
+        import numpy, torch
+        torch.manual_seed(0)
+        def split(x):
+            return x[numpy.random.permutation(len(x))]
+        x = split(torch.arange(40.0))
+        y = x * 2
+        """,
+        (4, "draw-numpy", True),
+    ),
+    "set": (
+        """\
+        import torch
+        names = {f"name {i}" for i in range(40)}
+        order = [name for name in names]
+        x = torch.tensor([float(name[5:]) for name in order])
+        y = x * 2
+        """,
+        (3, "set-order", True),
+    ),
+    "own generator": (
+        """\
+        import random
+        import torch
+        class Transform:
+            def __init__(self):
+                self.own = random.Random()
+            def __call__(self, x):
+                return x * self.own.random()
+        transform = Transform()
+        for i in range(3):
+            x = transform(torch.ones(3))
+        """,
+        (5, "own-generator", True),
+    ),
+    "branch": (
+        """\
+        import os
+        import torch
+        x = torch.ones(3)
+        if os.path.exists("left"):
+            x = torch.exp(x)
+        open("left", "w").close()
+        y = x * 2
+        """,
+        (4, "file-exists", True),
+    ),
+    "two": (
+        """\
+        import os, time
+        import torch
+        a = time.perf_counter() % 1
+        b = os.urandom(1)[0]
+        x = torch.ones(3) * a + b
+        y = x * 2
+        """,
+        (3, "clock", True),
+    ),
+    "no copy": (
+        """\
+        import os
+        import torch
+        class Closed:
+            __slots__ = ("value",)
+        c = Closed()
+        c.value = os.urandom(1)[0] + os.getpid()
+        def scaled(x):
+            return x * c.value
+        y = scaled(torch.ones(3))
+        """,
+        (8, "", False),
+    ),
+}
+#: What proves the claim in every run; the others in the long run of tests.
+QUICK = ("numpy",)
+
+
+def repeated(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> Repeated:
+    """Run the script ``name`` as often as it takes."""
+    (folder / "train.py").write_text(dedent(SCRIPTS[name][0]), encoding="utf-8")
+    monkeypatch.chdir(folder)
+    return repeat_script(Asked(task=Task(target="train.py"), folder=folder / "runs", **options)).repeated  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", slow_unless(QUICK, SCRIPTS))
+def test_the_line_is_named_and_proven(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line, row, is_proven = SCRIPTS[name][1]
+    found = repeated(tmp_path, name, monkeypatch)
+    first = found.sources[0]
+    assert (first.location, first.source, first.reaches) == (f"train.py:{line}", row, True)
+    assert any(held.agrees for held in found.held_lines) == is_proven
+    assert repeated_headline(found).startswith("`")
+    document = repeated_json(found)
+    assert document["sources"][0]["location"] == first.location
+    assert len(list((tmp_path / "runs").glob("run-*.values"))) <= MOST_RUNS
+
+
+@pytest.mark.slow
+def test_nothing_further_is_run_where_nothing_is_to_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = repeated(tmp_path, "clock", monkeypatch, hold=())
+    assert not found.sources
+    assert len(list((tmp_path / "runs").glob("*.values"))) == 2
+
+
+@pytest.mark.slow
+def test_a_generator_that_nobody_seeded_needs_no_further_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\nx = torch.ones(3)\ny = torch.rand(3) * x\n")
+    monkeypatch.chdir(tmp_path)
+    found = repeat_script(Asked(task=Task(target="train.py"), folder=tmp_path / "runs")).repeated
+    assert [(source.location, source.kind) for source in found.sources] == [("train.py:3", Kind.DRAW)]
+    assert len(list((tmp_path / "runs").glob("*.values"))) == 2

@@ -1,0 +1,111 @@
+"""The lines at which runs begin to differ, in words: what each is, its values, the way to the first call, the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tracer.divergence.lines import Kind, LineSource
+from tracer.divergence.repeated import HeldLine, Repeated
+from tracer.divergence.sources import source_by_id
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Words, first
+from tracer.report.words import joined, plural
+
+#: Lines that are listed, and those on the way of one.
+_MOST, _MOST_ON_THE_WAY = 12, 8
+_GENERATORS = {"python": "Python's `random`", "numpy": "NumPy's global generator", "torch": "torch's default generator"}
+
+
+def line_sentence(repeated: Repeated) -> str:
+    """The first line at which the runs begin to differ, and its proof, without a full stop; empty if none is known."""
+    source = next((source for source in repeated.sources if source.reaches), None)
+    if source is None:
+        return ""
+    root = repeated.first
+    reaches = ""
+    if root is not None and root.cause.is_from_lines:
+        place = root.called_from or root.location
+        at = " there" if place == source.location else f" at {place}" if place else ""
+        reaches = f"; it reaches {root.op.removesuffix('.default')}{at}"
+    text = repeated.texts.get(source.location, "")
+    named = f"`{text}` ({source.location})" if text else source.location
+    sentences = (f"{named} {what_it_does(source)}{_values_of(source, repeated.second)}{reaches}", proof_of(repeated))
+    return ". ".join(filter(None, sentences))
+
+
+def what_it_does(source: LineSource) -> str:
+    """``reads the clock``."""
+    row = source_by_id(source.source)
+    if source.kind is Kind.DRAW:
+        name = _GENERATORS.get(source.generator, f"the generator of {source.generator}")
+        return f"draws from {name}, which nothing seeded alike"
+    if row is not None:
+        return row.name
+    if source.kind is Kind.BRANCH:
+        return "decides otherwise which line comes next"
+    named = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
+    return f"gives {named or 'its value'} another value although all that it reads agrees"
+
+
+def _values_of(source: LineSource, second: str) -> str:
+    """Both values, where these are numbers."""
+    return f" ({source.first}, in {second} {source.second})" if source.first != source.second else ""
+
+
+def proof_of(repeated: Repeated) -> str:
+    """What holding lines showed, without a full stop; empty where none was held."""
+    proven = next((held for held in repeated.held_lines if held.agrees), None)
+    if proven is not None:
+        there = "there" if len(proven.lines) == 1 else f"at {joined(proven.lines)}"
+        return f"Given one run's values {there}, another agrees with it"
+    tried = [held for held in repeated.held_lines if held.runs]
+    if tried:
+        return "Given one run's values there, another still differs: something else reaches it too"
+    problem = next((held.problem for held in repeated.held_lines if held.problem), "")
+    return f"It is named without proof: {problem}" if problem else ""
+
+
+def root_line_blocks(repeated: Repeated, reader: Reader) -> Iterator[said.Block]:
+    """The roots that reach a call, each with its values and its way; the others in one line, for whoever reads all."""
+    reaching = [source for source in repeated.sources if source.reaches]
+    if reaching:
+        shown, left_out = first(reaching, min(_MOST, reader.rows))
+        yield said.Heading("Where they begin to differ")
+        yield said.Rows(tuple(_row(source, repeated) for source in shown), left_out=left_out)
+    others = [source for source in repeated.sources if not source.reaches]
+    if others and reader.is_whole:
+        named = ", ".join(source.location for source in others[:_MOST])
+        yield said.quiet(f"Differ too, and reach no call that was compared: {named}.")
+    if repeated.lines_note:
+        yield said.quiet(f"Of lines: {repeated.lines_note}.")
+
+
+def _row(source: LineSource, repeated: Repeated) -> said.Row:
+    called: Words = (" (called from ", said.Code(source.called_from), ")") if source.called_from else ""
+    text = repeated.texts.get(source.location, "")
+    values = _values_of(source, repeated.second)
+    names = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
+    differ = f"What differs: {names}{values}." if names else ""
+    way = tuple(source.path[:_MOST_ON_THE_WAY])
+    row = source_by_id(source.source)
+    times = f" {plural(source.calls, 'time')}" if source.calls > 1 else ""
+    return said.Row(
+        (said.Code(source.location), called, " ", said.Code(text) if text else ""),
+        blocks=(
+            said.Paragraph(f"It {what_it_does(source)}{times}."),
+            *said.paragraphs(
+                differ,
+                f"From there: {', '.join(way)}." if way else "",
+                *(_shown(held) for held in repeated.held_lines if source.location in held.lines),
+                f"{row.remedy[:1].upper()}{row.remedy[1:]}." if row is not None else "",
+            ),
+        ),
+    )
+
+
+def _shown(held: HeldLine) -> str:
+    others: Sequence[str] = held.lines[1:]
+    together = f" together with {len(others)} more" if others else ""
+    if held.problem:
+        return f"Not proven{together}: {held.problem}."
+    return f"Held{together}: the runs {'agree' if held.agrees else 'still differ'}."

@@ -1,0 +1,167 @@
+"""Finds the lines at which two runs begin to differ, and proves them, in further runs that follow and hold lines.
+
+Two runs follow the lines, since two that diverge once diverge again. What the roots among them gave is kept in a third
+one, and given to others, one root at a time: a root is proven if such a run agrees with the one that it is given from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from tracer.divergence.causes import RootCause
+from tracer.divergence.lines import Kind, LineSource, compared_lines, read_run
+from tracer.divergence.model import Divergence, Root
+from tracer.divergence.recordings import Family
+from tracer.divergence.repeated import HeldLine
+from tracer.errors import TraceError
+from tracer.plain import say
+from tracer.recording.lines.holding import calls_inside, problem_of
+from tracer.recording.options import Lines
+from tracer.trace.paths import child_path
+
+#: Runs of a whole answer, those that diverged included.
+MOST_RUNS = 8
+#: Roots that are held one at a time.
+_MOST_ALONE = 2
+
+
+class LineRun(NamedTuple):
+    """A run in which lines were followed."""
+
+    trace: Path
+    family: Family
+
+
+class Laboratory(Protocol):
+    """Makes runs and compares them."""
+
+    @property
+    def left(self) -> int:
+        """Runs that may still be made."""
+
+    def follow(self, name: str, lines: Lines, last_step: int | None) -> LineRun | None:
+        """Make a run whose lines are followed, up to the end of a step; ``None`` if it left nothing to compare."""
+
+    def compare(self, first: Family, second: Family) -> Divergence:
+        """Hold two runs against each other."""
+
+
+class FoundLines(NamedTuple):
+    """The lines at which runs begin to differ, and what holding them showed."""
+
+    sources: tuple[LineSource, ...] = ()
+    held: tuple[HeldLine, ...] = ()
+    note: str = ""
+    """Why nothing was found, or what it lacks."""
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether runs agree when lines are held."""
+        return any(held.agrees for held in self.held)
+
+
+def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
+    """Roots that no further run need prove: draws from a generator that nobody seeded; empty if there is another."""
+    found = []
+    for root in roots:
+        seed = root.reason.seed if root.reason is not None else None
+        if root.cause is not RootCause.DRAW or seed is None or not seed.is_machines or root.process:
+            return ()
+        generator = "cuda" if root.name.startswith("cuda") else "torch"
+        if not root.name.startswith(("cpu", "cuda")):
+            return ()
+        found.append(
+            LineSource(
+                location=root.called_from or root.location,
+                kind=Kind.DRAW,
+                source=f"draw-{generator}",
+                generator=generator,
+                reaches=True,
+                calls=1 + root.same_cause,
+            )
+        )
+    return tuple({source.location: source for source in found}.values())
+
+
+def find_lines(laboratory: Laboratory, divergence: Divergence, folder: Callable[[], Path]) -> FoundLines:
+    """Follow lines in two further runs, and hold those that reach a call that differs. ``folder``: one for values."""
+    if sources := certain(divergence.roots):
+        return FoundLines(sources)
+    if divergence.roots and not divergence.roots[0].cause.is_from_lines:
+        return FoundLines()
+    if laboratory.left < 2:
+        return FoundLines(note="no run was left to follow lines")
+    last = divergence.roots[0].step if divergence.roots else None
+    say(f"tracer: two further runs follow the program's lines; in up to {laboratory.left - 2} more they are held")
+    runs = [laboratory.follow(f"lines-{number}", Lines(), last) for number in (1, 2)]
+    first, second = runs
+    if first is None or second is None:
+        return FoundLines(note="a run whose lines were followed left nothing to compare")
+    again = laboratory.compare(first.family, second.family)
+    if not again.differs:
+        return FoundLines(note="two runs whose lines were followed agree")
+    try:
+        sources, notes = _sources(first, second, again)
+    except TraceError as problem:
+        return FoundLines(note=str(problem))
+    last = again.roots[0].step if again.roots else None
+    held = _held(laboratory, [source for source in sources if source.reaches], folder, last)
+    return FoundLines(sources, held, "; ".join(notes))
+
+
+def _sources(first: LineRun, second: LineRun, divergence: Divergence) -> tuple[tuple[LineSource, ...], tuple[str, ...]]:
+    """The roots among the lines of the process that diverges first; of all, where only what runs leave differs."""
+    process = divergence.roots[0].process if divergence.roots else ""
+    role = process.removeprefix("child ")
+    traces = [child_path(run.trace, role) if role else run.trace for run in (first, second)]
+    ours, theirs = map(read_run, traces)
+    roots = [root for root in divergence.roots if root.process == process and root.cause.is_from_lines]
+    if roots and roots[0].only_second:
+        ours, theirs = theirs, ours
+    calls = [root.call for root in roots if root.only_second == roots[0].only_second]
+    compared = compared_lines(ours, theirs, calls)
+    return compared.sources, compared.notes
+
+
+def _held(
+    laboratory: Laboratory, sources: Sequence[LineSource], folder: Callable[[], Path], last: int | None
+) -> tuple[HeldLine, ...]:
+    """Hold the roots, one at a time and then all together, as far as runs are left."""
+    places = {source.location: source.held_at for source in sources}
+    holdable = [place for place in dict.fromkeys(places.values()) if place]
+    shown: list[HeldLine] = [
+        HeldLine(lines=(at,), agrees=False, problem="it gives no value that could be held")
+        for at, place in places.items()
+        if not place
+    ]
+    if not holdable or laboratory.left < 2:
+        return tuple(shown)
+    branches = tuple(source.held_at for source in sources if source.kind is Kind.BRANCH)
+    roots = {place: tuple(at for at, held in places.items() if held == place) for place in holdable}
+    kept = folder()
+    base = laboratory.follow("kept", Lines(held=tuple(holdable), branches=branches, folder=str(kept)), last)
+    if base is None:
+        return tuple(shown)
+    for place in holdable:
+        if problem := problem_of(kept, place):
+            shown.append(HeldLine(lines=roots[place], agrees=False, problem=problem))
+    can = [place for place in holdable if not problem_of(kept, place)]
+    tries: list[tuple[str, ...]] = [(place,) for place in can[:_MOST_ALONE]]
+    if len(can) > 1:
+        tries.append(tuple(can))
+    for number, lines in enumerate(tries, 1):
+        if laboratory.left < 1 or any(held.agrees for held in shown):
+            break
+        given = Lines(held=lines, branches=branches, folder=str(kept), gives=True)
+        run = laboratory.follow(f"given-{number}", given, last)
+        named = tuple(at for place in lines for at in roots[place])
+        if run is None:
+            shown.append(HeldLine(lines=named, agrees=False, runs=1, problem="the run that was given it failed"))
+            continue
+        divergence = laboratory.compare(base.family, run.family)
+        made = [calls for place in lines for calls in calls_inside(kept, place)]
+        left = [root for root in divergence.roots if not any(root.call in calls for calls in made)]
+        shown.append(HeldLine(lines=named, agrees=not left and not divergence.ends, runs=1))
+    return tuple(shown)
