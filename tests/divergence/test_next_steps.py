@@ -11,11 +11,11 @@ import pytest
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement, process_finding, report
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import EndState, Outside, Place, Reason, Seed, Taken
+from tracer.divergence.model import EndState, Place, Reason, Seed, Taken
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import Held
 from tracer.findings import Change
-from tracer.names import About, NumberSource, OutsideKind, Phase
+from tracer.names import About, NumberSource, Phase
 from tracer.plan import make_plan
 from tracer.report.files.compared import plan_after, repeated_json
 from tracer.trace.values import ValueKind
@@ -64,27 +64,6 @@ def test_a_hold_that_explains_comes_first_and_is_for_all_roots() -> None:
     assert (first.number, first.roots, first.remedy) == (1, (1, 2), "Pass it.")
     assert "the clock is held" in first.title
     assert [step.roots for step in rest] == [(1,), (2,)]
-
-
-def test_an_input_that_differs_has_a_step_and_one_that_agrees_has_none() -> None:
-    fields = {"first": "digest 1", "second": "digest 2", "location": "train.py:5"}
-    other = Outside(kind=OutsideKind.FILE, name="last.pt", differs=True, by_first_run=True, **fields)
-    same = Outside(kind=OutsideKind.FILE, name="data.csv", differs=False, **fields)
-    read = root(41, RootCause.INPUT_DATA, reason=Reason(shows=Shows.ENTERED, outside=(other,)))
-    _, step = next_steps(repeated(divergence(read), outside=(other, same)))
-    assert "last.pt" in step.title
-    assert (step.where, step.roots) == ("train.py:5", (1,))
-    assert "remove it before each run" in step.remedy
-
-
-@pytest.mark.parametrize(("name", "steps"), [("last.pt", 1), ("~/.cache/last.pt", 2)])
-def test_what_an_earlier_run_left_has_no_step_where_runs_without_it_diverge_too(name: str, steps: int) -> None:
-    left = Outside(
-        kind=OutsideKind.FILE, name=name, differs=True, by_first_run=True, first="1", second="2", location="train.py:5"
-    )
-    read = root(41, RootCause.INPUT_DATA, reason=Reason(shows=Shows.ENTERED, outside=(left,)))
-    held = Held(circumstances=("clock", "folder"), is_all=True, agrees=False, runs=2)
-    assert len(next_steps(repeated(divergence(read), outside=(left,), held=(held,)))) == steps
 
 
 def test_a_change_of_the_plan_is_the_step_of_the_root_that_its_finding_stands_at() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.divergence.recorded import Run
-from tests.support.build import outside, trace
 from tracer.divergence import Divergence, Recording, compare_recordings
 from tracer.divergence.families import compare_families
 from tracer.names import Phase
@@ -96,19 +95,3 @@ def test_calls_of_one_run_alone_that_nothing_reads_are_a_note(tmp_path: Path) ->
 def test_calls_of_one_run_alone_that_reach_something_or_train_diverge(tmp_path: Path, bend: dict[str, object]) -> None:
     found = loaded(tmp_path, **bend)  # type: ignore[arg-type]
     assert (found.agrees, bool(found.roots), found.without_effect) == (False, True, ())
-
-
-@pytest.mark.parametrize(("reads", "began", "agrees"), [(True, 1, True), (False, 1, False), (True, 0, False)])
-def test_a_file_that_the_second_run_reads_as_the_first_one_left_it_is_no_difference(
-    tmp_path: Path, reads: bool, began: int, agrees: bool
-) -> None:
-    recordings = []
-    for name in ("one", "two"):
-        run = Run(tmp_path / f"{name}.values")
-        run.call("mm.default", run.enter(ValueKind.BATCH, "batch", 1), line=10)
-        run.writer.moment(ValueKind.PARAMETER, "fc.weight", 1)
-        if name == "one":
-            run.writer.moment(ValueKind.FILE, "cache.dat", 1)
-        taken = (outside("file", "cache.dat"),) if reads and name == "two" else ()
-        recordings.append(Recording(name=name, values=run.values(), trace=trace(outside=taken)))
-    assert (compare_recordings(*recordings, began=began).ends == ()) is agrees

@@ -18,7 +18,6 @@ from tracer.names import (
     EventKind,
     EvidenceKind,
     KernelLanguage,
-    OutsideKind,
     Phase,
     RegionInside,
     RegionOrigin,
@@ -36,7 +35,6 @@ from tracer.trace.records import (
     Generator,
     Kernel,
     Loader,
-    OutsideInput,
     Region,
     TraceSource,
     UnwrittenRead,
@@ -294,8 +292,3 @@ def draw(op: str = "random.random", generator: str = "python", **fields: Any) ->
     """A draw at ``train.py:9`` from Python's generator, which nobody seeded."""
     known = {"op": op, "generator": generator, "location": "train.py:9", "origin": SeedOrigin.MACHINE}
     return Draw(**known | _words(fields))
-
-
-def outside(kind: OutsideKind | str = OutsideKind.FILE, name: str = "a.txt", **fields: Any) -> OutsideInput:
-    """Something that a program took in at one line; no digest unless one is given."""
-    return OutsideInput(**{"kind": OutsideKind(kind), "name": name, "location": "train.py:10", **fields})

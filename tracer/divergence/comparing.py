@@ -11,8 +11,7 @@ from tracer.divergence.end_states import OF_TRAINING, ComparedEnds, compare_ends
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
-from tracer.divergence.model import Divergence, EndState, Fork, Loss, Place, Replicas, Root
-from tracer.divergence.outside import compare_outside
+from tracer.divergence.model import Divergence, Fork, Loss, Place, Replicas, Root
 from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
 from tracer.divergence.resuming import begins_of, resumed
@@ -20,7 +19,7 @@ from tracer.divergence.roots import Classifier, Tables, changed_settings, place
 from tracer.divergence.strip import states, strip
 from tracer.errors import TraceError
 from tracer.findings import Finding
-from tracer.names import OutsideKind, Phase, Training, Way
+from tracer.names import Phase, Training, Way
 from tracer.trace.file import Trace
 from tracer.trace.values import ValueKind, Values
 
@@ -36,7 +35,6 @@ def compare_recordings(
     may_resume: bool = True,
     findings: Callable[[], Sequence[Finding] | None] | Sequence[Finding] | None = None,
     replayed: Trace | None = None,
-    began: int = 0,
     in_any_order: bool = False,
 ) -> Divergence:
     """Return where two recordings diverge, and why.
@@ -44,10 +42,9 @@ def compare_recordings(
     ``align_step``: the steps to align, for a resumed run. By default they are found if the second recording begins with
     the parameters of a later step of the first, unless ``may_resume=False`` says that both are whole runs of one
     program. ``findings``: those of the first recording's trace, or a function that judges it, called only if the
-    recordings diverge. ``replayed``: a third recording, in which calls were replayed. ``began``: when the first run
-    began, in milliseconds since 1970, if the second came after it. ``in_any_order``: calls of a step that read and
-    wrote the same are compared wherever they stand, as they are where threads decide the order. Raises ``TraceError``
-    if the digests are of two kinds, or a step is missing.
+    recordings diverge. ``replayed``: a third recording, in which calls were replayed. ``in_any_order``: calls of a
+    step that read and wrote the same are compared wherever they stand, as they are where threads decide the order.
+    Raises ``TraceError`` if the digests are of two kinds, or a step is missing.
     """
     ours, theirs = first.values, second.values
     if ours.header.digest != theirs.header.digest:
@@ -68,21 +65,18 @@ def compare_recordings(
     differing = differences(pairs)
     following = follow(pairs, differing) if replicas is None else follow_ranks(pairs, differing, replicas)
     changed = changed_settings(first, second)
-    outside = compare_outside(first.trace, second.trace, began=began)
     if callable(findings):
         findings = findings() if following.candidates else None
-    classifier = Classifier(pairs, (first, second), changed, Tables(first, findings, replayed), outside)
+    classifier = Classifier(pairs, (first, second), changed, Tables(first, findings, replayed))
     roots = tuple(_roots(following, pairs, differing, classifier))
     state = states(pairs, differing, following)
     undigested = differing.undigested & ~differing.any
     is_same_program = replicas is None and begins is None
     left = compare_ends(ours, theirs) if is_same_program else ComparedEnds()
-    if began:
-        left = left._replace(ends=tuple(end for end in left.ends if not _is_read_again(end, second.trace)))
     if roots and not in_any_order and left.states_compared and not kept_otherwise(left.ends):
         # An evaluation at other steps shifts calls against each other, and coroutines make them in another order.
         again = compare_recordings(
-            first, second, may_resume=may_resume, findings=findings, replayed=replayed, began=began, in_any_order=True
+            first, second, may_resume=may_resume, findings=findings, replayed=replayed, in_any_order=True
         )
         if again.reaches_nothing or not again.roots:
             return again
@@ -106,20 +100,12 @@ def compare_recordings(
         partial=(ours.partial, theirs.partial),
         not_digested=int(undigested.sum()),
         settings=changed,
-        outside=outside,
         resumed=resumed(pairs, begins, roots) if begins else None,
         replicas=replicas,
         losses=_compare_losses(ours, theirs) if is_same_program else (),
         strip=strip(pairs, state),
         names=(first.name, second.name),
     )
-
-
-def _is_read_again(end: EndState, later: Trace | None) -> bool:
-    """Return whether it is a file that the first run alone wrote, and that the ``later`` one read as it was."""
-    if later is None or end.kind is not ValueKind.FILE or not end.only_one or end.only_second:
-        return False
-    return any(taken.kind is OutsideKind.FILE and taken.name == end.name for taken in later.outside)
 
 
 def _threads_compute(recording: Recording) -> bool:

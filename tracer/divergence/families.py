@@ -12,7 +12,6 @@ import msgspec
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.end_states import kept_otherwise
 from tracer.divergence.model import Divergence, Outputs, Root
-from tracer.divergence.outside import joined_outside
 from tracer.divergence.process_pairs import paired_roles, siblings
 from tracer.divergence.recordings import Family, Recording, has_values, read_recording
 from tracer.names import ChildState, StartedBy
@@ -113,7 +112,7 @@ def _beside(root: Root, places: tuple[str, ...]) -> Root:
     if root.contradicts:
         reason = msgspec.structs.replace(reason, shows=Shows.THREADS)
         root = msgspec.structs.replace(root, cause=RootCause.UNKNOWN, contradicts=False)
-    is_state = root.cause is RootCause.INITIAL_STATE and not reason.outside and reason.seed is None
+    is_state = root.cause is RootCause.INITIAL_STATE and reason.seed is None
     is_written = reason.shows in (Shows.THREADS, Shows.REPLAYED, Shows.NOT_REPLAYED)
     if not (is_state or is_written or root.cause is RootCause.OUTSIDE_CHANGE):
         return root
@@ -157,7 +156,6 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
         ends_compared=0 if any(partial) else sum(divergence.ends_compared for divergence in every),
         not_digested=sum(divergence.not_digested for divergence in every),
         partial=(partial[0], partial[1]),
-        outside=joined_outside(divergence.outside for divergence in every),
     )
 
 

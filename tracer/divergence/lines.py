@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -135,6 +136,16 @@ class _Frame:
         return self.code.file, self.code.function, self.code.first
 
 
+class _Read(NamedTuple):
+    """A row that made calls."""
+
+    calls: range
+    frame: _Frame
+    line: int
+    origins: Origins
+    """Of what it read."""
+
+
 class _Run:
     """The rows of a run, its processes one after another."""
 
@@ -218,8 +229,8 @@ class _Comparison:
         self.shown: dict[LineRoot, tuple[tuple[str, ...], str, str]] = {}
         self.functions: dict[LineRoot, tuple[str, str]] = {}
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
-        self.reads: list[tuple[int, int, int, str, Origins, str]] = []
-        """Of each row that made calls: first, end, depth, process, the origins of what it read, its line."""
+        self.reads: list[_Read] = []
+        """The rows that made calls."""
         self.elsewhere: dict[LineRoot, None] = {}
         """Roots in other threads and processes."""
         _pair(one, two)
@@ -319,8 +330,8 @@ class _Comparison:
     def _ends(self, frame: _Frame, row: Row, read: Origins, found: Origins, *, returns: bool = False) -> None:
         """A row was compared: ``read`` are the origins of what it read, ``found`` those of what it changed."""
         location = f"{frame.code.file}:{row.line}"
-        if row.call > frame.call >= 0 and (read := read | frame.returned):
-            self.reads.append((frame.call, row.call, frame.depth, frame.process, read, location))
+        if row.call > frame.call >= 0 and not frame.process:
+            self.reads.append(_Read(range(frame.call, row.call), frame, row.line, read | frame.returned))
         frame.call = row.call
         frame.returned = frame.inside = _NOTHING
         for root in found:
@@ -464,14 +475,19 @@ class _Comparison:
             notes=tuple(dict.fromkeys((*self.one.notes, *self.two.notes))),
         )
 
-    def _rows_of(self, call: int) -> list[tuple[int, int, int, str, Origins, str]]:
-        rows = [row for row in self.reads if row[0] <= call < row[1] and not row[3]]
-        return sorted(rows, key=lambda row: (-row[2], row[1] - row[0]))
+    def _row_of_call(self, call: int) -> _Read | None:
+        """The row that made a call: the innermost that read something that differs, or else the innermost."""
+        rows = sorted(
+            (row for row in self.reads if call in row.calls), key=lambda row: (-row.frame.depth, len(row.calls))
+        )
+        return next((row for row in rows if row.origins), rows[0] if rows else None)
 
     def _origins_of(self, call: int) -> Origins:
-        """The origins of what the line of a call read, the innermost line's that read any."""
-        rows = self._rows_of(call)
-        found = rows[0][4] if rows else _NOTHING
+        """The origins of what the line of a call read; the line itself, where nothing of it is seen to differ."""
+        row = self._row_of_call(call)
+        if row is None:
+            return _NOTHING
+        found = row.origins or self._root(Kind.LINE, row.frame, row.line, row.frame)
         if any(self._waits(root) for root in found) and self.elsewhere:
             found = frozenset(root for root in found if not self._waits(root)) | frozenset(self.elsewhere)
         return found
@@ -481,8 +497,8 @@ class _Comparison:
         return row is not None and row.waits
 
     def _line_of_call(self, call: int) -> str:
-        rows = self._rows_of(call)
-        return rows[0][5] if rows else ""
+        row = self._row_of_call(call)
+        return "" if row is None else f"{row.frame.code.file}:{row.line}"
 
     def _row_of_table(self, root: LineRoot) -> Source | None:
         texts = (text for (file, *_, line), text in self.one.texts.items() if (file, line) == (root.file, root.line))
@@ -514,6 +530,8 @@ class _Comparison:
         )
 
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
+        if not names and root.kind is Kind.LINE:
+            return ""
         return next(iter(path), "") if tuple(names) == (_RESULT,) else root.location
 
 

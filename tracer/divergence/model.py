@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from tracer.divergence.causes import RootCause, Shows
-from tracer.names import NumberSource, OutsideKind, Phase, Verdict, Word
+from tracer.names import NumberSource, Phase, Verdict, Word
 from tracer.trace import records
 from tracer.trace.values import ValueKind
 
@@ -70,26 +70,6 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is drawn from an unseeded generator."""
 
 
-class Outside(records.Placed, frozen=True, kw_only=True):
-    """An input from outside the program, in two runs."""
-
-    kind: OutsideKind
-    name: str
-    _: ClassVar[records.Place]
-    differs: bool | None
-    """Whether it differs, or only one run read it. ``None`` if unknown."""
-    first: str
-    """The input of the first run, in words and digests."""
-    second: str
-    only_order: bool = False
-    """Whether it is a directory with the same entries in another order."""
-    by_first_run: bool = False
-    """Whether it is a file that the first run wrote."""
-    by_import: bool = False
-    calls: int = 0
-    """Calls recorded before it, in the run that read it first."""
-
-
 class Loading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The origin of a batch that is another one in the second run."""
 
@@ -145,8 +125,6 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The number of calls here that only the first or only the second run makes."""
     taken: tuple[Taken, ...] = ()
     """Numbers of the machine that may be the source."""
-    outside: tuple[Outside, ...] = ()
-    """Inputs from outside that differ and precede it, the most likely explanation first."""
     adding: tuple[str, ...] = ()
     """Kernels of the region that add atomically."""
     threads: tuple[str, ...] = ()
@@ -376,8 +354,6 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     not_digested: int = 0
     """Compared calls whose agreement is unknown."""
     settings: tuple[Changed, ...] = ()
-    outside: tuple[Outside, ...] = ()
-    """Inputs from outside, those that differ first."""
     resumed: Resumed | None = None
     replicas: Replicas | None = None
     """For two ranks of one job, which legitimately read different data: only their parameters are compared, and

@@ -5,22 +5,18 @@ A change of the judgement's plan that closes a finding at a root is that root's;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import Loading, Outside, Reason, Root
-from tracer.divergence.outside import at_the_end, is_weak
+from tracer.divergence.model import Loading, Reason, Root
 from tracer.divergence.repeated import Repeated
 from tracer.divergence.sources import source_by_id
 from tracer.findings import Change, Finding, Need
-from tracer.names import About, NumberSource, OutsideKind
+from tracer.names import About, NumberSource
 from tracer.trace.values import ValueKind
-
-#: Inputs that get a change of their own.
-_MOST_INPUTS = 8
 
 #: Causes that the tables speak of, so that the remedy of a finding at a root is the root's.
 _OF_TABLES = (
@@ -42,26 +38,6 @@ _SEED_ALL = (
     "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
     " are drawn from"
 )
-#: How each kind of input is made the same in every run.
-_SAME_INPUT: Mapping[OutsideKind, str] = {
-    OutsideKind.FILE: "Read a fixed copy of it, which no run writes",
-    OutsideKind.DIRECTORY: "Sort what it lists, and let no run add to it",
-    OutsideKind.DATABASE: "Read a fixed copy of it, in a fixed order",
-    OutsideKind.PROGRAM: "Run it once, keep what it answers in a file, and read that",
-    OutsideKind.LIBRARY: "Load the same build of it in every run",
-    OutsideKind.FOREIGN_CALL: "Give it a fixed seed or moment, one thread and written memory, or keep what it answers",
-    OutsideKind.ANSWER: "Fetch it once, keep it in a file, and read that; a date in it is a clock's",
-    OutsideKind.CONNECTION: "Fetch the data once, keep it in a file, and read that",
-    OutsideKind.COMPLETION: "Take results in the order in which they were asked for",
-    OutsideKind.READINESS: "Wait until it is done, without a limit of time",
-    OutsideKind.EXISTENCE: "Write each run into a folder of its own",
-    OutsideKind.THREAD: "Wait for it (`thread.join()`) before what hangs on it, or have it work on a copy",
-    OutsideKind.UNWRITTEN_MEMORY: "Take `numpy.zeros` or `calloc`, or write all of it before it is read",
-    OutsideKind.VARIABLE: "Export one value of it in the shell that starts the script",
-    OutsideKind.USER: "Make nothing of the step hang on the user's name",
-    OutsideKind.HOST: "Make nothing of the step hang on the host",
-}
-_OTHER_INPUT = "Pass the value in as an argument, or write it down and read it again"
 
 
 class _Step(NamedTuple):
@@ -92,7 +68,6 @@ def next_steps(repeated: Repeated, plan: Sequence[Change] = (), findings: Sequen
         *_held(repeated),
         *leading,
         *(Change(number=0, **step._asdict(), roots=tuple(numbers)) for step, numbers in steps.items()),
-        *_inputs(repeated),
         *_left(repeated),
         *(change for change in closing if change not in leading),
     ]
@@ -270,47 +245,6 @@ def _samples(loader: str, loading: Loading | None) -> tuple[str, str]:
         return f"Fix the samples of {name}", f"{how}."
     how = f"What was compared agrees, so {method} takes in something else: entropy, a clock, a file, other threads"
     return f"Fix the samples of {name}", f"{how}. Draw there for each sample by its index, from a seed in the code."
-
-
-def _inputs(repeated: Repeated) -> Iterator[Change]:
-    """Yield changes for inputs from outside that differ, where they may matter to a root."""
-    differing = [source for source in repeated.outside if source.differs and not is_weak(source)]
-    named = {
-        id(source): source for root in repeated.numbered if root.reason is not None for source in root.reason.outside
-    }
-    if repeated.ends and repeated.cause is None:
-        named |= {id(source): source for source in at_the_end(repeated.outside)}
-    weak = [source for source in named.values() if is_weak(source) or source.differs is None]
-    if any("folder" in held.circumstances and not held.agrees and not held.no_proof for held in repeated.held):
-        differing = [source for source in differing if not (source.by_first_run and _is_in_folder(source.name))]
-    for source in [*differing, *weak][:_MOST_INPUTS]:
-        keys = [
-            number
-            for number, root in enumerate(repeated.numbered, 1)
-            if root.reason is not None and any(_key(source) == _key(other) for other in root.reason.outside)
-        ]
-        yield Change(
-            number=0,
-            title=f"Take in the same in every run: it {source.kind.verb} {source.name or 'further ones'}",
-            remedy=f"{_same(source)}.",
-            where=source.called_from or source.location or "place not recorded",
-            roots=tuple(keys),
-        )
-
-
-def _is_in_folder(path: str) -> bool:
-    """Whether a run that holds the folder starts without what an earlier run left at ``path``."""
-    return not path.startswith(("/", "~", ".."))
-
-
-def _key(source: Outside) -> tuple[object, ...]:
-    return source.kind, source.name, source.place
-
-
-def _same(source: Outside) -> str:
-    if source.by_first_run:
-        return "The run before wrote it: remove it before each run, or write each run into a folder of its own"
-    return _SAME_INPUT.get(source.kind, _OTHER_INPUT)
 
 
 def _left(repeated: Repeated) -> Iterator[Change]:

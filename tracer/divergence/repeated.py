@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from tracer.divergence.lines import LineSource
-from tracer.divergence.model import Divergence, EndState, Outside, Root
+from tracer.divergence.model import Divergence, EndState, Root
 from tracer.divergence.recordings import Family
 from tracer.names import ChildState, StartedBy
 from tracer.trace.file import Trace
@@ -120,8 +120,6 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The runs' settings: the program's own, the plan's, or another name of a target's."""
     sets: dict[str, FactValue] = {}
     """The settings applied before the program's first line."""
-    outside: tuple[Outside, ...] = ()
-    """Inputs from outside of the unvaried runs, those that differ first."""
     as_it_stands: Repeated | None = None
     """The same without those settings, if both were asked for."""
     not_restored: tuple[str, ...] = ()

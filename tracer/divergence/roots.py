@@ -13,8 +13,7 @@ from tracer.divergence.loading import loading_of, loads_in
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate
 from tracer.divergence.matching.pairing import Pairs, texts_of
-from tracer.divergence.model import Changed, Outside, Place, Reason, Root, Seed, Taken
-from tracer.divergence.outside import before
+from tracer.divergence.model import Changed, Place, Reason, Root, Seed, Taken
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import (
@@ -53,9 +52,8 @@ class Classifier:
         recordings: tuple[Recording, Recording],
         settings: Iterable[Changed],
         tables: Tables,
-        outside: Sequence[Outside] = (),
     ) -> None:
-        self.pairs, self.recordings, self.tables, self.outside = pairs, recordings, tables, outside
+        self.pairs, self.recordings, self.tables = pairs, recordings, tables
         self.traces = [recording.trace for recording in recordings if recording.trace is not None]
         self.settings = tuple(setting for setting in settings if setting.name not in NO_KERNELS)
         self.threads = tuple(
@@ -95,8 +93,6 @@ class Classifier:
             root = self._with_loader(root)
         if shows in _MAY_BE_MACHINES or root.cause is RootCause.ARGUMENT or root.kind is ValueKind.OUTSIDE:
             root = self._with_machine(root)
-        if root.reason is not None and (sources := before(root, self.outside)):
-            root = msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, outside=sources))
         return root if candidate.way in (Way.GAP, Way.AHEAD) else self.tables.beside(root, self.pairs.first)
 
     def _of_pair(self, node: int) -> Root:

@@ -143,19 +143,14 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     import tempfile
 
     from tracer.divergence import Recording, read_recording
-    from tracer.errors import TracerError
-    from tracer.runner.repeated.within.function import explained, recorded
-    from tracer.runner.repeated.within.held_calls import circumstances_in
+    from tracer.recording.options import Lines
+    from tracer.runner.repeated.within.function import Calls, explained, recorded
     from tracer.runner.repeated.within.state import SavedState, objects_of
     from tracer.session import DeterminismTracer
 
     runs = wanted["repeat"]
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < 2:
         pytest.fail("@pytest.mark.determinism(repeat=N): two runs or more can be compared", pytrace=False)
-    try:
-        circumstances = circumstances_in(wanted.get("hold"))
-    except TracerError as problem:
-        pytest.fail(f"@pytest.mark.determinism: {problem}", pytrace=False)
     root = Path.cwd()
     held = [*getattr(item, "funcargs", {}).values(), *objects_of(getattr(item, "obj", item.runtest))]
     saved_state = SavedState({id(obj): obj for obj in held}.values())
@@ -168,12 +163,13 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
         _keep(item.config, tracer)
         recordings = [read_recording(path)]
 
-        def again(name: str) -> Recording:
+        def again(name: str, lines: Lines | bool = False) -> Recording:
             saved_state.restore()
-            return recorded(item.runtest, Path(folder, f"{name}.json"), wanted.get("model"))
+            return recorded(item.runtest, Path(folder, f"{name}.json"), wanted.get("model"), lines)
 
         recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
-        repeated = explained(item.nodeid, recordings, again, circumstances)
+        further = Calls(again, Path(folder), runs) if wanted.get("hold", True) else None
+        repeated = explained(item.nodeid, recordings, further)
     if not repeated.agrees or repeated.not_followed:
         from tracer.report.render.terminal import READER, drawn, printed
         from tracer.report.sections.runs import repeated_blocks

@@ -1,4 +1,4 @@
-"""Watches besides those of ops: variables, settings, first uses, seeds, Inductor, loaders, what comes from outside.
+"""Watches besides those of ops: variables, settings, first uses, seeds, Inductor, loaders.
 
 ``tracer run`` enters it before the script's first line, a recorder while it records. Imports no torch by itself.
 """
@@ -16,7 +16,6 @@ from tracer.names import Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
 from tracer.recording.process.children import ChildLog
-from tracer.recording.process.outside import OutsideLog
 from tracer.recording.process.variables import VariableEvents
 from tracer.recording.randomness.host_generators import HOST
 from tracer.recording.randomness.machine_numbers import NumberLog
@@ -46,8 +45,6 @@ class ProcessWatch:
         self.on_compiler: Callable[[], None] = lambda: None
         """Called when torch's compiler was loaded."""
         self.numbers = NumberLog(sites, self.log)
-        self.outside = OutsideLog(sites, self.log)
-        """The inputs from outside."""
         self.children = ChildLog(sites)
         """Processes that were started; a recorder that ends has it watch no more."""
         self._variables = VariableEvents(self.log, variables, self._look)
@@ -61,7 +58,7 @@ class ProcessWatch:
         if self._depth == 1:
             if "torch" in sys.modules:
                 self.torch_loaded(None)
-            for watch in (self._variables, self.numbers, self.children, self.outside):
+            for watch in (self._variables, self.numbers, self.children):
                 watch.start()
             HOST.start(self.log, from_process_start=self.from_start)
 
@@ -93,7 +90,6 @@ class ProcessWatch:
             HOST.stop(self.log)
             self.numbers.stop()
             self.children.stop()
-            self.outside.stop()
             while self._stops:
                 self._stops.pop()()
             self._first_uses = None

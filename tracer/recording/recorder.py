@@ -40,7 +40,6 @@ from tracer.recording.origin.sites import Sites, spell
 from tracer.recording.own_code import leave_to_python
 from tracer.recording.process import environment as process
 from tracer.recording.process.first_uses import first_calls, with_first_calls
-from tracer.recording.process.outside import OUTSIDE
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
@@ -349,7 +348,6 @@ class Recorder:
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
             machine_numbers=self.watch.numbers.listed(),
-            outside=self.watch.outside.listed(),
             allocations=merged(writes.allocations()),
             unwritten_reads=merged(reads),
             regions=regions,
@@ -390,7 +388,6 @@ class Recorder:
         self.gradients.enters()
         self.blind_spots.look_again()
         self.launched.look_again()
-        OUTSIDE.look_again()
 
     def _left(self, module: torch.nn.Module, output: Any) -> None:
         """An outermost module returned ``output``, or failed."""

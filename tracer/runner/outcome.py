@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -95,7 +94,6 @@ class ScriptRecording:
         """Watch what the script sets, and start recording as soon as torch is imported."""
         from tracer.recording.origin.sites import Sites
         from tracer.recording.process.children import CHILDREN
-        from tracer.recording.process.outside import OUTSIDE, modules_watched
         from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.randomness.host_generators import HOST
         from tracer.tables.asked import named_variables
@@ -106,10 +104,7 @@ class ScriptRecording:
         when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))
         when_imported("ssl", HOST.look_again)
         when_imported("multiprocessing.process", CHILDREN.look_again)
-        for name in modules_watched():
-            if name not in sys.modules:
-                when_imported(name, partial(OUTSIDE.imported, name))
-        when_imported("torch", self._open, during=OUTSIDE.while_torch_loads)
+        when_imported("torch", self._open)
         when_imported("transformers.generation.utils", _watch_generation)
         for name in ("triton", "triton.runtime.interpreter"):
             when_imported(name, _watch_launches)

@@ -62,8 +62,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Each ``DataLoader`` that was iterated."""
     machine_numbers: tuple[records.MachineNumber, ...] = ()
     """Numbers that differ in every process and the program took: entropy, clocks as seeds, unseeded generators."""
-    outside: tuple[records.OutsideInput, ...] = ()
-    """The program's inputs from outside, in the order of first times."""
     regions: tuple[records.Region, ...] = ()
     """The regions that were compiled or captured, and ran or could have run while recording."""
     launched: tuple[records.Kernel, ...] = ()

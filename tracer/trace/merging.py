@@ -122,14 +122,6 @@ declare(
 declare(records.Generator, "name origin seeded_at", before=_if_equal, after=_if_equal, drew=_any_holds)
 declare(records.Draw, f"generator op phase module {_PLACE} origin is_aside seeded_at", count=_added)
 declare(records.MachineNumber, f"source use what {_PLACE} phase is_aside by_library", count=_added)
-declare(
-    records.OutsideInput,
-    f"kind name {_PLACE} digest order is_partial by_import",
-    size=_largest,
-    modified=_largest,
-    calls=_first,
-    count=_added,
-)
 declare(records.Allocation, f"op phase module {_PLACE}", count=_added, bytes=_added, unfollowed=_added)
 declare(records.UnwrittenRead, f"op phase module {_PLACE} allocated_by allocated_at allocated_from", count=_added)
 declare(records.OverlapWrite, f"op kind phase module {_PLACE} device", count=_added)
@@ -275,7 +267,7 @@ def _records(name: str) -> Callable[[Sequence[Trace]], Any]:
 #: Fields of a trace that are merged record by record.
 _LISTS = (
     *("blind_spots", "events", "generators", "host_draws", "allocations", "unwritten_reads", "overlaps", "loaders"),
-    *("machine_numbers", "outside", "regions", "launched", "children"),
+    *("machine_numbers", "regions", "launched", "children"),
 )
 #: How each field of a trace is merged.
 WHOLE: Mapping[str, Callable[[Sequence[Trace]], Any]] = {

@@ -344,33 +344,6 @@ class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
         return self.use is names.NumberUse.ORDER or is_hash
 
 
-class OutsideInput(Placed, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that the program took in from outside at one line: a file, a directory, a clock. Never its contents."""
-
-    kind: names.OutsideKind
-    name: str = ""
-    """A file's path relative to the working directory, or the part of it that identifies nobody; the name of a
-    variable, program or function. Empty for the further inputs of a line that reads many."""
-    _: ClassVar[Place]
-    digest: str = ""
-    """Digest of what was taken in, of every other value that came at its first times; empty where nothing could be
-    digested. Names of a host or a user, and values of variables, are digested with a key that stays on the machine:
-    digests whose first part, up to a colon, is not the same cannot be compared."""
-    order: str = ""
-    """Digest of the order in which a directory's entries came."""
-    is_partial: bool = False
-    """Whether it is a digest of parts: of a file too large, of a program or a socket whose answers were not seen."""
-    size: int = 0
-    """Bytes of a file, entries of a directory, when it was taken in last."""
-    modified: int = 0
-    """The time at which a file was written last, in milliseconds since 1970; 0 for what is no file."""
-    by_import: bool = False
-    """Whether an import took it in."""
-    calls: int = 0
-    """Calls that were recorded before its first time: of those that have values, if values are recorded."""
-    count: int = 1
-
-
 class Allocation(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Calls at one place that allocated memory without writing it, which torch would fill in deterministic mode."""
 

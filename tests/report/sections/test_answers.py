@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 import pytest
@@ -11,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.test_plan import ANYTHING
-from tests.support.build import call, finding, judgement, outside, process_finding, report, target, trace
+from tests.support.build import call, finding, judgement, process_finding, report, target, trace
 from tracer.findings import Finding
-from tracer.names import SEVERITY, About, BlindSpotKind, Detail, Gradients, Phase, Training, Verdict
+from tracer.names import SEVERITY, About, BlindSpotKind, Gradients, Phase, Training, Verdict
 from tracer.report import Report
 from tracer.report.render.terminal import to_text
 from tracer.report.sections.answers import answers, evidence_counts, head_of, headline
 from tracer.session import judge
 from tracer.trace.records import Allocation, BlindSpot, TraceSource
 
-NOT_JUDGED = "; not judged: the order of sets; `tracer repeat` judges those"
+NOT_JUDGED = "; not judged: what Python itself reads; `tracer repeat` judges that"
 
 
 def test_risk_is_answered_with_calls_places_and_the_line_that_has_most() -> None:
@@ -267,51 +266,20 @@ def test_where_no_risk_was_found_the_headline_names_what_was_not_seen() -> None:
     made = report(blind_spots=spots, watched_from_start=False)
     assert headline(made)[1] == (
         "No risk found in the 100 calls; not seen: what ran before recording, other threads, compiled code; "
-        "not judged: the order of sets; `tracer repeat` judges those"
+        "not judged: what Python itself reads; `tracer repeat` judges that"
     )
     assert headline(report(watched_from_start=True))[1] == f"No risk found in the 100 calls{NOT_JUDGED}"
     assert headline(report(finding(), blind_spots=spots))[1] == "Two runs of this step can differ"
 
 
-TAKEN_IN = (
-    outside("file", "a.txt"),
-    outside("file", "a.txt", location="train.py:11"),
-    outside("file", "b.txt"),
-    outside("file", "at_import.json", by_import=True),
-    outside("directory", "data"),
-    outside("clock", "time.time", calls=4),
-)
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"outside": TAKEN_IN}, "2 files read, 1 directory listed, the order of sets"),
-        ({"outside": (outside("file", "", count=7), outside("file", "a.txt"))}, "8 files read, the order of sets"),
-        ({"outside": ()}, "the order of sets"),
-    ],
-    ids=["by kind", "further files of a line", "nothing"],
-)
-def test_where_no_risk_was_found_the_headline_counts_what_came_from_outside(given: dict[str, Any], words: str) -> None:
+def test_where_no_risk_was_found_the_headline_says_what_one_run_cannot_judge() -> None:
     add = call("aten.add.Tensor", facts={"device": "cpu"}, phase=Phase.OPTIMIZER, count=4)
-    line = headline(judge(trace(add, watched_from_start=True, **given)))[1]
-    assert line == f"No risk found in the 4 calls; not judged: {words}; `tracer repeat` judges those"
+    line = headline(judge(trace(add, watched_from_start=True)))[1]
+    assert line == "No risk found in the 4 calls; not judged: what Python itself reads; `tracer repeat` judges that"
 
 
 def test_reads_of_memory_that_could_not_be_followed_are_in_the_headline() -> None:
     add = call("aten.add.Tensor", facts={"device": "cpu"}, phase=Phase.OPTIMIZER)
     given = Allocation(op="aten.empty.memory_format", count=3, bytes=12, unfollowed=2)
     line = headline(judge(trace(add, watched_from_start=True, allocations=(given,))))[1]
-    assert "reads of the memory of 2 calls, which could not be followed, the order of sets" in line
-
-
-def test_a_report_lists_what_came_from_outside_and_counts_what_imports_opened() -> None:
-    made = judge(trace(call(), outside=TAKEN_IN))
-    text = to_text(made, width=100, color=False, limit=None, detail=Detail.WHOLE)
-    section = text[text.index("Inputs from outside") :]
-    assert "file: name a.txt; place train.py:10; times 1" in section
-    assert "1 further input read while modules were imported." in section
-    assert "at_import.json" not in section
-    brief = made.to_text(width=200, color=False)
-    counted = "2 files read, 1 directory listed and 1 clock read"
-    assert f"Inputs from outside: {counted}; 1 further input while modules were imported" in brief
+    assert "reads of the memory of 2 calls, which could not be followed, what Python itself reads" in line

@@ -19,10 +19,10 @@ from tracer.runner.repeated.launching import _own_store
 def test_all_is_every_circumstance_and_another_word_is_refused_with_those_that_can_be_varied() -> None:
     assert parse_varied("all") == tuple(one for one in Circumstance if one.varied is not None)
     assert parse_held("all") == tuple(Circumstance)
-    assert parse_varied("clock, memory") == parse_varied("time,memory") == (Circumstance.CLOCK, Circumstance.MEMORY)
+    assert parse_varied("threads, memory") == (Circumstance.MEMORY, Circumstance.THREADS)
     with pytest.raises(UsageError, match=r"unknown circumstance 'sound' for --vary") as refused:
         parse_varied("memory,sound")
-    assert refused.value.hint.startswith("choose from hash-seed, clock")
+    assert refused.value.hint.startswith("choose from hash-seed, memory")
 
 
 @pytest.mark.parametrize("one", list(Circumstance), ids=str)
@@ -59,18 +59,18 @@ def test_a_root_of_the_unvaried_runs_is_the_program_itself_and_one_of_an_arm_alo
 
 
 def test_runs_that_part_in_an_arm_alone_do_not_agree_and_the_headline_says_which() -> None:
-    found = repeated(divergence(), {Circumstance.CLOCK.value: divergence(root(7, RootCause.DRAW))})
+    found = repeated(divergence(), {Circumstance.MEMORY.value: divergence(root(7, RootCause.DRAW))})
     assert not found.agrees
     assert found.first is not None
     assert found.first.location == "train.py:7"
     assert repeated_headline(found) == (
-        "2 runs agree in all 120 calls; under other circumstances (clock) they diverge at train.py:7"
+        "2 runs agree in all 120 calls; under other circumstances (memory) they diverge at train.py:7"
         " (aten.index_put_, by a random draw)"
     )
 
 
 def test_the_json_has_the_contracts_fields() -> None:
-    found = repeated(divergence(root()), {Circumstance.CLOCK.value: divergence(root())})
+    found = repeated(divergence(root()), {Circumstance.MEMORY.value: divergence(root())})
     told = json.loads(json_text(repeated_json(found)))
     assert {"schema": 1, "agrees": False, "runs": 2, "calls_compared": 120}.items() <= told.items()
     assert told["first"] == told["roots"][0]
@@ -85,9 +85,9 @@ def test_the_json_has_the_contracts_fields() -> None:
         "called_from": "",
         "rule": "",
         "verdict": None,
-        "arms": ["unvaried", "clock"],
+        "arms": ["unvaried", "memory"],
     }.items() <= told["first"].items()
-    assert {name: arm["agrees"] for name, arm in told["arms"].items()} == {"unvaried": False, "clock": False}
+    assert {name: arm["agrees"] for name, arm in told["arms"].items()} == {"unvaried": False, "memory": False}
 
 
 def test_under_the_plan_the_headline_says_both() -> None:

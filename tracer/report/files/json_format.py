@@ -41,7 +41,6 @@ class JudgementForm(msgspec.Struct, frozen=True, kw_only=True):
     allocations: tuple[records.Allocation, ...] = ()
     fill: FillCost | None = None
     loaders: tuple[records.Loader, ...] = ()
-    outside: tuple[records.OutsideInput, ...] = ()
     planned: dict[str, FactValue] = {}
     source_lines: dict[str, str] = {}
     observed: tuple[Finding, ...] = ()

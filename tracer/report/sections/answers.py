@@ -29,7 +29,6 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections.calls import ModeEffect, mode_effect, tally_of
 from tracer.report.sections.plan import is_suggestion
-from tracer.report.sections.process import counted
 from tracer.report.words import (
     EVIDENCE_STRENGTH,
     GUARANTEE,
@@ -64,8 +63,8 @@ WITHOUT_TRAINING = {
 }
 
 #: What differs between processes and shows in no op.
-_NOT_JUDGED = "the order of sets"
-_WHO_JUDGES = "`tracer repeat` judges those"
+_NOT_JUDGED = "what Python itself reads"
+_WHO_JUDGES = "`tracer repeat` judges that"
 
 #: Regions whose calls are in no tally.
 _NOT_SEEN = (RegionInside.UNSEEN, RegionInside.KERNELS)
@@ -207,7 +206,7 @@ def not_judged(report: ReportView) -> tuple[str, ...]:
     """Return what may differ between runs though no rule covers it, named by what there was of it."""
     unfollowed = report.fill.unfollowed if report.fill is not None else 0
     memory = f"reads of the memory of {plural(unfollowed, 'call')}, which could not be followed" if unfollowed else ""
-    return tuple(part for part in (*counted(report.judgement.trace), memory, _NOT_JUDGED) if part)
+    return tuple(part for part in (memory, _NOT_JUDGED) if part)
 
 
 def unseen(report: ReportView) -> tuple[str, ...]:

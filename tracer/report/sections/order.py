@@ -12,7 +12,7 @@ from tracer.report.sections.calls import calls, targets
 from tracer.report.sections.compiled import compiled
 from tracer.report.sections.findings import findings, own_lines, refuted, settled, unknown
 from tracer.report.sections.plan import plan
-from tracer.report.sections.process import draws, loading, memory, outside, settings
+from tracer.report.sections.process import draws, loading, memory, settings
 from tracer.report.sections.recorded import collectives, environment, not_seen, processes, ranks
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ SECTIONS: tuple[Listed, ...] = (
     Listed(draws, Detail.USUAL),
     Listed(memory, Detail.USUAL),
     Listed(loading, Detail.USUAL),
-    Listed(outside, Detail.USUAL),
     Listed(collectives, Detail.USUAL),
     Listed(ranks, Detail.USUAL),
     Listed(processes, Detail.USUAL),

@@ -1,19 +1,18 @@
-"""What no op shows: settings, random draws, memory, data loading, inputs from outside."""
+"""What no op shows: settings, random draws, memory, data loading."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import FillCost, Judgement
-from tracer.names import SEVERITY, About, OutsideKind, SeedOrigin, Verdict
+from tracer.names import SEVERITY, About, SeedOrigin, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.words import ABOUT, SEED_ORIGINS, calls_by_op, joined, ops_behind, plural, size, some, subject_of
-from tracer.trace.file import Trace
-from tracer.trace.records import Allocation, Draw, Loader, OutsideInput
+from tracer.trace.records import Allocation, Draw, Loader
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 _GIST = 2
 #: Places of draws for no tensor that are named.
 _MOST_ASIDE = 8
-_OUTSIDE = (
-    "What the program took in that no op shows. Whether two runs take in the same is not judged here: `tracer repeat`"
-    " holds them against each other."
-)
 
 
 def settings(report: ReportView, reader: Reader) -> Section | None:
@@ -323,49 +318,3 @@ def _further(loader: Loader) -> Iterable[str]:
         yield f"its workers drew from {joined(loader.worker_draws)}"
     if loader.workers and not loader.workers_seen:
         yield "its workers could not be watched"
-
-
-def outside(report: ReportView, reader: Reader) -> Section | None:
-    """Return the section on inputs from outside, with what imports opened in one line."""
-    inputs = report.judgement.trace.outside
-    if not inputs:
-        return None
-    own = [each for each in inputs if not each.by_import]
-    blocks: list[said.Block] = [said.lead(_OUTSIDE)] if reader.is_whole else []
-    if own:
-        shown, left_out = first(own, reader.rows)
-        columns = said.columns("Input", "Name", "Place", "Times", brief="Place", figures=("Times",))
-        blocks.append(said.Table(columns, tuple(map(_outside_cells, shown)), noun="input", left_out=left_out))
-    if by_import := len(inputs) - len(own):
-        blocks.append(said.quiet(f"{plural(by_import, 'further input')} read while modules were imported."))
-    imported = f"{plural(by_import, 'further input')} while modules were imported" if by_import else ""
-    gist = "; ".join(filter(None, (joined(list(_counted(own))), imported)))
-    return Section(anchor="outside", title="Inputs from outside", blocks=tuple(blocks), gist=gist)
-
-
-def _outside_cells(taken: OutsideInput) -> tuple[Words, ...]:
-    place = taken.location or "place not recorded"
-    return (
-        taken.kind.value.replace("-", " "),
-        said.Code(taken.name) if taken.name else "further ones",
-        said.Code(f"{place} (called from {taken.called_from})" if taken.called_from else place),
-        f"{taken.count:,}",
-    )
-
-
-def counted(trace: Trace) -> Iterator[str]:
-    """Yield the inputs of a run before its last call, by kind: ``2 files read``. Those of imports are left out."""
-    return _counted(each for each in trace.outside if not each.by_import and each.calls < trace.call_count)
-
-
-def _counted(inputs: Iterable[OutsideInput]) -> Iterator[str]:
-    names: dict[OutsideKind, set[str]] = {}
-    further: Counter[OutsideKind] = Counter()
-    for taken in inputs:
-        if taken.name:
-            names.setdefault(taken.kind, set()).add(taken.name)
-        else:
-            further[taken.kind] += taken.count
-    for kind in OutsideKind:
-        if all(kind.counted) and (count := len(names.get(kind, ())) + further[kind]):
-            yield plural(count, *kind.counted)

@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tracer.divergence.causes import Shows
-from tracer.divergence.model import Changed, Loading, NotRestored, Outside, Place, Reason, Root, Seed, Taken
+from tracer.divergence.model import Changed, Loading, NotRestored, Place, Reason, Root, Seed, Taken
 from tracer.divergence.next_steps import SOURCES
-from tracer.divergence.outside import NOT_TAKEN_IN
-from tracer.names import OutsideKind, Verdict
+from tracer.names import Verdict
 from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
 from tracer.trace.values.digests import places_of, without_places
@@ -42,8 +41,7 @@ def why_of(root: Root) -> str:
         why += _of_loading(reason.loading, is_given=reason.shows is Shows.BATCH)
     taken = " and ".join(map(_taken, reason.taken))
     taken = f"; the program uses a number that differs in every process: {taken}" if taken else ""
-    outside = f"; before it the program {inputs_of(reason.outside)}" if reason.outside else ""
-    return why + _of_threads(reason.threads) + _of_processes(reason.processes) + taken + outside
+    return why + _of_threads(reason.threads) + _of_processes(reason.processes) + taken
 
 
 def lack_of(lack: NotRestored) -> str:
@@ -246,38 +244,6 @@ def _of_processes(processes: Sequence[str]) -> str:
     """Processes beside the one that reads: with memory in common, each writes what the others read."""
     started = " and ".join(processes[:2])
     return f"; processes that were started at {started} compute beside it, and may share this memory" if started else ""
-
-
-def inputs_of(inputs: Sequence[Outside]) -> str:
-    """``reads last.pt (train.py:18), which the previous run wrote, and reads a clock``: the first few of ``inputs``."""
-    more = f", and {len(inputs) - _MOST_INPUTS:,} more" if len(inputs) > _MOST_INPUTS else ""
-    return f"{joined([_input(outside) for outside in inputs[:_MOST_INPUTS]])}{more}"
-
-
-def _input(outside: Outside) -> str:
-    """``reads last.pt (train.py:18), which the previous run wrote``."""
-    place = outside.called_from or outside.location
-    return f"{outside.kind.verb} {input_named(outside)}{f' ({place})' if place else ''}, {how_it_differs(outside)}"
-
-
-def input_named(outside: Outside) -> str:
-    """The name of an input, or ``further ones`` past the most that are named of one line."""
-    return outside.name or "further ones"
-
-
-def how_it_differs(outside: Outside) -> str:
-    """Return the end of a sentence: how an input differs."""
-    if outside.kind is OutsideKind.THREAD:
-        return "beside the recorded calls, in no order that repeats"
-    if outside.by_first_run:
-        return "which the previous run wrote"
-    if outside.differs is None:
-        return "whose answers are not compared"
-    if NOT_TAKEN_IN in (outside.first, outside.second):
-        return f"which only the {'first' if outside.second == NOT_TAKEN_IN else 'second'} run does"
-    if outside.only_order:
-        return "whose entries come in another order"
-    return "which differs between the runs"
 
 
 def _taken(number: Taken) -> str:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import msgspec
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.end_states import OF_TRAINING, kept_otherwise
-from tracer.divergence.model import Changed, Divergence, EndState, Fork, NotRestored, Outside, Place, Replicas, Root
+from tracer.divergence.model import Changed, Divergence, EndState, Fork, NotRestored, Place, Replicas, Root
 from tracer.divergence.next_steps import next_steps
-from tracer.divergence.outside import at_the_end, is_always_another
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
 from tracer.findings import Change
-from tracer.names import OutsideKind, Phase, Verdict
+from tracer.names import Phase, Verdict
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.calls_strip import picture_of
 from tracer.report.sections.losses import nan_at_end, nan_clause, of_losses
 from tracer.report.sections.plan import step_of_plan
-from tracer.report.sections.reasons import how_it_differs, input_named, inputs_of, lack_of, why_of
+from tracer.report.sections.reasons import lack_of, why_of
 from tracer.report.sections.root_lines import line_sentence, root_line_blocks
 from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
@@ -59,8 +57,6 @@ _ARMS = (
 _MOST_STEPS = 6
 #: The most roots and places that are listed.
 _MOST = 60
-#: So many places of inputs that are always others are named.
-_MOST_NAMED = 6
 _BOTH = ("first", "second")
 _AGREES = said.Badge(Verdict.DETERMINISTIC, "agrees")
 _DIVERGES = said.Badge(Verdict.NONDETERMINISTIC, "diverges")
@@ -117,7 +113,6 @@ def divergence_blocks(divergence: Divergence, reader: Reader) -> tuple[said.Bloc
         said.Paragraph(divergence_headline(divergence), said.Tone.STRONG),
         said.Paragraph(f"{_capital(_counts(divergence))}."),
         *_compared(divergence, divergence.roots, ("the first run", "the second run"), reader, {}),
-        *between_runs(divergence.outside, reader),
     )
 
 
@@ -153,7 +148,6 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         yield _changed(divergence.settings)
     if repeated.held or repeated.not_held:
         yield from _held(repeated, reader)
-    yield from between_runs(shown.outside, reader)
     if set(repeated.arms) != {UNVARIED}:
         yield said.Heading("Under other circumstances")
         if reader.is_whole:
@@ -372,7 +366,7 @@ def _but_beside(divergence: Divergence) -> str:
 
 
 def _lines_of(roots: Sequence[Root]) -> str:
-    return joined(list(dict.fromkeys(root.called_from or root.location for root in roots))[:_MOST_NAMED])
+    return joined(list(dict.fromkeys(root.called_from or root.location for root in roots))[:_MOST_STEPS])
 
 
 def _and_in_outputs(divergence: Divergence) -> str:
@@ -499,9 +493,7 @@ def repeated_headline(repeated: Repeated) -> str:
         failed = ": the script failed before it made one" if repeated.failed else ""
         agree = f"{unvaried.runs + 1} runs made no call that could be compared{failed}"
     if repeated.ends and not unvaried.agrees:
-        inputs = at_the_end(repeated.outside) if repeated.cause is None else ()
-        source = (f"the program {inputs_of(inputs)}",) if inputs else ()
-        different = "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *source, *reservations(repeated)))
+        different = "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *reservations(repeated)))
         return ". ".join(filter(None, (line_sentence(repeated), different, held_sentence(repeated))))
     for arm, outcome in repeated.arms.items():
         if outcome.first is not None:
@@ -590,41 +582,3 @@ def sensitive(root: Root) -> str:
     if UNVARIED in root.arms:
         return "It differs with nothing varied: it is the program itself."
     return f"It differs in {', '.join(root.arms)} only: it is sensitive to that."
-
-
-def between_runs(inputs: Sequence[Outside], reader: Reader) -> Iterator[said.Block]:
-    """Inputs that differ between runs; in one line each, those that always differ and those that agree."""
-    if not inputs:
-        return
-    yield said.Heading("Inputs from outside")
-    differing = [outside for outside in inputs if outside.differs and not is_always_another(outside)]
-    if differing:
-        shown, left_out = first(differing, min(_MOST, reader.rows))
-        yield said.Rows(tuple(map(_input_row, shown)), left_out=left_out)
-    if always := [outside for outside in inputs if outside.differs and is_always_another(outside)]:
-        named = dict.fromkeys(f"{outside.name} at {outside.called_from or outside.location}" for outside in always)
-        places = list(named)[:_MOST_NAMED]
-        more = f" and {len(named) - _MOST_NAMED:,} more" if len(named) > _MOST_NAMED else ""
-        yield said.quiet(f"Different in every run: {', '.join(places)}{more}.")
-    if alike := list(_input_counts(outside for outside in inputs if not outside.differs)):
-        yield said.quiet(f"Not seen to differ: {', '.join(alike)}.")
-
-
-def _input_counts(inputs: Iterable[Outside]) -> Iterator[str]:
-    kinds = Counter(outside.kind for outside in inputs)
-    for kind in OutsideKind:
-        if kinds[kind] and all(kind.counted):
-            yield plural(kinds[kind], *kind.counted)
-
-
-def _input_row(outside: Outside) -> said.Row:
-    place = outside.location or "place not recorded"
-    called = f" (called from {outside.called_from})" if outside.called_from else ""
-    return said.Row(
-        (f"{outside.kind.verb} ", said.Code(input_named(outside))),
-        aside=said.Code(f"{place}{called}"),
-        blocks=(
-            said.Paragraph(f"{how_it_differs(outside)}."),
-            said.Paragraph(f"The first run: {outside.first}. The second: {outside.second}."),
-        ),
-    )

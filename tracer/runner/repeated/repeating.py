@@ -16,7 +16,6 @@ from tracer.divergence import Divergence, Recording, compare_recordings, read_re
 from tracer.divergence.causes import Shows
 from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.model import Root
-from tracer.divergence.outside import joined_outside
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
@@ -26,10 +25,10 @@ from tracer.recording.options import Lines
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
-from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Circumstance, Start, in_order, unused_of
+from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Circumstance, Start, in_order
 from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
-from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Search, Tried, suspects
+from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Tried, find_circumstance, suspects
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
 from tracer.runner.repeated.root_lines import FoundLines, LineRun, certain, find_lines
 from tracer.runner.repeated.scratch import recordings_in, remove_run, scratch_of
@@ -109,7 +108,6 @@ class _Series:
         self.not_held = ""
         self.children = bool(asked.children)
         self.families: dict[str, Family] = {}
-        self.began = time.time_ns()
         self.longest = 0.0
         """Seconds that the longest run took."""
         self.ended_by = ""
@@ -159,13 +157,10 @@ class _Series:
         if other is None and not self.ended_by:
             raise self._nothing_recorded(run)
         if other is not None:
-            began = self.began // 10**6
             divergence = compare_families(
                 self.families["run 1"],
                 self.families[run.name],
-                lambda ours, theirs: compare_recordings(
-                    ours, theirs, may_resume=False, findings=self._findings, began=began
-                ),
+                lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=self._findings),
             )
             self.names[id(divergence)] = run.name
             self.compared.setdefault(run.arm, []).append(divergence)
@@ -188,7 +183,6 @@ class _Series:
             output=str(output),
             children=self.children,
             settings=self.sets,
-            began=self.began,
             scratch=str(self.scratch),
             replayed=tuple(dict.fromkeys(root.op for root in roots)),
         )
@@ -209,7 +203,6 @@ class _Series:
                         may_resume=False,
                         findings=self._findings,
                         replayed=replayed_of[id(ours)],
-                        began=self.began // 10**6,
                     ),
                 )
                 unvaried[place] = again
@@ -245,21 +238,15 @@ class _Series:
             self.not_held = "nothing that could be held here can explain it"
             return
         other = self.names[id(diverging)]
-        suspected, sure = suspects(diverging.roots, candidates, self.recordings["run 1"].trace)
+        suspected = suspects(diverging.roots, candidates)
         comparing = Comparing([self.families["run 1"], self.families[other]], self._findings)
         say(
             f"tracer: {other} diverges from run 1; in at most {MOST_RUNS} further runs circumstances are held, to find"
             f" the one that explains it: {', '.join(candidates)}"
         )
-        search = Search(
-            laboratory=_HeldRuns(self, comparing, snapshot),
-            unheld=[Tried(frozenset(), family) for family in comparing.unheld],
-            candidates=candidates,
-            suspected=suspected,
-            sure=sure,
-            all_at_once=self.asked.hold is not None,
-        )
-        self.held = search.find()
+        laboratory = _HeldRuns(self, comparing, snapshot)
+        are_named = self.asked.hold is not None
+        self.held = find_circumstance(laboratory, candidates, suspected, are_named=are_named)
         if not diverging.roots and not_followed(comparing.unheld)[1]:
             self.held = tuple(map(without_luck, self.held))
 
@@ -312,7 +299,6 @@ class _Series:
             children=self.children,
             settings=self.sets,
             number=len(self.runs),
-            began=self.began,
             temporary=self._another_temporary() if varied is Circumstance.ENVIRONMENT else "",
             scratch=str(self.scratch),
         )
@@ -427,7 +413,6 @@ class _Series:
             unrecorded=not_followed(
                 self.families[run.name] for run in self.runs if run.name in recordings and not run.held
             ),
-            outside=joined_outside(divergence.outside for divergence in unvaried),
         )
 
     def _nothing_recorded(self, run: Run) -> TracerError:
@@ -471,7 +456,6 @@ class _LineRuns:
             children=series.children,
             settings=series.sets,
             number=len(series.runs),
-            began=series.began,
             temporary=str(temporary_of(folder)) if folder is not None else "",
             scratch=str(series.scratch),
             lines=lines,
@@ -523,7 +507,6 @@ class _HeldRuns:
         circumstances = in_order(held)
         output = series._output(f"{series.held_prefix}{self._count}")
         folder = self._folder(held)
-        uses = series.scratch / f"{output.stem}.uses"
         say(f"tracer: held {self._count} ({', '.join(circumstances) or 'nothing'})")
         order = Order(
             task=series.asked.task if folder is None else _within(series.asked.task, folder),
@@ -533,8 +516,6 @@ class _HeldRuns:
             settings=series.sets,
             planned=series._planned() if Circumstance.SETTINGS in held else {},
             number=len(series.runs),
-            began=series.began,
-            uses=str(uses),
             temporary=str(temporary_of(folder)) if folder is not None else "",
             scratch=str(series.scratch),
         )
@@ -547,11 +528,7 @@ class _HeldRuns:
         run = Run(name=f"held {self._count}", file=output.name, held=circumstances, code=code, stopped=stopped)
         series._add_run(run)
         family = None if series._recording(run) is None else series.families[run.name]
-        used = uses.read_text(encoding="utf-8").split() if uses.exists() else []
-        recordings = family.values() if family is not None else ()
-        if any(group.is_forked for recording in recordings for group in recording.values.groups):
-            used.append(Circumstance.ORDER)  # nothing of Python's is asked as branches of `torch.jit.fork` start
-        return Tried(held, family, self._problem(run, family), unused_of(held, used))
+        return Tried(held, family, self._problem(run, family))
 
     def _problem(self, run: Run, family: Family | None) -> str:
         """Return the reason why the run proves nothing; empty if it does."""
@@ -580,7 +557,7 @@ def _is_not_replayed(root: Root) -> bool:
 
 def without_luck(held: Held) -> Held:
     """``held`` without a cause that cannot reach threads, where only what threads train differs."""
-    if not held.is_cause or not {Circumstance.ORDER.value, Circumstance.THREADS.value}.isdisjoint(held.circumstances):
+    if not held.is_cause or Circumstance.THREADS.value in held.circumstances:
         return held
     chance = "threads that are not followed train what differs, and may have agreed by chance"
     return msgspec.structs.replace(held, is_cause=False, no_proof=chance)

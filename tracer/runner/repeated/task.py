@@ -8,7 +8,6 @@ from tracer.recording.options import UNSHAKEN, Lines, PlaceOptions
 from tracer.runner.repeated.circumstances.chance import move_objects, switch_threads_otherwise
 from tracer.runner.repeated.circumstances.declared import Circumstance, Inside
 from tracer.runner.repeated.circumstances.planned import make_before_the_script
-from tracer.runner.repeated.circumstances.replacing import Replacements
 from tracer.runner.steps import Steps
 from tracer.trace.records import FactValue
 
@@ -52,24 +51,19 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """How the program's lines are followed, if they are."""
     number: int = 0
     """The number of the run in its series."""
-    began: int = 0
-    """The moment at which the series began, in nanoseconds since 1970."""
     temporary: str = ""
     """The folder for temporary files, if not the system's."""
-    uses: str = ""
-    """A file that lists the held circumstances that the program asked for."""
     scratch: str = ""
     """The job's own folder, removed when the job is gone."""
 
 
-def change_circumstances(order: Order, role: str = "") -> None:
-    """Make settings, and vary or hold circumstances in this process, the child ``role`` or the first one."""
-    inside = Inside(Replacements(order.uses), order.began, order.planned, role=role)
-    make_before_the_script(inside.replaced, order.settings)
+def change_circumstances(order: Order) -> None:
+    """Make settings, and vary or hold circumstances in this process."""
+    inside = Inside(order.planned)
+    make_before_the_script(order.settings)
     if Circumstance.ADDRESSES not in order.held:
-        move_objects(inside.replaced, order.number)
-    if Circumstance.ORDER not in order.held:
-        switch_threads_otherwise(inside.replaced, order.number)
+        move_objects(order.number)
+    switch_threads_otherwise(order.number)
     for change in (
         *(circumstance.held for circumstance in order.held),
         order.varied.varied if order.varied is not None else None,
@@ -80,4 +74,4 @@ def change_circumstances(order: Order, role: str = "") -> None:
 
 def change_in_child(role: str, task: msgspec.Raw) -> None:
     """``change_circumstances`` in a child process that was not forked, as Python starts there."""
-    change_circumstances(msgspec.json.decode(task, type=Order), role)
+    change_circumstances(msgspec.json.decode(task, type=Order))

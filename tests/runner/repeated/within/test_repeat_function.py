@@ -7,8 +7,8 @@ import os
 import random
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -68,7 +68,7 @@ def test_what_is_named_as_state_is_put_back_and_nothing_else() -> None:
         kept.add_(1)
         left.add_(1)
 
-    found = tracer.repeat(step, runs=2, state=[kept], hold=())
+    found = tracer.repeat(step, runs=2, state=[kept], hold=False)
     assert kept.tolist() == [1.0, 1.0, 1.0]
     assert left.tolist() == [2.0, 2.0, 2.0]
     assert [root.op for root in found.roots] == ["aten.add_.Tensor"]
@@ -105,45 +105,44 @@ def of_the_clock() -> None:
     torch.ones(4) * time.time()
 
 
-def of_the_system() -> None:
-    torch.ones(4) * os.urandom(1)[0] * random.Random().random()
-
-
-def of_the_first_thread() -> None:
-    with ThreadPoolExecutor(4) as pool:
-        asked = [
-            pool.submit(lambda number=number: time.sleep(os.urandom(1)[0] / 5000) or number) for number in range(6)
-        ]
-        torch.tensor([float(one.result()) for one in as_completed(asked)]) * 2
+def of_a_generator() -> None:
+    own = random.Random()
+    torch.ones(4) * own.random()
 
 
 @pytest.mark.parametrize(
-    ("step", "cause"),
-    [(of_the_clock, "clock"), (of_the_system, "entropy"), (of_the_first_thread, "order")],
-    ids=lambda value: getattr(value, "__name__", value),
+    ("step", "row"), [(of_the_clock, "clock"), (of_a_generator, "own-generator")], ids=["clock", "generator"]
 )
-def test_what_a_running_process_can_hold_explains_why_calls_part(step: Callable[[], None], cause: str) -> None:
-    random.seed()
-    clock, urandom, seed = time.time, os.urandom, random.Random.seed
+def test_the_line_at_which_calls_begin_to_differ_is_named(
+    step: Callable[[], None], row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
     found = tracer.repeat(step, runs=4)
     assert not found.agrees
-    assert found.cause is not None, found.held
-    assert found.cause.circumstances == (cause,)
-    assert (time.time, os.urandom, random.Random.seed) == (clock, urandom, seed)
+    first = found.sources[0]
+    assert (first.location.rpartition(":")[2], first.source) == (str(step.__code__.co_firstlineno + 1), row)
+    assert first.reaches
 
 
-def test_what_is_named_is_held_and_nothing_else() -> None:
-    assert not tracer.repeat(of_the_clock, hold=()).held
-    found = tracer.repeat(of_the_clock, hold="entropy")
-    assert [one.circumstances for one in found.held] == [("entropy",)]
-    assert found.cause is None
-    assert "hash seed" in found.not_held
-    with pytest.raises(UsageError, match="folder cannot be held in a process that runs already"):
-        tracer.repeat(of_the_clock, hold=["clock", "folder"])
+def test_a_line_is_proven_by_giving_another_call_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    found = tracer.repeat(of_a_generator, runs=2)
+    assert [(held.lines, held.agrees) for held in found.held_lines] == [((found.sources[0].location,), True)]
+
+
+def test_no_further_call_is_made_where_none_is_wanted() -> None:
+    calls = itertools.count()
+
+    def step() -> None:
+        next(calls)
+        torch.ones(4) * time.time()
+
+    assert not tracer.repeat(step, runs=2, hold=False, state=()).sources
+    assert next(calls) == 2
 
 
 @pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor cannot flush denormal numbers")
-def test_where_holding_does_not_help_no_kernel_is_blamed_that_the_tables_call_deterministic() -> None:
+def test_no_kernel_is_blamed_that_the_tables_call_deterministic() -> None:
     flushes = itertools.cycle([False, True])
 
     def step() -> torch.Tensor:
@@ -151,13 +150,12 @@ def test_where_holding_does_not_help_no_kernel_is_blamed_that_the_tables_call_de
         return torch.full((3,), 2e-38).mul(1e-2)
 
     try:
-        repeated = tracer.repeat(step, hold="entropy")
+        repeated = tracer.repeat(step, hold=False)
     finally:
         torch.set_flush_denormal(False)
-    (held, *_) = repeated.held
-    assert held.first is not None
-    assert held.first.op == "aten.mul.Tensor"
-    assert held.first.cause is RootCause.UNKNOWN
+    assert repeated.first is not None
+    assert repeated.first.op == "aten.mul.Tensor"
+    assert repeated.first.cause is RootCause.UNKNOWN
 
 
 def evaluated(give: Callable[[torch.Tensor], Any]) -> Callable[[], Any]:
@@ -190,7 +188,7 @@ def test_what_an_inference_returns_is_compared(give: Callable[[torch.Tensor], An
 
 def test_a_function_that_returns_something_else_diverges_though_its_calls_agree() -> None:
     counter = itertools.count()
-    found = tracer.repeat(evaluated(lambda output: (output, next(counter))), runs=2, hold=())
+    found = tracer.repeat(evaluated(lambda output: (output, next(counter))), runs=2, hold=False)
     assert not found.agrees
     assert found.first is None
     assert [(end.kind.value, end.name) for end in found.ends] == [

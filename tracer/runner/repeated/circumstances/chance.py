@@ -11,16 +11,16 @@ from __future__ import annotations
 import random
 import sys
 
-from tracer.runner.repeated.circumstances.replacing import Replacements
-
 #: Sizes of small objects, in bytes, and bytes of each size among which the holes are.
 _SIZES, _BYTES = range(48, 513, 16), 3 << 14
 #: The default interval times these.
 _INTERVALS = (1.0, 0.2, 3.0)
 _HEADER = sys.getsizeof(b"")
+#: Between these blocks are the holes, for as long as the process lives.
+_KEPT: list[bytes] = []
 
 
-def move_objects(replaced: Replacements, number: int) -> None:
+def move_objects(number: int) -> None:
     """Put the program's objects elsewhere than other runs do; run 0 has them where they come."""
     if not number:
         return
@@ -31,12 +31,9 @@ def move_objects(replaced: Replacements, number: int) -> None:
         kept += blocks[::2]
         while blocks:  # in this order the holes are filled later
             blocks.pop()
-    held = tuple(kept)
-    replaced.then(lambda: held)
+    _KEPT.extend(kept)
 
 
-def switch_threads_otherwise(replaced: Replacements, number: int) -> None:
+def switch_threads_otherwise(number: int) -> None:
     """Let Python switch threads sooner or later than in run ``number - 1``; as ever in run 0."""
-    interval = sys.getswitchinterval()
-    replaced.then(lambda: sys.setswitchinterval(interval))
-    sys.setswitchinterval(interval * _INTERVALS[number % len(_INTERVALS)])
+    sys.setswitchinterval(sys.getswitchinterval() * _INTERVALS[number % len(_INTERVALS)])

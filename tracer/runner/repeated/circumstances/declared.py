@@ -10,18 +10,13 @@ from typing import NamedTuple
 
 from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
-from tracer.names import BlindSpotKind, NumberSource, OutsideKind, Word
+from tracer.names import NumberSource, Word
 from tracer.runner.repeated.circumstances import (
     addresses,
-    clock,
-    delays,
-    entropy,
     environment,
     memory,
-    order,
     planned,
 )
-from tracer.runner.repeated.circumstances.replacing import Replacements
 from tracer.trace.records import FactValue
 
 HASH_SEED = "PYTHONHASHSEED"
@@ -48,14 +43,7 @@ class Start(NamedTuple):
 class Inside(NamedTuple):
     """The tools of a change inside a process."""
 
-    replaced: Replacements
-    began: int
-    """The moment at which all runs began, in nanoseconds after 1970."""
     planned: Mapping[str, FactValue]
-    is_new_process: bool = True
-    """Whether the process has just begun. If not, all that is changed is put back, and generators are not seeded."""
-    role: str = ""
-    """That of a child process which was not forked; empty for the first process."""
 
 
 class Change(NamedTuple):
@@ -72,10 +60,6 @@ class Change(NamedTuple):
     """The parts that it leaves as they were, for the reader."""
     why_not: Callable[[], str] = lambda: ""
     """The reason why it has no effect on this machine; empty if it has."""
-    notes_use: bool = False
-    """Whether it is recorded if the program asks for what it decides."""
-    in_one_process: bool = False
-    """Whether it can be made, and put back, in a process that runs already."""
 
 
 class Circumstance(Word):
@@ -124,70 +108,6 @@ class Circumstance(Word):
         ),
         (NumberSource.ADDRESS,),
     )
-    CLOCK = (
-        "clock",
-        "the clock is held",
-        "a moment or a duration reaches the step",
-        "make nothing of the step hang on the clock: seed with a constant, count steps and not seconds",
-        Change(
-            "the clock that Python reads is a day, an hour, a minute and a second ahead",
-            inside=lambda run: clock.shift_clock(run.replaced),
-            cannot="clocks that compiled code reads, monotonic ones and the times of files are not shifted",
-        ),
-        Change(
-            "every clock that Python reads begins at the same moment, and goes on by a hundredth of a second when read",
-            inside=lambda run: clock.hold_clock(run.replaced, run.began),
-            cannot="clocks that compiled code reads (pandas, CUDA events), times of files, processes that are neither"
-            " forked nor recorded (--children); waiting for threads, sockets and queues",
-            notes_use=True,
-            in_one_process=True,
-        ),
-        (NumberSource.CLOCK, OutsideKind.CLOCK),
-    )
-    ENTROPY = (
-        "entropy",
-        "the system's random numbers are held",
-        "a random number of the system, an unseeded generator or a process id reaches the step",
-        "seed every generator with a constant, and make no number of `os.urandom`, `uuid` or the process id",
-        None,
-        Change(
-            "os.urandom, secrets, uuid, process ids, temporary names and unseeded generators answer alike in each run",
-            inside=lambda run: entropy.hold_entropy(run.replaced, is_new_process=run.is_new_process, role=run.role),
-            cannot="`torch.Generator().seed()` and other compiled code that asks the system itself; /dev/urandom;"
-            " processes that are neither forked nor recorded (--children); libraries see the real process id",
-            notes_use=True,
-            in_one_process=True,
-        ),
-        (
-            *(NumberSource.ENTROPY, NumberSource.PROCESS_ID, NumberSource.GENERATOR, RootCause.DRAW),
-            *(OutsideKind.TEMPORARY_NAME, OutsideKind.MACHINE_NUMBER),
-        ),
-    )
-    ORDER = (
-        "order",
-        "the order of workers is held",
-        "the order in which threads or processes finish reaches the step",
-        "take results in the order in which they were asked for (`map`, `imap`, `future.result()` in turn,"
-        " `DataLoader(in_order=True)`), and give each task what it draws from or adds to, not each worker",
-        Change(
-            "workers and threads of a pool answer in another order",
-            inside=lambda run: delays.hold_up_workers(run.replaced),
-            cannot="workers that are neither forked nor recorded (--children), and pools that are not Python's own,"
-            " answer as they did",
-        ),
-        Change(
-            "pools have one worker, a script's threads and processes go one after another, loaders load in order",
-            inside=lambda run: order.answer_in_order(run.replaced, is_new_process=run.is_new_process),
-            cannot="pools and queues that are not Python's own; threads that wait for each other for long",
-            notes_use=True,
-            in_one_process=True,
-        ),
-        (
-            *(BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_THREAD, BlindSpotKind.COMPUTING_THREAD),
-            *(BlindSpotKind.OTHER_PROCESS, OutsideKind.QUEUE, OutsideKind.COMPLETION, OutsideKind.THREAD),
-            *(OutsideKind.READINESS, RootCause.THREAD_ORDER),
-        ),
-    )
     FOLDER = (
         "folder",
         "each run starts in the folder that the first one found",
@@ -199,10 +119,7 @@ class Circumstance(Word):
             " for temporary files",
             cannot="absolute paths, the home folder and caches in it, databases and services",
         ),
-        (
-            *(RootCause.INITIAL_STATE, RootCause.STRUCTURE, OutsideKind.FILE, OutsideKind.DATABASE),
-            OutsideKind.EXISTENCE,
-        ),
+        (RootCause.INITIAL_STATE, RootCause.STRUCTURE),
     )
     MEMORY = (
         "memory",
@@ -212,19 +129,18 @@ class Circumstance(Word):
         Change(
             "fresh memory holds other bytes",
             variables=lambda start: memory.variables(start.environ, memory.other_byte(start.environ)),
-            inside=lambda run: memory.fill_fresh_memory(run.replaced),
+            inside=lambda _: memory.fill_fresh_memory(),
             cannot="memory inside a library's own pools is not reached",
             why_not=memory.why_not,
         ),
         Change(
             "fresh memory is zeros",
             variables=lambda start: memory.variables(start.environ, memory.ZEROS),
-            inside=lambda run: memory.fill_fresh_memory(run.replaced, memory.ZEROS),
+            inside=lambda _: memory.fill_fresh_memory(memory.ZEROS),
             cannot="memory inside a library's own pools; memory that CUDA's allocator hands out a second time",
             why_not=memory.why_not,
-            in_one_process=True,
         ),
-        (RootCause.UNWRITTEN_MEMORY, OutsideKind.UNWRITTEN_MEMORY),
+        (RootCause.UNWRITTEN_MEMORY,),
     )
     SETTINGS = (
         "settings",
@@ -235,9 +151,8 @@ class Circumstance(Word):
         Change(
             "the settings that the first run's plan asks for",
             variables=lambda start: planned.variables_among(start.planned),
-            inside=lambda run: planned.make_before_the_script(run.replaced, run.planned),
+            inside=lambda run: planned.make_before_the_script(run.planned),
             cannot="lines of the script that set a setting again; the plan's changes of code",
-            in_one_process=True,
         ),
         (RootCause.KERNEL, RootCause.SETTING),
     )
@@ -253,32 +168,26 @@ class Circumstance(Word):
         Change(
             "one thread, by OMP_NUM_THREADS and its like",
             variables=lambda _: dict.fromkeys(_THREADS, "1"),
-            inside=lambda run: None if run.is_new_process else planned.compute_with_one_thread(run.replaced),
             cannot="a program that sets the number itself; threads that are not OpenMP's; the GPU",
-            in_one_process=True,
         ),
         (RootCause.KERNEL, RootCause.SETTING),
     )
     ENVIRONMENT = (
         "environment",
-        "the machine's name, load and folders are held",
-        "the host's name or load, or the order in which a folder lists its files, reaches the step",
-        "sort what a folder lists, and make nothing of the step hang on the host",
+        "the variables that name user and host are held",
+        "a variable that names the user or the host reaches the step",
+        "make nothing of the step hang on who runs it, and where",
         Change(
-            "another user and host by name, another folder for temporary files, folders listed backwards",
+            "another user and host by their variables, another folder for temporary files",
             variables=lambda _: environment.names_of_somebody("somebody-else", environment.VARIED_NAME),
-            inside=lambda run: environment.become_another_host(run.replaced),
-            cannot="the home folder and the working directory stay, since paths hang on them",
+            cannot="the home folder and the working directory stay, since paths hang on them; what the system answers",
         ),
         Change(
-            "one user and host by name, one load, folders listed by name",
+            "one user and host by their variables",
             variables=lambda _: environment.names_of_somebody("somebody", environment.HELD_NAME),
-            inside=lambda run: environment.hold_host(run.replaced),
-            cannot="numbers of the machine that compiled code reads; other variables; the network",
-            notes_use=True,
-            in_one_process=True,
+            cannot="other variables; what the system answers",
         ),
-        (OutsideKind.HOST, OutsideKind.USER, OutsideKind.DIRECTORY, OutsideKind.MACHINE_NUMBER),
+        (),
     )
 
     def __new__(
@@ -299,11 +208,6 @@ class Circumstance(Word):
         return circumstance
 
     @property
-    def notes_use(self) -> bool:
-        """Whether it is recorded, while it is held, if the program asks for what it decides."""
-        return self.held is not None and self.held.notes_use
-
-    @property
     def is_chance(self) -> bool:
         """Whether it differs between two runs on one machine by itself. Others change what is computed when held."""
         return self not in (Circumstance.THREADS, Circumstance.SETTINGS, Circumstance.ENVIRONMENT)
@@ -312,15 +216,6 @@ class Circumstance(Word):
 def in_order(circumstances: Collection[str]) -> tuple[Circumstance, ...]:
     """``circumstances`` in the order of their declaration."""
     return tuple(circumstance for circumstance in Circumstance if circumstance in circumstances)
-
-
-def unused_of(held: Collection[Circumstance], used: Collection[str]) -> frozenset[Circumstance]:
-    """Those of ``held`` that the program never asked for, as far as that is noted."""
-    return frozenset(circumstance for circumstance in held if circumstance.notes_use and circumstance not in used)
-
-
-#: Earlier names of circumstances.
-_FORMERLY = {"workers": "order", "time": "clock"}
 
 
 def parse_varied(text: str) -> tuple[Circumstance, ...]:
@@ -334,7 +229,7 @@ def parse_held(text: str) -> tuple[Circumstance, ...]:
 
 
 def _parsed(text: str, option: str, choices: list[Circumstance]) -> tuple[Circumstance, ...]:
-    named = [_FORMERLY.get(word.strip(), word.strip()) for word in text.split(",")]
+    named = [word.strip() for word in text.split(",")]
     if unknown := [word for word in named if word != ALL and word not in choices]:
         listed = ", ".join([*(choice.value for choice in choices), ALL])
         raise UsageError(f"unknown circumstance {unknown[0]!r} for {option}", hint=f"choose from {listed}")

@@ -9,15 +9,12 @@ that told a read of unwritten memory.
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import platform
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
-from tracer.runner.repeated.circumstances.replacing import Replacements
+from tracer.runner.imports import when_imported
 
 VARIABLE = "MALLOC_PERTURB_"
 #: Of glibc: what a thread took back lately would be handed out as it is.
@@ -50,34 +47,13 @@ def why_not() -> str:
     return "" if is_glibc else "fresh memory on the CPU can be filled with glibc alone; that of CUDA's allocator was"
 
 
-def fill_fresh_memory(replaced: Replacements, byte: str = "") -> None:
+def fill_fresh_memory(byte: str = "") -> None:
     """Fill fresh memory from now on with ``byte``, or else the byte that the variable names."""
     number = int(byte or os.environ.get(VARIABLE, _BYTES[0]))
     with suppress(OSError, AttributeError, ValueError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_PERTURB, number)
-        replaced.then(lambda: mallopt(_M_PERTURB, 0))
-    replaced.when_imported("torch", lambda: _fill_when_cuda_starts(number ^ 255))
-    replaced.when_imported("numpy", lambda: _fill_arrays(replaced, number ^ 255))
-
-
-def _fill_arrays(replaced: Replacements, byte: int) -> None:
-    """NumPy keeps small blocks for itself, and glibc hands out those that it took back lately as they are."""
-    numpy = sys.modules["numpy"]
-    for name in ("empty", "empty_like"):
-        if hasattr(numpy, name):
-            replaced.put(numpy, name, _filled(getattr(numpy, name), byte))
-
-
-def _filled(make: Callable[..., Any], byte: int) -> Callable[..., Any]:
-    @functools.wraps(make)
-    def filled(*args: Any, **kwargs: Any) -> Any:
-        array = make(*args, **kwargs)
-        if array.nbytes and not array.dtype.hasobject:
-            array.ravel(order="K").view("u1")[...] = byte
-        return array
-
-    return filled
+    when_imported("torch", lambda: _fill_when_cuda_starts(number ^ 255))
 
 
 def _fill_when_cuda_starts(byte: int) -> None:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from tracer.divergence import Recording, compare_recordings, read_recording
 from tracer.divergence.families import compare_families
-from tracer.divergence.outside import joined_outside
+from tracer.divergence.model import Divergence
+from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
 from tracer.findings import Finding
+from tracer.recording.options import Lines
 from tracer.recording.values.moments import leaves
 from tracer.recording.values.value_recorder import ValuesRecording
-from tracer.runner.repeated.circumstances.declared import Circumstance
 from tracer.runner.repeated.left_behind import without_time
-from tracer.runner.repeated.within.held_calls import HeldCalls, circumstances_in
+from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, find_lines
 from tracer.runner.repeated.within.state import SavedState, objects_of
+from tracer.runner.source_lines import texts_of
 from tracer.session import Session, judge
 from tracer.trace.values import ValueKind
 from tracer.trace.values.digests import text_digest
@@ -32,14 +36,14 @@ def repeat(
     *,
     state: Iterable[Any] | None = None,
     model: Any = None,
-    hold: str | Iterable[str] | None = None,
+    hold: bool = True,
 ) -> Repeated:
     """Call ``step`` several times from the same state, and report whether and where the calls diverge.
 
     Before each call but the first, every random generator and every stateful object among ``state`` (modules with
     gradients and buffers, optimizers, schedulers, scalers, tensors, generators) is restored. After the last call their
-    state is what one call leaves. If calls diverge, ``step`` is called up to six more times with circumstances held, to
-    find the one that explains it.
+    state is what one call leaves. If calls diverge, ``step`` is called up to six more times: its lines are followed, to
+    find the one that first gives other values, and held, to prove it.
 
     Parameters
     ----------
@@ -53,21 +57,19 @@ def repeat(
     model
         Names modules in the report, as for ``DeterminismTracer``.
     hold
-        The circumstances to hold if calls diverge: ``"clock"``, ``["clock", "entropy"]``; ``()`` for none. By default
-        all that a running process can hold: ``clock``, ``entropy``, ``order``, ``memory``, ``settings``, ``threads``
-        and ``environment``.
+        Whether further calls are made if calls diverge.
 
     Returns
     -------
     Repeated
-        ``agrees``, ``first`` and ``roots``, each root with its line, cause and reason. ``held`` lists what was held;
-        ``cause`` is the circumstance that explains the divergence, or ``None``. Agreement is no proof, and says nothing
+        ``agrees``, ``first`` and ``roots``, each root with its line, cause and reason; ``sources``, the lines at which
+        the calls begin to differ, and ``held_lines``, what holding them showed. Agreement is no proof, and says nothing
         about what was ``not_followed``: processes that ``step`` started, threads that computed.
 
     Raises
     ------
     UsageError
-        Fewer than two runs, a ``step`` that cannot be called, or a circumstance that cannot be held here.
+        Fewer than two runs, or a ``step`` that cannot be called.
 
     Examples
     --------
@@ -80,24 +82,23 @@ def repeat(
         raise UsageError(f"a {type(step).__name__} cannot be called", hint="write repeat(lambda: train_step(...))")
     if not isinstance(runs, int) or runs < 2:
         raise UsageError("one run cannot be compared", hint="ask for two or more")
-    circumstances = circumstances_in(hold)
     saved_state = SavedState(objects_of(step) if state is None else state)
-    began = time.time_ns() // 10**6
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
 
-        def again(name: str) -> Recording:
+        def again(name: str, lines: Lines | bool = False) -> Recording:
             saved_state.restore()
-            return recorded(step, Path(folder, f"{name}.json"), model)
+            return recorded(step, Path(folder, f"{name}.json"), model, lines)
 
         recordings = [recorded(step, Path(folder, "run-1.json"), model)]
         recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
         name = getattr(step, "__qualname__", type(step).__name__)
-        return explained(name, recordings, again, circumstances, saved_state.not_restored, began=began)
+        further = Calls(again, Path(folder), runs) if hold else None
+        return explained(name, recordings, further, saved_state.not_restored)
 
 
-def recorded(step: Callable[[], Any], path: Path, model: Any = None) -> Recording:
-    """Record one call of ``step`` with values, and what it returned."""
-    session = Session(model, name=path.stem, values=path.with_suffix(".values"))
+def recorded(step: Callable[[], Any], path: Path, model: Any = None, lines: Lines | bool = False) -> Recording:
+    """Record one call of ``step`` with values, and what it returned; ``lines``: how its lines are followed."""
+    session = Session(model, name=path.stem, values=path.with_suffix(".values"), lines=lines)
     session.enter()
     try:
         value = step()
@@ -125,22 +126,46 @@ def _note_returned(values: ValuesRecording, value: Any) -> None:
 def explained(
     name: str,
     recordings: list[Recording],
-    again: Callable[[str], Recording],
-    circumstances: tuple[Circumstance, ...],
+    further: Calls | None,
     not_restored: tuple[str, ...] = (),
-    *,
-    began: int = 0,
 ) -> Repeated:
-    """Compare two or more ``recordings`` of one function; if they diverge, hold ``circumstances``.
-
-    ``again`` records one more call under a name; ``began`` is that of ``compare_recordings``.
-    """
+    """Compare two or more ``recordings`` of one function; if they diverge, ``further`` calls follow its lines."""
     trace = recordings[0].trace
     report = judge(trace) if trace is not None else None
     findings = report.findings if report is not None else None
-    repeated = _compared_with_the_first(name, recordings, findings, not_restored, began)
-    planned = report.planned_settings if report is not None else {}
-    return HeldCalls(again, recordings, findings, planned).explain(repeated, circumstances)
+    repeated = _compared_with_the_first(name, recordings, findings, not_restored)
+    if further is None or not repeated.divergence.differs:
+        return repeated
+    found = find_lines(further, repeated.divergence, further.values_folder)
+    texts = texts_of((source.location for source in found.sources), os.getcwd())
+    fields = {"sources": found.sources, "held_lines": found.held, "lines_note": found.note, "texts": texts}
+    return replace(repeated, **fields)
+
+
+class Calls:
+    """Further calls of a function, in which its lines are followed."""
+
+    def __init__(self, again: Callable[[str, Lines], Recording], folder: Path, runs: int) -> None:
+        """``again`` puts the state back, and records one more call under a name, in ``folder``."""
+        self._again, self._folder = again, folder
+        self.left = MOST_RUNS - min(runs, 2)
+
+    def values_folder(self) -> Path:
+        """A folder for the values of lines."""
+        (self._folder / "values").mkdir(exist_ok=True)
+        return self._folder / "values"
+
+    def follow(self, name: str, lines: Lines, last_step: int | None) -> LineRun | None:
+        """Call the function once more, whose lines are followed."""
+        self.left -= 1
+        try:
+            return LineRun(self._folder / f"{name}.json", {"": self._again(name, lines)})
+        except Exception:  # what the function raises when it is given other values
+            return None
+
+    def compare(self, first: Family, second: Family) -> Divergence:
+        """Hold two calls against each other."""
+        return compare_families(first, second, lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False))
 
 
 def _compared_with_the_first(
@@ -148,14 +173,13 @@ def _compared_with_the_first(
     recordings: list[Recording],
     findings: Sequence[Finding] | None,
     not_restored: tuple[str, ...],
-    began: int,
 ) -> Repeated:
     base = recordings[0]
     divergences = [
         compare_families(
             {"": base},
             {"": other},
-            lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=findings, began=began),
+            lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=findings),
         )
         for other in recordings[1:]
     ]
@@ -175,5 +199,4 @@ def _compared_with_the_first(
         arms=outcomes(compared, roots, {UNVARIED: "nothing"}, {}),
         not_restored=not_restored,
         unrecorded=not_followed({"": recording} for recording in recordings),
-        outside=joined_outside(divergence.outside for divergence in divergences),
     )
