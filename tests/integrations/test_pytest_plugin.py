@@ -213,8 +213,8 @@ def test_a_repeated_test_runs_from_the_same_state_and_fails_where_its_runs_part(
     assert several.ends["test_agrees"] == "PASSED"
     assert {several.ends[name] for name in ("test_parts", "test_once", "test_starts")} == {"FAILED"}
     assert "1 process was started and not followed" in several.said["test_starts"]
-    assert "Run 2 diverges from run 1" in several.said["test_parts"]
-    assert "test_repeated.py:16 (aten.mul.Tensor)" in several.said["test_parts"]
+    assert "diverges from run 1" in " ".join(several.said["test_parts"].split())
+    assert "test_repeated.py:16 aten.mul.Tensor" in several.said["test_parts"]
     assert "two runs or more can be compared" in several.said["test_once"]
 
 

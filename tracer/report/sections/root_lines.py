@@ -44,7 +44,9 @@ def what_it_does(source: LineSource) -> str:
     if source.kind is Kind.BRANCH:
         return "decides otherwise which line comes next"
     named = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
-    return f"gives {named or 'its value'} another value although all that it reads agrees"
+    if not named:
+        return "gives a call other values although nothing that it reads was seen to differ"
+    return f"gives {named} another value although all that it reads agrees"
 
 
 def _values_of(source: LineSource, second: str) -> str:
