@@ -457,7 +457,7 @@ def _of_replicas(replicas: Replicas) -> str:
     steps = plural(replicas.steps, "compared step")
     buffers = f"no buffer differs, of {replicas.buffers:,}" if replicas.buffers else "no buffers were recorded"
     if differ:
-        named = joined([*differ[:_MOST_NAMED], *(["others"] if len(differ) > _MOST_NAMED else [])])
+        named = joined([*differ[:_MOST_STEPS], *(["others"] if len(differ) > _MOST_STEPS else [])])
         buffers = f"{len(differ):,} of {plural(replicas.buffers, 'buffer')} differ: {named}"
     if drift is None:
         return f"{ranks} of one job have the same {plural(replicas.parameters, 'parameter')} in all {steps}; {buffers}."
