@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,14 @@ def test_packages_are_named_with_lines_alone(tmp_path: Path, tracer: Command) ->
     script = tmp_path / "train.py"
     script.write_text("import torch\n")
     assert tracer("run", "--library", "numpy", script).code == 2
+
+
+def test_diff_names_the_line_where_both_recordings_have_lines(tmp_path: Path, tracer: Command) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import os, sys, torch\nseed = len(sys.argv[1])\nx = torch.ones(3) * seed\ny = x + 1\n")
+    for name, argument in (("a", "one"), ("b", "three")):
+        tracer("run", "--lines", "-o", tmp_path / f"{name}.json", script, argument)
+    told = json.loads(tracer("diff", "--format", "json", tmp_path / "a.json", tmp_path / "b.json").out)
+    (source,) = (source for source in told["sources"] if source["reaches"])
+    assert (source["location"].rpartition("/")[2], source["first"], source["second"]) == ("train.py:2", "3", "5")
+    assert "begin to differ" in tracer("diff", tmp_path / "a.json", tmp_path / "b.json").out

@@ -153,6 +153,7 @@ def command(
                 *families,
                 lambda ours, theirs: compare_recordings(ours, theirs, align_step=steps, findings=of_first),
             )
+            parted = _with_lines(parted, old, new)
     if form == "json":
         show(_json(parted, compared))
     else:
@@ -333,6 +334,18 @@ def _traces(old: str, new: str | None, recordings: tuple[Recording, Recording] |
         return traces if len(traces) == len(recordings) else None
     first = load_trace(old)
     return [first, load_trace(new) if new is not None else first]
+
+
+def _with_lines(parted: Divergence, old: str, new: str) -> Divergence:
+    """``parted`` with the lines at which two runs begin to differ, where both recordings have lines."""
+    import msgspec
+
+    from tracer.runner.repeated.root_lines import compared_traces
+    from tracer.trace.lines import lines_path
+
+    if parted.agrees or parted.resumed is not None or not all(lines_path(path).is_file() for path in (old, new)):
+        return parted
+    return msgspec.structs.replace(parted, sources=compared_traces(Path(old), Path(new), parted).sources)
 
 
 def _json(parted: Divergence | None, compared: Comparison | None) -> str:

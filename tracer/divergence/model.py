@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.lines import LineSource
 from tracer.names import NumberSource, Phase, Verdict, Word
 from tracer.trace import records
 from tracer.trace.values import ValueKind
@@ -363,6 +364,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     strip: tuple[Span, ...] = ()
     """All calls in order, for the picture."""
     names: tuple[str, str] = ("", "")
+    sources: tuple[LineSource, ...] = ()
+    """The lines at which the runs begin to differ, where both recordings have lines: those that reach a call first."""
 
     @property
     def first(self) -> Root | None:

@@ -58,6 +58,7 @@ def divergence_json(divergence: Divergence) -> dict[str, Any]:
     """Return the JSON of two recordings: the fields that several runs have too, and the rest."""
     document = _leading(divergence, runs=2, arms={})
     rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=(), without_effect=()))
+    rest["sources"] = [_source(source) for source in divergence.sources]
     if divergence.resumed is not None:
         lacks = ((lack.kind.value, lack.name, lack_of(lack)) for lack in divergence.resumed.not_restored)
         rest["resumed"]["not_restored"] = [{"kind": kind, "name": name, "why": why} for kind, name, why in lacks]

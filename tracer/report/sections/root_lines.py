@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from tracer.divergence.lines import Kind, LineSource
 from tracer.divergence.repeated import HeldLine, Repeated
@@ -67,25 +68,36 @@ def proof_of(repeated: Repeated) -> str:
     return f"It is named without proof: {problem}" if problem else ""
 
 
-def root_line_blocks(repeated: Repeated, reader: Reader) -> Iterator[said.Block]:
-    """The roots that reach a call, each with its values and its way; the others in one line, for whoever reads all."""
-    reaching = [source for source in repeated.sources if source.reaches]
+def root_line_blocks(
+    sources: Sequence[LineSource],
+    reader: Reader,
+    *,
+    second: str = "the second run",
+    texts: Mapping[str, str] = MappingProxyType({}),
+    held: Sequence[HeldLine] = (),
+    note: str = "",
+) -> Iterator[said.Block]:
+    """The roots that reach a call, each with its values and its way; the others in one line, for whoever reads all.
+
+    ``texts`` has their lines' own, ``held`` what holding them showed.
+    """
+    reaching = [source for source in sources if source.reaches]
     if reaching:
         shown, left_out = first(reaching, min(_MOST, reader.rows))
         yield said.Heading("Where they begin to differ")
-        yield said.Rows(tuple(_row(source, repeated) for source in shown), left_out=left_out)
-    others = [source for source in repeated.sources if not source.reaches]
+        yield said.Rows(tuple(_row(source, second, texts, held) for source in shown), left_out=left_out)
+    others = [source for source in sources if not source.reaches]
     if others and reader.is_whole:
         named = ", ".join(source.location for source in others[:_MOST])
         yield said.quiet(f"Differ too, and reach no call that was compared: {named}.")
-    if repeated.lines_note:
-        yield said.quiet(f"Of lines: {repeated.lines_note}.")
+    if note:
+        yield said.quiet(f"Of lines: {note}.")
 
 
-def _row(source: LineSource, repeated: Repeated) -> said.Row:
+def _row(source: LineSource, second: str, texts: Mapping[str, str], held: Sequence[HeldLine]) -> said.Row:
     called: Words = (" (called from ", said.Code(source.called_from), ")") if source.called_from else ""
-    text = repeated.texts.get(source.location, "")
-    values = _values_of(source, repeated.second)
+    text = texts.get(source.location, "")
+    values = _values_of(source, second)
     names = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
     differ = f"What differs: {names}{values}." if names else ""
     way = tuple(source.path[:_MOST_ON_THE_WAY])
@@ -98,7 +110,7 @@ def _row(source: LineSource, repeated: Repeated) -> said.Row:
             *said.paragraphs(
                 differ,
                 f"From there: {', '.join(way)}." if way else "",
-                *(_shown(held) for held in repeated.held_lines if source.location in held.lines),
+                *(_shown(each) for each in held if source.location in each.lines),
                 f"{row.remedy[:1].upper()}{row.remedy[1:]}." if row is not None else "",
             ),
         ),

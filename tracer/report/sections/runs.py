@@ -112,6 +112,7 @@ def divergence_blocks(divergence: Divergence, reader: Reader) -> tuple[said.Bloc
     return (
         said.Paragraph(divergence_headline(divergence), said.Tone.STRONG),
         said.Paragraph(f"{_capital(_counts(divergence))}."),
+        *root_line_blocks(divergence.sources, reader),
         *_compared(divergence, divergence.roots, ("the first run", "the second run"), reader, {}),
     )
 
@@ -134,7 +135,14 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         yield said.lead(f"Not restored between the runs: {'; '.join(repeated.not_restored)}.")
     if not shown.agrees and not reader.is_whole:
         yield said.Paragraph(f"{_capital(_counts(divergence))}.")
-    yield from root_line_blocks(shown, reader)
+    yield from root_line_blocks(
+        shown.sources,
+        reader,
+        second=shown.second,
+        texts=shown.texts,
+        held=shown.held_lines,
+        note=shown.lines_note,
+    )
     picture = picture_of(divergence, shown.second) if reader.is_whole else None
     if picture is not None:
         yield said.Picture("calls-strip", picture)

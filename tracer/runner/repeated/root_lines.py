@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tracer.divergence.causes import RootCause
-from tracer.divergence.lines import Kind, LineSource, compared_lines, read_run
+from tracer.divergence.lines import ComparedLines, Kind, LineSource, compared_lines, read_run
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import HeldLine
@@ -103,26 +103,24 @@ def find_lines(laboratory: Laboratory, divergence: Divergence, folder: Callable[
     if not again.differs:
         return FoundLines(note="two runs whose lines were followed agree")
     try:
-        sources, notes = _sources(first, second, again)
+        compared = compared_traces(first.trace, second.trace, again)
     except TraceError as problem:
         return FoundLines(note=str(problem))
     last = again.roots[0].step if again.roots else None
-    held = _held(laboratory, [source for source in sources if source.reaches], folder, last)
-    return FoundLines(sources, held, "; ".join(notes))
+    held = _held(laboratory, [source for source in compared.sources if source.reaches], folder, last)
+    return FoundLines(compared.sources, held, "; ".join(compared.notes))
 
 
-def _sources(first: LineRun, second: LineRun, divergence: Divergence) -> tuple[tuple[LineSource, ...], tuple[str, ...]]:
-    """The roots among the lines of the process that diverges first; of all, where only what runs leave differs."""
+def compared_traces(first: Path, second: Path, divergence: Divergence) -> ComparedLines:
+    """The roots among the lines beside two traces, of the process that diverges first. Raises ``TraceError``."""
     process = divergence.roots[0].process if divergence.roots else ""
     role = process.removeprefix("child ")
-    traces = [child_path(run.trace, role) if role else run.trace for run in (first, second)]
-    ours, theirs = map(read_run, traces)
+    ours, theirs = (read_run(child_path(trace, role) if role else trace) for trace in (first, second))
     roots = [root for root in divergence.roots if root.process == process and root.cause.is_from_lines]
     if roots and roots[0].only_second:
         ours, theirs = theirs, ours
     calls = [root.call for root in roots if root.only_second == roots[0].only_second]
-    compared = compared_lines(ours, theirs, calls)
-    return compared.sources, compared.notes
+    return compared_lines(ours, theirs, calls)
 
 
 def _held(
