@@ -36,18 +36,20 @@ def test_runs_that_part_exit_with_1_and_leave_recordings_json_and_a_page(tracer:
     Path("parts.py").write_text(PARTS)
     done = tracer("repeat", "--format", "text,json,html", "-o", "out", "parts.py")
     assert done.code == 1, done.err
-    assert "Run 2 diverges from run 1 in step " in done.out
+    assert "Run 2 diverges from run 1 in step " in " ".join(done.out.split())
     assert "parts.py:4 (aten.mul.Tensor), by one of its arguments" in " ".join(done.out.split())
-    assert done.out.count("epoch True") == 5
-    assert "They agree when the system's random numbers are held" in " ".join(done.out.split())
-    held = {f"held-{number}.{kind}" for number in (1, 2, 3) for kind in ("json", "values")}
-    kept = held | {"repeat.html", "repeat.json", "run-1.json", "run-1.values", "run-2.json", "run-2.values"}
+    assert done.out.count("epoch True") == 6
+    assert "(parts.py:2) takes random numbers from the system" in " ".join(done.out.split())
+    assert "Given one run's values there, another agrees with it." in " ".join(done.out.split())
+    further = {"run-lines-1", "run-lines-2", "run-kept", "run-given-1"}
+    kept = {f"{name}.{kind}" for name in further for kind in ("json", "values", "lines")}
+    kept |= {"repeat.html", "repeat.json", "run-1.json", "run-1.values", "run-2.json", "run-2.values"}
     assert {one.name for one in Path("out").iterdir()} == kept
     told = json.loads(Path("out/repeat.json").read_text())
     assert (told["agrees"], told["first"]["location"], told["first"]["cause"]) == (False, "parts.py:4", "argument")
     page = Path("out/repeat.html").read_text(encoding="utf-8")
     assert "<h1>" in page
-    assert page.index("Run 2 diverges from run 1") < page.index("What to change")
+    assert page.index("parts.py:2") < page.index("Run 2 diverges from run 1") < page.index("What to change")
     assert tracer("report", "out/run-1.json").code == 0
 
 
@@ -199,7 +201,7 @@ def test_a_script_that_cannot_begin_is_refused_in_one_line_and_not_run_again(tra
         (("nowhere.py",), "there is no script nowhere.py"),
         (("--vary", "sound", "agrees.py"), "unknown circumstance 'sound' for --vary"),
         (("--hold", "sound", "agrees.py"), "unknown circumstance 'sound' for --hold"),
-        (("--hold", "clock", "--no-hold", "agrees.py"), "--hold and --no-hold exclude each other"),
+        (("--hold", "folder", "--no-hold", "agrees.py"), "--hold and --no-hold exclude each other"),
         (("--format", "pdf", "agrees.py"), "unknown format 'pdf'"),
         (("--exit-after-steps", "agrees.py"), "--exit-after-steps needs to know the last step"),
         (("--runs", "1", "agrees.py"), "--runs"),
@@ -296,7 +298,9 @@ def test_runs_that_agree_are_judged_only_for_the_page(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize(
     "command",
-    slow_unless([["repeat", "--hold", "entropy"]], [["run"], ["run", "--values"], ["repeat", "--hold", "entropy"]]),
+    slow_unless(
+        [["run", "--lines"]], [["run"], ["run", "--values"], ["run", "--lines"], ["repeat", "--hold", "memory"]]
+    ),
 )
 def test_the_first_line_of_a_script_finds_neither_torch_nor_numpy_loaded(tmp_path: Path, command: list[str]) -> None:
     """Both read variables as they load, which scripts set in their first lines (``OPENBLAS_NUM_THREADS``)."""
