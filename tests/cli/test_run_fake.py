@@ -222,7 +222,7 @@ def test_a_variable_is_late_once_what_reads_it_was_used(
         f"{lines}y = torch.ones(2, 2, requires_grad=True, device=0)\n(y @ y).sum().backward()\n"
     )
     assert tracer("run", "--fake", "--as", "cuda:9.0", "train.py").code == 0
-    found = judge(Trace.load("trace.json")).findings
+    found = judge(Trace.load("trace.json"), torch="2.6").findings  # from 2.10 on products ask for none
     assert ["CUBLAS_WORKSPACE_CONFIG" in finding.subject for finding in found].count(True) == late
 
 

@@ -19,7 +19,7 @@ import torch
 def step():
     torch.manual_seed(0)
     x = torch.zeros(4, requires_grad=True)
-    (x * 2).index_add(0, torch.tensor([0, 0]), torch.ones(2)).sum().backward()
+    (x * 2).index_add(0, torch.tensor([0, 0]), torch.tensor([0.1, 0.2])).sum().backward()
 
 
 @pytest.mark.determinism(backend="cpu")
@@ -169,7 +169,7 @@ import pytest, torch
 def test_comment(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     torch.zeros(2).index_add(
-        0, torch.tensor([0, 0]), torch.ones(2)
+        0, torch.tensor([0, 0]), torch.tensor([0.1, 0.2])
     )  # tracer: ignore[cuda-index-add] two rows
 """,
     "test_nothing.py": """
@@ -235,7 +235,7 @@ import torch
 def step():
     torch.manual_seed(0)
     x = torch.zeros(4, requires_grad=True)
-    (x * 2).index_add(0, torch.tensor([0, 0]), torch.ones(2)).sum().backward()
+    (x * 2).index_add(0, torch.tensor([0, 0]), torch.tensor([0.1, 0.2])).sum().backward()
 
 
 def test_one():

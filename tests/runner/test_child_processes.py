@@ -356,7 +356,7 @@ def test_loader_workers_are_a_line_with_their_draws(folder: Path) -> None:
 
 
 def test_the_report_takes_in_the_children_and_says_which_process_has_a_finding(folder: Path) -> None:
-    risky = "    torch.zeros(3).index_add_(0, torch.tensor([0, 0]), torch.ones(2))\n    for _ in"
+    risky = "    torch.zeros(3).index_add_(0, torch.tensor([0, 0]), torch.tensor([0.1, 0.2]))\n    for _ in"
     (folder / "training.py").write_text(TRAINING.replace("    for _ in", risky))
     same_with_and_without(folder, PROCESS.format(method="fork", seed=0))
     done = tracer_process("report", "trace.json", "--backend", "cuda", "--format", "json", cwd=folder)

@@ -35,6 +35,7 @@ FACTS: Mapping[str, Value] = {
     "layout": "strided",
     "ndim": 2,
     **dict.fromkeys(DERIVED_FACTS, False),
+    "index.broadcasts": "no",
 }
 SETTINGS: Mapping[str, Value] = {
     "fill_uninitialized_memory": True,

@@ -126,7 +126,8 @@ def holds(check: Check, version: str) -> None:
         assert check.rule in {rule.id for rule in table.rule}
     if placed(table.reviewed, release(version)) != "reviewed":
         version = reviewed_releases(table.reviewed)[0]
-    known = dict(UNNOTED) | dict.fromkeys((*FORWARD_FACTS, *GENERAL), False) | with_forward(DEFAULTS) | check.facts
+    known = dict(UNNOTED) | dict.fromkeys((*FORWARD_FACTS, *GENERAL), False) | with_forward(DEFAULTS)
+    known |= {"index.broadcasts": "no"} | check.facts
     for op in check.ops:
         rule = table.find(op if op.count(".") == 2 else f"{op}.default")
         where = f"{op} on torch {version}"
