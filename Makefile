@@ -64,7 +64,6 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/trials.py
 	$(BIN)/python benchmarks/values.py
 	$(BIN)/python benchmarks/repeat.py
-	$(BIN)/python benchmarks/outside.py
 	$(BIN)/python benchmarks/comparing.py
 	$(BIN)/python benchmarks/compiled.py
 

@@ -27,13 +27,6 @@ def _rows(names: str, **columns: Any) -> Iterator[Op]:
 
 
 _TABLE: dict[str, Op] = {}
-#: Ops beside views that move elements, or fill with a number, whatever the dtype; by their names in a compiled graph.
-MOVING = frozenset(
-    {
-        *("where", "full", "full_like", "zeros", "zeros_like", "new_zeros", "new_full", "scalar_tensor", "cat", "flip"),
-        *("index", "gather", "index_select", "slice_scatter", "select_scatter", "constant_pad_nd", "rev"),
-    }
-)
 #: Ops that make one number, or zero and that number.
 NUMBERED = {
     **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), 0),
