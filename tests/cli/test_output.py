@@ -22,11 +22,10 @@ from tracer.report.files.formats import FORMATS
 
 HOSTILE = "\x1b[31m\x9b2J\u202e\x07\x08\r\x7f\u2028<b>'\"\\"
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-TEXTS = [name for name, one in FORMATS.items() if not one.is_binary]
 
 #: Command lines that print what ``t.json`` holds, or what they were called with.
 LINES = [
-    *(("report", "t.json", "--format", name) for name in TEXTS),
+    *(("report", "t.json", "--format", name) for name in FORMATS),
     *(("report", "t.json", "--format", "csv", "--table", name) for name in TABLES),
     ("report", "t.json", "--verbose"),
     ("report", "t.json", "--quiet"),
@@ -76,7 +75,7 @@ def test_the_reason_why_a_trace_is_partial_acts_on_no_terminal(folder: Path, tra
     assert (done.code, f"({visible(HOSTILE)})" in done.err) == (3, True)
 
 
-@pytest.mark.parametrize("name", [name for name in TEXTS if name in ("json", "sarif")])
+@pytest.mark.parametrize("name", ["json", "sarif"])
 def test_json_on_a_terminal_is_the_json_of_the_file(name: str, folder: Path, tracer: Command) -> None:
     (folder / "t.json").write_bytes(msgspec.json.encode(filled(HOSTILE)))
     printed = tracer("report", "t.json", "--format", name).out

@@ -99,7 +99,6 @@ def test_known_hostile_strings_stay_text_in_every_format(light: None) -> None:
     check_text(made)
     assert Page(made._repr_html_()).tags.get("script") is None
     assert len(made.to_dataframe()) == len(made.findings)
-    assert made.pivot_by_module().to_numpy().sum() == made.tally.total
 
 
 @given(ANY_TEXT)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from importlib import util
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from tests.report.browser import Browser, Opened
 from tests.support.build import finding, report
 from tracer.report import finding_columns
-from tracer.report.files import formats
 from tracer.report.finding_columns import Detail, FindingColumn, Holds, Look, Part
 
 ADDED = (
@@ -46,15 +43,6 @@ def test_a_new_column_stands_in_csv_and_frames_behind_the_others() -> None:
     frame = made.to_dataframe()
     assert list(frame.columns) == header.split(",")
     assert (frame["letters"].dtype, frame["shouted"].dtype) == ("int64", object)
-
-
-@pytest.mark.skipif(util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
-def test_a_new_column_stands_in_parquet_with_its_type() -> None:
-    import pandas
-
-    frame = pandas.read_parquet(io.BytesIO(formats.encoded("parquet", report(finding()))))
-    assert frame["letters"].dtype == "int64"
-    assert frame.iloc[0][["letters", "shouted", "of_files"]].tolist() == [23, "CUDA-INDEX-ADD", "for files alone"]
 
 
 @pytest.mark.browser

@@ -37,13 +37,13 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
 @option(
     "--format formats",
     "F[,F]",
-    "text, html, csv, json, markdown, sarif, junit, parquet; by default what -o ends in.",
+    "text, html, csv, json, markdown, sarif, junit; by default what -o ends in.",
     completing.formats,
 )
 @option(
     "--table",
     "T",
-    "What CSV and Parquet hold: findings (the default), calls, modules, settings, draws or regions.",
+    "What CSV holds: findings (the default), calls, modules, settings, draws or regions.",
     completing.tables,
 )
 @option(

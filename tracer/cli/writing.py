@@ -13,7 +13,7 @@ from tracer.files import read_text, write_whole
 from tracer.names import Detail
 from tracer.plain import say
 from tracer.report.files.exported_tables import table_named
-from tracer.report.files.formats import FORMATS, encoded, format_of, require, to_write
+from tracer.report.files.formats import FORMATS, format_of, render, to_write
 
 if TYPE_CHECKING:
     from tracer.report import Report
@@ -30,23 +30,18 @@ def destinations(
     """Each format's name with the file that it goes to; ``None`` stands for standard output.
 
     A ``table`` makes CSV the default. Before anything is judged, raises ``ReportError`` for an unknown format or table,
-    a missing package, a file that cannot be written or is one of the ``inputs``; ``UsageError`` for a table that no
-    format holds.
+    a file that cannot be written or is one of the ``inputs``; ``UsageError`` for a table that no format holds.
     """
     names = list(dict.fromkeys(name.strip().lower() for name in formats.split(","))) if formats is not None else None
     for name in names or ():
         if name not in FORMATS:
             raise ReportError(f"there is no format {name!r}", hint=f"choose from {', '.join(FORMATS)}")
     wanted = _wanted(names, output, inputs, "text" if table is None else "csv")
-    for name, path in wanted:
-        require(name)
-        if path is None and FORMATS[name].is_binary:
-            raise UsageError(f"{name} is no text to print", hint="name a file with -o")
     if table is not None:
         table_named(table)
         if not any(FORMATS[name].has_tables for name, _ in wanted):
             holding = " or ".join(name for name, form in FORMATS.items() if form.has_tables)
-            raise UsageError("--table chooses what CSV and Parquet hold", hint=f"add --format {holding}")
+            raise UsageError("--table chooses what CSV holds", hint=f"add --format {holding}")
     return wanted
 
 
@@ -84,7 +79,7 @@ Rendered = tuple[bytes | Iterator[bytes] | str | None, Path | None]
 def render_report(
     report: Report, wanted: Sequence[tuple[str, Path | None]], *, table: str = "findings", detail: Detail
 ) -> list[Rendered]:
-    """Every format of ``wanted``, before any is written; ``table`` is for CSV and Parquet, ``detail`` a terminal's."""
+    """Every format of ``wanted``, before any is written; ``table`` is for CSV, ``detail`` a terminal's."""
     from tracer.report.render.terminal import SHOWN, to_text
 
     rendered: list[Rendered] = []
@@ -96,7 +91,7 @@ def render_report(
             rendered.append((None, path))
         else:
             if path is None:
-                rendered.append((encoded(name, report, table=table).decode("utf-8"), path))
+                rendered.append((render(name, report, table=table), path))
             else:
                 rendered.append((to_write(name, report, table=table), path))
     return rendered

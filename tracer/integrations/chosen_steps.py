@@ -42,7 +42,7 @@ class ChosenSteps:
         torch: str = "recorded",
         settings: str = "recorded",
     ) -> None:
-        from tracer.report.files.formats import FORMATS, require
+        from tracer.report.files.formats import FORMATS
 
         self.steps = frozenset(steps)
         self.output = Path(output)
@@ -51,8 +51,6 @@ class ChosenSteps:
             raise UsageError("no steps to record are named", hint="give numbers from 0 on, such as steps=[0, 10]")
         if unknown := [name for name in self.formats if name not in FORMATS]:
             raise UsageError(f"there is no format {unknown[0]!r}", hint=f"choose from {', '.join(FORMATS)}")
-        for name in self.formats:
-            require(name)
         self._backend, self._torch, self._settings = backend, torch, settings
         self._tracer: DeterminismTracer | None = None
         self._is_inside = False

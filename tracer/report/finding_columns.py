@@ -1,4 +1,4 @@
-"""The columns of a finding, each declared once for CSV, Parquet, data frames, and the page's data and script.
+"""The columns of a finding, each declared once for CSV, data frames, and the page's data and script.
 
 Columns of files keep their names and their order; a new one is added behind them.
 """
@@ -98,7 +98,7 @@ class FindingColumn(Column[Judged]):
     """One column of the findings, and in which formats it stands."""
 
     in_files: bool = True
-    """Whether it stands in CSV, Parquet and data frames."""
+    """Whether it stands in CSV and data frames."""
     part: Part | None = None
     """``None``: the page does not have it."""
     on_page: Callable[[Judged], Cell] | None = None
@@ -113,7 +113,7 @@ def rows(judgement: Judgement, findings: Sequence[Finding] | None = None) -> Ite
 
 
 def in_files() -> tuple[FindingColumn, ...]:
-    """The columns of CSV, Parquet and data frames."""
+    """The columns of CSV and data frames."""
     return tuple(column for column in COLUMNS if column.in_files)
 
 

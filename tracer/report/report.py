@@ -32,7 +32,7 @@ class Report(ReportView):
         The headers are those of ``tracer.report.files.exported_tables``; no cell is a formula. Raises ``ReportError``
         for a table that does not exist.
         """
-        return formats.encoded("csv", self, table=table).decode("utf-8")
+        return formats.render("csv", self, table=table)
 
     def to_json(self) -> str:
         """The judgement and its plan, as ``tracer.report.files.json_format.Document`` describes."""
@@ -54,18 +54,6 @@ class Report(ReportView):
         from tracer.report.files.exported_tables import table_frame
 
         return table_frame(self, table)
-
-    def pivot_by_phase(self) -> pd.DataFrame:
-        """Calls by phase (rows) and verdict (columns, worst first), every recorded call counted once."""
-        from tracer.report.files.exported_tables import phase_pivot
-
-        return phase_pivot(self.tally)
-
-    def pivot_by_module(self) -> pd.DataFrame:
-        """Calls by module path (rows, worst first) and verdict (columns), every call counted once."""
-        from tracer.report.files.exported_tables import module_pivot
-
-        return module_pivot(self.tally)
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the format that ``path``'s suffix names, whole or not at all, and return the path.

@@ -9,7 +9,6 @@ import pytest
 
 from tests.report.samples import full_report
 from tests.support.build import evidence, finding, report
-from tracer.names import SEVERITY
 
 HEADER = (
     "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,"
@@ -62,18 +61,3 @@ def test_the_frame_holds_what_the_csv_holds() -> None:
     assert frame["count"].dtype == "int64"
     assert frame["op"].tolist() == [one.op for one in made.findings]
     assert list(report().to_dataframe().columns) == HEADER.split(",")
-
-
-def test_pivots_count_every_call_once() -> None:
-    made = full_report()
-    for pivot in (made.pivot_by_phase(), made.pivot_by_module()):
-        assert pivot.to_numpy().sum() == made.tally.total
-        assert list(pivot.columns) == [verdict.value for verdict in SEVERITY]
-    by_phase = made.pivot_by_phase()
-    assert list(by_phase.index) == ["forward", "backward", "recompute"]
-    assert by_phase.loc["forward", "deterministic"] == 2_000
-    assert made.pivot_by_module().index[0] == "GPT2LMHeadModel.transformer.h.3.attn"
-
-
-def test_pivots_of_nothing_are_empty_tables() -> None:
-    assert report(clean=0).pivot_by_phase().shape == (0, len(SEVERITY))

@@ -1,23 +1,21 @@
-"""The tables that CSV, Parquet and data frames hold: headers that stay, rows that add up, the same in each format."""
+"""The tables that CSV and data frames hold: headers that stay, rows that add up, the same in each format."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from importlib import util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.report.samples import HOSTILE, full_report, hostile_process_report, process_report
+from tests.report.samples import HOSTILE, hostile_process_report, process_report
 from tests.support.build import call, draw, environment, region, report, trace
 from tracer import judge
 from tracer.errors import ReportError
 from tracer.names import SEVERITY
 from tracer.report import Report
-from tracer.report.files import formats
 from tracer.report.files.exported_tables import TABLES
 from tracer.report.finding_columns import Holds
 
@@ -32,7 +30,6 @@ HEADERS = {
     "regions": "region,function,location,backend,device,direction,origin,executions,ops,inside,why,kernel,language,"
     "calls,adds_atomically,kernel_ops,choice,by_stopwatch",
 }
-needs_pyarrow = pytest.mark.skipif(util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
 
 
 def judged(**fields: Any) -> Report:
@@ -152,44 +149,6 @@ def test_a_hostile_name_stays_in_its_cell(text: str) -> None:
             table_rows = list(csv.reader(io.StringIO(one.to_csv(table), newline="")))
             assert {len(row) for row in table_rows} == {len(TABLES[table].header)}
             assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in table_rows for cell in row)
-
-
-@needs_pyarrow
-@pytest.mark.parametrize("table", HEADERS)
-def test_parquet_reads_back_as_the_frame(table: str) -> None:
-    import pandas
-
-    made = judged()
-    again = pandas.read_parquet(io.BytesIO(formats.encoded("parquet", made, table=table)))
-    assert again.astype(object).to_dict("records") == made.to_dataframe(table).astype(object).to_dict("records")
-    for name in TABLES[table].holding(Holds.NUMBER):
-        assert again[name].dtype == "int64"
-
-
-@needs_pyarrow
-def test_parquet_holds_any_name_and_an_empty_table() -> None:
-    import pandas
-
-    for text in HOSTILE:
-        made = hostile_process_report(text)
-        assert len(pandas.read_parquet(io.BytesIO(formats.encoded("parquet", made)))) == len(made.findings)
-    empty = pandas.read_parquet(io.BytesIO(formats.encoded("parquet", report())))
-    assert list(empty.columns) == HEADERS["findings"].split(",")
-
-
-@needs_pyarrow
-def test_parquet_is_written_whole_by_its_suffix(tmp_path: Path) -> None:
-    path = full_report().write(tmp_path / "findings.parquet")
-    assert path.read_bytes()[:4] == path.read_bytes()[-4:] == b"PAR1"
-    assert [one.name for one in tmp_path.iterdir()] == ["findings.parquet"]
-
-
-def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(formats, "find_spec", lambda name: None)
-    with pytest.raises(ReportError) as caught:
-        full_report().write(tmp_path / "findings.parquet")
-    assert str(caught.value) == ("parquet needs pyarrow, which is not installed; pip install pyarrow")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_page_of_formats_names_the_headers() -> None:

@@ -14,7 +14,7 @@ from tests.support.command import process
 from tracer.errors import ReportError
 from tracer.plain import json_text
 from tracer.report.files import json_format
-from tracer.report.files.formats import FORMATS, encoded, render
+from tracer.report.files.formats import FORMATS, render
 from tracer.report.files.json_format import REPORT_SCHEMA, Document, JudgementForm
 from tracer.report.render import page as html
 
@@ -63,7 +63,7 @@ def test_the_suffix_picks_the_format(suffix: str, tmp_path: Path) -> None:
     made = report(finding())
     path = made.write(tmp_path / f"report{suffix.upper()}")
     name = next(name for name, one in FORMATS.items() if one.suffix == suffix)
-    assert path.read_bytes() == encoded(name, made)
+    assert path.read_bytes() == render(name, made).encode("utf-8")
 
 
 @pytest.mark.parametrize("name", ["report", "report.docx", "report.", ".html"])

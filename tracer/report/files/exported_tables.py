@@ -1,4 +1,4 @@
-"""The tables of CSV, Parquet and data frames. Columns keep their names and order; a new one is added at the end."""
+"""The tables of CSV and data frames. Columns keep their names and order; a new one is added at the end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.errors import ReportError
-from tracer.names import SEVERITY, Phase, Verdict
-from tracer.plain import encodable, visible
+from tracer.names import SEVERITY, Verdict
+from tracer.plain import visible
 from tracer.report import finding_columns
 from tracer.report.finding_columns import Cell, Column, Holds
 
@@ -251,17 +251,6 @@ def _cell(value: Cell) -> str | int:
     return f"'{text}" if value.startswith(_FORMULA) else text
 
 
-def encode(report: ReportView, table: str = FINDINGS) -> bytes:
-    """The table as a Parquet file. What UTF-8 cannot hold, a lone surrogate in a file's name, is written out."""
-    frame = table_frame(report, table)
-    for name in frame.columns:
-        if frame[name].dtype == object:
-            frame[name] = frame[name].map(encodable).astype("string[pyarrow]")
-    stream = io.BytesIO()
-    frame.to_parquet(stream, engine="pyarrow", index=False)
-    return stream.getvalue()
-
-
 def table_frame(report: ReportView, table: str = FINDINGS) -> pd.DataFrame:
     """One of the exported tables: the CSV's columns, plain strings, integer counts, boolean flags.
 
@@ -276,24 +265,3 @@ def table_frame(report: ReportView, table: str = FINDINGS) -> pd.DataFrame:
     for name in chosen.holding(Holds.FLAG):
         frame[name] = frame[name].astype("bool")
     return frame
-
-
-def phase_pivot(tally: Tally) -> pd.DataFrame:
-    """Calls by phase and verdict; phases in the order of a step, only those that occurred."""
-    return _pivot({phase.value: tally.by_phase[phase] for phase in Phase if phase in tally.by_phase}, "phase")
-
-
-def module_pivot(tally: Tally) -> pd.DataFrame:
-    """Calls by module path and verdict; the module with the most of the worst verdict first."""
-    return _pivot(dict(_worst_first(tally)), "module")
-
-
-def _pivot(counts: Mapping[str, Mapping[Verdict, int]], index: str) -> pd.DataFrame:
-    """A row a key, a column a verdict, zero where nothing was counted."""
-    import pandas as pd
-
-    columns = pd.Index([verdict.value for verdict in SEVERITY], name="verdict")
-    values = [[row.get(verdict, 0) for verdict in SEVERITY] for row in counts.values()]
-    keys = pd.Index(list(counts), name=index, dtype=object)
-    pivot: pd.DataFrame = pd.DataFrame(values, index=keys, columns=columns, dtype="int64")
-    return pivot

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,71 +17,48 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """One way to write a report: ``module`` has the function ``render(report) -> str``, or ``encode(report) -> bytes``.
+    """One way to write a report: ``module`` has the function ``render(report) -> str``.
 
     The module is named, not imported, so that writing CSV loads neither jinja2 nor rich.
     """
 
     suffix: str
     module: str
-    is_binary: bool = False
     is_long: bool = False
     """Whether the module also has ``pieces(report)``, which yields the text of ``render`` piece by piece."""
     has_tables: bool = False
-    """Whether it is one of the exported tables, so that both functions take ``table``."""
-    needs: str = ""
-    """A package that is not always installed; the extra of that format's name brings it."""
+    """Whether it is one of the exported tables, so that ``render`` takes ``table``."""
 
-
-_TABLES = "tracer.report.files.exported_tables"
 
 #: Formats by the name that ``--format`` takes.
 FORMATS: Mapping[str, Format] = {
     "text": Format(".txt", "tracer.report.render.terminal"),
     "html": Format(".html", "tracer.report.render.page"),
-    "csv": Format(".csv", _TABLES, has_tables=True),
+    "csv": Format(".csv", "tracer.report.files.exported_tables", has_tables=True),
     "json": Format(".json", "tracer.report.files.json_format", is_long=True),
     "markdown": Format(".md", "tracer.report.render.markdown"),
     "sarif": Format(".sarif", "tracer.report.files.sarif"),
     "junit": Format(".xml", "tracer.report.files.junit"),
-    "parquet": Format(".parquet", _TABLES, is_binary=True, has_tables=True, needs="pyarrow"),
 }
 
 
-def render(name: str, report: ReportView) -> str:
-    """``report`` in the format called ``name``; raises ``ReportError`` for a name that is none, or no text."""
+def render(name: str, report: ReportView, *, table: str = FINDINGS) -> str:
+    """``report`` in the format called ``name``; ``table`` names the table, for formats that hold only one.
+
+    Raises ``ReportError`` for a format or a table that does not exist.
+    """
     form = _format(name)
-    if form.is_binary:
-        raise ReportError(f"{name} is no text", hint="write it to a file")
-    text: str = import_module(form.module).render(report)
+    options = {"table": table} if form.has_tables else {}
+    text: str = import_module(form.module).render(report, **options)
     return text
 
 
-def encoded(name: str, report: ReportView, *, table: str = FINDINGS) -> bytes:
-    """Return a file in the format ``name``; ``table`` names the table, for formats that hold only one.
-
-    Raises ``ReportError`` for a format or a table that does not exist, and where a package is missing.
-    """
-    require(name)
-    form = _format(name)
-    module, options = import_module(form.module), {"table": table} if form.has_tables else {}
-    written: bytes | str = (module.encode if form.is_binary else module.render)(report, **options)
-    return written.encode("utf-8") if isinstance(written, str) else written
-
-
 def to_write(name: str, report: ReportView, *, table: str = FINDINGS) -> bytes | Iterator[bytes]:
-    """The same, in pieces that are made as they are written where all at once would take far more memory."""
+    """The same, encoded, in pieces that are made as they are written where all at once would take far more memory."""
     if not _format(name).is_long:
-        return encoded(name, report, table=table)
+        return render(name, report, table=table).encode("utf-8")
     pieces: Iterator[str] = import_module(_format(name).module).pieces(report)
     return (piece.encode("utf-8") for piece in pieces)
-
-
-def require(name: str) -> None:
-    """Raise ``ReportError`` where the format called ``name`` needs a package that is not installed."""
-    package = _format(name).needs
-    if package and find_spec(package) is None:
-        raise ReportError(f"{name} needs {package}, which is not installed", hint=f"pip install {package}")
 
 
 def _format(name: str) -> Format:
