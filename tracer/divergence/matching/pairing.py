@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracer.divergence.matching.alignment import Gap, Match, align, align_steps, gaps_of, longest_rising
+from tracer.divergence.matching.alignment import Gap, Match, align, align_steps, gaps_of, longest_rising, occurrences
 from tracer.names import Phase
 from tracer.trace.values import Values
 from tracer.trace.values.columns import Group, Name
@@ -124,7 +124,7 @@ def _contents(first: Values, second: Values) -> tuple[Ints, Ints]:
 def _paired_by(contents: tuple[Ints, Ints], keys_of_calls: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     """Pairs of calls of equal contents, in order among themselves, and of what is left by its keys."""
     size = max(len(numbers) for numbers in contents) + 1
-    ranked = [numbers * size + _rank(numbers) for numbers in contents]
+    ranked = [numbers * size + occurrences(numbers) for numbers in contents]
     _, ours, theirs = np.intersect1d(ranked[0], ranked[1], assume_unique=True, return_indices=True)
     left = [np.setdiff1d(np.arange(len(side)), some) for side, some in zip(contents, (ours, theirs), strict=True)]
     for match in align(keys_of_calls[0][left[0]], keys_of_calls[1][left[1]]):
@@ -246,7 +246,7 @@ def attach(
         node[node >= pairs.size] = -1
         belongs.append(node)
         identity = node * _MOST_NAMES + np.minimum(common[side][names[side]], _MOST_NAMES - 1)
-        identity = identity * _MOST_ALIKE + np.minimum(_rank(identity), _MOST_ALIKE - 1)
+        identity = identity * _MOST_ALIKE + np.minimum(occurrences(identity), _MOST_ALIKE - 1)
         identity[node < 0] = -1
         identities.append(identity)
     other = (np.full(len(calls[0]), -1, np.int64), np.full(len(calls[1]), -1, np.int64))
@@ -259,20 +259,6 @@ def attach(
     for side in (0, 1):
         differs[side][rows[side]] = unequal
     return Attached((belongs[0], belongs[1]), other, differs)
-
-
-def _rank(identity: Ints) -> Ints:
-    """For each element, how many equal elements precede it."""
-    order = np.argsort(identity, kind="stable")
-    ordered = identity[order]
-    places = np.arange(len(identity))
-    begins = np.zeros(len(identity), np.int64)
-    if len(identity):
-        fresh = np.flatnonzero(np.diff(ordered)) + 1
-        begins[fresh] = fresh
-    rank = np.empty(len(identity), np.int64)
-    rank[order] = places - np.maximum.accumulate(begins)
-    return rank
 
 
 def texts_of(values: Values, digest: int) -> str:
