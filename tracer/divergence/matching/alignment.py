@@ -99,7 +99,7 @@ def _equal_steps(first: Keys, second: Keys, ours: list[tuple[int, int]], theirs:
         np.array([numbers.setdefault(keys[lo:hi].tobytes(), len(numbers)) for lo, hi in steps], np.int64)
         for keys, steps in ((first, ours), (second, theirs))
     ]
-    return list(_joined(sorted(_block(*signatures, Gap(0, len(ours), 0, len(theirs))))))
+    return list(_joined(sorted(_block(signatures[0], signatures[1], Gap(0, len(ours), 0, len(theirs))))))
 
 
 def _block(first: Keys, second: Keys, block: Gap) -> Iterator[Match]:
@@ -116,7 +116,7 @@ def _block(first: Keys, second: Keys, block: Gap) -> Iterator[Match]:
         some, others = first[lo:hi], second[lo2:hi2]
         size = max(len(some), len(others)) + 1
         counted = [keys * size + occurrences(keys) for keys in (some, others)]
-        _, at, at2 = np.intersect1d(*counted, assume_unique=True, return_indices=True)
+        _, at, at2 = np.intersect1d(counted[0], counted[1], assume_unique=True, return_indices=True)
         at2 = at2[np.argsort(at)]
         at.sort()
         chain = _rising(at2.tolist())
