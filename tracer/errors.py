@@ -38,6 +38,14 @@ class TargetError(TracerError):
     """A backend, torch version or setting that does not exist."""
 
 
+def of_another_schema(file: str, schema: int, reads: int) -> TraceError:
+    """The error for a ``file``, named with its kind, whose schema is not the one that this release reads."""
+    return TraceError(
+        f"{file} of schema {schema}; this release reads schema {reads}",
+        hint="update determinism-tracer" if schema > reads else "record it again",
+    )
+
+
 class ReportError(TracerError):
     """A report that cannot be rendered or written."""
 

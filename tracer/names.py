@@ -283,7 +283,7 @@ class Gradients(Word):
     """Whether anything asked for a gradient while recording, by the graphs that autograd recorded."""
 
     UNKNOWN = "unknown"
-    """Nobody looked: an older trace, or a torch that does not number its nodes."""
+    """Nobody looked, as with a torch that does not number its nodes."""
     NONE = "none"
     """Autograd recorded no graph."""
     EVALUATING = "evaluating"
@@ -393,8 +393,6 @@ class NumberUse(Word):
     """A draw from ``random.SystemRandom``, which has no state."""
     VALUE = "value"
     """It was handed to the program."""
-    ORDER = "order"
-    """It ordered something. Earlier releases recorded this; nothing judges it."""
 
 
 class EventKind(Word):

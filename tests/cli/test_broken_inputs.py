@@ -78,7 +78,7 @@ TRACES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "gzip of nonsense": (lambda at: written(at, gzip.compress(b"\x93nonsense"), "t.json.gz"), "is not a trace"),
     "gzip in name only": (lambda at: written(at, good(at).read_bytes(), "t.json.gz"), "cannot read"),
     "newer schema": (lambda at: edited(at, "schema", to=99), "update determinism-tracer"),
-    "schema 0": (lambda at: edited(at, "schema", to=0), "never existed"),
+    "schema 0": (lambda at: edited(at, "schema", to=0), "of schema 0; this release reads schema 1"),
     "wrong type": (lambda at: edited(at, "calls", 0, "op", to=7), "$.calls[0].op"),
     "unknown phase": (lambda at: edited(at, "calls", 0, "phase", to="sideways"), "$.calls[0].phase"),
     "negative count": (lambda at: edited(at, "calls", 0, "count", to=-2), "$.calls[0].count is -2"),

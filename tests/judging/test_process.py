@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ from tests.support.build import call, draw, environment, event, generator, loade
 from tracer import judge
 from tracer.errors import TargetError
 from tracer.findings import Finding
-from tracer.names import About, DeterministicMode, NumberSource, NumberUse, Overlap, Phase, SeedOrigin, Verdict
+from tracer.names import About, DeterministicMode, Overlap, Phase, SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.trace.file import Trace
-from tracer.trace.records import Allocation, MachineNumber, OverlapWrite
+from tracer.trace.records import Allocation, OverlapWrite
 
 CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
 CPU = {**CUDA, "device": "cpu"}
@@ -342,17 +341,6 @@ def test_a_numpy_generator_made_without_a_seed_is_found_where_it_was_made() -> N
     assert "default_rng(0)" in change.code
 
 
-@pytest.mark.parametrize(("source", "use"), [("hash", "order"), ("address", "order"), ("hash", "value")])
-def test_an_order_or_a_hash_that_an_earlier_release_recorded_is_read_and_not_judged(
-    source: str, use: str, tmp_path: Path
-) -> None:
-    number = MachineNumber(source=NumberSource(source), use=NumberUse(use), what="hash", location="train.py:3")
-    trace(ADDITION, machine_numbers=(number,)).save(tmp_path / "trace.json")
-    earlier = Trace.load(tmp_path / "trace.json")
-    assert earlier.machine_numbers == (number,)
-    assert about_the_process(judge(earlier)) == about_the_process(judge(trace(ADDITION)))
-
-
 def test_a_region_that_drew_where_no_call_was_seen_is_found_without_a_line() -> None:
     finding = found(trace(ADDITION, generators=(generator("python", drew=True),)), "environment-python-generator")
     assert finding.location == ""
@@ -475,12 +463,6 @@ def test_torchs_defaults_forget_what_the_program_made() -> None:
     rules = about_the_process(judge(trace(CONVOLUTION, PRODUCT, environment=made), torch="2.6", settings="default"))
     assert "environment-cudnn-benchmark" not in rules
     assert "environment-cublas-workspace" in rules
-
-
-def test_an_older_trace_is_said_to_have_watched_less() -> None:
-    older = judge(trace(ADDITION, schema=1)).banners
-    assert any("older release" in banner for banner in older)
-    assert not any("older release" in banner for banner in judge(trace(ADDITION)).banners)
 
 
 def test_seeds_that_may_have_gone_unseen_are_said_to() -> None:

@@ -91,9 +91,9 @@ def test_what_ranks_have_in_common_is_one_object(tmp_path: Path) -> None:
         '{"schema": 99}',
         '{"schema": 0, "environment": {"python": "", "platform": "", "torch": ""}}',
         '{"environment": {"python": "", "platform": "", "torch": ""}}',
-        '{"schema": 4, "environment": {"python": "", "platform": "", "torch": ""}, "calls": {}}',
-        '{"schema": 4, "environment": {"python": "", "platform": "", "torch": ""}, "calls": [{"op": 3}]}',
-        '{"schema": 4, "environment": {"python": "", "platform": "", "torch": ""},'
+        '{"schema": 1, "environment": {"python": "", "platform": "", "torch": ""}, "calls": {}}',
+        '{"schema": 1, "environment": {"python": "", "platform": "", "torch": ""}, "calls": [{"op": 3}]}',
+        '{"schema": 1, "environment": {"python": "", "platform": "", "torch": ""},'
         ' "calls": [{"op": "a", "phase": "other", "count": 0}]}',
     ],
 )

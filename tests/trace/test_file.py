@@ -72,8 +72,8 @@ def changed(path: Path, *keys: str | int, to: Any) -> Path:
 @pytest.mark.parametrize(
     ("keys", "to", "says"),
     [
-        (("schema",), SCHEMA + 1, f"reads up to {SCHEMA}"),
-        (("schema",), 0, "never existed"),
+        (("schema",), SCHEMA + 1, f"reads schema {SCHEMA}; update determinism-tracer"),
+        (("schema",), 0, f"of schema 0; this release reads schema {SCHEMA}; record it again"),
         (("schema",), "1", "$.schema"),
         (("calls",), {}, "$.calls"),
         (("calls", 0, "count"), "three", "$.calls[0].count"),

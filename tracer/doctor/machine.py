@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from tracer.doctor.diagnosis import Outlook
-from tracer.errors import TraceError, reason_of
+from tracer.errors import TraceError, of_another_schema, reason_of
 from tracer.files import open_plain, read_text, write_whole
 from tracer.plain import json_text
 from tracer.tables.versions import release
@@ -82,11 +82,8 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
         raise TraceError(f"cannot read {Path(path)}: {reason_of(problem)}", hint=hint) from problem
     try:
         schema = _header_decoder.decode(text).doctor
-        if schema > SCHEMA:
-            what = f"{path} is a doctor file of schema {schema}; this release reads up to {SCHEMA}"
-            raise TraceError(what, hint="update determinism-tracer")
-        if schema < 1:
-            raise TraceError(f"{path} says it is of schema {schema}, which never existed", hint=_AGAIN)
+        if schema != SCHEMA:
+            raise of_another_schema(f"{path} is a doctor file", schema, SCHEMA)
         machine = _decoder.decode(text)
         if machine.outlook.has_torch:
             release(machine.environment.torch)

@@ -307,12 +307,7 @@ def weak_banners(grounded: Mapping[Backend, tuple[int, int]]) -> Iterator[str]:
 
 def process_banners(trace: Trace) -> Iterator[str]:
     """Banners about what the trace does not record of the process."""
-    if trace.schema < 2:
-        yield (
-            "The trace was recorded by an older release, which did not record late settings, seeds, memory and data"
-            " loading."
-        )
-    elif not trace.watched_from_start and any(draw.origin is SeedOrigin.UNSEEN for draw in trace.draws):
+    if not trace.watched_from_start and any(draw.origin is SeedOrigin.UNSEEN for draw in trace.draws):
         yield (
             "Seeds were not recorded from the start of the process: whether the program seeded a generator before"
             " recording began is not known. `tracer run` records it."

@@ -368,7 +368,7 @@ def _reads(row: Row) -> bool:
 
 
 def _read_by(row: Row, environment: Environment, scene: TraceUnderTarget) -> Read | None:
-    return read_setting(row, environment, is_complete=scene.trace.schema > 1) if _reads(row) else None
+    return read_setting(row, environment) if _reads(row) else None
 
 
 def _hides_calls(trace: Trace) -> bool:
@@ -423,11 +423,7 @@ def seed_number(trace: Trace, seeded_at: str) -> NumberSource | None:
 def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
     """Numbers that the program took from the machine, at the line that took them."""
     for number in rows.scene.trace.machine_numbers:
-        if (
-            number.is_aside
-            or number.is_read_in_text
-            or (number.source is NumberSource.HASH and rows.scene.has(_HASH_SEED, "0"))
-        ):
+        if number.is_aside or (number.source is NumberSource.HASH and rows.scene.has(_HASH_SEED, "0")):
             continue
         for row in rows.named(_ROWS.get(number.use, "")):
             facts: dict[str, Value] = {}

@@ -9,7 +9,7 @@ from tracer.facts.fact import Value
 from tracer.findings import Finding, Note
 from tracer.judging.bound_rows import BoundRows
 from tracer.names import About, BlindSpotKind, DeterministicMode, Differs, EventKind, RegionKind, Subsystem
-from tracer.tables.settings.declared import CUBLAS_VARIABLE, MODE, variable_line
+from tracer.tables.settings.declared import MODE, variable_line
 from tracer.tables.settings.rows import Row
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment, Event
@@ -34,7 +34,7 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
         if row.category == _COMPILED and not compiled:
             continue
         ops = rows.ops_for(row)
-        read = read_setting(row, rows.scene.environment, is_complete=rows.scene.trace.schema > 1)
+        read = read_setting(row, rows.scene.environment)
         if ops is None or read is None:
             continue
         subject = subject_of(row, read)
@@ -69,9 +69,8 @@ def compiled_how(trace: Trace) -> frozenset[str]:
     return frozenset(word for word, holds in (("ran", ran), ("would", would and not ran)) if holds)
 
 
-def read_setting(row: Row, environment: Environment, *, is_complete: bool = True) -> Read | None:
-    """The value that ``row`` reads; ``None`` if a process cannot read it or did not. ``is_complete``: whether all
-    variables were recorded that the table names. Older traces hold fewer."""
+def read_setting(row: Row, environment: Environment) -> Read | None:
+    """The value that ``row`` reads; ``None`` if a process cannot read it or did not."""
     value: Value | None = None
     if row.field:
         field = getattr(environment, row.field, None)
@@ -79,7 +78,7 @@ def read_setting(row: Row, environment: Environment, *, is_complete: bool = True
         value = plain if plain is None or isinstance(plain, (bool, int)) else str(plain)
     elif row.variable:
         value = environment.variables.get(row.variable)
-        if value is None and (is_complete or row.variable == CUBLAS_VARIABLE):
+        if value is None:
             return Read(None, "unset")
     elif row.read:
         value = environment.settings.get(row.read, environment.settings.get(row.read.removesuffix("()")))

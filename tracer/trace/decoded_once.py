@@ -100,7 +100,7 @@ def trace_reader() -> Callable[[str | os.PathLike[str]], Trace]:
         try:
             with collector_paused():
                 trace: Trace = decode(read_packed(Path(path)))
-            is_sound = 1 <= trace.schema <= SCHEMA
+            is_sound = trace.schema == SCHEMA
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             is_sound = False
         # load_trace says what is wrong, and where.

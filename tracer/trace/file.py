@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.errors import TraceError, reason_of
+from tracer.errors import TraceError, of_another_schema, reason_of
 from tracer.files import open_plain, read_within, write_or_rescue, write_whole
 from tracer.names import BlindSpotKind, Gradients, Phase, SeedOrigin, Training
 from tracer.plain import json_text
@@ -166,16 +166,13 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], *, rescue: bool = Tru
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read and check a trace. Raises ``TraceError`` for anything but a whole trace of a known schema."""
+    """Read and check a trace. Raises ``TraceError`` for anything but a whole trace of this release's schema."""
     data = read_packed(Path(path))
     again = "record it again with `tracer run`"
     try:
         schema = _header_decoder.decode(data).schema
-        if schema > records.SCHEMA:
-            what = f"{path} is a trace of schema {schema}; this release reads up to {records.SCHEMA}"
-            raise TraceError(what, hint="update determinism-tracer")
-        if schema < 1:
-            raise TraceError(f"{path} says it is of schema {schema}, which never existed", hint=again)
+        if schema != records.SCHEMA:
+            raise of_another_schema(f"{path} is a trace", schema, records.SCHEMA)
         trace = _decoder().decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         is_machine = b'"doctor"' in data[:64]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.errors import TraceError, reason_of
+from tracer.errors import TraceError, of_another_schema, reason_of
 from tracer.trace.paths import values_path
 
 #: The version of the format.
@@ -154,8 +154,6 @@ def read_lines(path: str | os.PathLike[str]) -> list[Record]:
         ) from problem
     if not rows or not isinstance(rows[0], Header):
         raise TraceError(f"{path} is not a file of lines", hint="record one with `tracer run --lines`")
-    if rows[0].schema > SCHEMA:
-        raise TraceError(
-            f"{path} is of schema {rows[0].schema}; this release reads up to {SCHEMA}", hint="update determinism-tracer"
-        )
+    if rows[0].schema != SCHEMA:
+        raise of_another_schema(f"{path} is a file of lines", rows[0].schema, SCHEMA)
     return rows

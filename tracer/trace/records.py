@@ -15,10 +15,8 @@ import msgspec
 from tracer import names
 from tracer.trace.arguments import Argument
 
-#: The schema that this release writes, and the newest that it reads. 2: settings, events, generators, memory, loaders.
-#: 3: regions; a reader of 2 would take compiled calls for eager ones. 4: what came from outside; of a trace of 3 nobody
-#: knows what its program took in.
-SCHEMA = 4
+#: The schema that this release writes and reads.
+SCHEMA = 1
 
 FactValue = Union[bool, int, str]  # noqa: UP007 (msgspec reads it on Python 3.10)
 """A recorded fact's value; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
@@ -336,12 +334,6 @@ class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
     by_library: bool = False
     """Whether an installed package asked for it."""
     count: int = 1
-
-    @property
-    def is_read_in_text(self) -> bool:
-        """Whether it is an order or a hash read in the program's text by an earlier release. Nothing judges those."""
-        is_hash = self.source is names.NumberSource.HASH and self.use is names.NumberUse.VALUE
-        return self.use is names.NumberUse.ORDER or is_hash
 
 
 class Allocation(Placed, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,15 +14,13 @@ import numpy.typing as npt
 from tracer.divergence.matching.pairing import Attached, Flags, Ints, Pairs, attach
 from tracer.trace.values import Mark, Values
 from tracer.trace.values.columns import TURN_SHIFT
-from tracer.trace.values.digests import without_dtypes, without_places
+from tracer.trace.values.digests import without_places
 
 Digests = npt.NDArray[np.uint64]
 #: Calls whose origins are looked at together: few enough for memory, enough for speed.
 _AT_ONCE = 1 << 17
 
 _UNKNOWN = int(Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED)
-#: The first schema of files of values whose arguments have dtypes.
-_WITH_DTYPES = 4
 _TURNS = np.uint16(Mark.TURNED | 0xFF << TURN_SHIFT)
 
 
@@ -101,12 +99,11 @@ def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> t
     placed = np.zeros(len(differs), np.bool_)
     numbers: dict[str, int] = {"": 0}
     bare: list[Ints] = []
-    have_dtypes = min(first.header.schema, second.header.schema) >= _WITH_DTYPES
     for values, digests in ((first, ours[rows]), (second, theirs[rows])):
         unique, inverse = np.unique(digests, return_inverse=True)
         texts = [values.texts.get(digest) for digest in unique.tolist()]
         numbered = [
-            -1 if digest and _is_cut(text) else numbers.setdefault(_compared(text or "", have_dtypes), len(numbers))
+            -1 if digest and _is_cut(text) else numbers.setdefault(without_places(text or ""), len(numbers))
             for text, digest in zip(texts, unique.tolist(), strict=True)
         ]
         bare.append(np.array(numbered, np.int64)[inverse])
@@ -114,10 +111,6 @@ def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> t
     placed[alike] = True
     differs[alike] = False
     return differs, placed
-
-
-def _compared(text: str, have_dtypes: bool) -> str:
-    return without_places(text) if have_dtypes else without_dtypes(without_places(text))
 
 
 def _is_cut(text: str | None) -> bool:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from tracer.names import Phase, ValueKind
 from tracer.trace.records import Environment, Place, Placed
 
-#: The format that this release writes, and the newest that it reads.
-SCHEMA = 4
+#: The schema that this release writes and reads.
+SCHEMA = 1
 
 #: The digest of nothing, and of what was not digested.
 NO_DIGEST = 0

@@ -42,11 +42,6 @@ def without_places(text: str) -> str:
     return text.partition(_PARTS)[0]
 
 
-def without_dtypes(text: str) -> str:
-    """The numbers without dtypes, which files of values up to schema 3 lack."""
-    return ", ".join(word for word in text.split(", ") if "=torch." not in word)
-
-
 def places_of(text: str) -> str:
     """The parts of tensors alone."""
     return text.partition(_PARTS)[2]

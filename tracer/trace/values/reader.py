@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
-from tracer.errors import TraceError, reason_of
+from tracer.errors import TraceError, of_another_schema, reason_of
 from tracer.files import open_plain
 from tracer.trace.paths import values_of_ranks, values_path
 from tracer.trace.values import framing
@@ -163,9 +163,8 @@ class _Reading:
         if kind != framing.HEADER:
             raise ValueError("it does not begin with a header")
         schema = msgspec.msgpack.decode(body, type=_Schema).schema
-        if schema > SCHEMA:
-            what = f"{self.path} is a file of values of schema {schema}; this release reads up to {SCHEMA}"
-            raise TraceError(what, hint="update determinism-tracer")
+        if schema != SCHEMA:
+            raise of_another_schema(f"{self.path} is a file of values", schema, SCHEMA)
         return _header.decode(body)
 
     def _take(self, block: framing.CallsBlock) -> None:
