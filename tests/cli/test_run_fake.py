@@ -186,7 +186,7 @@ BACK_ON_THE_HOST = "x = torch.ones(3, device='cuda')\nx.cpu().normal_()"
         pytest.param(SEEDED_CUDA, "nn.Linear(4, 2).cuda().reset_parameters()", UNSEEDED | {"seeded"}, id="moved"),
         pytest.param(SEEDED_CUDA, GROWN, {"seeded"}, id="grown from it"),
         pytest.param(SEEDED_CPU, IN_CPP, UNSEEDED, id="made in C++"),
-        pytest.param(SEEDED_CPU, AS_ITS_NEIGHBOUR, {"conditional"}, id="device of another"),
+        pytest.param(SEEDED_CPU, AS_ITS_NEIGHBOUR, UNSEEDED, id="device of another"),
         pytest.param(SEEDED_CUDA, BACK_ON_THE_HOST, UNSEEDED, id="moved back"),
     ],
 )  # fmt: skip
@@ -198,6 +198,58 @@ def test_a_tensor_is_drawn_into_where_it_was_placed(
     tracer("run", "-o", "fake.trace.json", "--fake", "--as", "cuda:8.0", "train.py")
     report = judge(Trace.load("fake.trace.json"), backend="cuda")
     assert {finding.verdict.value for finding in report.findings if finding.op} == verdicts
+
+
+HOST_OR_NOT = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x, h, zeros = torch.rand(4, 8, device=device), torch.rand(8), torch.zeros(8, dtype=torch.long)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "runs_there"),
+    [
+        pytest.param("x.to(torch.device('cpu')).flatten().cumsum(0)", False, id="moved to a device that is the host"),
+        pytest.param("torch.cumprod(1 - torch.linspace(0.1, 0.2, 9), 0).to(device)", False, id="made on the host"),
+        pytest.param("torch.zeros(8).index_add(0, zeros, h)", False, id="added on the host"),
+        pytest.param("h.to(torch.ones(1)).flatten().cumsum(0)", False, id="as one on the host"),
+        pytest.param(
+            "torch.from_numpy(__import__('numpy').ones(3)).div(3).flatten().cumsum(0)", False, id="an array's"
+        ),
+        pytest.param(
+            "m = nn.Linear(8, 8).to(x.device).cpu()\nm.weight.flatten().cumsum(0)", False, id="module moved back"
+        ),
+        pytest.param("torch.eye(4, device=x.device).div(3).flatten().cumsum(0)", True, id="device of a neighbour"),
+        pytest.param("torch.eye(4).to('cuda' if x.is_cuda else 'cpu').div(3).flatten().cumsum(0)", True, id="is_cuda"),
+        pytest.param("torch.eye(4, device=x.get_device()).div(3).flatten().cumsum(0)", True, id="number of a device"),
+        pytest.param("torch.eye(4).to(x).div(3).flatten().cumsum(0)", True, id="as a neighbour"),
+        pytest.param(
+            "torch.zeros(4, device=x.device.type).add(.1).flatten().cumsum(0)", True, id="kind of a neighbour"
+        ),
+        pytest.param("m = nn.Linear(8, 8).to(device)\nm.weight.flatten().cumsum(0)", True, id="module"),
+        pytest.param("h.to(nn.Linear(1, 1).to(x.device).weight.device).flatten().cumsum(0)", True, id="parameter"),
+        pytest.param("F.one_hot(zeros.to(device)).float().div(3).flatten().cumsum(0)", True, id="made in C++"),
+        pytest.param("y = x.to(device)\nassert y is x\ny.flatten().cumsum(0)", True, id="it is there"),
+    ],
+)
+def test_a_call_is_the_hosts_where_all_its_tensors_would_lie_there(
+    tracer: Any, folder: Path, line: str, runs_there: bool
+) -> None:
+    Path("train.py").write_text(f"{HOST_OR_NOT}{line}\n(x * 2).sum()\n")
+    result = tracer("run", "--fake", "--as", "cuda:8.0", "train.py")
+    assert result.code == 0, result.err
+    varies = {finding.rule for finding in judge(Trace.load("trace.json"), backend="cuda", settings="default").findings}
+    assert bool(varies & {"cuda-cumsum", "cuda-cumprod", "cuda-index-add"}) is runs_there
+
+
+def test_a_program_that_asks_for_no_gpu_is_judged_as_if_it_ran_there(tracer: Any, folder: Path) -> None:
+    Path("train.py").write_text("import torch\ntorch.rand(9).cumsum(0)\n")
+    assert tracer("run", "--fake", "--as", "cuda:8.0", "train.py").code == 0
+    found = judge(Trace.load("trace.json"), backend="cuda", settings="default").findings
+    assert "cuda-cumsum" in {finding.rule for finding in found}
 
 
 SET = "os.environ['CUBLAS_WORKSPACE_CONFIG'] = ':4096:8'\n"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -21,13 +22,13 @@ from tracer.names import Phase
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import form_of
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.groups import CallCounter, OverloadInfo, with_bodies_seen
+from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Frame, Observer, Wanted, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import IMPORTING, OUTSIDE, Settings
 from tracer.recording.origin.sites import WRAPPER
-from tracer.recording.torch_private import kernels, seams
+from tracer.recording.torch_private import kernels, seams, storages
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident
@@ -66,6 +67,8 @@ class RecordingMode(TorchDispatchMode):
         self._optimizer = attribution.optimizer
         self._links = attribution.links
         self._kinds = attribution.sites.kinds
+        self.lies_on_device = False
+        """Whether a fake tensor would lie on a device that is the CPU here. Then others lie on the host."""
         self.fake_calls = 0
         """Calls on fake tensors, counted like any other, though nothing was computed."""
         self._handed_over: CallCounter | None = None
@@ -285,7 +288,9 @@ class RecordingMode(TorchDispatchMode):
             return self._composite(info, func, raw, asked, args, kwargs, frame)
         if tensor is None and info.makes_tensors:
             return self._made_of_nothing(info, func, asked, args, kwargs, frame)
-        counter = self._record(info, raw, asked, frame, tensor)
+        devices = storages.claimed_devices(map(itemgetter(0), info.access.tensors(args, kwargs))) if is_fake else ()
+        self.lies_on_device = self.lies_on_device or "cuda" in devices
+        counter = self._record(info, raw, asked, frame, tensor, ON_HOST if devices == {"cpu"} else None)
         counter.is_fake = is_fake
         self._note_form(counter, args, kwargs)
         observers: Iterable[Wanted] = info.observers

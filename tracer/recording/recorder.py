@@ -16,7 +16,7 @@ import torch
 from msgspec.structs import replace
 
 from tracer.facts.argument_readers import MISSING
-from tracer.names import BlindSpotKind, Gradients, Phase, SeedOrigin
+from tracer.names import BlindSpotKind, Gradients, HostCode, Phase, SeedOrigin
 from tracer.ops.op import Touch
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.blind_spots import BlindSpots
@@ -24,7 +24,7 @@ from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import named_arguments
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.groups import CallCounter, OverloadInfo, changed_by_recording, overridden
+from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, changed_by_recording, overridden
 from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.copies_in_flight import WAITS
 from tracer.recording.launched.launches import LaunchedRecord
@@ -480,8 +480,14 @@ class Recorder:
             fake=counter.is_fake,
             facts=self._facts(info, counter),
             given=named_arguments(info.func, counter.form, "" if counter.raw is None else counter.raw[1].type),
-            host=counter.origin.scope.host if counter.raw is None or counter.raw[1].type == "cpu" else None,
+            host=self._host_of(counter),
         )
+
+    def _host_of(self, counter: CallCounter) -> HostCode | None:
+        if counter.raw is not None and counter.raw[1].type != "cpu":
+            return None
+        is_beside = counter.extra == ON_HOST and self.mode.lies_on_device
+        return counter.origin.scope.host or (HostCode.DEVICE if is_beside else None)
 
     def _facts(self, info: OverloadInfo, counter: CallCounter) -> dict[str, FactValue]:
         read = facts.common_facts(counter.raw)
@@ -491,10 +497,10 @@ class Recorder:
                     continue
                 if key != draws.DRAW:
                     read[key] = value
-                elif counter.extra is None:  # else the calls inside draw, and say so
+                elif counter.extra in (None, ON_HOST):  # else the calls inside draw, and say so
                     read |= draws.draw_facts(value)
         read |= dict.fromkeys(counter.origin.scope.facts, True)
-        if counter.extra is not None:
+        if counter.extra not in (None, ON_HOST):
             name, value = counter.extra
             if name == "subclass":
                 read |= {"subclass": value, "subclass_inner": counter.inner_seen}
@@ -556,7 +562,7 @@ def _rank_and_world_size() -> tuple[int | None, int | None]:
 def _drawn_by(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Drawn]:
     """Yield the generators that groups of calls drew from; draws of inner calls count for those."""
     for info, counter in counted:
-        if DRAW in info.readers and counter.asked is not None and counter.extra is None:
+        if DRAW in info.readers and counter.asked is not None and counter.extra in (None, ON_HOST):
             drawn = dict(zip(info.readers, counter.asked, strict=True))[DRAW]
             if drawn is not MISSING:
                 yield drawn

@@ -19,6 +19,9 @@ from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import kernels, seams
 from tracer.trace.records import BlindSpot
 
+ON_HOST = ("host", True)
+"""The ``extra`` of calls on fake tensors that would all lie on the host."""
+
 
 class CallCounter(msgspec.Struct, eq=False):
     """One group while it is counted."""
@@ -30,7 +33,7 @@ class CallCounter(msgspec.Struct, eq=False):
     """Values of the overload's readers, in their order."""
     node: str = ""
     extra: Any = None
-    """One more fact, as ``(name, value)``."""
+    """One more fact, as ``(name, value)``, or ``ON_HOST``."""
     inner_seen: bool = False
     is_fake: bool = False
     """Whether its calls are on fake tensors."""

@@ -9,11 +9,13 @@ import collections
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
+from tracer.recording import patching
 from tracer.recording.fake.machine import Machine
 from tracer.recording.patching import Holder, held_by
 from tracer.recording.torch_private.fake_tensors import TAKERS_OF_DEVICES
@@ -63,6 +65,11 @@ class _Stream:
 
 
 _DEVICE = torch.device
+_CPU = torch.device("cpu")
+#: What a tensor answers if nobody knows where it would lie, or if torch asks: it equals the CPU, and asks for none.
+_SOMEWHERE = torch.device("cpu")
+#: Files whose frames lie between the caller of a function and what stands in for it.
+_BETWEEN = (__file__, patching.__file__)
 
 
 class _StandIn(type(torch.Generator)):  # type: ignore[misc]
@@ -110,6 +117,8 @@ class _Device(metaclass=_StandIn):
     real = torch.device
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if args and args[0] is _SOMEWHERE:
+            return _SOMEWHERE
         return cls.real(*map(_indexed, args[:1]), *args[1:], **kwargs)
 
 
@@ -220,6 +229,7 @@ def calls(machine: Machine, note: Callable[..., None]) -> Iterator[tuple[Holder,
     yield (torch.cuda.random, "_lazy_call"), lambda call, args, kwargs: args[0]()  # seeds
     for name in ("to", "cuda", "cpu"):
         yield (torch.Tensor, name), _moved
+    yield (torch.Tensor, "get_device"), _number_of
     for holder in TAKERS_OF_DEVICES:
         yield holder, _on_numbered_device
     yield (torch.amp.autocast, "__init__"), _autocast_on_cpu
@@ -233,6 +243,8 @@ def stand_ins(machine: Machine) -> Iterator[tuple[Any, str, Any]]:
         held_by(_Generator.real, "seed")(generator)  # at random, which is no seeding of the program's
     yield torch.cuda, "default_generators", generators
     yield torch, "device", _Device
+    yield FakeTensor, "device", property(_place_of)
+    yield FakeTensor, "is_cuda", property(_is_there)
     for name in ("Stream", "Event", "ExternalStream"):
         yield torch.cuda, name, _Stream
     for name in ("Stream", "Event"):
@@ -251,23 +263,65 @@ def _indexed(device: Any, current: Any = None) -> Any:
     return current if is_current else device
 
 
+def _is_torchs(frame: FrameType | None) -> bool:
+    """Return whether the caller is torch's code, or the recorder's: where a fake tensor lies is the CPU to them."""
+    while frame is not None and frame.f_code.co_filename in _BETWEEN:
+        frame = frame.f_back
+    return frame is None or frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "tracer")
+
+
+def _place_of(tensor: torch.Tensor) -> torch.device:
+    """``tensor.device``: the GPU that the program placed it on."""
+    place: torch.device = _PLACE.fget(tensor)
+    kind = claimed_device(tensor)
+    if place != _CPU or kind == "cpu":
+        return place
+    return _SOMEWHERE if kind is None or _is_torchs(sys._getframe(1)) else _Stream.device
+
+
+_PLACE: Any = FakeTensor.device
+
+
+def _is_there(tensor: torch.Tensor) -> bool:
+    """``tensor.is_cuda``."""
+    return claimed_device(tensor) == "cuda" and not _is_torchs(sys._getframe(1))
+
+
+def _number_of(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return 0 if isinstance(args[0], FakeTensor) and _is_there(args[0]) else call(*args, **kwargs)
+
+
+def _kind_asked(device: Any) -> str | None:
+    """Kind of the device that is asked for; ``None`` if unknown: torch's own code got a kind from a tensor."""
+    if device is _SOMEWHERE or (type(device) is str and _is_torchs(sys._getframe(1))):
+        return None
+    return _DEVICE(device).type if isinstance(device, (str, _DEVICE)) else None
+
+
 def _moved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Moving to ``cuda`` without an index asks for the current device of a build with CUDA: it is the first here."""
     if call.__name__ == "cuda":
         return args[0].to(_Stream.device, non_blocking=bool(kwargs.get("non_blocking")))
-    args = (*args[:1], *(_indexed(value, _Stream.device) for value in args[1:2]), *args[2:])
+    tensor, lies = args[0], claimed_device(args[0])
+    args = (tensor, *(_indexed(value, _Stream.device) for value in args[1:2]), *args[2:])
     kwargs = {key: _indexed(value, _Stream.device) if key == "device" else value for key, value in kwargs.items()}
-    target = "cpu" if call.__name__ == "cpu" else args[1] if len(args) > 1 else kwargs.get("device")
-    if type(target) is str and target == "cpu" and claimed_device(args[0]) not in (None, "cpu"):
-        kwargs = {key: value for key, value in kwargs.items() if key not in ("copy", "device")}
-        device, dtype, waits_not, _ = torch._C._nn._parse_to(_DEVICE("cpu"), *args[2:4], **kwargs)
-        options = {"dtype": dtype or args[0].dtype, "pin_memory": waits_not, "non_blocking": waits_not}
-        return torch.ops.aten._to_copy.default(args[0], device=device, **options)
-    moved = call(*args, **kwargs)
     asked = kwargs.get("device", kwargs.get("other", args[1] if len(args) > 1 else None))
-    is_host = isinstance(asked, (str, _DEVICE)) and _DEVICE(asked).type == "cpu"
-    if call.__name__ == "cpu" or is_host or isinstance(asked, torch.Tensor):
-        claim_device(moved, None, anew=True)  # one on the GPU says that it is on the CPU: it did not move
+    if isinstance(asked, torch.Tensor) and not _is_torchs(sys._getframe(1)):
+        place = {"cuda": _Stream.device, "cpu": _CPU}.get(claimed_device(asked) or "", _SOMEWHERE)
+        return tensor.to(place, asked.dtype, *args[2:], **{key: kwargs[key] for key in kwargs.keys() - {"other"}})
+    kind = "cpu" if call.__name__ == "cpu" else _kind_asked(asked)
+    if lies == "cuda" and kind in ("cpu", "cuda"):
+        copy = bool(kwargs.pop("copy", args[4:5] == (True,)))
+        kwargs.pop("device", None)
+        _, dtype, waits_not, form = torch._C._nn._parse_to(_CPU, *args[2:4], **kwargs)
+        dtype = dtype or tensor.dtype
+        if kind == "cuda":  # it stays
+            return call(tensor, dtype, waits_not, copy, memory_format=form or torch.preserve_format)
+        options = {"dtype": dtype, "pin_memory": waits_not, "non_blocking": waits_not}
+        return torch.ops.aten._to_copy.default(tensor, device=_CPU, **options)
+    moved = call(*args, **kwargs)
+    if kind is None and isinstance(asked, (str, _DEVICE)):
+        claim_device(moved, None, anew=True)
     return moved
 
 
@@ -277,9 +331,11 @@ def _on_numbered_device(call: Callable[..., Any], args: tuple[Any, ...], kwargs:
         kwargs["device"] = _indexed(kwargs["device"])
     elif call.__name__ == "_parse_to":
         args = tuple(map(_indexed, args[:1])) + args[1:]
-    made = call(*args, **kwargs)
+    made, asked = call(*args, **kwargs), kwargs.get("device")
+    if call.__name__ == "_parse_to":
+        return (_SOMEWHERE, *made[1:]) if _SOMEWHERE is (asked or (*args, None)[0]) else made
     is_like = any(isinstance(value, torch.Tensor) for value in (*args, *kwargs.values()))
-    if kwargs.get("device") in (None, "cpu") and not is_like:  # `device=x.device` is the CPU here wherever `x` lies
+    if not is_like and (asked is None or _kind_asked(asked) == "cpu"):
         claim_device(made, "cpu")
     return made
 

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from tracer.errors import UsageError
 from tracer.recording.patching import Watch, place
 from tracer.recording.torch_private import seams
-from tracer.recording.torch_private.storages import claim_device, claimed_device
+from tracer.recording.torch_private.storages import claim_device, claimed_devices, storage_id
 from tracer.recording.torch_private.unsized_results import UNSIZED, positions
 
 
@@ -114,16 +114,18 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         result = self._answer(func, types, args, kwargs)
         if self.has_devices and not self._depth and not func._schema.is_mutable:
             device = (kwargs or {}).get("device")
-            given = (arg for arg in tree_leaves((args, kwargs)) if isinstance(arg, torch.Tensor))
-            kinds = set(map(claimed_device, given)) if device is None else {device.type} - {"cpu"}
+            given = [arg for arg in tree_leaves((args, kwargs)) if isinstance(arg, torch.Tensor)]
+            kinds = claimed_devices(given) if device is None else {device.type} - {"cpu"}
             kind = "cuda" if "cuda" in kinds else kinds.pop() if len(kinds) == 1 else None
             pins = (kwargs or {}).get("pin_memory")
             if pins or func is _ATEN._pin_memory.default:
                 kind = "pinned"
             elif pins is not None and func is _ATEN._to_copy.default:
                 kind = "cpu"
-            for leaf in tree_leaves(result) if kind is not None else ():
-                claim_device(leaf, kind)
+            shared = set(map(storage_id, given))
+            for leaf in tree_leaves(result):
+                if isinstance(leaf, torch.Tensor):  # calls inside this one may have claimed memory that they made
+                    claim_device(leaf, kind, anew=storage_id(leaf) not in shared)
         return result
 
     def _answer(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:

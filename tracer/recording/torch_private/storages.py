@@ -5,7 +5,7 @@ Checked on torch 2.4.1 and 2.13.0, each behind a feature test like those of ``se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -37,6 +37,11 @@ def claimed_device(tensor: torch.Tensor) -> str | None:
     """Kind of the device on which a fake tensor would lie; ``None`` if unknown, or if the tensor is real."""
     place = claimed_place(tensor)
     return "cpu" if place == "pinned" else place
+
+
+def claimed_devices(tensors: Iterable[torch.Tensor]) -> set[str | None]:
+    """Those of ``tensors``; a real one beside fake ones lies on the host."""
+    return {"cpu" if type(tensor) is torch.Tensor else claimed_device(tensor) for tensor in tensors}
 
 
 def claimed_place(tensor: torch.Tensor) -> str | None:
