@@ -100,9 +100,9 @@ def test_parameters_that_were_not_restored_are_named_where_the_step_is_told(reco
 @pytest.mark.parametrize(
     ("phase", "module", "kind", "cause"),
     [
-        (Phase.FORWARD, "bn", ValueKind.BUFFER, RootCause.INITIAL_STATE),
+        (Phase.FORWARD, "bn", ValueKind.OUTSIDE, RootCause.INITIAL_STATE),
         (Phase.OPTIMIZER, "", ValueKind.OPTIMIZER_STATE, RootCause.INITIAL_STATE),
-        (Phase.OTHER, "", ValueKind.DATA_POSITION, RootCause.INPUT_DATA),
+        (Phase.OTHER, "", ValueKind.OUTSIDE, RootCause.INITIAL_STATE),
     ],
 )
 @pytest.mark.parametrize("made_by", ["call", "entry"])
@@ -178,6 +178,6 @@ def test_what_a_program_goes_on_writing_to_is_a_state_and_no_data(record: Record
     restarted = record(lambda run: averages(run, "begun anew", 2, 4, {"restored": state}))
     found = compare_recordings(whole, restarted)
     (root,) = found.roots
-    assert (root.op, root.cause, root.kind) == ("aten.mul_.Tensor", RootCause.INITIAL_STATE, ValueKind.BUFFER)
+    assert (root.op, root.cause, root.kind) == ("aten.mul_.Tensor", RootCause.INITIAL_STATE, ValueKind.OUTSIDE)
     assert found.resumed is not None
-    assert [one.kind for one in found.resumed.not_restored] == [ValueKind.BUFFER]
+    assert [one.kind for one in found.resumed.not_restored] == [ValueKind.OUTSIDE]

@@ -14,7 +14,7 @@ from tracer.divergence.matching.pairing import Pairs, pair
 from tracer.divergence.model import Divergence, Fork, Loss, Place, Replicas, Root
 from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
-from tracer.divergence.resuming import begins_of, resumed
+from tracer.divergence.resuming import begins_of, resumed, without_orders_drawn
 from tracer.divergence.roots import Classifier, Tables, changed_settings, place
 from tracer.divergence.strip import states, strip
 from tracer.errors import TraceError
@@ -69,6 +69,8 @@ def compare_recordings(
         findings = findings() if following.candidates else None
     classifier = Classifier(pairs, (first, second), changed, Tables(first, findings, replayed))
     roots = tuple(_roots(following, pairs, differing, classifier))
+    if begins is not None:
+        roots = without_orders_drawn(roots)
     state = states(pairs, differing, following)
     undigested = differing.undigested & ~differing.any
     is_same_program = replicas is None and begins is None

@@ -16,17 +16,15 @@ from tracer.trace.values.columns import NO_DIGEST
 _OF_HOST = (GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value)
 
 
-def loads_in(root: Root, values: Values) -> tuple[str, int] | None:
-    """The loader that called ``root`` to load a batch in the training process, and the number of that batch."""
-    if root.only_second:
-        return None
+def loads_in(call: int, values: Values) -> tuple[str, int] | None:
+    """The loader that made ``call`` to load a batch in the training process, and the number of that batch."""
     moments = values.moments
-    before = moments.call <= root.call
+    before = moments.call <= call
     for number, named in enumerate(values.names):
         if named.kind is not ValueKind.INDICES:
             continue
         asked = np.flatnonzero(before & (moments.name == number))
-        if len(asked) > len(_digests(ValueKind.BATCH, named.name, values, root.call)):
+        if len(asked) > len(_digests(ValueKind.BATCH, named.name, values, call)):
             return named.name, int(moments.position[asked[-1]])
     return None
 
@@ -44,6 +42,8 @@ def loading_of(
         indices_agree=_agree(ValueKind.INDICES, name, values, until),
         seeds_agree=_agree(ValueKind.WORKER_SEED, name, values, until),
     )
+    if loading.indices_agree is False:
+        loading = msgspec.structs.replace(loading, order_from=_order_from(name, values, until))
     if loader is None:
         return loading
     draws = tuple(dict.fromkeys(draw for side in loaders if side is not None for draw in side.worker_draws))
@@ -73,6 +73,22 @@ def loading_of(
         fetched_by=loader.fetched_by,
         fetched_at=loader.fetched_at,
     )
+
+
+#: Draws from which a sampler's order comes: a seed for a generator of its own, and the permutation.
+_OF_ORDER = 2
+
+
+def _order_from(name: str, values: tuple[Values, Values], until: tuple[int, int]) -> str:
+    """The generator that was in another state when the sampler of the loader drew its order; empty if none was."""
+    line = name.removeprefix("DataLoader at ")
+    drawn = []
+    for side, call in zip(values, until, strict=True):
+        at_line = [line in (group.location, group.called_from) and not group.module for group in side.groups]
+        calls, names, states = side.draws
+        rows = np.flatnonzero(np.array(at_line, np.bool_)[side.group[calls]] & (calls <= call))[-_OF_ORDER:]
+        drawn.append([(side.names[int(names[row])].name, int(states[row])) for row in rows.tolist()])
+    return next((ours[0] for ours, theirs in zip(*drawn, strict=False) if ours != theirs), "")
 
 
 def _loader(recording: Recording, name: str) -> Loader | None:

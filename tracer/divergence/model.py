@@ -80,6 +80,8 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The batch's position, from 0; -1 if unknown."""
     indices_agree: bool | None = None
     """Whether the sampler gave both runs the same indices, up to this batch; ``None`` if none were recorded."""
+    order_from: str = ""
+    """The generator that was in another state when the sampler drew its order."""
     seeds_agree: bool | None = None
     """Whether the workers' seeds were the same; ``None`` without workers, or if they were not recorded."""
     workers: int | None = None
@@ -185,6 +187,11 @@ class Root(records.Placed, frozen=True, kw_only=True):
         """Identifies the root across pairs of runs: lines and counts may differ."""
         file = self.location.rpartition(":")[0] or self.location
         return (self.cause.value, self.op, self.phase.value, self.module, file, self.function)
+
+    @property
+    def loading(self) -> Loading | None:
+        """How the batch that it reads or makes came about, if it does."""
+        return None if self.reason is None else self.reason.loading
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tracer.divergence.causes import RootCause
@@ -71,9 +72,10 @@ def _resumed_at(first: Values, second: Values) -> tuple[int, int] | None:
 
 
 def _parameters(values: Values) -> dict[int, int]:
-    """Step -> one digest of all parameters at the start of the step."""
+    """Step -> one digest of all parameters that the step updates, whatever their names: a module has its parameters'
+    names from when it first ran."""
     digests = digests_by_step(values, ValueKind.PARAMETER)
-    return {step: fold(digest for _, digest in sorted(names.items())) for step, names in digests.items()}
+    return {step: fold(sorted(names.values())) for step, names in digests.items()}
 
 
 def resumed(pairs: Pairs, begins: Begins, roots: Iterable[Root]) -> Resumed:
@@ -85,6 +87,8 @@ def resumed(pairs: Pairs, begins: Begins, roots: Iterable[Root]) -> Resumed:
             continue  # NumPy data or a constant: not in a checkpoint
         if kind is None and root.cause is RootCause.INITIAL_STATE and root.kind is not None:
             kind = root.kind
+        if kind is None and root.loading is not None and root.loading.indices_agree is False:
+            kind = ValueKind.DATA_POSITION  # the data set makes its samples of the index
         if kind is not None and not any(lacking is kind for lacking, _ in missing):
             missing[kind, root.name] = NotRestored(kind=kind, name=root.name, root=root)
     return Resumed(
@@ -93,6 +97,26 @@ def resumed(pairs: Pairs, begins: Begins, roots: Iterable[Root]) -> Resumed:
         by_itself=begins.by_itself,
         not_restored=tuple(missing.values()),
     )
+
+
+def without_orders_drawn(roots: Iterable[Root]) -> tuple[Root, ...]:
+    """Joins a loader's other order with what it follows from: the batches with the draw of a generator that was not
+    restored, and the sampler's further draws with the batches whose order it drew."""
+    kept: list[Root] = []
+    for root in roots:
+        for at, earlier in enumerate(kept):
+            order = (root if earlier.cause is RootCause.DRAW else earlier).loading
+            lines = (root.location, root.called_from)
+            if order is None or not order.order_from or RootCause.DRAW not in (root.cause, earlier.cause):
+                continue
+            is_of_order = earlier.cause is RootCause.DRAW and earlier.name == order.order_from
+            if is_of_order or (earlier.cause is not RootCause.DRAW and order.loader.partition(" at ")[2] in lines):
+                follows = earlier.follows + root.follows + root.same_cause + 1
+                kept[at] = msgspec.structs.replace(earlier, follows=follows)
+                break
+        else:
+            kept.append(root)
+    return tuple(kept)
 
 
 def _missing(pairs: Pairs, begins: Begins) -> Iterator[NotRestored]:

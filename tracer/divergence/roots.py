@@ -13,7 +13,7 @@ from tracer.divergence.loading import loading_of, loads_in
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate
 from tracer.divergence.matching.pairing import Pairs, texts_of
-from tracer.divergence.model import Changed, Place, Reason, Root, Seed, Taken
+from tracer.divergence.model import Changed, Loading, Place, Reason, Root, Seed, Taken
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import (
@@ -150,7 +150,9 @@ class Classifier:
     def _with_loader(self, root: Root) -> Root:
         """With the loader that made the call, where it loads a batch in the training process."""
         values = (self.pairs.first, self.pairs.second)
-        if root.reason is None or root.reason.loading is not None or (loads := loads_in(root, values[0])) is None:
+        if root.reason is None or root.reason.loading is not None or root.only_second:
+            return root
+        if (loads := loads_in(root.call, values[0])) is None:
             return root
         loading = loading_of(*loads, root, values, self.recordings)
         return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, loading=loading))
@@ -160,12 +162,39 @@ class Classifier:
         name = first.names[int(first.draws[1][candidate.row])].name
         earlier = place(first, int(self.pairs.at[0][candidate.earlier])) if candidate.earlier >= 0 else None
         is_resumed = self.pairs.is_resumed and earlier is None
-        seed = None if is_resumed else self._machine_seed(name)
-        if seed is None and earlier is None and not is_resumed:
+        if is_resumed:
+            return self._restored(msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name), candidate.row)
+        seed = self._machine_seed(name)
+        if seed is None and earlier is None:
             seed = _seeded(name, self.recordings[0])
-        seed = None if is_resumed else self._with_values(seed, name)
-        reason = Reason(shows=Shows.DRAW, is_resumed=is_resumed, seed=seed)
+        reason = Reason(shows=Shows.DRAW, seed=self._with_values(seed, name))
         return msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name, earlier=earlier, reason=reason)
+
+    def _restored(self, root: Root, row: int) -> Root:
+        """A resumed run draws from a generator in another state: with the draw that found it in the first run's, and
+        advanced it, or where it was given another saved state."""
+        first, second = self.pairs.first, self.pairs.second
+        calls, names, states = second.draws
+        is_wanted = (states == first.draws[2][row]) & (calls < root.other_call)
+        rows = [at for at in np.flatnonzero(is_wanted).tolist() if second.names[int(names[at])].name == root.name]
+        earlier = place(second, int(calls[rows[-1]])) if rows else None
+        loader = "" if earlier is None else f"DataLoader at {earlier.called_from or earlier.location}"
+        is_loaders = any(name.name == loader and name.kind is not ValueKind.BATCH for name in second.names)
+        trace = self.recordings[1].trace
+        given = [
+            Seed(location=event.location)
+            for event in (trace.events if trace is not None else ())
+            if event.kind is EventKind.SEED
+            and event.value == SeedOrigin.RESTORED
+            and GeneratorKind.spelt(event.name) is GeneratorKind.spelt(root.name)
+        ]
+        reason = Reason(
+            shows=Shows.DRAW,
+            is_resumed=True,
+            seed=given[-1] if given else None,
+            loading=Loading(loader=loader, position=-1) if is_loaders else None,
+        )
+        return msgspec.structs.replace(root, earlier=earlier, reason=reason)
 
     def _machine_seed(self, name: str) -> Seed | None:
         """Return the origin of a seed that is another number in every process."""
@@ -252,31 +281,32 @@ class Classifier:
         return msgspec.structs.replace(root, first=ours, second=theirs)
 
     def _resumed_state(self, root: Root, candidate: Candidate) -> Root:
-        """A resumed run reads what was there before it went on, and it is another one: where it reads it says what."""
-        cause, kind, name = RootCause.INITIAL_STATE, ValueKind.BUFFER, root.module
-        writes = root.op.partition(".")[2].partition(".")[0].endswith("_")  # it goes on writing to a buffer
-        if scaler := self._scaler_state(root):
-            kind, name = ValueKind.SCALER, scaler
+        """A resumed run reads what was there before it went on, and it is another one: its digest says what, where a
+        state had it; else whether a loader gave it, whether its module has buffers, whether it is a part of more."""
+        sides = (self.pairs.first, self.pairs.second)
+        kept = [self.pairs.kept_by(side, candidate.node) for side in (0, 1)]
+        digests = [
+            {origin: _digest_at(values, origin) for origin in origins}
+            for values, origins in zip(sides, kept, strict=True)
+        ]
+        own = [
+            [digest for digest in side.values() if digest not in other.values()]
+            for side, other in zip(digests, digests[::-1], strict=True)
+        ]
+        state = next((name for values, of in zip(sides, own, strict=True) for name in _states_of(values, of)), None)
+        is_loaded = any(_is_loaded(values, origins) for values, origins in zip(sides, kept, strict=True))
+        writes = root.op.partition(".")[2].partition(".")[0].endswith("_")
+        is_part = root.phase is Phase.OTHER and not (root.module or writes or any(own))
+        cause, kind, name = RootCause.INITIAL_STATE, ValueKind.OUTSIDE, root.module
+        if state is not None:
+            kind, name = state.kind, state.name
         elif root.phase is Phase.OPTIMIZER:
             kind, name = ValueKind.OPTIMIZER_STATE, ""
-        elif not writes and root.phase is Phase.OTHER and not root.module:
-            cause, kind = RootCause.INPUT_DATA, ValueKind.DATA_POSITION
+        elif is_loaded or is_part:
+            cause, kind, name = RootCause.INPUT_DATA, ValueKind.DATA_POSITION, ""
+        elif buffer := next((name for name in sides[0].names if _is_buffer_of(name, root.module)), None):
+            kind, name = ValueKind.BUFFER, buffer.name
         return msgspec.structs.replace(root, cause=cause, kind=kind, name=name)
-
-    def _scaler_state(self, root: Root) -> str:
-        """The name of a scaler's state that the call reads; empty for none."""
-        for values, call in ((self.pairs.first, root.call), (self.pairs.second, root.other_call)):
-            moments = values.moments
-            states = {
-                int(digest): values.names[int(name)].name
-                for digest, name in zip(moments.digest.tolist(), moments.name.tolist(), strict=True)
-                if values.names[int(name)].kind is ValueKind.SCALER
-            }
-            for origin in values.origins_of(call).tolist() if states and call is not None else ():
-                digest = values.outputs[origin] if origin >= 0 else values.entries.digest[-1 - origin]
-                if int(digest) in states:
-                    return states[int(digest)]
-        return ""
 
     def unwritten_origin(self, call: int) -> Place | None:
         """The call that gave memory without writing it, where what ``call`` read goes back to one."""
@@ -474,6 +504,47 @@ def _sources(values: Values, call: int) -> list[str]:
             name = values.names[int(values.entries.name[-1 - origin])]
             sources.append(f"the {name.kind.value} {name.name}".rstrip())
     return sources
+
+
+#: States that a program keeps from step to step.
+_KEPT = (ValueKind.BUFFER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE, ValueKind.PARAMETER)
+
+
+def _digest_at(values: Values, origin: int) -> int:
+    """The digest of what an origin gave."""
+    return int(values.outputs[origin] if origin >= 0 else values.entries.digest[-1 - origin])
+
+
+def _states_of(values: Values, digests: Iterable[int]) -> Iterator[Name]:
+    """The states that had one of ``digests``."""
+    moments = values.moments
+    for row in np.flatnonzero(np.isin(moments.digest, list(digests))).tolist():
+        name = values.names[int(moments.name[row])]
+        if name.kind in _KEPT:
+            yield name
+
+
+def _is_buffer_of(name: Name, module: str) -> bool:
+    return name.kind is ValueKind.BUFFER and name.name.rpartition(".")[0] == module
+
+
+def _is_loaded(values: Values, origins: list[int]) -> bool:
+    """Return whether one of ``origins`` goes back to a loader's batch by calls that prepare data alone."""
+    visited: set[int] = set()
+    left = list(origins)
+    while left:
+        origin = left.pop()
+        if origin < 0:
+            if values.names[int(values.entries.name[-1 - origin])].kind is ValueKind.BATCH:
+                return True
+        elif origin not in visited:
+            visited.add(origin)
+            group = values.groups[int(values.group[origin])]
+            if group.phase is Phase.OTHER and not group.module:
+                if loads_in(origin, values) is not None:
+                    return True
+                left += values.origins_of(origin).tolist()
+    return False
 
 
 def _word(place: Place | None) -> str:

@@ -46,13 +46,14 @@ class Pairs(NamedTuple):
 
     def reads_from_before(self, node: int) -> bool:
         """Return whether either call of a pair reads something that was written before the compared part."""
-        for side, values in enumerate((self.first, self.second)):
-            nodes = self.nodes[side]
-            for origin in values.origins_of(int(self.at[side][node])).tolist():
-                source = origin if origin >= 0 else int(values.entries.call[-1 - origin])
-                if source < len(nodes) and nodes[source] < 0:
-                    return True
-        return False
+        return any(self.kept_by(side, node) for side in (0, 1))
+
+    def kept_by(self, side: int, node: int) -> list[int]:
+        """The origins of what the call of a pair reads and was written before the compared part."""
+        values, nodes = (self.first, self.second)[side], self.nodes[side]
+        origins = values.origins_of(int(self.at[side][node])).tolist()
+        sources = [origin if origin >= 0 else int(values.entries.call[-1 - origin]) for origin in origins]
+        return [origin for origin, at in zip(origins, sources, strict=True) if at < len(nodes) and nodes[at] < 0]
 
     def is_gap(self, node: int) -> bool:
         return node >= self.size

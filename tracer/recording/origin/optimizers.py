@@ -16,7 +16,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -47,9 +47,10 @@ def unless_compiled(hook: Callable[..., None]) -> Callable[..., None]:
 
 
 def _code_of(closure: Any) -> CodeType | None:
-    """The code that calling ``closure`` runs: a function, a method, a ``partial`` of one (Lightning's), an object."""
-    while isinstance(closure, functools.partial):
-        closure = closure.func
+    """The code that calling ``closure`` runs: a function, a decorated one's own, a method, a ``partial`` of one
+    (Lightning's), an object."""
+    while isinstance(closure, functools.partial) or (type(closure) is FunctionType and "__wrapped__" in vars(closure)):
+        closure = closure.func if isinstance(closure, functools.partial) else vars(closure)["__wrapped__"]
     call = getattr(type(closure), "__call__", None)  # noqa: B004  (its code is wanted, not whether there is one)
     code = getattr(closure, "__code__", None) or getattr(call, "__code__", None)
     return code if isinstance(code, CodeType) else None
@@ -136,13 +137,16 @@ class OptimizerWatch:
         """The origin of the running step's calls, if torch's own code makes them and no closure runs."""
         self.locate: Callable[[FrameType | None], Any] = lambda frame: None
         self.before_step: list[Callable[[Any], None]] = []
-        """Called with the optimizer that is about to step."""
+        """Called with the optimizer that is about to step; with a closure, once that has run: what it reads is then
+        what the closure left."""
         self.begins: Callable[[Any, FrameType], None] = lambda optimizer, frame: None
         """Called with it and the frame that made the step."""
         self.own_code: CodeType | None = None
         """The last code that was recognized as torch's own optimizers': nearly always it calls again."""
         self._own_files: dict[str, bool] = {}
         self._closures: list[CodeType | None] = []  # one for each running step; steps can nest
+        self._untold: list[Optimizer | None] = []
+        """For each of them the optimizer, while it is to step and made no call besides those of its closure."""
         self._on_step = on_step
         self._handles: list[Any] = []
 
@@ -186,30 +190,42 @@ class OptimizerWatch:
             if code in self._closures:
                 return False
             if _is_step_wrapper(code):
+                self._tell()
                 return True
             frame = frame.f_back
         self._stop()
         return False
 
+    def _tell(self) -> None:
+        """The running step is about to read what it updates."""
+        if self._untold and (optimizer := self._untold[-1]) is not None:
+            self._untold[-1] = None
+            for tell in self.before_step:
+                tell(optimizer)
+
     def _stop(self) -> None:
         self._closures.clear()
+        self._untold.clear()
         self.active, self.origin = False, None
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         frame = sys._getframe(2)
         if self.active and not self.is_inside(frame.f_back):
             self._stop()  # an earlier step raised
-        for tell in self.before_step:
-            tell(optimizer)
-        self.begins(optimizer, frame)
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         self._closures.append(_code_of(closure))
+        self._untold.append(optimizer)
+        if closure is None:
+            self._tell()
+        self.begins(optimizer, frame)
         self.origin = self.locate(frame) if closure is None else None
         self.active = True
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if self._closures:
+            self._tell()
             self._closures.pop()
+            self._untold.pop()
         self.active, self.origin = bool(self._closures), None
         self._ended()
 

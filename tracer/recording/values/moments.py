@@ -172,6 +172,13 @@ class Moments:
                 elif _is_numbers(value):
                     others.append(f"{key}={value!r}")
             self.text(ValueKind.HYPERPARAMETER, f"others of group {number}", ", ".join(others))
+            dtypes: dict[str, dict[str, None]] = {}
+            for parameter in group["params"]:
+                for key, value in (optimizer.state.get(parameter) or {}).items():
+                    if isinstance(value, _Tensor):
+                        dtypes.setdefault(key, {})[str(value.dtype).removeprefix("torch.")] = None
+            for key, several in dtypes.items():
+                self.text(ValueKind.OPTIMIZER_STATE, f"{key} of group {number}", ", ".join(several))
             for place, parameter in enumerate(group["params"]):
                 name = self._modules.parameter(parameter)[0] or f"parameter {place} of group {number}"
                 self._calls.moment(ValueKind.PARAMETER, name, parameter)
@@ -285,6 +292,13 @@ class Moments:
             return
         for name, digest in default_states().items():
             writer.moment(ValueKind.GENERATOR, name, digest)
+        self.host_generators()
+
+    def host_generators(self) -> None:
+        """Python's generator, and NumPy's if it is loaded."""
+        writer = self._calls.writer
+        if writer is None:
+            return
         writer.moment(ValueKind.GENERATOR, "python", digest_bytes(marshal.dumps(random.getstate(), 2)))
         hidden = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
         if hidden is not None:

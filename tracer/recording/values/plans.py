@@ -86,6 +86,8 @@ class Plan:
             and not (self.is_collective and entry[1].startswith("output"))  # where the answer goes; no schema says so
         )
         """Position, name and role of what is read."""
+        self.targets = tuple((at, name) for at, name, role in access.arguments if role == accesses.WRITES)
+        """Position and name of what is written and not read: of it the dtype alone tells."""
         self.unread_at = access.unread_at if access.unread_where is not None else None
         roles = {name: role for _, name, role in access.arguments}
         self.written = tuple(
@@ -123,6 +125,8 @@ class Plan:
             is_placed = is_placed or kind is list or kind is tuple
             numbers.append(plain)
         places = [*parts_of(self.touched, args, kwargs), *sizes_of(self.sized, args, kwargs)] if is_placed else []
+        if self.targets:
+            kwargs = kwargs | {name: _dtypes(argument_at(at, name, args, kwargs)) for at, name in self.targets}
         if not places and not is_numbered and not kwargs:
             return 0
         if places:
@@ -156,6 +160,13 @@ class RegionPlan(Plan):
         self.is_collective = self.is_wait = self.moves = self.gives_unwritten = False
         self.scratch = frozenset()
         self.mark_bits = Mark.COMPILED
+
+
+def _dtypes(value: Any) -> Any:
+    """The dtype of a tensor, or those among several; ``None`` for anything else."""
+    if not isinstance(value, (list, tuple)):
+        return value.dtype if isinstance(value, _Tensor) else None
+    return sorted({str(item.dtype) for item in value if isinstance(item, _Tensor)})
 
 
 def _listed(value: Any) -> Any:

@@ -133,6 +133,7 @@ class ValuesRecording:
         """A sampler gave the indices of one batch: this process loads it now, workers long before it is asked for."""
         iterator, digest = call.first, digest_of_numbers(call.result)
         if not getattr(iterator, "_num_workers", 0):
+            self.moments.host_generators()  # the data set may draw from them now
             self.moments.indices(self._iterators.get(iterator) or "DataLoader", iterator._num_yielded, digest)
         elif digest != NO_DIGEST:
             self._indices.setdefault(iterator, {})[iterator._send_idx] = digest

@@ -37,7 +37,7 @@ def why_of(root: Root) -> str:
         why += _of_region(root, reason) if root.region else _of_tables(root)
     elif reason.shows in (Shows.REPLAYED, Shows.NOT_REPLAYED, Shows.THREADS):
         why += _of_tables(root)
-    if reason.loading is not None:
+    if reason.loading is not None and reason.shows is not Shows.DRAW:
         why += _of_loading(reason.loading, is_given=reason.shows is Shows.BATCH)
     taken = " and ".join(map(_taken, reason.taken))
     taken = f"; the program uses a number that differs in every process: {taken}" if taken else ""
@@ -103,7 +103,8 @@ def _of_loading(loading: Loading, *, is_given: bool) -> str:
     """
     said = [] if is_given else [f"{loading.loader} loads batch {loading.position} here"]
     if loading.indices_agree is not None:
-        said.append(f"the sampler's indices {'agree' if loading.indices_agree else 'differ'}")
+        order = f": it drew them from generator {loading.order_from} in another state" if loading.order_from else ""
+        said.append(f"the sampler's indices {'agree' if loading.indices_agree else 'differ'}{order}")
     elif loading.is_iterable:
         said.append("its data set gives the order itself, so there are no indices to compare")
     elif loading.workers is not None:
@@ -195,10 +196,22 @@ def _parted(first: str, second: str) -> tuple[str, str]:
 def _of_draw(root: Root, reason: Reason) -> str:
     """A generator in a different state, and since when."""
     state = f"the generator {root.name} was in a different state"
+    place = "" if root.earlier is None else root.earlier.location or root.earlier.called_from or "an unknown line"
+    if reason.is_resumed and root.earlier is not None:
+        by = f"{root.earlier.op} at {place}"
+        by = by if reason.loading is None else f"the iterator of {reason.loading.loader}, which draws ({by})"
+        given = (
+            f"was restored at {reason.seed.location}, and then"
+            if reason.seed is not None
+            else "had the first run's, and was"
+        )
+        return f"{state}: it {given} advanced by {by}: restore it after that"
     if root.earlier is not None:
-        place = root.earlier.location or root.earlier.called_from or "an unknown line"
         since = f"after {root.earlier.op} at {place} something other than a recorded call advanced or seeded it"
         return f"{state}, though earlier draws agree: {since}{_seeded(reason.seed)}"
+    if reason.is_resumed and reason.seed is not None:
+        given = f"it was given a saved state at {reason.seed.location}"
+        return f"{state} where the run resumes: {given}, which was saved at another moment or drawn from since"
     if reason.is_resumed:
         return f"{state} where the run resumes: it was not restored"
     return f"{state} before its first recorded draw{_seeded(reason.seed)}"

@@ -32,6 +32,7 @@ _NOT_RESTORED = {
     ValueKind.PARAMETER: "parameters",
     ValueKind.BUFFER: "buffers",
     ValueKind.HYPERPARAMETER: "an optimizer's settings",
+    ValueKind.OUTSIDE: "a tensor that is kept from step to step",
     ValueKind.BATCH: "data position",
 }
 #: How two runs differ in what they leave behind.
