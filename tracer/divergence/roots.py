@@ -175,7 +175,7 @@ class Classifier:
         advanced it, or where it was given another saved state."""
         first, second = self.pairs.first, self.pairs.second
         calls, names, states = second.draws
-        is_wanted = (states == first.draws[2][row]) & (calls < root.other_call)
+        is_wanted = (states == first.draws[2][row]) & (calls < (root.other_call or 0))
         rows = [at for at in np.flatnonzero(is_wanted).tolist() if second.names[int(names[at])].name == root.name]
         earlier = place(second, int(calls[rows[-1]])) if rows else None
         loader = "" if earlier is None else f"DataLoader at {earlier.called_from or earlier.location}"

@@ -126,7 +126,7 @@ class Plan:
             numbers.append(plain)
         places = [*parts_of(self.touched, args, kwargs), *sizes_of(self.sized, args, kwargs)] if is_placed else []
         if self.targets:
-            kwargs = kwargs | {name: _dtypes(argument_at(at, name, args, kwargs)) for at, name in self.targets}
+            kwargs = {**kwargs, **{name: _dtypes(argument_at(at, name, args, kwargs)) for at, name in self.targets}}
         if not places and not is_numbered and not kwargs:
             return 0
         if places:
