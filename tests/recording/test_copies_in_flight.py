@@ -36,6 +36,12 @@ def source_is_written() -> None:
     buffer.zero_()
 
 
+def sources_of_a_list_are_written() -> None:
+    buffers, there = [torch.ones(4), torch.ones(2)], [torch.empty(4), torch.empty(2)]
+    torch._foreach_copy_(there, buffers, non_blocking=True)  # here
+    buffers[1].zero_()
+
+
 def number_of_the_host_is_read() -> None:
     buffer, there = torch.ones(4), torch.empty(4)
     there.copy_(buffer, non_blocking=True)  # here
@@ -55,7 +61,13 @@ def result_goes_to_numpy() -> None:
     host.numpy()
 
 
-@pytest.mark.parametrize("step", [source_is_written, number_of_the_host_is_read, result_is_read, result_goes_to_numpy])
+@pytest.mark.parametrize(
+    "step",
+    [
+        *(source_is_written, sources_of_a_list_are_written, number_of_the_host_is_read),
+        *(result_is_read, result_goes_to_numpy),
+    ],
+)
 def test_memory_of_a_copy_that_nobody_waited_for_is_conditional_on_a_gpu(step: Callable[[], None]) -> None:
     trace = recorded(step)
     assert placed(trace, backend="cuda") == [(str(line_of(step, "# here")), Verdict.CONDITIONAL)]

@@ -60,6 +60,40 @@ def on_a_thread(work: Callable[[nn.Module], None], model: nn.Module) -> None:
     thread.join()
 
 
+def turns(work: Callable[[nn.Module], None], model: nn.Module, *, steps: int) -> None:
+    """This process steps before and after the other one changes the parameters, which still runs then."""
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    worked, ends = FORK.Event(), FORK.Event()
+
+    def in_turn(model: nn.Module) -> None:
+        work(model)
+        worked.set()
+        ends.wait(60)
+
+    process = start(in_turn, model)
+    assert worked.wait(60)
+    for _ in range(steps):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    ends.set()
+    process.join()
+
+
+def beside_this_one(work: Callable[[nn.Module], None], model: nn.Module) -> None:
+    turns(work, model, steps=2)
+
+
+def beside_an_idle_one(work: Callable[[nn.Module], None], model: nn.Module) -> None:
+    turns(work, model, steps=0)
+
+
+def after_it_ended(work: Callable[[nn.Module], None], model: nn.Module) -> None:
+    start(work, model).join()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+
+
 Way = Callable[[Callable[[nn.Module], None], nn.Module], None]
 
 
@@ -91,6 +125,12 @@ def test_what_processes_change_side_by_side_is_found_where_it_is_shared(
         assert any(change.where == write.location for change in made.plan)
 
 
+@pytest.mark.parametrize("work", [train, through_data])
+def test_what_this_process_steps_while_another_one_changes_it_is_found(work: Callable[[nn.Module], None]) -> None:
+    tracer = recorded(beside_this_one, work)
+    assert [(write.kind, write.count) for write in tracer.trace.overlaps] == [(Overlap.SHARED, 2)]
+
+
 def test_processes_that_another_thread_starts_count() -> None:
     assert [write.kind for write in recorded(on_a_thread, train).trace.overlaps] == [Overlap.SHARED]
 
@@ -102,6 +142,9 @@ def test_processes_that_another_thread_starts_count() -> None:
         (side_by_side, train, "never"),
         (one_alone, train, "inside"),
         (one_after_another, train, "inside"),
+        (beside_this_one, infer, "inside"),
+        (beside_an_idle_one, train, "inside"),
+        (after_it_ended, train, "inside"),
     ],
 )
 def test_what_no_two_processes_change_is_no_finding(way: Way, work: Callable[[nn.Module], None], shares: str) -> None:

@@ -94,10 +94,9 @@ def _call(maker: str, form: Tensor, sizes: Sizes, *further: str, note: str = "",
 
 
 def _sparse(form: Tensor, sizes: Sizes) -> Data:
-    ways = {"sparse_coo": "to_sparse", "sparse_csr": "to_sparse_csr", "sparse_csc": "to_sparse_csc"}
-    if form.layout not in ways:
+    if form.layout not in ("sparse_coo", "sparse_csr", "sparse_csc"):
         raise ValueError(f"a tensor of layout {form.layout} cannot be rebuilt")
-    text = f'sparse("{form.dtype}", {sizes.shape(form.shape)}).{ways[form.layout]}()'
+    text = f'sparse("{form.dtype}", {sizes.shape(form.shape)}).to_{form.layout.removesuffix("_coo")}()'
     return Data(text, ("sparse", "floats", "uniform"), "one element in ten is not zero: how many were is not recorded")
 
 
@@ -125,7 +124,7 @@ def _integers(
             count, length = sizes.name(form.shape[0]), sizes.name(whole.shape[0])
             text = f'offsets("{form.dtype}", {count}, {length}, ends={ends})'
             return Data(text, ("offsets",), "pieces of equal length: where they began is not recorded")
-    if name == "lengths" and "segment_reduce" in row.name and "data" in tensors:
+    if name == "lengths" and "data" in tensors:
         length = sizes.name(tensors["data"].shape[arguments.get("axis", 0)])
         text = f'lengths("{form.dtype}", {sizes.name(form.shape[-1]) if form.shape else 1}, {length})'
         return Data(text, ("lengths",), "pieces of equal length: how long they were is not recorded")

@@ -128,6 +128,8 @@ class Op(msgspec.Struct, frozen=True):
     """Whether it copies one argument to another."""
     is_view: bool = False
     """Whether it shares memory with an argument though its schema does not say so, or wraps what Python holds."""
+    detaches: bool = False
+    """Whether its result is its argument, without the graph that it came of."""
     to_host: bool = False
     """Whether it hands what it reads to Python."""
     scratch: int | None = None

@@ -42,6 +42,13 @@ TAKING: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("scatter", "index_fill", "index_copy"), (3,)),
 }
 SUMMING = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
+#: Ops that return the numbers of their first argument, or a part of them, in another shape.
+VIEWS = frozenset(
+    {
+        *("slice", "view", "_unsafe_view", "reshape", "select", "expand", "permute", "unsqueeze", "squeeze"),
+        *("alias", "clone", "detach"),
+    }
+)
 ARITHMETIC = ("add", "sub", "rsub", "mul", "div", "sum", "where")
 for _op in (
     *_rows(
@@ -70,6 +77,7 @@ for _op in (
         is_view=True,
     ),
     Op("detach_", is_view=True),
+    Op("detach", detaches=True),
     *_rows("allclose equal _is_all_true _is_any_true is_nonzero item _local_scalar_dense", to_host=True),
     *_rows("empty empty_like empty_permuted empty_strided new_empty new_empty_strided", touches=Touch.ALLOCATES),
     *_rows("resize_ resize_as_ _resize_output_", touches=Touch.GROWS),

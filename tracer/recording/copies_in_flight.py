@@ -13,18 +13,16 @@ import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Overlap
+from tracer.ops.rows import packet_of, row_of
 from tracer.recording.calls.fact_readers import device_word
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Frame, Interest, Observer
-from tracer.recording.storage.accesses import READS
+from tracer.recording.storage.accesses import READS, argument_at
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import OverlapWrite
 
-#: Ops that copy, with the position of what they read.
-_COPIES = {"aten._to_copy.default": 0, "aten.copy_.default": 1}
-_DETACHES = "aten.detach.default"
 #: Ops with one of these hand a number, or the size of their result, to the host: it waits for the device.
 _HANDS_OVER = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
@@ -70,7 +68,7 @@ class CopiesInFlight(Observer):
         self.met = self._table.met
 
     def wants(self, info: OverloadInfo) -> Interest:
-        if info.name in _COPIES or info.name == _DETACHES:
+        if info.access.non_blocking is not None or row_of(packet_of(info.name)).detaches:
             return True
         return self._table.live if self._follows and info.access.arguments else False
 
@@ -88,20 +86,20 @@ class CopiesInFlight(Observer):
         result: Any,
         frame: Frame,
     ) -> None:
-        live, position = self._table.live, _COPIES.get(info.name)
-        source = None if position is None else args[position]
-        crosses = bool(live) and source is not None and len(set(_on_device(source, result))) == 2
+        live, pairs = self._table.live, _copied(info, args, result)
+        crosses = bool(live) and any(len(set(_on_device(*pair))) == 2 for pair in pairs)
         # A device makes its copies from and to the host one after the other.
         for tensor, role in info.access.tensors(args, kwargs) if live and not crosses else ():
             entry = live.get(storages.storage_id(tensor))
             if entry is not None and (role == READS) is (entry[2] is Overlap.COPIED_INTO) and entry[1] is not counter:
                 self._table.used(storages.storage_id(tensor))
-        if source is not None:
-            if kwargs.get("non_blocking") or (position and len(args) > 2 and args[2]):
-                self._begins(info.name, counter, source, result)
+        if pairs:
+            if argument_at(info.access.non_blocking or 0, "non_blocking", args, kwargs):
+                for source, copy in pairs:
+                    self._begins(info.name, counter, source, copy)
             elif crosses:
                 self.waited()
-        elif info.name == _DETACHES and args[0].requires_grad and not args[0].is_leaf:
+        elif row_of(packet_of(info.name)).detaches and args[0].requires_grad and not args[0].is_leaf:
             self._computed.enter(args[0], storages.storage_id(args[0]), True)
         elif live and _hands_over(info, args, kwargs) and (_on_device(args[0]) or [self._is_computed(args[0])])[0]:
             self.waited()
@@ -127,6 +125,14 @@ class CopiesInFlight(Observer):
             self.on_first()
         device = device_word((source if to_host else result).device)
         self._table.enter(host, storages.storage_id(host), (op, counter, kind, device))
+
+
+def _copied(info: OverloadInfo, args: Args, result: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """What a call copies that may go to another device, each with its copy."""
+    if info.access.non_blocking is None:
+        return []
+    source = next(args[position] for position, _, role in info.access.arguments if role == READS)
+    return list(zip(source, args[0], strict=True)) if isinstance(source, (list, tuple)) else [(source, result)]
 
 
 def _on_device(*tensors: torch.Tensor) -> list[bool]:

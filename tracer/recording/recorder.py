@@ -400,10 +400,12 @@ class Recorder:
         leave_to_python()
 
     def _step_begins(self, optimizer: Any, frame: FrameType) -> None:
+        self.shared_parameters.step_begins(optimizer)
         self.storages.writes.optimizer_steps(optimizer, self.attribution.step_origin(frame))
 
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
+        self.shared_parameters.step_ended()
         if self.magnitudes is not None:
             self.magnitudes.step_ended(count)
         if self.values is not None:

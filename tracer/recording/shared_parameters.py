@@ -10,6 +10,8 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from multiprocessing.connection import wait
 from typing import Any
 
 import torch
@@ -33,6 +35,8 @@ class SharedParameters:
         """For each, the function and line that share it, and its state as a process started."""
         self._processes: weakref.WeakSet[Any] = weakref.WeakSet()
         self._are_several = False
+        self._stepped: Any = WeakIdKeyDictionary()
+        """Those that this process stepped itself while another one ran."""
         self._changed: Counter[tuple[str, str]] = Counter()
 
     def start(self) -> None:
@@ -48,8 +52,7 @@ class SharedParameters:
         """A process of ``multiprocessing`` is about to start."""
         process = call.first
         if not is_loader_worker(process):
-            running = (getattr(other._popen, "returncode", 0) is None for other in self._processes)
-            self._are_several = any(running)
+            self._are_several = self._is_beside_others()
             self._processes.add(process)
             self.shares((*process._args, *process._kwargs.values()), "Process.start", call)
             for tensor, (shared_by, state) in list(self._shared.items()):
@@ -66,9 +69,28 @@ class SharedParameters:
             elif isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
                 self._shared.setdefault(value, ((op, self._sites.location(call.frame)), None))
 
+    def _is_beside_others(self) -> bool:
+        return any(not wait([other.sentinel], 0) for other in self._processes if other._popen is not None)
+
+    def step_begins(self, optimizer: Any) -> None:
+        """This process changes its parameters too: what others changed since it last did is noted."""
+        if self._processes and self._is_beside_others():
+            for tensor in chain.from_iterable(group["params"] for group in optimizer.param_groups):
+                if tensor in self._shared:
+                    self._stepped[tensor] = True
+            self.look()
+
+    def step_ended(self) -> None:
+        """What this process wrote is no other's change."""
+        for tensor in list(self._stepped):
+            if tensor in self._shared:
+                self._shared[tensor] = self._shared[tensor][0], _state(tensor)
+
     def look(self) -> None:
         """A process was waited for: notes what it and another one changed meanwhile."""
-        for tensor, (shared_by, state) in list(self._shared.items()) if self._are_several else ():
+        for tensor, (shared_by, state) in list(self._shared.items()):
+            if not self._are_several and tensor not in self._stepped:
+                continue
             if state is not None and state[0] == version_of(tensor) and state != _state(tensor):
                 self._changed[shared_by] += 1
                 del self._shared[tensor]

@@ -68,7 +68,10 @@ class Access:
         self.is_idempotent = op.idempotent
         self.copies = op.copies
         self.is_product = row_of(op.name.removesuffix("_")).product
-        self.is_masked = op.name == "masked_fill_"
+        self.is_masked = False
+        """Whether a mask says where it writes one value."""
+        self.non_blocking: int | None = None
+        """The position of ``non_blocking`` (-1 for a keyword) of an op that copies between devices."""
         self.unread_where: tuple[int, int, str] | None = None
         """The position of an argument that some calls do not read, and position (-1 for a keyword) and name of the
         argument that says so: a product's ``self`` if ``beta`` is 0, momentum in the first step."""
@@ -81,8 +84,12 @@ class Access:
             return
         arguments = positions_of(schema)
         self.written = tuple((at, one.name) for at, one in arguments if is_written(one) or one.name in op.undeclared)
+        names = [argument.name for _, argument in arguments]
+        self.is_masked = touches is Touch.SCATTERS and names[1:] == ["mask", "value"]
         for position, argument in arguments:
-            if argument.name == "beta" and row_of(op.name.removesuffix("_")).beta:
+            if argument.name == "non_blocking" and not has_out(schema):
+                self.non_blocking = position
+            elif argument.name == "beta" and row_of(op.name.removesuffix("_")).beta:
                 self.unread_where = 0, position, "beta"
             elif argument.name == "is_first_step":
                 momentum = (at for at, other in arguments if other.name == "momentum_buffer_list")

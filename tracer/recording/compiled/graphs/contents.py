@@ -11,8 +11,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tracer.ops import rows
-from tracer.ops.rows import packet_of
-from tracer.recording.compiled.graphs.graph_text import VIEWS, Graph, Node, Value, flat
+from tracer.ops.rows import VIEWS, packet_of
+from tracer.recording.compiled.graphs.graph_text import Graph, Node, Value, flat
 from tracer.recording.torch_private import compile_seams
 
 #: A dimension (``None`` for several indices) and the names of the indices.

@@ -20,15 +20,6 @@ _TENSOR = re.compile(
 )
 
 
-#: Ops that return the numbers of their first argument, or a part of them, in another shape.
-VIEWS = frozenset(
-    {
-        *("slice", "view", "_unsafe_view", "reshape", "select", "expand", "permute", "unsqueeze", "squeeze"),
-        *("alias", "clone", "detach"),
-    }
-)
-
-
 class Place(NamedTuple):
     """A line of the program when the graph was traced."""
 

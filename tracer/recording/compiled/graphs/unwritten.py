@@ -18,24 +18,17 @@ from typing import Any, NamedTuple
 import torch
 
 from tracer.ops.op import Touch, Writes
-from tracer.ops.rows import row_of
-from tracer.recording.compiled.graphs.graph_text import VIEWS, Graph, Node, Value, flat
+from tracer.ops.rows import VIEWS, row_of
+from tracer.recording.compiled.graphs.graph_text import Graph, Node, Value, flat
 from tracer.recording.torch_private import compile_seams
 
 _SEES = VIEWS | {"new_empty_strided"}
-#: Ops that read nothing of their first argument, or only a part, which may have been written.
-_IGNORES = frozenset(
-    {
-        *("fill", "copy", "zero", "bernoulli", "normal_functional", "uniform", "exponential"),
-        *("where", "masked_fill"),
-    }
-)
+#: What ops do that read nothing of their first argument, or only a part, which may have been written.
+_IGNORES = frozenset({Touch.SHAPE_OF_SELF, Touch.SELECTS})
 _COMPUTES = frozenset({"sum", "mean", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
 _PRODUCTS = frozenset({"mm", "bmm"})
-#: Writes of a slice, and of one place, into a copy.
-_SLICE, _SELECT = "slice_scatter", "select_scatter"
-#: Views and copies with the places of their argument.
-_SAME_PLACES = frozenset({"alias", "clone", "detach", "lift_fresh_copy"})
+#: Views whose namesakes that end in this write into a copy.
+_SCATTER, _SLICE, _SELECT = "_scatter", "slice", "select"
 _NAN = re.compile(r"quiet_NaN\(\)|float\(['\"]nan['\"]\)|\bnan\b")
 _MASKS = ("b8", "u8")
 _HANDED = -1
@@ -110,7 +103,7 @@ def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[Read]:
         elif packet in _PRODUCTS or (row_of(packet).beta and _reads_unwritten(node, memory)):
             yield Read(number, read.allocation, may_be_constant=False)
         elif (
-            packet not in _IGNORES
+            _IGNORES.isdisjoint((row_of(packet).touches, row_of(node.op.removeprefix("aten.")).touches))
             and not row_of(packet).beta
             and not packet.endswith("_like")
             and _computes(node.op, packet)
@@ -155,10 +148,10 @@ def _count_of_indexed(indices: list[Any], sizes: tuple[int, ...]) -> int:
 
 def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Memory | None:
     """What is unwritten of the result of a view, or of a write of a slice; ``None`` for another op."""
-    if packet not in _SEES and packet not in (_SLICE, _SELECT):
+    view, written = packet.removesuffix(_SCATTER), packet.endswith(_SCATTER)
+    if packet not in _SEES and not (written and view in (_SLICE, _SELECT)):
         return None
     base = node.args[0] if node.args else None
-    written = packet.endswith("_scatter")
     held = memory.get(base.name) if isinstance(base, Value) else None
     source = node.args[1] if written and len(node.args) > 1 else None
     of_source = memory.get(source.name) if isinstance(source, Value) else None
@@ -171,21 +164,21 @@ def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Mem
     try:
         sizes = _sizes(base)
         left = held.boxes(sizes) if held is not None else ()
-        if packet in _SAME_PLACES:
+        if packet in ("alias", "clone", "detach"):
             return origin._replace(unwritten=left)
-        if packet == "slice":
+        if packet == _SLICE:
             dim, start, end, step = _slice(node, 1, sizes)
             if step != 1:
                 return nothing
             return origin._replace(unwritten=tuple(_moved(_cut(left, dim, start, end), dim, -start)))
-        if packet == _SLICE:
+        if view == _SLICE:
             dim, start, end, step = _slice(node, 2, sizes)
             if step != 1:
                 return nothing
             rest = _outside(left, dim, start, end)
             inner = of_source.boxes(_sizes(source)) if of_source is not None else ()
             return origin._replace(unwritten=(*rest, *_moved(inner, dim, start)))
-        if packet == _SELECT:
+        if written:
             dim, place = node.args[2] % len(sizes), node.args[3]
             place += sizes[dim] if place < 0 else 0
             return (
