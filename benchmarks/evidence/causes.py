@@ -4,8 +4,11 @@ Each pair is a training script with one planted source of difference and its twi
 ``tracer repeat`` in a copy of their folder, and held against what was planted:
 
 - *noticed*: the planted script's runs are not said to agree;
-- *named*: the line that reads the source (at most two lines off) stands at the first root, in its reason, among the
-  outside inputs that differ or in the headline, or runs agree with the circumstance held that the source belongs to;
+- *first*: the first line that is named as reaching what differs is the line that reads the source (at most two lines
+  off), or leads there from a library's line;
+- *named*: that line stands there or further down, at the first root or in the headline, or runs agree with the
+  circumstance held that the source belongs to;
+- *proven*: a further run that was given the values of lines agreed;
 - *blamed wrongly*: the first root is a kernel, and none was planted;
 - *accused*: the twin's runs are said to differ.
 
@@ -14,7 +17,7 @@ counted apart.
 
 The pairs lie in ``pairs.tar.xz`` (``archives.py``), listed in ``pairs.csv``.
 
-    python -m benchmarks.evidence.causes [--jobs N] [--twins] [--output FILE] [PAIR ...]
+    python -m benchmarks.evidence.causes [--jobs N] [--twins] [--sample N] [--output FILE] [PAIR ...]
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -107,6 +111,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     location: str = ""
     named_by: tuple[str, ...] = ()
     """``place``, ``held``."""
+    line: str = ""
+    """The first line that reaches what differs."""
+    is_first: bool = False
+    """Whether that is the line that was planted."""
+    is_proven: bool = False
+    """Whether runs agree where lines are held."""
     held: tuple[str, ...] = ()
     """What was held where runs agreed."""
     ends: tuple[str, ...] = ()
@@ -163,11 +173,12 @@ def _read(pair: Pair, code: int, text: str, told: dict[str, Any]) -> Answer:
     held = [
         set(one["circumstance"].split("+"))
         for one in told.get("held", ())
-        if one["agrees"] and one["circumstance"] != "all"
+        if one["agrees"] and one.get("circumstance", "all") != "all"
     ]
     smallest = min(held, key=len, default=set())
     headline = text.partition("\n\n")[0]
-    places = [*_texts(first), *(one["location"] for one in told.get("outside", ()) if one["differs"]), headline]
+    lines = [source for source in told.get("sources", ()) if source["reaches"]]
+    places = [*_texts(first), *(text for source in lines for text in _texts(source)), headline]
     named_by = []
     if any(_is_near(pair, place) for place in places):
         named_by.append("place")
@@ -179,6 +190,9 @@ def _read(pair: Pair, code: int, text: str, told: dict[str, Any]) -> Answer:
         cause=first.get("cause", ""),
         location=first.get("called_from") or first.get("location", ""),
         named_by=tuple(named_by),
+        line=lines[0]["location"] if lines else "",
+        is_first=bool(lines) and any(_is_near(pair, lines[0][key]) for key in ("location", "called_from")),
+        is_proven=any(one["agrees"] for one in told.get("held", ()) if "line" in one),
         held=tuple(sorted(smallest)),
         ends=tuple(f"{end['kind']} {end['name']}" for end in told.get("ends", ())),
         headline=" ".join(headline.split()),
@@ -226,6 +240,8 @@ def summary(outcomes: list[Outcome]) -> str:
         accused = sum(twin.agrees is False for twin in twins)
         lines.append(
             f"{'made before the mending' if unseen else 'made after'}: {count} pairs; noticed {noticed}, named {named},"
+            f" first {sum(one.planted.is_first for one in several)},"
+            f" proven {sum(one.planted.is_proven for one in several)},"
             f" kernel blamed wrongly {blamed}; {len(twins)} twins, accused {accused}"
         )
     return "\n".join(lines)
@@ -236,16 +252,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--twins", action="store_true", help="run the twins too")
+    parser.add_argument("--sample", type=int, help="run so many, drawn with a fixed seed")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--output", type=Path)
     parser.add_argument("pair", nargs="*")
     asked = parser.parse_args()
     outcomes = []
     with unpacked("pairs") as folder, ThreadPoolExecutor(asked.jobs) as pool:
-        for one in pool.map(lambda pair: judged(folder, pair, asked.twins), pairs(folder, asked.pair)):
+        chosen = pairs(folder, asked.pair)
+        if asked.sample is not None:
+            chosen = random.Random(asked.seed).sample(chosen, min(asked.sample, len(chosen)))
+        for one in pool.map(lambda pair: judged(folder, pair, asked.twins), chosen):
             outcomes.append(one)
             planted = one.planted
             verdict = "MISSED" if planted.agrees else "no answer" if planted.agrees is None else "noticed"
             named = f"named by {' and '.join(planted.named_by)}" if planted.named_by else "NOT NAMED"
+            named = f"{planted.line} first" if planted.is_first else named
+            named += ", proven" if planted.is_proven else ""
             twin = " TWIN ACCUSED" if one.clean is not None and one.clean.agrees is False else ""
             print(f"{one.pair.name:28} {one.pair.kind:13} {verdict:9} {named:24}{twin} {planted.headline}", flush=True)
             if planted.error or (one.clean is not None and one.clean.error):

@@ -38,6 +38,23 @@ ROOTS = {
     ),
     "a seed": ("import os, random\ns = os.urandom(2)\nrandom.seed(s)\nx = random.random()\n", [(3, Kind.LINE)]),
     "a seed without a number": ("import random\nrandom.seed()\nx = random.random()\n", [(3, Kind.LINE)]),
+    "a seed of torch's": (
+        "import os, torch\ntorch.seed()\ntorch.manual_seed(hash(os.urandom(9)))\nx = torch.rand(2)\n",
+        [(3, Kind.LINE), (4, Kind.LINE)],
+    ),
+    "a seed by a function of another name": (
+        "import os, random\ndef setup(n): random.seed(n)\nk = os.urandom(3)\nsetup(k)\nx = random.random()\n",
+        [(4, Kind.LINE)],
+    ),
+    "an attribute of a class": (
+        "import os\nclass C:\n    k = 1\n    t = os.urandom(3)\n    def use(self):\n        u = self.t\n"
+        "        return u\nx = C().use()\ny = C.t\n",
+        [(5, Kind.LINE)],
+    ),
+    "an attribute that a class is given": (
+        "import os\nclass C:\n    t = 1\nC.t = os.urandom(2)\ndef use(c):\n    return c.t\nx = use(C())\n",
+        [(5, Kind.LINE)],
+    ),
     "a seed alike": ("import random\nx = random.random()\nrandom.seed(0)\ny = random.random()\n", [(3, Kind.DRAW)]),
     "a generator of one's own": ("import random\nr = random.Random()\nx = r.random()\n", [(3, Kind.LINE)]),
     "in a function": (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tracer.recording.lines.recording import LineRecording
@@ -16,11 +18,15 @@ def traced(folder: Path, source: str, *, name: str = "a", **options: Any) -> lis
     file.write_text(source, encoding="utf-8")
     code = compile(source, str(file), "exec")
     lines = LineRecording(folder / f"{name}.lines", [str(folder)], **options)
+    program = ModuleType("__main__")
+    program.__file__ = str(file)
+    outer, sys.modules["__main__"] = sys.modules["__main__"], program
     lines.start()
     try:
-        exec(code, {"__name__": "__main__", "__file__": str(file)})
+        exec(code, vars(program))
     finally:
         lines.stop()
+        sys.modules["__main__"] = outer
     return read_lines(folder / f"{name}.lines")
 
 

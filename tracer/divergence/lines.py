@@ -22,6 +22,7 @@ from tracer.trace.lines import (
     NO_DIGEST,
     RETURNED,
     SAMPLED_FROM,
+    STATIC,
     Code,
     Entered,
     LineText,
@@ -33,14 +34,15 @@ from tracer.trace.lines import (
     is_plain,
     lines_path,
     read_lines,
+    was_seeded,
 )
 
 #: Lines of the way from a root to a call that are kept.
 _LONGEST_PATH = 12
 #: How what a function returns is named.
 _RESULT = "its result"
-#: The ends of names of functions that set a generator's state.
-_SEEDING = ("seed", "seed_all", "set_state", "setstate", "set_rng_state", "set_rng_state_all", "default_rng")
+#: The ends of names of functions that put a generator into an earlier state.
+_RESTORING = ("set_state", "setstate", "set_rng_state", "set_rng_state_all")
 
 
 class Kind(Word):
@@ -130,6 +132,8 @@ class _Frame:
         self.last: int = 0
         self.call = entered.call
         self.depth = 0
+        self.is_body = False
+        """Whether it runs the body of a module or a class."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -229,6 +233,8 @@ class _Comparison:
         self.shown: dict[LineRoot, tuple[tuple[str, ...], str, str]] = {}
         self.functions: dict[LineRoot, tuple[str, str]] = {}
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
+        self.stored: dict[str, Origins] = {}
+        """The origins of names that bodies of modules and classes store, of which attributes may be read elsewhere."""
         self.reads: list[_Read] = []
         """The rows that made calls."""
         self.elsewhere: dict[LineRoot, None] = {}
@@ -249,6 +255,8 @@ class _Comparison:
             self.modules.setdefault((frame.process, frame.code.file), frame)
         parent, pair = frame.parent, frame.pair
         frame.last = frame.code.first
+        own = self.one.text(frame, frame.code.first)
+        frame.is_body = frame.code.function == "<module>" or "__qualname__" in own.stores
         text = LineText() if parent is None else self.one.text(parent, entered.parent_line)
         frame.state.update(_values(entered.changed))
         if pair is None:
@@ -268,9 +276,9 @@ class _Comparison:
                 pair.state.get(name),
             ):
                 continue
-            found = drawn
-            if parent is not None:
-                found = found | self._given(parent, text, name)
+            found = self._static(frame, name)
+            if parent is not None and not found:
+                found = drawn | self._given(parent, text, name)
                 if not found:
                     found = self._root(Kind.LINE, parent, entered.parent_line, frame, name)
             frame.differing[name] = found or self._root(Kind.LINE, frame, frame.code.first, frame, name)
@@ -312,11 +320,16 @@ class _Comparison:
             frame.differing.pop(name, None)
         found = _NOTHING
         if unequal:
-            found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, unequal)
-            if not found:
-                line = self._storing(frame, row, unequal) if row.is_sampled else row.line
-                found = self._root(Kind.LINE, frame, line, frame, *unequal)
-            self._differ(frame, unequal, found)
+            static = {name: origins for name in unequal if (origins := self._static(frame, name))}
+            rest = [name for name in unequal if name not in static]
+            found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
+            if not found and rest:
+                line = self._storing(frame, row, rest) if row.is_sampled else row.line
+                found = self._root(Kind.LINE, frame, line, frame, *rest)
+            self._differ(frame, rest, found)
+            for name, origins in static.items():
+                self._differ(frame, [name], origins)
+            found = found.union(*static.values())
         self._ends(frame, row, before | drawn | found, found, returns=row.returns and RETURNED in unequal)
 
     def _of_calls(self, frame: _Frame, row: Row, names: Iterable[str]) -> Origins:
@@ -352,6 +365,13 @@ class _Comparison:
                 if module is not None:
                     module.differing[name.removeprefix(GLOBAL)] = found
             frame.differing[name] = found
+            if frame.is_body:
+                self.stored[name] = found
+
+    def _static(self, frame: _Frame, name: str) -> Origins:
+        """The origins of an attribute that a module or a class holds: those of the name that its body stored."""
+        is_static = frame.state.get(name, "").startswith(STATIC)
+        return self.stored.get(name.rpartition(".")[2], _NOTHING) if is_static else _NOTHING
 
     def _partner(self, frame: _Frame, pair: _Frame, row: Row) -> Row | None:
         """The row of the second run for ``row``; what only the second run executed before it is taken in."""
@@ -422,13 +442,13 @@ class _Comparison:
                 continue
             key, generator = (frame.process, name), name.removeprefix(GENERATOR)
             before = self.states.get(key)
-            now = tuple(side.get(name, old) for side, old in zip((ours, theirs), before or ("", ""), strict=True))
-            self.states[key] = now[0], now[1]
+            olds = before or ("", "")
+            now = self.states[key] = ours.get(name, olds[0]), theirs.get(name, olds[1])
             if now[0] == now[1]:
                 self.unseeded.pop(key, None)
             elif before is None:  # as the interpreter, or an import, made it
                 self.unseeded[key] = _NOTHING
-            elif before[0] == before[1] or any(call.rpartition(".")[2] in _SEEDING for call in text.calls):
+            elif before[0] == before[1] or _is_seeding(before, now, text):
                 found = self._reads(at, text) | at.returned
                 self.unseeded[key] = found or self._root(Kind.LINE, at, line, frame, name)
             else:
@@ -443,7 +463,8 @@ class _Comparison:
         self.counts[root] += 1
         if root not in self.shown and (names or not generator):
             pair = shown.pair
-            values = [(shown.state.get(name, ""), "" if pair is None else pair.state.get(name, "")) for name in names]
+            sides = (shown.state, {} if pair is None else pair.state)
+            values = [tuple(side.get(name, "").removeprefix(STATIC) for side in sides) for name in names]
             first, second = next(((one, two) for one, two in values if is_plain(one) and is_plain(two)), ("", ""))
             spoken = tuple(
                 _RESULT if name == RETURNED else name.removeprefix(GLOBAL)
@@ -576,6 +597,12 @@ def _is_task(frame: _Frame) -> bool:
     parent = frame.parent
     is_other = bool(frame.process or frame.entered.thread)
     return is_other and (parent is None or parent.process != frame.process or not parent.rows)
+
+
+def _is_seeding(before: tuple[str, str], now: tuple[str, str], text: LineText) -> bool:
+    """Return whether a generator is seeded or restored in one of two runs, and does not only draw."""
+    is_seeded = any(was_seeded(old, new) for old, new in zip(before, now, strict=True))
+    return is_seeded or any(call.rpartition(".")[2] in _RESTORING for call in text.calls)
 
 
 def _values(changed: Mapping[str, str]) -> dict[str, str]:

@@ -84,6 +84,8 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
     """Installed packages (top-level names) whose lines are followed too."""
     inside: tuple[str, ...] = ()
     """Lines (``train.py:8``) inside whose calls the lines of installed packages are followed."""
+    anew_at: int = 0
+    """A step in which every line has all its rows again, however often it was executed before."""
     held: tuple[str, ...] = ()
     """Lines after which values are kept, or given."""
     branches: tuple[str, ...] = ()

@@ -23,6 +23,8 @@ SCHEMA = 1
 NO_DIGEST = "?"
 #: Names in ``changed`` that are no variable: what a function returned, and the states of global generators.
 RETURNED, GENERATOR = "%return", "%generator "
+#: Leads the digest of a value that a module or class of the program's holds, and no object by itself.
+STATIC = "="
 #: Leads names of the module that a function reads or stores.
 GLOBAL = "%global "
 #: Rows of one line, and recorded calls of one function, before only every 2**k-th is written.
@@ -119,6 +121,15 @@ encode = msgspec.json.Encoder().encode
 def is_plain(digest: str) -> bool:
     """Return whether the digest is the value itself: a number, a boolean, None."""
     return _PLAIN.match(digest) is not None
+
+
+def was_seeded(before: str, now: str) -> bool:
+    """Return whether a generator was seeded between two of its states, and did not only draw.
+
+    The first part of a state, up to the dot, is what it was seeded with; empty where the state does not tell.
+    """
+    seed = now.partition(".")[0]
+    return bool(seed) and seed != before.partition(".")[0]
 
 
 def lines_path(trace: str | os.PathLike[str]) -> Path:

@@ -8,7 +8,8 @@ from textwrap import dedent
 import pytest
 
 from tests.support.traced import calls_of, rows_of, traced
-from tracer.trace.lines import Code, Entered, Header, Row, Text
+from tracer.recording.lines.recording import LineRecording
+from tracer.trace.lines import Code, Entered, Header, Row, Text, read_lines
 
 
 def test_a_line_has_what_it_changed_and_nothing_else(tmp_path: Path) -> None:
@@ -108,14 +109,28 @@ def test_a_line_that_raises_ends_its_frame(tmp_path: Path) -> None:
 def test_rows_of_a_long_loop_are_bounded_and_its_end_is_seen(tmp_path: Path) -> None:
     source = "c = 0\nfor i in range(5000):\n    c += i\nd = c\n"
     records = traced(tmp_path, source)
-    rows = [record for record in records if isinstance(record, Row) and record.line == 3]
-    assert len(rows) < 420
-    assert [*range(1, 401), 512, 1024, 2048, 4096] == [row.n for row in rows if row.n <= 400 or not row.n & (row.n - 1)]
-    assert next(row for row in rows if row.n == 4096).is_sampled
-    last = [record for record in records if isinstance(record, Row) and record.line == 2][-1]
-    assert last.is_sampled
-    assert last.changed["c"] == str(sum(range(5000)))
+    rows = [record for record in records if isinstance(record, Row) and record.line in (2, 3)]
+    assert len(rows) < 820
+    assert [row.n for row in rows if row.line == 3 and row.n <= 400] == [*range(1, 401)]
+    assert all(row.is_sampled for row in rows if row.n > 400)
+    assert rows[-1].changed["c"] == str(sum(range(5000)))
     assert rows_of(records, 4) == [{"d": str(sum(range(5000)))}]
+
+
+def test_the_step_that_is_asked_for_has_all_its_rows(tmp_path: Path) -> None:
+    source = "def one(x):\n    return x\nc = 0\nfor i in range(3000):\n    c += one(i)\n    STEP(i)\n"
+    file = tmp_path / "program.py"
+    file.write_text(source, encoding="utf-8")
+    lines = LineRecording(tmp_path / "a.lines", [str(tmp_path)], anew_at=2500)
+    lines.start()
+    exec(compile(source, str(file), "exec"), {"__name__": "__main__", "STEP": lines.step_ended})
+    lines.stop()
+    records = read_lines(tmp_path / "a.lines")
+    values = [int(row["c"]) for row in rows_of(records, 5) if "c" in row]
+    assert {sum(range(end)) for end in (*range(2, 400), *range(2502, 2900))} <= {*values}
+    assert [call["x"] for call in calls_of(records)[1:] if int(call["x"]) in range(2501, 2890)] == [
+        str(x) for x in range(2501, 2890)
+    ]
 
 
 def test_calls_of_a_function_are_bounded(tmp_path: Path) -> None:
@@ -156,8 +171,6 @@ def _spelled(records: list[object]) -> str:
 
 
 def test_a_file_that_was_cut_off_has_the_rows_before(tmp_path: Path) -> None:
-    from tracer.trace.lines import read_lines
-
     traced(tmp_path, "x = 1\ny = 2\n")
     file = tmp_path / "a.lines"
     whole = read_lines(file)

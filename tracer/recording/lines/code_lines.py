@@ -92,6 +92,25 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
     }
 
 
+def attributes_in(code: CodeType) -> dict[str, tuple[str, ...]]:
+    """By name, the attributes of it that a code, or a code inside it, reads or stores."""
+    found: dict[str, dict[str, None]] = {}
+    for each in (code, *_inner(code)):
+        for text in lines_of(each).values():
+            for path in (*text.reads, *text.stores):
+                name, _, attribute = path.partition(".")
+                if attribute:
+                    found.setdefault(name, {})[attribute.partition(".")[0]] = None
+    return {name: tuple(attributes) for name, attributes in found.items()}
+
+
+def _inner(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _inner(constant)
+
+
 def resolved(text: LineText, frame: FrameType) -> LineText:
     """``text`` with the qualified names of the functions and classes that its paths lead to."""
     names = dict.fromkeys(text.calls)

@@ -21,7 +21,7 @@ from tracer.recording.options import Lines
 from tracer.trace.lines import GENERATOR, GLOBAL, RETURNED
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
-_MOST, _BYTES, _DEPTH = 400, 256 << 20, 4
+_MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 4
 _PLAIN = frozenset({bool, int, float, complex, type(None), str, bytes})
 _CONTAINERS: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", bytearray: "bytes"}
 #: Stands for the line that came next.
@@ -43,6 +43,10 @@ class HeldLines:
         self._files: dict[str, BinaryIO | None] = {}
         self._counts: dict[str, int] = {}
         self._left = _BYTES
+
+    def holds(self, at: str) -> bool:
+        """Return whether the line ``at`` is one of these."""
+        return at in self._lines
 
     def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str], calls: tuple[int, int]) -> bool:
         """The line ``at`` was executed, in the process and thread ``place``; return whether values were given.

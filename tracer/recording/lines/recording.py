@@ -1,7 +1,8 @@
 """Follows the program's own lines, and writes after each what it changed.
 
-Python tells of lines by ``sys.monitoring`` from 3.12 on, by ``sys.settrace`` before. The first rows of a line are all
-written, then those of its every 2**k-th execution: state that differs stays different until there.
+Python tells of lines by ``sys.monitoring`` from 3.12 on, by ``sys.settrace`` before. A frame whose line was executed
+often enough passes it over, and looks at ever larger distances: state that differs stays different until there. The
+step in which two runs are known to diverge has all its rows again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Protocol
 
 from tracer.plain import say
-from tracer.recording.lines.code_lines import lines_of, resolved
-from tracer.recording.lines.variable_digests import CODE, Digests, generators
+from tracer.recording.lines.code_lines import attributes_in, lines_of, resolved
+from tracer.recording.lines.generator_states import generators
+from tracer.recording.lines.variable_digests import CODE, Digests
 from tracer.recording.options import Lines
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, spell
 from tracer.trace.lines import (
@@ -38,10 +40,17 @@ from tracer.trace.lines import (
 )
 
 _NO_TEXT = LineText()
+#: Executions of hot lines that a frame passes over at first, then twice as many each time.
+_FIRST_WINDOW = 128
+#: What is added to the numbers of rows where they begin anew.
+_ANEW = 1 << 40
 
 
 class Held(Protocol):
-    """Keeps or gives the values of one line."""
+    """Keeps or gives the values of some lines."""
+
+    def holds(self, at: str) -> bool:
+        """Return whether the line ``at`` is one of them."""
 
     def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str], calls: tuple[int, int]) -> bool:
         """The line ``at`` was executed; return whether values were given."""
@@ -57,6 +66,8 @@ class _Code:
         self.texts = lines_of(code)
         loaded = {path.partition(".")[0] for text in self.texts.values() for path in (*text.reads, *text.stores)}
         local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        self.is_held = False
+        self.attributes = attributes_in(code)
         self.globals = () if self.is_module else tuple(sorted((loaded & {*code.co_names}) - local))
 
 
@@ -76,7 +87,8 @@ class LineRecording:
     """The lines of this process and of those that it forks, from ``start`` to ``stop``.
 
     Own files are those below ``roots`` that are of no installed package, and the packages named in ``library``;
-    ``inside`` names lines (``train.py:8``) inside whose calls the lines of libraries are followed too.
+    ``inside`` names lines (``train.py:8``) inside whose calls the lines of libraries are followed too; at the step
+    ``anew_at`` every line has its first rows again.
     """
 
     def __init__(
@@ -87,6 +99,7 @@ class LineRecording:
         library: Iterable[str] = (),
         inside: Iterable[str] = (),
         held: Held | None = None,
+        anew_at: int = 0,
         version: str = "",
     ) -> None:
         self.path = path
@@ -98,6 +111,7 @@ class LineRecording:
             {os.path.join(form(root), "") for root in roots for form in (os.path.abspath, os.path.realpath)}
         )
         self._library, self._inside, self.held, self._version = frozenset(library), frozenset(inside), held, version
+        self._anew_at = anew_at
         self._sites = Sites()
         self._own: dict[str, bool] = {}
         self._codes: dict[int, _Code] = {}
@@ -150,6 +164,14 @@ class LineRecording:
         if self._output >= 0:
             os.write(self._output, encode(row) + b"\n")
 
+    def step_ended(self, count: int) -> None:
+        """So many steps have ended: in the one that was asked for, rows of this thread begin anew."""
+        if count == self._anew_at and self.is_on:
+            for counted in (self.thread.calls, self.thread.left, self.thread.totals):
+                counted.clear()
+            for frame in self.thread.stack:
+                frame.begin_anew()
+
     # --- forked processes ---
 
     def before_fork(self) -> None:
@@ -197,6 +219,11 @@ class LineRecording:
             return True
         return kind == USER and path.startswith(self._roots)
 
+    def is_own_module(self, name: str) -> bool:
+        """Return whether a module of this name is one of the program's; decided once it is loaded."""
+        file = getattr(sys.modules.get(name), "__file__", None)
+        return type(file) is str and self.follows(file)
+
     def is_inside(self, filename: str) -> bool:
         """Return whether a library's file is called from a line that is followed into its calls."""
         if not self._inside or not self.thread.stack or self._sites.kind_of(filename) != LIBRARY:
@@ -211,11 +238,15 @@ class LineRecording:
             thread.number, self._threads = self._threads, self._threads + 1
         known = self._code(code, is_inside=is_inside)
         before = thread.calls.get(known.number, 0)
-        count = thread.calls[known.number] = before + 1 if before < SAMPLED_FROM else _next_sampled(before)
-        if count >= SAMPLED_FROM:
+        count = thread.calls[known.number] = (
+            before + 1 if before < SAMPLED_FROM or known.is_held else _next_sampled(before)
+        )
+        if count >= SAMPLED_FROM and not known.is_held:
             thread.left[id(code)] = _next_sampled(count) - count - 1
         self._frames += 1
         state = _Frame(self, known, self._frames, thread, count)
+        if thread.stack:
+            state.called_from(thread.stack[-1], frame)
         state.is_inside = is_inside
         state.write_entered(state.changes(frame, is_entered=True))
         thread.stack.append(state)
@@ -228,6 +259,7 @@ class LineRecording:
             path = os.path.join(folder, code.co_filename)
             file = spell(Site(path, 0, "", USER, folder)).rpartition(":")[0]
             known = self._codes[id(code)] = _Code(len(self._codes), code, file, is_library=is_inside)
+            known.is_held = self.held is not None and any(self.held.holds(f"{file}:{line}") for line in known.texts)
         return known
 
     def write_code(self, code: _Code) -> None:
@@ -266,6 +298,7 @@ class _Frame:
         "code",
         "count",
         "counts",
+        "hot",
         "is_inside",
         "is_stale",
         "known",
@@ -273,8 +306,10 @@ class _Frame:
         "line",
         "number",
         "parent",
+        "passed",
         "recording",
         "thread",
+        "window",
     )
 
     def __init__(self, recording: LineRecording, code: _Code, number: int, thread: _Thread, count: int) -> None:
@@ -282,12 +317,22 @@ class _Frame:
         self.line = code.code.co_firstlineno
         self.known: dict[str, str] = {}
         self.counts: dict[int, int] = {}
-        """How often each line was executed, up to its last row."""
-        self.left: dict[int, int] = {}
-        """By line of which there are rows enough: executions before the next row."""
+        """How often each line was executed; of those that are passed over, the number of its last row."""
+        self.hot: set[int] = set()
+        """Lines of which there are rows enough: they are passed over until ``left`` is none."""
+        self.window = self.left = self.passed = 0
+        """Hot lines from one look to the next, those left of them, and all that were passed over."""
         self.is_stale = self.is_inside = False
-        above = thread.stack[-1] if thread.stack else None
-        self.parent = (-1, 0, 0) if above is None else (above.number, above.line, above.executed(above.line) + 1)
+        self.parent = (-1, 0, 0)
+
+    def called_from(self, above: _Frame, frame: FrameType | None) -> None:
+        """``frame``, whose state this is, was called from that of ``above``."""
+        line = above.line
+        while above.hot and (frame := None if frame is None else frame.f_back) is not None:
+            if frame.f_code is above.code.code:  # hot lines are not noted
+                line = frame.f_lineno
+                break
+        self.parent = (above.number, line, above.counts.get(line, 0) + 1)
 
     def write_entered(self, changed: dict[str, str]) -> None:
         """Write that the call begins."""
@@ -297,47 +342,49 @@ class _Frame:
         place = self.call = recording.place()
         recording.write(Entered(number, self.number, self.code.number, self.count, *self.parent, place, changed))
 
-    def executed(self, line: int) -> int:
-        """How often ``line`` was executed."""
-        return _next_sampled(self.counts[line]) - self.left[line] - 1 if line in self.left else self.counts.get(line, 0)
-
-    def _ends(self, line: int) -> tuple[int, bool]:
-        """Count an execution of ``line``: its number, and whether it has a row."""
-        n, left = self.executed(line) + 1, self.left.get(line, 0)
-        if left:
-            self.left[line] = left - 1
-            return n, False
-        self.counts[line] = n
-        if n >= SAMPLED_FROM:
-            self.left[line] = _next_sampled(n) - n - 1
-        return n, True
+    def begin_anew(self) -> None:
+        """Every line has its first rows again; their numbers are none that were before."""
+        self.hot.clear()
+        self.passed = (self.passed // _ANEW + 1) * _ANEW
+        self.counts = dict.fromkeys(self.counts, self.passed)
 
     def on_line(self, frame: FrameType, line: int) -> None:
-        """A line begins, so the one before it has ended."""
-        ended, self.line = self.line, line
+        """A line begins, so the one before it has ended; those passed over in between count among ``passed``."""
         if not self.counts:  # the call itself is no line
-            self.counts[0] = 1
+            self.counts[0], self.line = 1, line
             return
-        n, is_due = self._ends(ended)
-        self.is_stale = self.is_stale or not is_due
-        if is_due or not self.left.get(line):
-            self._look(frame, ended, n)
+        self._passed_over()
+        ended, self.line = self.line, line
+        if line in self.hot:
+            self.window = self.left = max(_FIRST_WINDOW, self.passed % _ANEW)
+        self._look(frame, ended)
 
     def on_return(self, frame: FrameType, value: Any) -> None:
         """The function returns or yields ``value``."""
-        n, _ = self._ends(self.line)
         self.counts.setdefault(0, 1)
-        self._look(frame, self.line, n, value, returns=True)
+        self._passed_over()
+        self._look(frame, self.line, value, returns=True)
         stack = self.thread.stack
         if self in stack:
             del stack[stack.index(self) :]
 
-    def _look(self, frame: FrameType, line: int, n: int, value: Any = None, *, returns: bool = False) -> None:
+    def _passed_over(self) -> None:
+        passed = self.window - self.left
+        self.is_stale |= passed > 0
+        self.passed += passed
+        self.window = self.left
+
+    def _look(self, frame: FrameType, line: int, value: Any = None, *, returns: bool = False) -> None:
         """Write the row of an execution of ``line``, unless there are enough of it."""
         recording, key = self.recording, (self.code.number, line)
+        n = self.counts[line] = self.counts.get(line, 0) + 1
+        if line in self.hot:
+            n = self.counts[line] = max(n, SAMPLED_FROM + self.passed)
+        elif n % _ANEW >= SAMPLED_FROM and not self.code.is_held:
+            self.hot.add(line)
         total = self.thread.totals[key] = self.thread.totals.get(key, 0) + 1
-        most = SAMPLED_FROM if n <= SAMPLED_FROM else 2 * SAMPLED_FROM
-        if total > most and total & (total - 1) and not self.is_stale:
+        most = SAMPLED_FROM if line not in self.hot else 2 * SAMPLED_FROM
+        if not self.code.is_held and total > most and total & (total - 1) and not self.is_stale:
             self.is_stale = True
             return
         recording.write_text(self.code, line, frame)
@@ -358,12 +405,17 @@ class _Frame:
     def changes(self, frame: FrameType, *, is_entered: bool = False) -> dict[str, str]:
         """The digests of names whose values are others than at the last look."""
         digests, known, changed = self.recording.digests, self.known, {}
+        is_own, attributes = self.recording.is_own_module, self.code.attributes
         for name, value in list(frame.f_locals.items()):
-            if issubclass(type(value), CODE) or name[:2] == "__":
+            if name[:2] == "__":
                 continue
             for path, digest in digests.named(name, value):
                 if known.get(path) != digest:
                     known[path] = changed[path] = digest
+            if name in attributes:
+                for path, digest in digests.of_static(name, value, attributes[name], is_own):
+                    if known.get(path) != digest:
+                        known[path] = changed[path] = digest
         for name in self.code.globals:
             value = frame.f_globals.get(name)
             if not (value is None or issubclass(type(value), CODE)):
@@ -384,19 +436,20 @@ def _next_sampled(n: int) -> int:
 
 def _trace_of(state: _Frame) -> Any:
     """The local trace function of a frame."""
-    left = state.left
+    hot, left = state.hot, 0
 
     def trace(frame: FrameType, event: str, value: Any, state: _Frame = state) -> Any:
+        nonlocal left
+        if event == "line" and frame.f_lineno in hot and left:  # the hot path of a long loop: every name costs
+            left -= 1
+            return trace
         try:
+            state.left = left
             if event == "line":
-                line, ended = frame.f_lineno, state.line
-                if line in left and ended in left and left[ended] and left[line]:  # the hot path of a long loop
-                    left[ended] -= 1
-                    state.line, state.is_stale = line, True
-                else:
-                    state.on_line(frame, line)
+                state.on_line(frame, frame.f_lineno)
             elif event == "return":
                 state.on_return(frame, value)
+            left = state.left
         except Exception:  # a failure of the recorder must not reach the program
             pass
         return trace
@@ -556,10 +609,8 @@ class _Monitoring:
         state = self._frames.get(id(frame))
         if state is None or state.code.code is not code:
             return
-        left, ended = state.left, state.line
-        if line in left and ended in left and left[ended] and left[line]:  # the hot path of a long loop
-            left[ended] -= 1
-            state.line, state.is_stale = line, True
+        if state.left and line in state.hot:  # the hot path of a long loop
+            state.left -= 1
             return
         with suppress(Exception):  # a failure of the recorder must not reach the program
             state.on_line(frame, line)
@@ -608,7 +659,15 @@ def begun_lines(
         from tracer.recording.lines.holding import HeldLines
 
         held = HeldLines(asked)
-    lines = LineRecording(path, roots, library=asked.library, inside=asked.inside, held=held, version=__version__)
+    lines = LineRecording(
+        path,
+        roots,
+        library=asked.library,
+        inside=asked.inside,
+        held=held,
+        anew_at=asked.anew_at,
+        version=__version__,
+    )
     lines.next_call = next_call or lines.next_call
     lines.start(frame)
     return lines

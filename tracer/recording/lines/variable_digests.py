@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -16,7 +16,8 @@ from typing import Any
 
 import xxhash
 
-from tracer.trace.lines import GENERATOR, NO_DIGEST
+from tracer.recording.lines.generator_states import of_numpys, of_pythons
+from tracer.trace.lines import NO_DIGEST, STATIC
 
 #: How deep objects and containers are read, and how many entries of each.
 _DEPTH, _ENTRIES = 3, 256
@@ -75,6 +76,29 @@ class Digests:
             yield from ((f"{name}.{key}", self.of(entry, 1)) for key, entry in islice(inside.items(), _ENTRIES))
         else:
             yield name, self.of(value)
+
+    def of_static(
+        self, name: str, value: Any, attributes: Iterable[str], is_own: Callable[[str], bool]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the digests of ``attributes`` that a module of the program's, or a class of it, holds as values."""
+        kind = type(value)
+        if issubclass(kind, ModuleType):
+            holders, inside = (vars(value),), {}
+            if not is_own(str(holders[0].get("__name__"))):
+                return
+        elif issubclass(kind, (FunctionType, BuiltinFunctionType, MethodType)):
+            return
+        else:
+            classes = type.__getattribute__(value if issubclass(kind, type) else kind, "__mro__")
+            holders = tuple(vars(cls) for cls in classes if is_own(str(vars(cls).get("__module__"))))
+            inside = attributes_of(value) or {}
+        for attribute in attributes if holders else ():
+            held = next((holder[attribute] for holder in holders if attribute in holder), None)
+            kind = type(held)
+            is_code = issubclass(kind, CODE) or any("__get__" in vars(cls) for cls in kind.__mro__)
+            if attribute in inside or held is None or is_code:
+                continue
+            yield f"{name}.{attribute}", f"{STATIC}{self.of(held, 1)}"
 
     def of_special(self, value: Any) -> str:
         """The digest of an array, a generator, a tensor or a module; empty for anything else."""
@@ -182,33 +206,6 @@ class Digests:
                 yield from self._of_module(child, depth + 1)
 
 
-def generators() -> Iterator[tuple[str, str]]:
-    """Yield the states of the global generators of Python, NumPy and torch, by name."""
-    random, numpy, torch = (sys.modules.get(name) for name in ("random", "numpy.random.mtrand", "torch"))
-    if (inst := getattr(random, "_inst", None)) is not None:
-        _, state, gauss = inst.getstate()
-        yield f"{GENERATOR}python", f"{hash(state):x}{'' if gauss is None else gauss.hex()}"
-    if (hidden := getattr(numpy, "_rand", None)) is not None:
-        yield f"{GENERATOR}numpy", _of_numpy(hidden)
-    if (default := getattr(torch, "default_generator", None)) is not None and hasattr(torch, "nn"):
-        from tracer.recording.randomness.generators import state_of
-
-        yield f"{GENERATOR}torch", digest_text(state_of(default))
-        cuda = getattr(torch, "cuda", None)
-        if getattr(cuda, "_initialized", False):
-            for number, generator in enumerate(getattr(cuda, "default_generators", ())):
-                yield f"{GENERATOR}cuda:{number}", digest_text(state_of(generator))
-
-
-def _of_numpy(random_state: Any) -> str:
-    state = random_state.get_state(legacy=False)
-    inner = state["state"]
-    key = inner.get("key")
-    rest = repr([(name, inner[name]) for name in sorted(inner) if name != "key"])
-    gauss = (state.get("has_gauss", 0), state.get("gauss", 0.0))
-    return digest_text((b"" if key is None else key.tobytes()) + f"{rest}{gauss}".encode())
-
-
 def _of_array(value: Any, kind: type) -> str:
     numpy = sys.modules.get("numpy")
     if numpy is None or not hasattr(numpy, "random"):
@@ -232,11 +229,11 @@ def _of_random(value: Any, kind: type) -> str:
     """The state of a generator of Python or NumPy; empty for anything else."""
     name = qualified(kind)
     if name == "random.Random":
-        return f"g{digest_text(repr(value.getstate()))}"
+        return f"g{of_pythons(value)}"
     if name == "numpy.random._generator.Generator":
         return f"g{digest_text(repr(value.bit_generator.state))}"
     if name == "numpy.random.mtrand.RandomState":
-        return f"g{_of_numpy(value)}"
+        return f"g{of_numpys(value)}"
     return ""
 
 
