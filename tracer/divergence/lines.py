@@ -93,6 +93,8 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     """The lines from it to that call."""
     calls: int = 0
     """How often it was executed with other values."""
+    may_call: tuple[str, ...] = ()
+    """The qualified names of what it may call."""
     held_at: str = ""
     """The line whose variables take what it gives: the next on the way, for a result; empty if none does."""
 
@@ -235,6 +237,8 @@ class _Comparison:
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
         self.stored: dict[str, Origins] = {}
         """The origins of names that bodies of modules and classes store, of which attributes may be read elsewhere."""
+        self.threaded: set[str] = set()
+        """Processes in which threads of the program's own began."""
         self.reads: list[_Read] = []
         """The rows that made calls."""
         self.elsewhere: dict[LineRoot, None] = {}
@@ -255,6 +259,8 @@ class _Comparison:
             self.modules.setdefault((frame.process, frame.code.file), frame)
         parent, pair = frame.parent, frame.pair
         frame.last = frame.code.first
+        if entered.thread:
+            self.threaded.add(frame.process)
         own = self.one.text(frame, frame.code.first)
         frame.is_body = frame.code.function == "<module>" or "__qualname__" in own.stores
         text = LineText() if parent is None else self.one.text(parent, entered.parent_line)
@@ -279,6 +285,9 @@ class _Comparison:
             found = self._static(frame, name)
             if parent is not None and not found:
                 found = drawn | self._given(parent, text, name)
+                if not found and "." in name and frame.process in self.threaded:  # another thread may have changed it
+                    frame.differing[name] = frozenset(self.elsewhere)
+                    continue
                 if not found:
                     found = self._root(Kind.LINE, parent, entered.parent_line, frame, name)
             frame.differing[name] = found or self._root(Kind.LINE, frame, frame.code.first, frame, name)
@@ -319,6 +328,10 @@ class _Comparison:
         for name in names.difference(unequal):
             frame.differing.pop(name, None)
         found = _NOTHING
+        if frame.process in self.threaded:  # what the line does not name, another thread may have changed
+            foreign = [name for name in unequal if not _is_named(name, text) and not frame.inside]
+            unequal = [name for name in unequal if name not in foreign]
+            self._differ(frame, foreign, frozenset(self.elsewhere))
         if unequal:
             static = {name: origins for name in unequal if (origins := self._static(frame, name))}
             rest = [name for name in unequal if name not in static]
@@ -522,8 +535,11 @@ class _Comparison:
         return "" if row is None else f"{row.frame.code.file}:{row.line}"
 
     def _row_of_table(self, root: LineRoot) -> Source | None:
+        return source_of(self._calls_of(root), root.generator)
+
+    def _calls_of(self, root: LineRoot) -> tuple[str, ...]:
         texts = (text for (file, *_, line), text in self.one.texts.items() if (file, line) == (root.file, root.line))
-        return source_of([call for text in texts for call in text.calls], root.generator)
+        return tuple(call for text in texts for call in text.calls)
 
     def _source(self, root: LineRoot, reached: str | None) -> LineSource:
         function, caller = self.functions[root]
@@ -547,6 +563,7 @@ class _Comparison:
             reaches=reached is not None,
             path=tuple(path),
             calls=self.counts[root],
+            may_call=self._calls_of(root),
             held_at=self._held_at(root, names, path),
         )
 
@@ -607,6 +624,11 @@ def _is_seeding(before: tuple[str, str], now: tuple[str, str], text: LineText) -
 
 def _values(changed: Mapping[str, str]) -> dict[str, str]:
     return {name: digest for name, digest in changed.items() if not name.startswith(GENERATOR)}
+
+
+def _is_named(name: str, text: LineText) -> bool:
+    """Return whether a line reads or stores a name, or something that it is in."""
+    return name == RETURNED or any(_is_related(name.removeprefix(GLOBAL), path) for path in (*text.reads, *text.stores))
 
 
 def _is_related(name: str, path: str) -> bool:

@@ -124,6 +124,12 @@ class ScriptRecording:
         values = None if self._window is None else self._window.session.recorder.values
         return None if values is None else values.place()
 
+    def _on_step(self, count: int) -> None:
+        if self._lines is not None:
+            self._lines.step_ended(count)
+        if (asked := self.options.get("on_step")) is not None:
+            asked(count)
+
     def _open(self) -> None:
         if self._is_finished:  # a forked child that loads torch by itself
             return
@@ -146,7 +152,7 @@ class ScriptRecording:
             values=self.values or False,
             watch=self._watch,
             keeps_source=self.source_folder is not None,
-            **self.options,
+            **{**self.options, "on_step": self._on_step},
         )
         if session.recorder.values is not None:
             session.recorder.values.moments.left_behind = self.left_behind

@@ -27,6 +27,8 @@ _NAMED_ENTRIES = 64
 _MOST_VALUES = 4_000
 #: Arrays above this many bytes are read in pieces spread over them.
 _WHOLE_ARRAY, _PIECES = 1 << 20, 64
+#: Packages whose objects stand for threads, processes and connections of the system's.
+_HANDLES = frozenset({"threading", "multiprocessing", "subprocess", "concurrent", "asyncio", "socket", "selectors"})
 #: Longer texts of a digest are digested themselves.
 _LONGEST = 40
 #: Code, and not values.
@@ -73,6 +75,7 @@ class Digests:
                 return
             if special:
                 inside = {key: entry for key, entry in inside.items() if key not in _of_modules()}
+            inside = _values_in(kind, inside)
             yield from ((f"{name}.{key}", self.of(entry, 1)) for key, entry in islice(inside.items(), _ENTRIES))
         else:
             yield name, self.of(value)
@@ -149,7 +152,8 @@ class Digests:
         inside = attributes_of(value)
         if inside is None:
             return NO_DIGEST
-        parts = (f"{name}={self._of(entry, depth + 1)}" for name, entry in islice(list(inside.items()), _ENTRIES))
+        entries = islice(_values_in(kind, inside).items(), _ENTRIES)
+        parts = (f"{name}={self._of(entry, depth + 1)}" for name, entry in entries)
         return f"{kind.__qualname__}({','.join(parts)})"
 
     # --- torch's ---
@@ -244,6 +248,16 @@ def attributes_of(value: Any) -> dict[str, Any] | None:
     except Exception:
         return None
     return inside if type(inside) is dict and all(type(name) is str for name in list(inside)) else None
+
+
+def _values_in(kind: type, inside: dict[str, Any]) -> dict[str, Any]:
+    """An object's attributes that are values: of a thread, a process or a pool not the numbers that the system gave."""
+    if any(
+        str(vars(base).get("__module__")).partition(".")[0] in _HANDLES
+        for base in type.__getattribute__(kind, "__mro__")
+    ):
+        return {name: value for name, value in list(inside.items()) if name[:1] != "_"}
+    return dict(inside)
 
 
 def is_module(kind: type) -> bool:

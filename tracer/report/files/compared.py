@@ -128,8 +128,7 @@ def _root(root: Root) -> dict[str, Any]:
 
 def _source(source: LineSource) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(source)
-    fields.pop("held_at")
-    return fields
+    return {name: value for name, value in fields.items() if name not in ("held_at", "may_call")}
 
 
 def _held_line(held: HeldLine) -> dict[str, Any]:

@@ -82,6 +82,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Seconds that a run in which something is held may take besides three times the longest one before.
 _PATIENCE = 60.0
+#: Runs that may follow those that were asked for, where these are many.
+_FURTHER = 4
 
 
 class _Series:
@@ -108,6 +110,8 @@ class _Series:
         self.not_held = ""
         self.children = bool(asked.children)
         self.families: dict[str, Family] = {}
+        self.most = started + MOST_LINE_RUNS
+        """Runs that may have been started when the last one is made."""
         self.longest = 0.0
         """Seconds that the longest run took."""
         self.ended_by = ""
@@ -136,8 +140,14 @@ class _Series:
             self.ended_by = self.ended_by or launching.ENDING.by
             if not self.ended_by:
                 self._compare(base, self._run(f"{self.prefix}{suffix}", name, varied, base))
+        self.most = max(self.most, self.started + _FURTHER)
         if not self.compared:
             raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
+
+    @property
+    def left(self) -> int:
+        """Runs that may still be made."""
+        return 0 if self.ended_by else self.most - self.started
 
     @staticmethod
     def _trains_elsewhere(base: Recording | None) -> bool:
@@ -173,7 +183,7 @@ class _Series:
         """
         unvaried = self.compared.get(UNVARIED, [])
         roots = [root for divergence in unvaried for root in divergence.roots if _is_not_replayed(root)]
-        if not roots or self.ended_by or current_rank() is not None:
+        if not roots or not self.left or current_rank() is not None:
             return
         calls = ", ".join(dict.fromkeys(root.region or root.op for root in roots))
         say(f"tracer: one further run, in which calls are replayed on the spot ({calls})")
@@ -237,11 +247,15 @@ class _Series:
         if not candidates:
             self.not_held = "nothing that could be held here can explain it"
             return
+        if self.left < 2:
+            self.not_held = "the runs of this answer were used up by lines"
+            return
         other = self.names[id(diverging)]
         suspected = suspects(diverging.roots, candidates)
         comparing = Comparing([self.families["run 1"], self.families[other]], self._findings)
+        most = min(MOST_RUNS, self.left)
         say(
-            f"tracer: {other} diverges from run 1; in at most {MOST_RUNS} further runs circumstances are held, to find"
+            f"tracer: {other} diverges from run 1; in at most {most} further runs circumstances are held, to find"
             f" the one that explains it: {', '.join(candidates)}"
         )
         laboratory = _HeldRuns(self, comparing, snapshot)
@@ -434,7 +448,7 @@ class _LineRuns:
     @property
     def left(self) -> int:
         """Runs that may still be made."""
-        return 0 if self._series.ended_by else MOST_LINE_RUNS - self._series.started
+        return self._series.left
 
     def values_folder(self) -> Path:
         """A folder of the job's own for the values of lines."""
@@ -502,6 +516,7 @@ class _HeldRuns:
         series = self._series
         if launching.ENDING.by:
             series.ended_by = launching.ENDING.by
+        if not series.left:
             return None
         self._count += 1
         circumstances = in_order(held)

@@ -2,13 +2,17 @@
 
 Two runs follow the lines, since two that diverge once diverge again. What the roots among them gave is kept in a third
 one, and given to others, one root at a time: a root is proven if such a run agrees with the one that it is given from.
+Where a root calls a library, two last ones follow the lines inside that call, and name the library's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.lines import ComparedLines, Kind, LineSource, compared_lines, read_run
@@ -94,21 +98,63 @@ def find_lines(laboratory: Laboratory, divergence: Divergence, folder: Callable[
     if laboratory.left < 2:
         return FoundLines(note="no run was left to follow lines")
     last = divergence.roots[0].step if divergence.roots else None
-    say(f"tracer: two further runs follow the program's lines; in up to {laboratory.left - 2} more they are held")
-    runs = [laboratory.follow(f"lines-{number}", Lines(), last) for number in (1, 2)]
-    first, second = runs
+    say(f"tracer: at most {laboratory.left} further runs: two follow the program's lines, others prove what they show")
+    found = _followed(laboratory, Lines(anew_at=last or 0), "lines", last)
+    if isinstance(found, str):
+        return FoundLines(note=found)
+    compared, again = found
+    last = again.roots[0].step if again.roots else None
+    reaching = [source for source in compared.sources if source.reaches]
+    held = _held(laboratory, reaching, folder, last)
+    drilled = _drilled(laboratory, reaching[0], last) if reaching else None
+    if drilled is None:
+        return FoundLines(compared.sources, held, "; ".join(compared.notes))
+    renamed = {reaching[0].location: drilled.location}
+    return FoundLines(
+        tuple(drilled if source is reaching[0] else source for source in compared.sources),
+        tuple(
+            msgspec.structs.replace(each, lines=tuple(renamed.get(line, line) for line in each.lines)) for each in held
+        ),
+        "; ".join(compared.notes),
+    )
+
+
+def _followed(
+    laboratory: Laboratory, lines: Lines, name: str, last: int | None
+) -> tuple[ComparedLines, Divergence] | str:
+    """Two runs that follow lines, compared; or why there is nothing to compare."""
+    first, second = (laboratory.follow(f"{name}-{number}", lines, last) for number in (1, 2))
     if first is None or second is None:
-        return FoundLines(note="a run whose lines were followed left nothing to compare")
+        return "a run whose lines were followed left nothing to compare"
     again = laboratory.compare(first.family, second.family)
     if not again.differs:
-        return FoundLines(note="two runs whose lines were followed agree")
+        return "two runs whose lines were followed agree"
     try:
-        compared = compared_traces(first.trace, second.trace, again)
+        return compared_traces(first.trace, second.trace, again), again
     except TraceError as problem:
-        return FoundLines(note=str(problem))
-    last = again.roots[0].step if again.roots else None
-    held = _held(laboratory, [source for source in compared.sources if source.reaches], folder, last)
-    return FoundLines(compared.sources, held, "; ".join(compared.notes))
+        return str(problem)
+
+
+def _drilled(laboratory: Laboratory, source: LineSource, last: int | None) -> LineSource | None:
+    """The line of a library, called at a root line, whose values differ first; ``None`` where none is seen."""
+    if source.kind is not Kind.LINE or laboratory.left < 2 or not any(map(_is_librarys, source.may_call)):
+        return None
+    found = _followed(laboratory, Lines(inside=(source.location,)), "inside", last)
+    if isinstance(found, str):
+        return None
+    inside = [each for each in found[0].sources if each.called_from == source.location]
+    named = next((each for each in inside if each.reaches), None) or next(iter(inside), None)
+    return named and msgspec.structs.replace(named, reaches=True, path=(source.location, *source.path))
+
+
+def _is_librarys(call: str) -> bool:
+    """Return whether a qualified name is of an installed package whose lines can be followed."""
+    top = call.partition(".")[0]
+    try:
+        spec = find_spec(top) if top not in ("torch", "numpy", "__main__") else None
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin is not None and "-packages" in spec.origin
 
 
 def compared_traces(first: Path, second: Path, divergence: Divergence) -> ComparedLines:
