@@ -91,7 +91,7 @@ SCRIPTS = {
         """,
         (3, "clock", True),
     ),
-    "no copy": (
+    "slots": (
         """\
         import os
         import torch
@@ -103,7 +103,7 @@ SCRIPTS = {
             return x * c.value
         y = scaled(torch.ones(3))
         """,
-        (8, "", False),
+        (8, "", True),
     ),
 }
 #: What proves the claim in every run; the others in the long run of tests.
