@@ -726,6 +726,8 @@ class ValueKind(Word):
     """The position of a loader or sampler."""
     FILE = "file"
     """A file that the run wrote, when it ended; its position is 1 for what was appended to an older one."""
+    TEXT = "text"
+    """The same of a file of text."""
     LOSS = "loss"
     """What ``backward`` was called on, if that is one number: in place of a digest the bits of it as a double. Its
     position counts those of one step, from 0."""

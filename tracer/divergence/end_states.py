@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import NamedTuple
 
@@ -14,9 +13,11 @@ from tracer.trace.values.columns import NO_DIGEST, STEPS_ON_ANOTHER_THREAD
 
 #: What training leaves.
 OF_TRAINING = (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.OPTIMIZER_STATE)
-_KINDS = (*OF_TRAINING, ValueKind.FILE, ValueKind.OUTPUT, ValueKind.RETURNED)
+_FILES = (ValueKind.FILE, ValueKind.TEXT)
+_KINDS = (*OF_TRAINING, *_FILES, ValueKind.OUTPUT, ValueKind.RETURNED)
+#: What holds dates, durations and names, so that a difference decides nothing where all calls agree.
+_TEXTS = (ValueKind.TEXT, ValueKind.OUTPUT)
 
-_NUMBERS = re.compile(r"[0-9~][0-9~.:_-]*[0-9~]|[0-9]")
 #: The position of the digest of what was appended to a file.
 _APPENDED = 1
 
@@ -28,6 +29,7 @@ class ComparedEnds(NamedTuple):
     """The states that two recordings left behind, as the fields of ``Divergence`` say it."""
 
     ends: tuple[EndState, ...] = ()
+    notes: tuple[EndState, ...] = ()
     ends_compared: int = 0
     states_compared: int = 0
     outputs: Outputs = Outputs()
@@ -37,7 +39,8 @@ def compare_ends(first: Values, second: Values) -> ComparedEnds:
     """Compare what both recordings left: what has other bytes, and how many states and outputs were compared.
 
     Nothing is compared if one of them was cut short, as a run is not whose steps another thread made. A file that one
-    run wrote anew and the other appended to is not compared. Of the printed lines, their order is not.
+    run wrote anew and the other appended to is not compared. Of the printed lines, their order is not. Text is a note,
+    and so is a file that one run alone has: another process may have written it meanwhile.
     """
     if {first.partial, second.partial} - {"", STEPS_ON_ANOTHER_THREAD}:
         return ComparedEnds()
@@ -51,21 +54,22 @@ def compare_ends(first: Values, second: Values) -> ComparedEnds:
     both_appended = {name: pair for (_, name, position), pair in pairs.items() if position == _APPENDED}
     differ = []
     for (kind, name, position), (ours, theirs) in pairs.items():
-        if kind is ValueKind.FILE and name in one_appended:
+        if kind in _FILES and name in one_appended:
             ours, theirs = both_appended.get(name, ((), ()))
         if ours != theirs and position != _APPENDED:
             differ.append(EndState(kind=kind, name=name))
-    differ += _other_files(*ends)
+    differ += _other_files(ends[0], ends[1])
     differ += _other_lines(*ends)
     printed = sum(kind is ValueKind.OUTPUT for kind, _, _ in ends[0])
     states = [{key for key in side if key[0] in OF_TRAINING} for side in ends]
     outputs = Outputs(
         returned=sum(len(ours) for (kind, _, _), (ours, _) in pairs.items() if kind is ValueKind.RETURNED),
         printed=printed,
-        files=len({name for kind, name, _ in pairs if kind is ValueKind.FILE}),
+        files=len({name for kind, name, _ in pairs if kind in _FILES}),
     )
     return ComparedEnds(
-        ends=tuple(differ),
+        ends=tuple(end for end in differ if not (end.only_one or end.kind in _TEXTS)),
+        notes=tuple(end for end in differ if end.only_one or end.kind in _TEXTS),
         ends_compared=len(pairs) + printed,
         states_compared=len(states[0]) if states[0] == states[1] else 0,
         outputs=outputs,
@@ -91,27 +95,42 @@ def nan_in_both(first: Values, second: Values) -> tuple[str, ...]:
 
 
 def _ends(values: Values) -> _Ends:
-    """Files by their names without numbers: dates and counters stand in them. What was returned, whenever it was."""
+    """What was left when recording ended, and what was returned, whenever it was."""
     moments = values.moments
     ends: _Ends = {}
     returned = [number for number, name in enumerate(values.names) if name.kind is ValueKind.RETURNED]
     for row in np.flatnonzero((moments.call == len(values)) | np.isin(moments.name, returned)).tolist():
         name = values.names[int(moments.name[row])]
         if name.kind in _KINDS:
-            is_file = name.kind is ValueKind.FILE
-            key = (name.kind, _NUMBERS.sub("~", name.name) if is_file else name.name, int(moments.position[row]))
+            key = (name.kind, name.name, int(moments.position[row]))
             ends[key] = (*ends.get(key, ()), int(moments.digest[row]))
     return ends
 
 
 def _other_files(first: _Ends, second: _Ends) -> list[EndState]:
-    """Files that only one run wrote."""
-    names = [{name: None for kind, name, _ in side if kind is ValueKind.FILE} for side in (first, second)]
+    """Files that the other run has not under that name, nor with these bytes: a date or a number may stand in a name.
+
+    Of as many in both runs, one each is another file of the other's.
+    """
+    sides = [
+        {(kind, name): digests for (kind, name, position), digests in side.items() if kind in _FILES and position < 0}
+        for side in (first, second)
+    ]
+    left = []
+    for side, other in zip(sides, sides[::-1], strict=True):
+        elsewhere = Counter(digests for key, digests in other.items() if key not in side)
+        left.append([])
+        for key, digests in side.items():
+            if key not in other:
+                elsewhere[digests] -= 1
+                if elsewhere[digests] < 0:
+                    left[-1].append(key)
+    renamed = min(map(len, left))
     return [
-        EndState(kind=ValueKind.FILE, name=name, only_second=bool(number), only_one=True)
-        for number in (0, 1)
-        for name in names[number]
-        if name not in names[1 - number]
+        EndState(kind=kind, name=name, only_second=bool(number), only_one=at >= renamed)
+        for number, keys in enumerate(left)
+        for at, (kind, name) in enumerate(keys)
+        if not number or at >= renamed
     ]
 
 

@@ -146,6 +146,7 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
         roots=roots,
         follows=sum(_differing(divergence.follows, divergence.roots) for divergence in every) - _differing(0, roots),
         ends=tuple(end for divergence in every for end in divergence.ends),
+        notes=tuple(end for divergence in every for end in divergence.notes),
         is_inference=all(divergence.is_inference for divergence in every),
         outputs=Outputs(
             returned=sum(divergence.outputs.returned for divergence in every),
@@ -172,7 +173,7 @@ def _without_effect(divergence: Divergence) -> Divergence:
     """Runs agree whose differences reach nothing that trains, if what the runs leave agrees."""
     is_open = any(divergence.partial) or divergence.not_digested
     ends = divergence.ends if divergence.is_inference else kept_otherwise(divergence.ends)
-    left_alike = divergence.states_compared and not ends and not is_open
+    left_alike = divergence.states_compared and not ends and not divergence.notes and not is_open
     is_harmless = all(root.cause in _HARMLESS for root in divergence.roots)
     if not (divergence.reaches_nothing and left_alike and is_harmless):
         return divergence

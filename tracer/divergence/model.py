@@ -333,6 +333,9 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """The number of calls in each recording."""
     ends: tuple[EndState, ...] = ()
     """The states that the runs left with different bytes; if calls differ, these follow from them."""
+    notes: tuple[EndState, ...] = ()
+    """The printed lines and text that differ, and files that one run alone wrote: they decide nothing if all calls
+    agree."""
     ends_compared: int = 0
     """States, files and printed lines that both left."""
     states_compared: int = 0

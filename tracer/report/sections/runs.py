@@ -41,6 +41,7 @@ _LEFT = {
     ValueKind.BUFFER: "end with different buffers",
     ValueKind.OPTIMIZER_STATE: "end with different optimizer states",
     ValueKind.FILE: "write different files",
+    ValueKind.TEXT: "write different text",
     ValueKind.OUTPUT: "print different lines",
     ValueKind.RETURNED: "return different outputs",
 }
@@ -331,7 +332,7 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
     if root is not None:
         diverges = f"in {place_of(root, has_steps=not divergence.is_inference)}, {root.cause.words}"
         if _trains_alike(divergence):
-            left = left_otherwise(kept_otherwise(divergence.ends)).removeprefix("they ")
+            left = left_otherwise(kept_otherwise((*divergence.ends, *divergence.notes))).removeprefix("they ")
             both = f"{_capital(second)} and {first} {left}, and train alike"
             return f"{both}. They diverge {diverges}; it reaches nothing that trains."
         return f"{_capital(second)} diverges from {first} {diverges}."
@@ -348,7 +349,7 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
 
 def _trains_alike(divergence: Divergence) -> bool:
     """Whether they print or write otherwise, and no difference reaches what they train."""
-    kept = kept_otherwise(divergence.ends)
+    kept = kept_otherwise((*divergence.ends, *divergence.notes))
     is_of_training = any(end.kind in OF_TRAINING for end in kept)
     trains = divergence.reaches_nothing and divergence.states_compared and not divergence.is_inference
     return bool(trains and kept and not is_of_training and not any(divergence.partial))
@@ -381,7 +382,11 @@ def _lines_of(roots: Sequence[Root]) -> str:
 def _and_in_outputs(divergence: Divergence) -> str:
     """`` and in their outputs (9 returned, 1 printed line)``, of inferences whose outputs were compared and agree."""
     outputs = _outputs(divergence)
-    return f" and in their outputs ({outputs})" if divergence.is_inference and outputs and not divergence.ends else ""
+    return (
+        f" and in their outputs ({outputs})"
+        if divergence.is_inference and outputs and not (divergence.ends or divergence.notes)
+        else ""
+    )
 
 
 def _outputs(divergence: Divergence) -> str:
@@ -451,6 +456,8 @@ def caveats(divergence: Divergence) -> list[str]:
     if divergence.not_digested and divergence.first is not None:
         calls = plural(divergence.not_digested, "call")
         open_points.append(f"{calls} could not be digested: whether they agree is unknown.")
+    if note := _note(divergence):
+        open_points.append(f"{_capital(note)}.")
     if divergence.agrees and not divergence.ends and divergence.calls_compared and divergence.replicas is None:
         open_points.append("Agreement of two runs is no proof that a third agrees.")
     return open_points
@@ -562,7 +569,14 @@ def reservations(repeated: Repeated) -> tuple[str, ...]:
     ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
     divergence = repeated.divergence
     nan = (nan_clause(divergence.losses) or nan_at_end(divergence.nan)) if repeated.agrees else ""
-    return tuple(clause for clause in (ended, repeated.not_followed_clause, nan) if clause)
+    return tuple(clause for clause in (ended, repeated.not_followed_clause, nan, _note(divergence)) if clause)
+
+
+def _note(divergence: Divergence) -> str:
+    """What the runs print and write otherwise although no call differs; empty for nothing."""
+    if divergence.roots or not divergence.notes:
+        return ""
+    return f"{left_otherwise(divergence.notes)}, which is compared as it is and decides nothing"
 
 
 def place_of_root(root: Root) -> str:

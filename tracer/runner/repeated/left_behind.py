@@ -1,14 +1,13 @@
-"""What a run leaves besides its model: the files that it wrote, and what Python printed.
+"""What a run leaves besides its model: the files that it wrote, and what Python printed, each as it is.
 
-Names, dates, durations, process numbers and random names differ between runs that train alike, so they are blotted out
-of text before it is digested.
+Text holds dates, durations and names, which differ between runs that train alike: it is told apart from other files.
 """
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
-import re
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -24,8 +23,8 @@ from tracer.runner.repeated.walking import NO_RESULTS, Walk, entries_of
 _MOST_LINES, _MOST_BYTES = 10_000, 2**30
 #: Files of so many bytes are read before the run, all together so many, to tell what was appended to them.
 _SMALL, _MOST_READ_BEFORE = 2**20, 2**26
-#: The largest file that is read as text.
-_MOST_TEXT = 2**24
+#: Characters of a line that has not ended which are kept.
+_LONGEST_LINE = 2**24
 _READ = 2**20
 #: Folders that hold no results.
 _CLOSED = NO_RESULTS | {".cache", ".pytest_cache"}
@@ -33,56 +32,6 @@ _CLOSED = NO_RESULTS | {".cache", ".pytest_cache"}
 _NOT_COMPARED = (".pyc", ".db", ".sqlite", ".sqlite3", ".pdf", ".svg", ".lock", ".pid", ".sock", ".prof", ".gz", ".tmp")
 _NOT_COMPARED_BEGINS = (b"SQLite format 3", b"\x1f\x8b", b"%PDF")
 _EVENTS = "events.out.tfevents."
-
-_NUMBER = r"[-+]?\d[\d,_]*(?:\.\d+)?(?:e[-+]?\d+)?"
-_UNIT = (
-    r"(?:s|sec|secs|second|seconds|ms|msec|us|µs|ns|min|mins|minute|minutes|h|hr|hrs|hour|hours"
-    r"|[kmgt]i?b|bytes|[\w]+/s(?:ec)?|s/\w+|fps|hz|rps)"
-)
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?"
-    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-)
-_OF_TIME = (
-    r"(?:time|took|elapsed|duration|wall|eta|latency|throughput|speed|uptime|timestamp|started|finished|seconds|secs"
-    r"|pid|process|thread|port|host|hostname|user|uuid|guid|run|run_id|run id|memory|rss)"
-)
-#: The last words of a name that a trainer gives such a number: ``train_samples_per_second``, ``eval_runtime``.
-_TIMED = r"\w*(?:runtime|_time|_seconds|_secs|_ms|_duration|_elapsed|_latency|_throughput|_speed|_per_s(?:ec(?:ond)?)?)"
-#: What differs between runs that train alike, longest spelling first.
-_BLOTS = re.compile(
-    "|".join(
-        (
-            r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
-            r"\b0x[0-9a-f]+\b",
-            r"<[^\s<>@]+@[^\s<>@]+>",  # the identity of a message
-            r"(?:/tmp|/var/folders|/dev/shm)/\S+",
-            r"\btmp\w{8}\b",
-            rf"\b{_MONTH}\.?\s+\d{{1,2}}\b(?:,?\s+\d\d:\d\d(?::\d\d)?)?(?:,?\s+(?:19|20)\d\d\b)?",
-            r"\b(?:19|20)\d\d[-/.]?[01]\d[-/.]?[0-3]\d(?:[t _-]?\d\d[:.h-]?\d\d(?:[:.m-]?\d\d)?(?:[.,]\d+)?)?"
-            r"(?:z|[+-]\d\d:?\d\d)?\b",
-            r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b",
-            r"(?<![.\w])-?\d{12,}\b(?!\.)",
-            r"\b1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b",
-            rf"{_NUMBER}\s*{_UNIT}\b",
-            rf"\b{_OF_TIME}(?:_\w+)?[\"']?\s*[:=(\[]?\s*[\"']?[\w.+-]*",
-            rf"\b{_TIMED}[\"']?\s*[:=]\s*[\"']?[\w.+-]*",
-            # Names of commits and runs; 64 digits and more are digests, and a digest of weights is a result.
-            r"(?<![.\w])(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,63}\b",
-        )
-    ),
-    re.IGNORECASE,
-)
-
-_WORD = re.compile(r"[^\s,;:'\"()\[\]{}]+")
-
-
-def without_time(line: str) -> str:
-    """``line`` without what differs between runs that train alike; a loss and a name of one's own stay.
-
-    Its words are sorted: a set is printed in another order by each process.
-    """
-    return " ".join(sorted(_WORD.findall(_BLOTS.sub("~", line))))
 
 
 def _digest(data: str | bytes) -> int:
@@ -126,14 +75,14 @@ class LeftBehind:
             size = before[0] if before is not None and before[0] < status[0] else 0
             if size and path not in self._heads:
                 continue  # it grew, and was too large to know what was there
-            file, name = os.path.join(self._folder, path), _BLOTS.sub("~", path)
+            file = os.path.join(self._folder, path)
             with suppress(OSError, ValueError, zipfile.BadZipFile):
-                whole = _digest_of_file(file, 0)
-                if whole is None:
+                kind, whole = _digest_of_file(file, 0)
+                if kind is None:
                     continue
-                yield ValueKind.FILE, name, whole, -1
+                yield kind, path, whole, -1
                 if size and self._heads[path] == self._head(path, size):  # it was appended to
-                    yield ValueKind.FILE, name, _digest_of_file(file, size) or 0, 1
+                    yield kind, path, _digest_of_file(file, size)[1], 1
 
     def _head(self, path: str, size: int) -> int:
         """The digest of a file's first bytes; 0 where it cannot be read."""
@@ -152,37 +101,32 @@ def _holds_its_time(name: str) -> bool:
     return name.endswith(_NOT_COMPARED) or name.startswith(_EVENTS)
 
 
-def _digest_of_file(path: str, start: int) -> int | None:
-    """The digest of a file from byte ``start`` on; ``None`` for one that is not compared.
+def _digest_of_file(path: str, start: int) -> tuple[ValueKind | None, int]:
+    """What a file is, and its digest from byte ``start`` on; no kind for one that is not compared.
 
-    Of its lines where it is text, of its members' checksums where it is a zip, which holds times.
+    Of its members' checksums where it is a zip, which holds times.
     """
     with open(path, "rb") as stream:
         head = stream.read(32)
         if head.startswith(_NOT_COMPARED_BEGINS):
-            return None
+            return None, 0
         stream.seek(start)
         if head.startswith(b"PK") and not start:
             with zipfile.ZipFile(stream) as packed:
                 members = [(entry.filename.partition("/")[2] or entry.filename, entry.CRC) for entry in packed.filelist]
-            return _digest(repr(sorted(members)))
-        if os.fstat(stream.fileno()).st_size - start <= _MOST_TEXT:
-            data = stream.read()
-            try:
-                text = data.decode("utf-8")
-            except UnicodeDecodeError:
-                return _digest(data)
-            if "\0" in text:
-                return _digest(data)
-            return _digest("\n".join(sorted(map(without_time, text.splitlines()))))
-        state = xxhash.xxh3_64()
+            return ValueKind.FILE, _digest(repr(sorted(members)))
+        state, decoder, is_text = xxhash.xxh3_64(), codecs.getincrementaldecoder("utf-8")(), True
         while data := stream.read(_READ):
             state.update(data)
-        return state.intdigest() or 1
+            try:
+                is_text = is_text and "\0" not in decoder.decode(data)
+            except UnicodeDecodeError:
+                is_text = False
+        return ValueKind.TEXT if is_text else ValueKind.FILE, state.intdigest() or 1
 
 
 class Printed:
-    """Lines as they were printed, without what differs between runs that train alike."""
+    """Lines as they were printed."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -194,13 +138,13 @@ class Printed:
             return
         *lines, self._open = (self._open + text).split("\n")
         self._lines += lines
-        self._open = self._open[-_MOST_TEXT:]
+        self._open = self._open[-_LONGEST_LINE:]
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Those that are not blank, numbered from 1."""
         for number, line in enumerate([*self._lines[:_MOST_LINES], self._open], 1):
             if (last := line.rstrip("\r").rpartition("\r")[2].strip()) and len(self._lines) <= _MOST_LINES:
-                yield number, without_time(last)
+                yield number, last
 
 
 class _Followed(io.TextIOWrapper):
