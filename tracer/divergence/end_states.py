@@ -116,7 +116,7 @@ def _other_files(first: _Ends, second: _Ends) -> list[EndState]:
         {(kind, name): digests for (kind, name, position), digests in side.items() if kind in _FILES and position < 0}
         for side in (first, second)
     ]
-    left = []
+    left: list[list[tuple[ValueKind, str]]] = []
     for side, other in zip(sides, sides[::-1], strict=True):
         elsewhere = Counter(digests for key, digests in other.items() if key not in side)
         left.append([])

@@ -21,7 +21,6 @@ from tracer.findings import Finding
 from tracer.recording.options import Lines
 from tracer.recording.values.moments import leaves
 from tracer.recording.values.value_recorder import ValuesRecording
-from tracer.runner.repeated.left_behind import without_time
 from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, find_lines
 from tracer.runner.repeated.within.state import SavedState, objects_of
 from tracer.runner.source_lines import texts_of
@@ -119,7 +118,7 @@ def _note_returned(values: ValuesRecording, value: Any) -> None:
         values.moments.returned("what the function returns", value)
         plain = [f"{path}={leaf!r}" for path, leaf in leaves(value, "") if isinstance(leaf, (int, str, bytes))]
         if plain and values.writer is not None:
-            text = "\n".join(map(without_time, plain))
+            text = "\n".join(plain)
             values.writer.moment(ValueKind.RETURNED, "text and numbers that the function returns", text_digest(text))
 
 
