@@ -32,7 +32,7 @@ from tracer.recording.recorder import Recorder
 from tracer.tables.vocabulary import DOMAINS, NOTED_FACTS, UNNOTED, in_words
 
 recorder = Recorder(
-    None, name="", library=(), variables=(), asked_compiled=dict,
+    None, variables=(), asked_compiled=dict,
     asked={"aten.sin": frozenset({"shape.has_seven"})},
 )
 recorder.start()

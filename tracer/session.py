@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from tracer.errors import TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
-from tracer.recording.options import UNSHAKEN, Keep, Lines, PlaceOptions, Trials, check_option
+from tracer.recording.options import Keep, Lines, RecordOptions, Trials
 from tracer.trace import Trace
 
 if TYPE_CHECKING:
@@ -45,74 +45,31 @@ class Session:
     """One recording: its recorder, the thread that entered it, and its files.
 
     ``watch`` is a watch of the process that outlasts the recording; ``keeps_source`` keeps lines of generated code with
-    a region's kernels. The other options are those of ``DeterminismTracer``.
+    a region's kernels; ``on_step`` is that of ``DeterminismTracer``.
     """
 
     def __init__(
         self,
         model: torch.nn.Module | None = None,
+        options: RecordOptions = RecordOptions(),  # noqa: B008  (frozen)
         *,
-        name: str = "",
-        library: Iterable[str] = (),
-        values: bool | str | os.PathLike[str] = False,
-        magnitudes: bool | str | os.PathLike[str] = False,
-        places: PlaceOptions | Mapping[str, Any] = UNSHAKEN,
-        trials: Trials | int = 0,
-        data_facts: bool = False,
-        keep: Keep | str | Iterable[str] = (),
         on_step: Callable[[int], None] | None = None,
-        fake: bool = False,
-        world_size: int | None = None,
-        rank: int | None = None,
-        children: bool = False,
-        lines: Lines | bool = False,
         watch: ProcessWatch | None = None,
         keeps_source: bool = False,
     ) -> None:
         if model is not None and not hasattr(model, "named_modules"):
             hint = "the recording's name is DeterminismTracer(name=...)"
             raise UsageError(f"model={model!r} is no module", hint=hint)
-        check_option("name", name, str, 'say what reports call it: name="train"')
-        check_option("data_facts", data_facts, bool, "ask for them with data_facts=True")
-        if not isinstance(library, Iterable):
-            check_option("library", library, str, 'name packages: library=["mylib"]')
-        if not isinstance(values, bool | str | os.PathLike):
-            check_option("values", values, str, "name a file, or ask for one with values=True")
-        if not isinstance(magnitudes, bool | str | os.PathLike):
-            check_option("magnitudes", magnitudes, str, "name a file, or ask for one with magnitudes=True")
         if on_step is not None and not callable(on_step):
             hint = "it is called with the number of steps so far"
             raise UsageError(f"on_step={on_step!r} cannot be called", hint=hint)
         self._model = model
-        self._lines_asked = Lines.of(lines)
+        self.options = options
         self._lines: LineRecording | None = None
-        self._values = values or self._lines_asked is not None
-        self._magnitudes = magnitudes
         self._keeps_source = keeps_source
-        check_option("fake", fake, bool, "record on fake tensors with fake=True")
-        if fake and (self._values or magnitudes or data_facts or Trials.of(trials).times or Keep.of(keep)):
-            message = "fake=True has no values for values, lines, magnitudes, trials, data_facts and keep"
-            raise UsageError(message, hint="leave them out, or record on real tensors")
-        check_option("children", children, bool, "record the processes that the block starts with children=True")
-        if fake and children:
-            raise UsageError("fake=True reaches no child process", hint="leave out children=True")
-        self._one_rank = _one_rank(world_size, rank) if fake else None
-        if not fake and not (world_size is None and rank is None):
-            raise UsageError("world_size and rank are those of a run on fake tensors", hint="add fake=True")
-        self._is_fake = fake
+        self._on_step, self._watch = on_step, watch
+        self._one_rank = None if options.world_size is None else _one_rank(options)
         self._fake_tensors = ExitStack()
-        self._follows = children
-        self._options: dict[str, Any] = {
-            "name": name,
-            "library": (library,) if isinstance(library, str) else tuple(library),
-            "on_step": on_step,
-            "watch": watch,
-            "places": PlaceOptions.of(places),
-            "trials": Trials.of(trials),
-            "data_facts": data_facts,
-            "keep": Keep.of(keep),
-        }
-        """Those that the recorder takes as they are."""
         self._values_folder: weakref.finalize[..., Session] | None = None
         self._is_left_by_fork = False
         """Whether this is a forked child, which records itself."""
@@ -129,14 +86,16 @@ class Session:
 
         recorder = Recorder(
             self._model,
+            self.options,
             asked=required_facts(),
             asked_compiled=compiled_facts,
             variables=named_variables(),
-            values=self._path if self._values else None,
-            magnitudes=self._path if self._magnitudes else None,
+            values=self._path if self.options.values else None,
+            magnitudes=self._path if self.options.magnitudes else None,
+            on_step=self._on_step,
+            watch=self._watch,
             keeps_lines=self._keeps_source,
             tracer_version=__version__,
-            **self._options,
         )
         self._model = None  # the recorder holds its modules weakly
         return recorder
@@ -144,13 +103,11 @@ class Session:
     @cached_property
     def _children(self) -> ChildTraces | None:
         """The recordings of child processes; ``None`` where none are asked for."""
-        if not self._follows:
+        if not self.options.children:
             return None
         from tracer.recording.process.child_traces import ChildTraces
 
-        names = ("library", "places", "trials", "data_facts", "keep")
-        options = {name: self._options[name] for name in names} | {"magnitudes": bool(self._magnitudes)}
-        return ChildTraces(None, options, values=bool(self._values), lines=self._lines_asked)
+        return ChildTraces(None, self.options)
 
     def enter(self, *, steps_before: int = 0) -> None:
         """Begin to record on this thread, or go on: ``steps_before`` optimizer steps ended before, which number values.
@@ -166,7 +123,7 @@ class Session:
                 for file in (self.recorder.values, self.recorder.magnitudes):
                     if file is not None:
                         file.first_step = steps_before
-                if self._is_fake:
+                if self.options.fake:
                     from tracer.recording.fake.machine import Machine
                     from tracer.recording.fake.running import on_fake_tensors
 
@@ -217,7 +174,7 @@ class Session:
 
     def _begin_lines(self) -> None:
         """Follow the lines of the program, those of the frames that run already too."""
-        if self._lines_asked is None:
+        if self.options.lines is None:
             return
         from tracer.recording.lines.recording import begun_lines
         from tracer.recording.origin.sites import programs_frame
@@ -227,7 +184,7 @@ class Session:
             return
         roots = (os.getcwd(), *([sys.path[0]] if sys.path and sys.path[0] else ()))
         next_call = None if self.recorder.values is None else self.recorder.values.place
-        self._lines = begun_lines(self._path, roots, self._lines_asked, next_call, programs_frame())
+        self._lines = begun_lines(self._path, roots, self.options.lines, next_call, programs_frame())
 
     def _left_by_fork(self) -> None:
         """This process was forked inside: it records itself, and leaves what its parent records."""
@@ -299,7 +256,7 @@ class Session:
         from tracer.trace.lines import files_of_lines, lines_path
 
         written, beside = lines_path(self._path), lines_path(os.path.abspath(path))
-        if self._lines_asked is not None and written != beside:
+        if self.options.lines is not None and written != beside:
             for file in files_of_lines(self._path):
                 _copy(file, beside.with_name(beside.name + file.name.removeprefix(written.name)))
 
@@ -331,25 +288,18 @@ class Session:
 
     @cached_property
     def _path(self) -> Path:
-        for named in (self._values, self._magnitudes):
-            if not isinstance(named, bool):
+        for named in (self.options.values, self.options.magnitudes):
+            if isinstance(named, str):
                 return Path(os.path.abspath(named))
         folder = mkdtemp(prefix="tracer-")
         self._values_folder = weakref.finalize(self, _remove, folder, os.getpid())
         return Path(folder, "step.values")
 
 
-def _one_rank(world_size: int | None, rank: int | None) -> OneRank | None:
+def _one_rank(options: RecordOptions) -> OneRank:
     from tracer.recording.fake.machine import OneRank
 
-    for name, number in (("world_size", world_size), ("rank", rank)):
-        if number is not None:
-            check_option(name, number, int, "name a number: world_size=1024, rank=17")
-    if world_size is None:
-        if rank is not None:
-            raise UsageError("rank names one rank of a job", hint="add world_size=1024")
-        return None
-    return OneRank.of(rank or 0, world_size)
+    return OneRank.of(options.rank or 0, options.world_size or 1)
 
 
 class DeterminismTracer:
@@ -429,20 +379,20 @@ class DeterminismTracer:
         children: bool = False,
         lines: Lines | bool = False,
     ) -> None:
-        options = {
-            "fake": fake,
-            "world_size": world_size,
-            "rank": rank,
-            "children": children,
+        options: dict[str, Any] = {
+            "library": library,
             "values": values,
             "magnitudes": magnitudes,
             "trials": trials,
             "data_facts": data_facts,
             "keep": keep,
-            "on_step": on_step,
+            "fake": fake,
+            "world_size": world_size,
+            "rank": rank,
+            "children": children,
             "lines": lines,
         }
-        self._session = Session(model, name=name or "", library=library, **options)  # type: ignore[arg-type]
+        self._session = Session(model, RecordOptions(name=name or "", **options), on_step=on_step)
 
     def __enter__(self) -> DeterminismTracer:
         self._session.enter()

@@ -14,7 +14,7 @@ from tracer.divergence.magnitudes import SIGNIFICANT, CompareVerdict, Comparison
 from tracer.errors import TraceError
 from tracer.names import Phase, PlaceKind
 from tracer.recording.magnitudes.sketching import sketched
-from tracer.recording.options import PlaceOptions
+from tracer.recording.options import PlaceOptions, RecordOptions
 from tracer.report.sections.configurations import headline
 from tracer.session import Session
 from tracer.trace.values import Form, Header, Magnitudes, PlaceName, ValuesWriter, read_magnitudes
@@ -65,7 +65,7 @@ def record(
         change(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     numbers = torch.Generator().manual_seed(seed)
-    session = Session(model, magnitudes=path, places=PlaceOptions(**options))
+    session = Session(model, RecordOptions(magnitudes=str(path), places=PlaceOptions(**options)))
     session.enter()
     for _ in range(steps):
         x = torch.randn(16, 32, generator=numbers).to(dtype)
@@ -588,7 +588,7 @@ def test_a_wrapped_model_is_the_model(tmp_path: Path) -> None:
     for kind in (Wrapped, type("Other", (Wrapped,), {})):
         model = kind()
         path = tmp_path / f"{kind.__name__}.values"
-        session = Session(magnitudes=path)
+        session = Session(options=RecordOptions(magnitudes=str(path)))
         session.enter()
         model(torch.ones(2, 4)).sum().backward()
         session.leave()
@@ -668,8 +668,9 @@ def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path: Path, base: An
     first, (shaken, *_) = (read_magnitudes(base[torch.float32][0]), base[torch.float32][1])
     session = Session(
         torch.nn.Linear(2, 2),
-        magnitudes=tmp_path / "other.values",
-        places=PlaceOptions(shake=1 if "program" in wrong else None),
+        RecordOptions(
+            magnitudes=str(tmp_path / "other.values"), places=PlaceOptions(shake=1 if "program" in wrong else None)
+        ),
     )
     session.enter()
     torch.nn.Bilinear(2, 2, 2)(torch.ones(1, 2), torch.ones(1, 2))

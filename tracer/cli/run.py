@@ -11,7 +11,7 @@ from tracer.cli import completing
 from tracer.cli.options import option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
-from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Lines, PlaceOptions, Trials
+from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Lines, PlaceOptions, RecordOptions, Trials
 from tracer.runner import run_script
 from tracer.runner.ranks import current_rank, path_of_rank
 from tracer.runner.replacing import own_line
@@ -113,14 +113,23 @@ def command(
         raise UsageError("--rows-of places magnitudes", hint="add --magnitudes")
     if library and not lines:
         raise UsageError("--library names packages whose lines are followed", hint="add --lines")
-    values = values or lines
     if machine is not None and not fake:
         raise UsageError("--as names the machine of a run on fake tensors", hint="add --fake")
-    if fake and (values or magnitudes or trials or data_facts or keep_inputs):
-        message = "--fake has no values for --values, --magnitudes, --trials, --data-facts and --keep-inputs"
-        raise UsageError(message, hint="leave them out, or run on real tensors")
-    if fake and children:
-        raise UsageError("--fake reaches no child process", hint="leave out --children")
+    memory = TRIAL_MEMORY if trial_memory is None else trial_memory
+    whole = "" if rows_of is None else _recorded_whole(rows_of)
+    options = RecordOptions(
+        values=values,
+        magnitudes=magnitudes,
+        places=PlaceOptions(shake=shake, shake_in=shake_in, rows_of=whole),
+        trials=Trials(trials, all=trial_all, threads=trial_threads, memory=memory),
+        data_facts=data_facts,
+        keep=Keep(keep_inputs, bytes=KEEP_BYTES if keep_bytes is None else keep_bytes),
+        lines=Lines(library=library) if lines else None,
+        children=children,
+        eager=eager or shake is not None,
+    )
+    if fake:
+        options.refuse_on_fake(_spelled)
     if world_size is not None and not fake:
         raise UsageError("--world-size makes process groups that are fake", hint="add --fake, or start it by torchrun")
     if rank is not None and world_size is None:
@@ -149,13 +158,10 @@ def command(
     this_rank = current_rank()
     output = path_of_rank(output, this_rank)
     check_writable(output)
-    beside: Path | None = None
-    if values or magnitudes:
+    if options.values or options.magnitudes:
         from tracer.trace.paths import values_path
 
-        check_writable(beside := values_path(output))
-    whole = "" if rows_of is None else _recorded_whole(rows_of)
-    memory = TRIAL_MEMORY if trial_memory is None else trial_memory
+        check_writable(values_path(output))
     code = run_script(
         script,
         args,
@@ -164,27 +170,22 @@ def command(
         steps=steps,
         exit_after_steps=exit_after_steps,
         with_source=with_source,
-        eager=eager or shake is not None,
+        options=options,
         machine=fake_machine,
         one_rank=one_rank,
-        values=beside if values else None,
-        options={
-            "magnitudes": str(beside) if magnitudes else False,
-            "places": PlaceOptions(shake=shake, shake_in=shake_in, rows_of=whole),
-            "trials": Trials(trials, all=trial_all, threads=trial_threads, memory=memory),
-            "data_facts": data_facts,
-            "keep": Keep(keep_inputs, bytes=KEEP_BYTES if keep_bytes is None else keep_bytes),
-        },
         rank=this_rank,
-        children=children,
         own_line=own_line(script, args),
-        lines=Lines(library=library) if lines else None,
     )
     if one_rank is not None and code == 0:
         from tracer.runner.fake_ranks import say_groups
 
         say_groups(one_rank.groups, groups_to)
     return code
+
+
+def _spelled(option: str) -> str:
+    """An option as it is spelled here."""
+    return "--keep-inputs" if option == "keep" else f"--{option.replace('_', '-')}"
 
 
 def _recorded_whole(trace: str) -> str:

@@ -163,7 +163,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
         _keep(item.config, tracer)
         recordings = [read_recording(path)]
 
-        def again(name: str, lines: Lines | bool = False) -> Recording:
+        def again(name: str, lines: Lines | None = None) -> Recording:
             saved_state.restore()
             return recorded(item.runtest, Path(folder, f"{name}.json"), wanted.get("model"), lines)
 

@@ -1,8 +1,9 @@
-"""Options of a recording: trials, kept inputs and magnitudes. Imports no torch."""
+"""Options of a recording, checked once for the context manager, the command line and child processes. No torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +14,14 @@ from tracer.errors import UsageError
 TRIAL_MEMORY = 1 << 30
 #: What the tensors of all kept calls may take together, in bytes.
 KEEP_BYTES = 256 << 20
+
+
+def check_option(name: str, value: Any, kind: type, hint: str) -> None:
+    """Raise ``UsageError`` unless ``value`` is a ``kind``, and a number at least 0."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise UsageError(f"{name}={value!r} is not of type {kind.__name__}", hint=hint)
+    if isinstance(value, int) and value < 0:
+        raise UsageError(f"{name}={value} is below 0", hint=hint)
 
 
 class Trials(msgspec.Struct, frozen=True):
@@ -40,11 +49,6 @@ class Trials(msgspec.Struct, frozen=True):
         check_option("memory", self.memory, int, "say how many bytes: Trials(5, memory=2**30)")
         check_option("ops", self.ops, tuple, 'name overloads: Trials(5, all=True, ops=("aten.mm.default",))')
 
-    @classmethod
-    def of(cls, trials: Trials | int) -> Trials:
-        """``trials`` as an object."""
-        return trials if isinstance(trials, Trials) else cls(trials)
-
 
 class Keep(msgspec.Struct, frozen=True):
     """Calls whose inputs are kept, by glob: ``Keep("index_*")``.
@@ -52,7 +56,7 @@ class Keep(msgspec.Struct, frozen=True):
     Raises ``UsageError`` for a value of the wrong type or below 0.
     """
 
-    globs: str | Iterable[str]
+    globs: str | Sequence[str]
     """Globs of ops (``index_*``), lines (``train.py:12``), files and modules; kept as a tuple."""
     bytes: int = KEEP_BYTES
     """Bytes that the tensors of all kept calls may take together; further calls are left out."""
@@ -66,12 +70,6 @@ class Keep(msgspec.Struct, frozen=True):
             check_option("keep", glob, str, hint)
         msgspec.structs.force_setattr(self, "globs", globs)
         check_option("bytes", self.bytes, int, "say how many bytes: Keep('index_*', bytes=2**28)")
-
-    @classmethod
-    def of(cls, keep: Keep | str | Iterable[str]) -> Keep | None:
-        """``keep`` as an object; ``None`` where it names nothing."""
-        keep = keep if isinstance(keep, Keep) else cls(keep)
-        return keep if any(keep.globs) else None
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,19 +97,6 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("library", "inside", "held"):
             if not isinstance(getattr(self, name), tuple):
                 check_option(name, getattr(self, name), tuple, f'give a tuple: Lines({name}=("...",))')
-
-    @classmethod
-    def of(cls, lines: Lines | Mapping[str, Any] | bool) -> Lines | None:
-        """``lines`` as an object; ``None`` where none are asked for."""
-        if isinstance(lines, Mapping):
-            return msgspec.convert(lines, cls)
-        if isinstance(lines, bool):
-            return cls() if lines else None
-        if not isinstance(lines, cls):
-            raise UsageError(
-                f"lines={lines!r} is no Lines", hint='ask for them with lines=True, or Lines(library=("timm",))'
-            )
-        return lines
 
 
 class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,19 +126,82 @@ class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.shake is not None:
             check_option("shake", self.shake, int, "name a seed: shake=1")
 
-    @classmethod
-    def of(cls, places: PlaceOptions | Mapping[str, Any]) -> PlaceOptions:
-        """``places`` as an object."""
-        return places if isinstance(places, PlaceOptions) else cls(**places)
-
 
 #: Magnitudes of a run that is left alone.
 UNSHAKEN = PlaceOptions()
 
 
-def check_option(name: str, value: Any, kind: type, hint: str) -> None:
-    """Raise ``UsageError`` unless ``value`` is a ``kind``, and a number at least 0."""
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UsageError(f"{name}={value!r} is not of type {kind.__name__}", hint=hint)
-    if isinstance(value, int) and value < 0:
-        raise UsageError(f"{name}={value} is below 0", hint=hint)
+def _spelled(option: str) -> str:
+    return "fake=True" if option == "fake" else option
+
+
+class RecordOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a program is recorded; ``DeterminismTracer`` describes the fields, and takes shorter spellings of them.
+
+    Raises ``UsageError`` for a value of the wrong type, and for what excludes each other.
+    """
+
+    name: str = ""
+    library: tuple[str, ...] = ()
+    values: bool | str = False
+    magnitudes: bool | str = False
+    places: PlaceOptions = UNSHAKEN
+    """How magnitudes are taken."""
+    trials: Trials = Trials(0)
+    data_facts: bool = False
+    keep: Keep | None = None
+    lines: Lines | None = None
+    children: bool = False
+    eager: bool = False
+    """Switch compilation off (of scripts)."""
+    fake: bool = False
+    world_size: int | None = None
+    rank: int | None = None
+
+    def __post_init__(self) -> None:
+        check_option("name", self.name, str, 'say what reports call it: name="train"')
+        check_option("data_facts", self.data_facts, bool, "ask for them with data_facts=True")
+        check_option("fake", self.fake, bool, "record on fake tensors with fake=True")
+        check_option("children", self.children, bool, "record the processes that the block starts with children=True")
+        for name in ("values", "magnitudes"):
+            kept = getattr(self, name)
+            if isinstance(kept, os.PathLike):
+                self._set(name, os.fspath(kept))
+            elif not isinstance(kept, bool):
+                check_option(name, kept, str, f"name a file, or ask for one with {name}=True")
+        if not isinstance(self.library, Iterable):
+            check_option("library", self.library, str, 'name packages: library=["mylib"]')
+        self._set("library", (self.library,) if isinstance(self.library, str) else tuple(self.library))
+        if not isinstance(self.trials, Trials):
+            self._set("trials", Trials(self.trials))
+        keep = self.keep if isinstance(self.keep, Keep) else Keep(() if self.keep is None else self.keep)
+        self._set("keep", keep if any(keep.globs) else None)
+        if isinstance(self.lines, bool):
+            self._set("lines", Lines() if self.lines else None)
+        elif not isinstance(self.lines, Lines | None):
+            hint = 'ask for them with lines=True, or Lines(library=("timm",))'
+            raise UsageError(f"lines={self.lines!r} is no Lines", hint=hint)
+        self._set("values", self.values or self.lines is not None)
+        for name in ("world_size", "rank"):
+            number = getattr(self, name)
+            if number is not None:
+                check_option(name, number, int, "name a number: world_size=1024, rank=17")
+                if not self.fake:
+                    raise UsageError("world_size and rank are those of a run on fake tensors", hint="add fake=True")
+        if self.rank is not None and self.world_size is None:
+            raise UsageError("rank names one rank of a job", hint="add world_size=1024")
+        if self.fake:
+            self.refuse_on_fake()
+
+    def _set(self, name: str, value: Any) -> None:
+        msgspec.structs.force_setattr(self, name, value)
+
+    def refuse_on_fake(self, spell: Callable[[str], str] = _spelled) -> None:
+        """Raise ``UsageError`` for what fake tensors cannot give; ``spell`` says an option as the user did."""
+        names = ("lines" if self.lines else "values", "magnitudes", "trials", "data_facts", "keep")
+        wanted = [name for name in names if (self.trials.times if name == "trials" else getattr(self, name))]
+        if wanted:
+            what = f"{spell('fake')} has no values for {', '.join(map(spell, wanted))}"
+            raise UsageError(what, hint="leave them out, or record on real tensors")
+        if self.children:
+            raise UsageError(f"{spell('fake')} reaches no child process", hint=f"leave out {spell('children')}")

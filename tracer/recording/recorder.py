@@ -31,7 +31,7 @@ from tracer.recording.launched.launches import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
 from tracer.recording.observers import Observer
-from tracer.recording.options import UNSHAKEN, Keep, PlaceOptions, Trials
+from tracer.recording.options import RecordOptions
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.gradients import GradientWatch
 from tracer.recording.origin.modules import ModuleStack, follow_loaders
@@ -142,19 +142,18 @@ DIGEST = "xxh3-64-by-content mix-64"
 class Recorder:
     """Records from ``start`` to ``stop``, any number of times; ``trace`` builds what was recorded so far.
 
-    ``asked`` says which further facts the rules want of an op, ``asked_compiled`` of one that ran in a compiled region
-    (called when there is one), ``variables`` which environment variables to keep; ``watch`` is one that goes on for
-    longer than the recording, ``values`` the file that digests go to, if any, and ``magnitudes`` the one that
-    magnitudes go to. ``places`` says how they are taken. ``keeps_lines`` keeps lines of generated code with a region's
-    kernels.
+    ``options`` are what the user asked for; ``asked`` says which further facts the rules want of an op,
+    ``asked_compiled`` of one that ran in a compiled region (called when there is one), ``variables`` which environment
+    variables to keep;
+    ``watch`` is one that goes on for longer than the recording, ``values`` the file that digests go to, if any, and
+    ``magnitudes`` the one that magnitudes go to. ``keeps_lines`` keeps lines of generated code with a region's kernels.
     """
 
     def __init__(
         self,
         model: torch.nn.Module | None,
+        options: RecordOptions = RecordOptions(),  # noqa: B008  (frozen)
         *,
-        name: str,
-        library: Iterable[str],
         asked: Mapping[str, frozenset[str]],
         asked_compiled: Callable[[], Mapping[str, frozenset[str]]],
         variables: Iterable[str],
@@ -162,17 +161,13 @@ class Recorder:
         watch: ProcessWatch | None = None,
         values: Path | None = None,
         magnitudes: Path | None = None,
-        places: PlaceOptions = UNSHAKEN,
-        trials: Trials | None = None,
-        data_facts: bool = False,
-        keep: Keep | None = None,
         keeps_lines: bool = False,
         tracer_version: str = "",
     ) -> None:
-        self.name = name
+        self.name = options.name
         self.partial = ""
         self._on_step = on_step
-        frames = self._frames = Sites(library)
+        frames = self._frames = Sites(options.library)
         self.blind_spots = BlindSpots(frames, leave_to_python)
         frames.on_compiled = self.blind_spots.compiled_code_ran
         frames.on_line = self.blind_spots.look_for_natives
@@ -213,10 +208,10 @@ class Recorder:
             self.magnitudes = PlaceRecorder(
                 magnitudes, self._header, self.attribution, lambda: None if self.values is None else self.values.writer
             )
-            self.magnitudes.calls_of = places.calls_of
-            if places.rows_of:
-                self.magnitudes.lay_out_as(places, *_rank_and_world_size())
-        self._places = places
+            self.magnitudes.calls_of = options.places.calls_of
+            if options.places.rows_of:
+                self.magnitudes.lay_out_as(options.places, *_rank_and_world_size())
+        places = self._places = options.places
         self._shaking: Shaking | None = None
         if places.shake is not None:
             from tracer.recording.magnitudes.shaking import Shaking
@@ -228,7 +223,7 @@ class Recorder:
         self.kept_inputs: KeptInputs | None = None
         """The inputs to save, if any were asked for."""
         self._trials: TrialObserver | None = None
-        self.mode.observers += tuple(self._asked_observers(trials, data_facts, keep))
+        self.mode.observers += tuple(self._asked_observers(options))
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.storages.give_up_all
         self.watch = ProcessWatch(frames, variables) if watch is None else watch
@@ -419,7 +414,7 @@ class Recorder:
         infos = self.mode.infos.values()
         return [(info, counter) for info in infos for counter in info.every_counter() if counter.count]
 
-    def _asked_observers(self, trials: Trials | None, data_facts: bool, keep: Keep | None) -> Iterator[Observer]:
+    def _asked_observers(self, options: RecordOptions) -> Iterator[Observer]:
         """The observers that were asked for. The others' modules are not loaded."""
         if self.values is not None:
             yield self.values.calls
@@ -430,19 +425,19 @@ class Recorder:
             yield Draws(self.magnitudes)
             if self.magnitudes.calls_of:
                 yield CallPlaces(self.magnitudes)
-        if keep is not None:
+        if options.keep is not None:
             from tracer.recording.kept_inputs import KeptInputs
 
-            self.kept_inputs = KeptInputs(keep, self._group)
+            self.kept_inputs = KeptInputs(options.keep, self._group)
             yield self.kept_inputs
-        if data_facts:
+        if options.data_facts:
             from tracer.recording.trials.data_facts import DataFacts
 
             yield DataFacts()
-        if trials is not None and trials.times:
+        if options.trials.times:
             from tracer.recording.trials.call_trials import TrialObserver
 
-            self._trials = TrialObserver(trials, self._group, self.regions)
+            self._trials = TrialObserver(options.trials, self._group, self.regions)
             yield self._trials
 
     def _settings_of(self, counters: Iterable[CallCounter]) -> Callable[[CallCounter], dict[str, FactValue]]:

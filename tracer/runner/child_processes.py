@@ -13,7 +13,6 @@ from typing import TypeVar
 import msgspec
 
 from tracer.recording import patching
-from tracer.recording.options import Keep
 from tracer.recording.patching import Call, Watch
 from tracer.recording.process.child_traces import ChildTask, ChildTraces, remove_left
 from tracer.recording.process.following import FOLLOWING, Event
@@ -50,10 +49,7 @@ def followed(recording: ScriptRecording) -> Iterator[None]:
         at_start=recording.at_start,
         start=recording.steps.start,
         stop=recording.steps.stop,
-        values=recording.values is not None,
-        eager=recording.is_eager,
         source_folder=recording.source_folder,
-        lines=recording.lines_asked,
     )
     recording.children = traces.listed
     process = os.getpid()
@@ -84,17 +80,12 @@ def begin(role: str, task: msgspec.Raw) -> None:
         rank=current_rank(),
         exit_after=False,
     )
-    recording.child, recording.is_quiet, recording.is_eager = role, True, order.eager
-    recording.values = values_path(output) if order.values else None
+    recording.child, recording.is_quiet = role, True
     recording.source_folder = order.source_folder
-    keep = Keep(order.keep, bytes=order.keep_bytes)
     save = _rationed(recording.save_so_far)
-    recording.options = {**order.options, "on_step": lambda count: save(), "keep": keep}
-    if order.options.get("magnitudes"):
-        recording.options["magnitudes"] = str(values_path(output))
-    if order.trials is not None:
-        recording.options["trials"] = order.trials
-    recording.lines_asked = order.lines
+    recording.on_step = lambda count: save()
+    kept = {name: str(values_path(output)) for name in ("values", "magnitudes") if getattr(order.options, name)}
+    recording.options = msgspec.structs.replace(order.options, **kept)
     _Current.recording = recording
     FOLLOWING.left_by_fork = recording.left_by_fork
     atexit.register(_end_at_exit, recording)

@@ -10,14 +10,14 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tracer.errors import TracerError, UsageError
 from tracer.files import collector_paused
 from tracer.plain import say
-from tracer.recording.options import Lines
+from tracer.recording.options import RecordOptions
 from tracer.runner.imports import when_imported
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.ranks import Rank
@@ -51,20 +51,16 @@ class ScriptRecording:
         self.exit_after = exit_after
         self.source_folder: str | None = None
         """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
-        self.values: Path | None = None
-        """The file of digests; ``None`` for no digests."""
-        self.options: dict[str, Any] = {}
-        """Further options of the ``Session``, by name."""
+        self.options = RecordOptions()
+        """What is recorded."""
+        self.on_step: Callable[[int], None] | None = None
+        """Called after each optimizer step that is recorded."""
         self.machine: Machine | None = None
         """The machine that fake tensors stand in for; ``None`` for a run on real ones."""
         self.one_rank: OneRank | None = None
         """The rank of a job that a run on fake tensors stands for; ``None`` for a process of its own."""
         self._fake = ExitStack()
-        self.lines_asked: Lines | None = None
-        """How the program's lines are followed; ``None``: they are not."""
         self._lines: LineRecording | None = None
-        self.is_eager = False
-        """Whether compilation is to be switched off."""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
         """Further results that the run leaves: kind, name, digest and position of each, for the file of values."""
         self.is_quiet = False
@@ -109,26 +105,26 @@ class ScriptRecording:
         when_imported("transformers.generation.utils", _watch_generation)
         for name in ("triton", "triton.runtime.interpreter"):
             when_imported(name, _watch_launches)
-        if self.is_eager:
+        if self.options.eager:
             when_imported("torch._dynamo", _switch_compilation_off)
 
     def begin_lines(self) -> None:
         """Follow the lines of the program, whose first one comes next."""
-        if self.lines_asked is not None and self._process == os.getpid():
+        if self.options.lines is not None and self._process == os.getpid():
             from tracer.recording.lines.recording import begun_lines
 
             roots = (os.getcwd(), *([sys.path[0]] if sys.path and sys.path[0] else ()))
-            self._lines = begun_lines(self.output, roots, self.lines_asked, self._next_call)
+            self._lines = begun_lines(self.output, roots, self.options.lines, self._next_call)
 
     def _next_call(self) -> int | None:
         values = None if self._window is None else self._window.session.recorder.values
         return None if values is None else values.place()
 
-    def _on_step(self, count: int) -> None:
+    def _step_ended(self, count: int) -> None:
         if self._lines is not None:
             self._lines.step_ended(count)
-        if (asked := self.options.get("on_step")) is not None:
-            asked(count)
+        if self.on_step is not None:
+            self.on_step(count)
 
     def _open(self) -> None:
         if self._is_finished:  # a forked child that loads torch by itself
@@ -148,11 +144,10 @@ class ScriptRecording:
             for library in LIBRARIES:
                 when_imported(library, partial(look, library))
         session = Session(
-            name=self.name,
-            values=self.values or False,
+            options=msgspec.structs.replace(self.options, name=self.name, lines=None),  # followed from its first line
+            on_step=self._step_ended,
             watch=self._watch,
             keeps_source=self.source_folder is not None,
-            **{**self.options, "on_step": self._on_step},
         )
         if session.recorder.values is not None:
             session.recorder.values.moments.left_behind = self.left_behind
@@ -338,7 +333,7 @@ class ScriptRecording:
                 child=self.child,
                 partial=partial or source.partial,
                 fake_as="" if self.machine is None else str(self.machine),
-                eager=self.is_eager,
+                eager=self.options.eager,
             )
             for source in trace.sources
         )

@@ -8,16 +8,19 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from tracer.errors import RankError, UsageError
 from tracer.files import collector_paused
 from tracer.plain import say
 from tracer.recording import patching
+from tracer.recording.options import RecordOptions
 from tracer.recording.patching import Call, Watch
 from tracer.runner.interrupts import AGAIN, end_by, interrupt_held
 from tracer.runner.outcome import ScriptRecording
@@ -26,6 +29,7 @@ from tracer.runner.replacing import followed_by_exec
 from tracer.runner.script import prepare
 from tracer.runner.steps import Steps
 from tracer.runner.tracebacks import trim
+from tracer.trace.paths import values_path
 
 #: Sent by job schedulers, torchrun and a closing terminal; they end a Python process at once.
 DEADLY = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -105,11 +109,8 @@ def trace_before_leaving(recording: ScriptRecording, leave: Callable[[], None]) 
 
 
 if TYPE_CHECKING:
-    import msgspec
-
     from tracer.names import ValueKind
     from tracer.recording.fake.machine import Machine, OneRank
-    from tracer.recording.options import Lines
 
 INTERRUPTED = -signal.SIGINT
 """The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""
@@ -124,30 +125,25 @@ def run_script(
     steps: Steps = Steps(),  # noqa: B008  (frozen)
     exit_after_steps: bool = False,
     with_source: bool = False,
-    eager: bool = False,
+    options: RecordOptions = RecordOptions(),  # noqa: B008  (frozen)
     machine: Machine | None = None,
     one_rank: OneRank | None = None,
     quiet: bool = False,
-    values: Path | None = None,
-    options: Mapping[str, Any] | None = None,
     left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple,
     rank: Rank | None = None,
-    children: bool = False,
     own_line: Sequence[str] = (),
     at_start: tuple[Callable[[str, msgspec.Raw], None], object] | None = None,
-    lines: Lines | None = None,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
 
     The trace is written when the last of ``steps`` was recorded, and again when the script ends, for any reason but
     ``SIGKILL``, ``abort`` and an exit by C code in the recorded part; a trace that was cut short says so.
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
-    using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
-    ``DeterminismTracer`` (``trials``), ``left_behind`` says what the run leaves besides its model, for the digests.
-    ``lines`` says how the program's lines are followed, if they are.
+    using them. ``options`` say what is recorded, values and
+    magnitudes into the file beside the trace, ``left_behind`` what the run leaves besides its model, for the digests.
     ``own_line`` is the command line that runs a script so (see ``replacing``).
-    ``children`` records the Python processes that the script starts too; ``at_start``, a function of a module and what
-    it is called with after the process's role, is called in those that are not forked before their first line.
+    ``at_start``, a function of a module and what it is called with after the process's role, is called in child
+    processes that are recorded and not forked, before their first line.
     ``machine`` is what a run on fake tensors is run as; ``None`` for real ones. ``one_rank`` is the rank of a job that
     it stands for.
     Raises ``UsageError`` if there is nothing to run, or a script that is another rank, and ``TraceError`` if the trace
@@ -158,12 +154,11 @@ def run_script(
     recording = ScriptRecording(
         name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
     )
-    recording.is_eager, recording.is_quiet = eager, quiet
+    beside = str(values_path(os.path.abspath(output)))
+    kept = {name: beside for name in ("values", "magnitudes") if getattr(options, name)}
+    recording.is_quiet, recording.options = quiet, msgspec.structs.replace(options, **kept)
     recording.machine, recording.one_rank = machine, one_rank
-    recording.values = None if values is None else Path(os.path.abspath(values))
-    recording.options = dict(options or {})
     recording.left_behind = left_behind
-    recording.lines_asked = lines
     if at_start is not None:
         recording.at_start = (f"{at_start[0].__module__}:{at_start[0].__qualname__}", at_start[1])
     recording.source_folder = os.getcwd() if with_source else None
@@ -172,7 +167,7 @@ def run_script(
     with trace_before_dying(recording), ExitStack() as watched:
         watched.enter_context(followed_by_exec(recording, own_line, watched.close))
         watched.enter_context(trace_before_leaving(recording, watched.close))
-        if children:
+        if options.children:
             watched.enter_context(_following(recording))
         with collector_paused():
             recording.begin()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._dynamo.utils import counters
 
+from tracer.recording.options import RecordOptions
 from tracer.session import Session
 from tracer.trace import Trace
 from tracer.trace.records import CallGroup
@@ -84,7 +85,8 @@ def ran(
         spec.loader.exec_module(program)
     finally:
         sys.dont_write_bytecode = before
-    session = Session(values=values or False, keeps_source=keeps_source) if record else None
+    options = RecordOptions(values=str(values) if values else False)
+    session = Session(options=options, keeps_source=keeps_source) if record else None
     if session is None:
         net, losses = program.run(steps)
     else:

@@ -17,6 +17,7 @@ import torch
 from tracer import DeterminismTracer, Trace
 from tracer.errors import UsageError
 from tracer.names import ChildState, StartedBy
+from tracer.recording.options import RecordOptions
 from tracer.recording.process.child_traces import ChildTraces
 from tracer.runner import child_processes
 from tracer.trace import load_families
@@ -210,5 +211,5 @@ def test_what_a_job_of_killed_processes_left_is_removed_by_the_next(
     left.mkdir()
     (left / "left").touch()
     (left / "log").write_text("".join(f'{{"role":"1","event":"{event}","pid":{pid}}}\n' for event, pid in lines))
-    ChildTraces(None, {}).remove()
+    ChildTraces(None, RecordOptions()).remove()
     assert [path.name for path in tmp_path.iterdir()] == (["tracer-left"] if is_kept else [])

@@ -6,14 +6,14 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tracer.recording.options import KEEP_BYTES, Keep, Lines, Trials
+from tracer.recording.options import RecordOptions
 from tracer.recording.process.following import FOLLOWING, Started, Step, children_of
 from tracer.trace.paths import child_path
 from tracer.trace.records import Child
@@ -31,15 +31,8 @@ class ChildTask(msgspec.Struct, frozen=True, kw_only=True):
     """The parent's trace."""
     start: int = 0
     stop: int | None = None
-    values: bool = False
-    eager: bool = False
     source_folder: str | None = None
-    options: dict[str, Any] = {}
-    """Further options of the recording, by name."""
-    trials: Trials | None = None
-    keep: tuple[str, ...] = ()
-    keep_bytes: int = KEEP_BYTES
-    lines: Lines | None = None
+    options: RecordOptions
 
 
 class ChildTraces:
@@ -50,7 +43,7 @@ class ChildTraces:
     """
 
     def __init__(
-        self, output: Path | None, options: Mapping[str, Any], *, at_start: Step | None = None, **task: Any
+        self, output: Path | None, options: RecordOptions, *, at_start: Step | None = None, **task: Any
     ) -> None:
         for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LEFT}"):  # by those that were killed
             remove_left(str(left.parent))
@@ -60,16 +53,7 @@ class ChildTraces:
         weakref.finalize(self, _remove, self._folder, self._process)
         self.output = output or Path(self._folder, "step.json")
         """The trace that children's traces lie beside."""
-        options = dict(options)
-        trials, keep = options.pop("trials", None), Keep.of(options.pop("keep", None) or ()) or Keep(())
-        self._task = ChildTask(
-            output=str(self.output),
-            trials=trials,
-            keep=tuple(keep.globs),
-            keep_bytes=keep.bytes,
-            options=options,
-            **task,
-        )
+        self._task = ChildTask(output=str(self.output), options=msgspec.structs.replace(options, name=""), **task)
         self._at_start = at_start
         self._started = Started()
         self._is_entered = False

@@ -12,7 +12,7 @@ from typing import Any
 from tracer.divergence.jobs import Job
 from tracer.divergence.magnitudes import Comparison, Side
 from tracer.errors import UsageError
-from tracer.recording.options import UNSHAKEN, PlaceOptions
+from tracer.recording.options import UNSHAKEN, PlaceOptions, RecordOptions
 from tracer.runner.configurations.yardstick import answered
 from tracer.runner.repeated.within.state import SavedState, objects_of
 from tracer.session import Session
@@ -92,7 +92,7 @@ class _Calls:
             self._state.restore()
         self._count += 1
         path = self._folder / f"{self._count}.values"
-        session = Session(self._model, name=path.stem, magnitudes=path, places=places)
+        session = Session(self._model, RecordOptions(name=path.stem, magnitudes=str(path), places=places))
         session.enter()
         problem: type[BaseException] | None = None
         try:

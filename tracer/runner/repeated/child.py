@@ -17,14 +17,13 @@ import msgspec
 
 from tracer.errors import TracerError
 from tracer.plain import say
-from tracer.recording.options import Trials
+from tracer.recording.options import RecordOptions, Trials
 from tracer.runner.interrupts import end_by
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import guard
 from tracer.runner.repeated.left_behind import LeftBehind
 from tracer.runner.repeated.task import Order, change_circumstances, change_in_child
 from tracer.runner.running import run_script
-from tracer.trace.paths import values_path
 
 #: The exit code of a child that could not start its script; scripts are unlikely to use it.
 COULD_NOT_BEGIN = 122
@@ -43,12 +42,11 @@ def main() -> int:
         guard.guard(int(sys.argv[2]), order.scratch)
     change_circumstances(order)
     left = None if order.magnitudes else LeftBehind(without=os.path.dirname(order.output))
-    kept = values_path(order.output)
-    options: dict[str, Any] = {}
+    wanted: dict[str, Any] = {"values": True}
     if order.replayed is not None:
-        options = {"trials": Trials(REPLAYS, all=True, ops=order.replayed)}
+        wanted = {"trials": Trials(REPLAYS, all=True, ops=order.replayed)}
     elif order.magnitudes:
-        options = {"magnitudes": str(kept), "places": order.places}
+        wanted = {"magnitudes": True, "places": order.places, "eager": order.places.shake is not None}
     try:
         return run_script(
             task.target,
@@ -58,14 +56,10 @@ def main() -> int:
             steps=task.steps,
             exit_after_steps=task.exit_after_steps,
             rank=current_rank(),
-            values=None if options else kept,
-            options=options,
-            eager=order.places.shake is not None,
+            options=RecordOptions(**wanted, children=order.children, lines=order.lines),
             left_behind=tuple if left is None else left.states,
             quiet=True,
-            children=order.children,
             at_start=(change_in_child, order),
-            lines=order.lines,
         )
     except TracerError as problem:
         say(f"tracer: error: {problem}")

@@ -18,7 +18,7 @@ from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
 from tracer.findings import Finding
-from tracer.recording.options import Lines
+from tracer.recording.options import Lines, RecordOptions
 from tracer.recording.values.moments import leaves
 from tracer.recording.values.value_recorder import ValuesRecording
 from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, find_lines
@@ -84,7 +84,7 @@ def repeat(
     saved_state = SavedState(objects_of(step) if state is None else state)
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
 
-        def again(name: str, lines: Lines | bool = False) -> Recording:
+        def again(name: str, lines: Lines | None = None) -> Recording:
             saved_state.restore()
             return recorded(step, Path(folder, f"{name}.json"), model, lines)
 
@@ -95,9 +95,9 @@ def repeat(
         return explained(name, recordings, further, saved_state.not_restored)
 
 
-def recorded(step: Callable[[], Any], path: Path, model: Any = None, lines: Lines | bool = False) -> Recording:
+def recorded(step: Callable[[], Any], path: Path, model: Any = None, lines: Lines | None = None) -> Recording:
     """Record one call of ``step`` with values, and what it returned; ``lines``: how its lines are followed."""
-    session = Session(model, name=path.stem, values=path.with_suffix(".values"), lines=lines)
+    session = Session(model, RecordOptions(name=path.stem, values=str(path.with_suffix(".values")), lines=lines))
     session.enter()
     try:
         value = step()
