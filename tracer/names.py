@@ -318,9 +318,6 @@ class GeneratorKind(Word):
     """The global one of ``numpy.random``."""
     NUMPY_OBJECTS = "numpy-objects"
     PYTHON_OBJECTS = "python-objects"
-    SYSTEM = "system"
-    """``random.SystemRandom``; like the one below it has no state that could be seeded."""
-    MACHINE = "machine"
 
     @classmethod
     def spelt(cls, generator: object) -> GeneratorKind:
@@ -362,37 +359,6 @@ class SeedOrigin(Word):
 
 #: Origins of a generator's state that repeat from run to run.
 REPEATABLE = (SeedOrigin.PROGRAM, SeedOrigin.RESTORED, SeedOrigin.FIXED)
-
-
-class NumberSource(Word):
-    """Sources of numbers that differ in every process."""
-
-    CLOCK = "clock"
-    PROCESS_ID = "process-id"
-    ENTROPY = "entropy"
-    """The operating system's random numbers: ``os.urandom``, ``secrets``, ``uuid``, OpenSSL's, a generator made without
-    a seed."""
-    HASH = "hash"
-    """The hash of a text, where Python was started without a hash seed."""
-    ADDRESS = "address"
-    """The address of an object in memory."""
-    GENERATOR = "generator"
-    """A draw from a generator that nobody seeded."""
-
-
-class NumberUse(Word):
-    """The use of such a number, as far as that shows."""
-
-    SEED = "seed"
-    """It seeded one of the generators that are watched."""
-    PYTHON_OBJECT = "python-object"
-    """The state of a ``random.Random``."""
-    NUMPY_OBJECT = "numpy-object"
-    """The state of a ``RandomState`` or ``Generator`` of NumPy."""
-    SYSTEM_OBJECT = "system-object"
-    """A draw from ``random.SystemRandom``, which has no state."""
-    VALUE = "value"
-    """It was handed to the program."""
 
 
 class EventKind(Word):

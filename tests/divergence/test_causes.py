@@ -11,9 +11,9 @@ from tests.divergence.recorded import Recorder, Run
 from tests.support.build import call, environment, finding, trace
 from tracer.divergence import Divergence, Root, RootCause, compare_recordings
 from tracer.errors import TraceError
-from tracer.names import BlindSpotKind, Cause, NumberSource, NumberUse, Phase, RegionOrigin, SeedOrigin, Verdict
+from tracer.names import BlindSpotKind, Cause, EventKind, Phase, RegionOrigin, SeedOrigin, Verdict
 from tracer.report.sections.reasons import why_of
-from tracer.trace.records import BlindSpot, Draw, MachineNumber, Region, Tried
+from tracer.trace.records import BlindSpot, Event, Generator, Region, Tried
 from tracer.trace.values import Mark, ValueKind
 
 
@@ -154,41 +154,18 @@ def test_a_region_that_was_compiled_to_other_code_is_no_kernel(
     assert ("compiled to different code" in why_of(root)) == (cause is RootCause.STRUCTURE)
 
 
-def test_an_op_of_the_programs_own_is_told_with_what_it_may_have_drawn(record: Recorder) -> None:
+@pytest.mark.parametrize("varied", [0, 4])
+def test_an_op_of_the_programs_own_may_have_drawn_where_nobody_looks(record: Recorder, varied: int) -> None:
     def run(run: Run, noise: str) -> None:
         run.call("noise.default", run.enter(ValueKind.BATCH, "loader", 1), line=14, noise=noise)
 
-    drawn = Draw(op="numpy.random.rand", generator="numpy", origin=SeedOrigin.MACHINE, location="train.py:5")
-    recorded = trace(host_draws=(drawn,))
-    opaque = finding("cpu-opaque", op="aten.noise.default", location="train.py:14", cause=Cause.OPAQUE, module="")
-    runs = (record(run, noise="a", trace=recorded), record(run, noise="b", trace=recorded))
-    root = only(compare_recordings(*runs, findings=[opaque]))
+    where = {"op": "aten.noise.default", "location": "train.py:14", "module": ""}
+    tried = Tried(calls=1, trials=10, varied=varied)
+    opaque = finding("cpu-opaque", cause=Cause.OPAQUE, **where)
+    runs = (record(run, noise=noise, trace=trace()) for noise in "ab")
+    root = only(compare_recordings(*runs, findings=[opaque], replayed=trace(call(**where, tried=tried))))
     assert root.cause is RootCause.UNKNOWN
     assert "a custom op" in why_of(root)
-    assert "numpy.random.rand at train.py:5, whose generator is unseeded" in why_of(root)
-
-
-@pytest.mark.parametrize(("is_aside", "cause"), [(False, RootCause.UNKNOWN), (True, RootCause.KERNEL)])
-def test_an_op_of_the_programs_own_whose_replays_vary_may_have_drawn_each_time(
-    record: Recorder, is_aside: bool, cause: RootCause
-) -> None:
-    def run(run: Run, noise: str) -> None:
-        run.call("noise.default", run.enter(ValueKind.BATCH, "loader", 1), line=14, noise=noise)
-
-    taken = MachineNumber(
-        source=NumberSource.ENTROPY,
-        use=NumberUse.VALUE,
-        what="os.urandom",
-        location="train.py:5",
-        function="noise",
-        is_aside=is_aside,
-    )
-    where = {"op": "aten.noise.default", "location": "train.py:14", "module": ""}
-    tried = Tried(calls=1, trials=10, varied=4)
-    opaque = finding("cpu-opaque", cause=Cause.OPAQUE, **where)
-    runs = (record(run, noise=noise, trace=trace(machine_numbers=(taken,))) for noise in "ab")
-    root = only(compare_recordings(*runs, findings=[opaque], replayed=trace(call(**where, tried=tried))))
-    assert root.cause is cause
 
 
 def test_settings_that_differ_come_before_the_kernel(record: Recorder) -> None:
@@ -220,16 +197,11 @@ def test_a_setting_alone_is_no_root(record: Recorder) -> None:
 
 
 def test_a_generator_that_nobody_seeded(record: Recorder) -> None:
-    recorded = trace(
-        machine_numbers=(
-            MachineNumber(source=NumberSource.CLOCK, use=NumberUse.SEED, what="torch", location="train.py:2"),
-        )
-    )
-    found = compare_recordings(record(trace=recorded), record(seed=7))
-    root = only(found)
+    unseeded = Generator(name="cpu", origin=SeedOrigin.MACHINE)
+    root = only(compare_recordings(record(trace=trace(generators=(unseeded,))), record(seed=7)))
     assert seen(root) == ("draw", "aten.rand.default", 0, "train.py:11")
     assert (root.name, root.earlier) == ("cpu", None)
-    assert "the clock, at train.py:2" in why_of(root)
+    assert "never seeded" in why_of(root)
 
 
 def test_a_draw_too_many_is_told_as_the_draw_that_ran_ahead_and_the_draws_after_it_follow(record: Recorder) -> None:
@@ -335,26 +307,14 @@ def test_a_number_among_the_arguments(record: Recorder) -> None:
     assert why_of(root).endswith("alpha=1 and alpha=1.5")
 
 
-@pytest.mark.parametrize("bend", [{"alpha": {2: "alpha=2"}}, {"extra_call": 1}])
-def test_what_the_program_takes_of_the_machine_stands_beside_what_it_may_explain(
-    record: Recorder, bend: dict[str, Any]
-) -> None:
-    taken = MachineNumber(source=NumberSource.ENTROPY, use=NumberUse.VALUE, what="os.urandom", location="train.py:7")
-    library = MachineNumber(
-        source=NumberSource.ENTROPY, use=NumberUse.VALUE, what="uuid.uuid4", location="lib.py:7", by_library=True
+def test_a_generator_that_was_seeded_again_with_another_number_names_the_line(record: Recorder) -> None:
+    one, two = (
+        trace(events=(Event(kind=EventKind.SEED, name="torch", location="train.py:2", value="program", seed=seed),))
+        for seed in "12"
     )
-    recorded = trace(machine_numbers=(library, taken))
-    root = only(compare_recordings(record(trace=recorded), record(trace=recorded, **bend)))
-    assert why_of(root).endswith("uses a number that differs in every process: os.urandom at train.py:7")
-    kernel = only(compare_recordings(record(trace=recorded), record(trace=recorded, kernel=1)))
-    assert "urandom" not in why_of(kernel)
-
-
-def test_a_generator_that_was_seeded_again_from_the_clock_names_the_line(record: Recorder) -> None:
-    taken = MachineNumber(source=NumberSource.CLOCK, use=NumberUse.SEED, what="torch", location="train.py:2")
-    root = only(compare_recordings(record(trace=trace(machine_numbers=(taken,))), record(moved=2)))
+    root = only(compare_recordings(record(trace=one), record(trace=two, moved=2)))
     assert root.cause is RootCause.DRAW
-    assert why_of(root).endswith("its seed came from the clock, at train.py:2")
+    assert why_of(root).endswith("it was seeded at train.py:2 with 1, in the second run with 2")
 
 
 def test_bytes_that_changed_while_no_op_wrote(record: Recorder) -> None:

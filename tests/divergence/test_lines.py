@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.traced import traced
 from tracer.divergence.lines import ComparedLines, Kind, compared_lines
-from tracer.divergence.sources import source_of, sources
+from tracer.tables.sources import source_of, sources
 
 
 def compared(folder: Path, source: str, second: str = "") -> ComparedLines:

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from tests.runner.repeated.comparisons import divergence, repeated, root
-from tests.support.build import finding, judgement, process_finding, report
+from tests.support.build import finding, judgement, report
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import EndState, Place, Reason, Seed, Taken
+from tracer.divergence.model import EndState, Place, Reason, Seed
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import Held
 from tracer.findings import Change
-from tracer.names import About, NumberSource, Phase
+from tracer.names import Phase
 from tracer.plan import make_plan
 from tracer.report.files.compared import plan_after, repeated_json
 from tracer.trace.values import ValueKind
@@ -39,11 +39,11 @@ def test_whatever_shows_at_a_root_has_a_step(shows: Shows) -> None:
 
 
 def test_the_line_that_seeds_is_the_line_to_change() -> None:
-    seed = Seed(location="train.py:7", source=NumberSource.CLOCK, first="1", second="2")
+    seed = Seed(location="train.py:7", first="1", second="2")
     drawn = root(41, RootCause.DRAW, name="cpu", reason=Reason(shows=Shows.DRAW, seed=seed))
     (step,) = next_steps(repeated(divergence(drawn)))
     assert step.where == "train.py:7"
-    assert "the clock" in step.remedy
+    assert "stands in the code" in step.remedy
 
 
 def test_memory_is_written_where_it_was_given() -> None:
@@ -77,15 +77,6 @@ def test_a_setting_that_was_made_and_did_not_help_is_no_step() -> None:
     runs = repeated(divergence(root()), sets={"deterministic_mode": "on"})
     step, change = next_steps(runs, make_plan(judged), judged.findings)
     assert (step.roots, change.roots) == ((1,), ())
-
-
-def test_a_generator_that_the_data_came_from_is_the_change_of_its_line() -> None:
-    taken = Taken(what="numpy.random", location="train.py:11", is_unseeded=True)
-    came = root(41, RootCause.INPUT_DATA, reason=Reason(shows=Shows.ENTERED, taken=(taken,)))
-    made = process_finding(about=About.GENERATOR, location="train.py:11", subject="a generator of NumPy's", sets={})
-    judged = judgement(made)
-    (change,) = next_steps(repeated(divergence(came)), make_plan(judged), judged.findings)
-    assert (change.where, change.roots) == ("train.py:11", (1,))
 
 
 def test_what_runs_leave_in_other_bytes_has_a_step_without_any_root() -> None:

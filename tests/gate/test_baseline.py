@@ -26,9 +26,9 @@ from tracer.gate.baseline import (
     updated,
     write_baseline,
 )
-from tracer.names import About, Verdict
+from tracer.names import About, GeneratorKind, Verdict
 from tracer.session import judge
-from tracer.trace.records import GENERATOR, ORIGIN
+from tracer.trace.records import GENERATOR, ORIGIN, OwnGenerator
 
 TODAY = datetime.date(2026, 11, 21)
 cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -143,10 +143,10 @@ def test_a_lock_file_of_an_older_release_accepts_what_it_accepted() -> None:
                 first=6,
                 last=6,
             ),
-            event("seed", "numpy-objects", value="machine", location="data.py:3", first=7, last=7),
             event("seed", "cuda:0", value="program", after_draws=True, while_recording=True, first=8, last=8),
         ),
         generators=(generator("python", drew=True),),
+        own_generators=(OwnGenerator(kind=GeneratorKind.NUMPY_OBJECTS, location="data.py:3"),),
         loaders=(loader(location="train.py:12", workers=4, shuffles=True),),
         watched_from_start=True,
     )

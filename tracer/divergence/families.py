@@ -202,9 +202,8 @@ def _received(roots: Iterable[Root]) -> int:
 
 
 def _received_by(root: Root) -> int:
-    """The same of one root; what takes a number of the machine itself received nothing."""
-    takes = root.reason is not None and bool(root.reason.taken)
-    return 0 if takes else _RECEIVED.get(root.cause, 0)
+    """The same of one root."""
+    return _RECEIVED.get(root.cause, 0)
 
 
 def _differing(follows: int, roots: Iterable[Root]) -> int:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tracer.divergence.sources import Source, source_of
 from tracer.names import Word
+from tracer.tables.sources import Source, source_of
 from tracer.trace.lines import (
     GENERATOR,
     GLOBAL,

@@ -59,7 +59,7 @@ def loading_of(
                 draw.location
                 for recording in recordings
                 for draw in (recording.trace.host_draws if recording.trace is not None else ())
-                if draw.generator in draws and draw.location and not draw.is_aside
+                if draw.generator in draws and draw.location
             )
         )
     return msgspec.structs.replace(

@@ -9,7 +9,7 @@ import msgspec
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.lines import LineSource
-from tracer.names import NumberSource, Phase, Verdict, Word
+from tracer.names import Phase, Verdict, Word
 from tracer.trace import records
 from tracer.trace.values import ValueKind
 
@@ -52,23 +52,11 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of a generator's seed."""
 
     location: str = ""
-    source: NumberSource | None = None
-    """The number of the machine that it is; ``None`` for any other number."""
     is_machines: bool = False
     """Whether the generator was left unseeded, so that the machine chose its state."""
     first: str = ""
     """The seed in the first run; empty if unknown."""
     second: str = ""
-
-
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """A number taken by the program that differs between processes."""
-
-    what: str
-    location: str
-    source: NumberSource | None = None
-    is_unseeded: bool = False
-    """Whether it is drawn from an unseeded generator."""
 
 
 class Loading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -126,8 +114,6 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The next call of each run; ``None`` if it ends."""
     only: tuple[int, int] = (0, 0)
     """The number of calls here that only the first or only the second run makes."""
-    taken: tuple[Taken, ...] = ()
-    """Numbers of the machine that may be the source."""
     adding: tuple[str, ...] = ()
     """Kernels of the region that add atomically."""
     threads: tuple[str, ...] = ()

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import Loading, Reason, Root
 from tracer.divergence.repeated import Repeated
-from tracer.divergence.sources import source_by_id
 from tracer.findings import Change, Finding, Need
-from tracer.names import About, NumberSource
+from tracer.names import About
+from tracer.tables.sources import source_by_id
 from tracer.trace.values import ValueKind
 
 #: Causes that the tables speak of, so that the remedy of a finding at a root is the root's.
@@ -26,14 +26,6 @@ _OF_TABLES = (
     RootCause.UNWRITTEN_MEMORY,
     RootCause.COLLECTIVE,
 )
-#: Numbers of the machine, in words.
-SOURCES = {
-    NumberSource.CLOCK: "the clock",
-    NumberSource.PROCESS_ID: "the process id",
-    NumberSource.ENTROPY: "the system's random numbers",
-    NumberSource.HASH: "the hash of a text",
-    NumberSource.ADDRESS: "an object's address",
-}
 _SEED_ALL = (
     "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
     " are drawn from"
@@ -96,9 +88,8 @@ def _speaks_of(finding: Finding, root: Root) -> bool:
     if finding.about is not About.CALL:
         reason = root.reason
         seed = reason.seed.location if reason is not None and reason.seed is not None else ""
-        sources = {seed, *(number.location for number in (reason.taken if reason is not None else ()))} - {""}
         is_its_generator = root.cause is RootCause.DRAW and finding.name == f"generator {root.name}"
-        if finding.location in sources or is_its_generator:
+        if (seed and finding.location == seed) or is_its_generator:
             return True
     at = (finding.op, finding.phase, finding.location)
     return root.cause in _OF_TABLES and at == (root.op, root.phase, root.location)
@@ -156,9 +147,7 @@ def _step(root: Root) -> _Step:
         how = f"{_SEED_ALL}, before the model is built; or load the same checkpoint in every run"
         return _Step(f"Begin every run with the same {what}", f"{how}.", line)
     if root.cause is RootCause.ARGUMENT:
-        taken = [f"`{number.what}` at {number.location}" for number in reason.taken] if reason is not None else []
-        source = f": it may come from {' or '.join(taken)}" if taken else ""
-        how = f"Compute it from what is the same in every run{source}"
+        how = "Compute it from what is the same in every run"
         if shows is Shows.OTHER_LAYOUT:
             how = "Give the op one memory layout in every run: `.contiguous()` before it, and a fixed order of axes"
         return _Step(f"Give {op} the same arguments in every run", f"{how}.", line)
@@ -200,9 +189,8 @@ def _seed(root: Root, reason: Reason | None) -> _Step:
         how = "How often and how much it draws hangs on something that differs: the data, a condition, a length"
         return _Step(f"Draw alike from {root.name} in every run", f"{how}.", line)
     seed = reason.seed
-    if seed is not None and (seed.source is not None or seed.first != seed.second):
-        stands = f" in place of {SOURCES[seed.source]}" if seed.source is not None else ""
-        how = f"Seed with a number that stands in the code or the configuration{stands}"
+    if seed is not None and seed.first != seed.second:
+        how = "Seed with a number that stands in the code or the configuration"
         return _Step(f"Change the line that seeds generator {root.name}", f"{how}.", seed.location or line)
     if root.earlier is not None:
         after = root.earlier.called_from or root.earlier.location

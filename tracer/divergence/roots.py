@@ -13,7 +13,7 @@ from tracer.divergence.loading import loading_of, loads_in
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate
 from tracer.divergence.matching.pairing import Pairs, texts_of
-from tracer.divergence.model import Changed, Loading, Place, Reason, Root, Seed, Taken
+from tracer.divergence.model import Changed, Loading, Place, Reason, Root, Seed
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import (
@@ -25,7 +25,6 @@ from tracer.names import (
     Cause,
     EventKind,
     GeneratorKind,
-    NumberUse,
     Phase,
     SeedOrigin,
     Verdict,
@@ -33,14 +32,9 @@ from tracer.names import (
 )
 from tracer.ops.rows import packet_of
 from tracer.trace.file import Trace
-from tracer.trace.records import Environment, MachineNumber, Region, Tried
+from tracer.trace.records import Environment, Region, Tried
 from tracer.trace.values import Group, Mark, ValueKind, Values
 from tracer.trace.values.columns import Name
-
-#: What shows at roots that may come from a number which is another one in every process.
-_MAY_BE_MACHINES = frozenset(
-    {Shows.STRUCTURE, Shows.DRAWN_AHEAD, Shows.OTHER_TENSORS, Shows.OTHER_TARGET, Shows.OTHER_CODE, Shows.OPAQUE}
-)
 
 
 class Classifier:
@@ -91,8 +85,6 @@ class Classifier:
             root = self._details[shows](root, candidate)
         if root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT):
             root = self._with_loader(root)
-        if shows in _MAY_BE_MACHINES or root.cause is RootCause.ARGUMENT or root.kind is ValueKind.OUTSIDE:
-            root = self._with_machine(root)
         return root if candidate.way in (Way.GAP, Way.AHEAD) else self.tables.beside(root, self.pairs.first)
 
     def _of_pair(self, node: int) -> Root:
@@ -164,9 +156,7 @@ class Classifier:
         is_resumed = self.pairs.is_resumed and earlier is None
         if is_resumed:
             return self._restored(msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name), candidate.row)
-        seed = self._machine_seed(name)
-        if seed is None and earlier is None:
-            seed = _seeded(name, self.recordings[0])
+        seed = _seeded(name, self.recordings[0]) if earlier is None else None
         reason = Reason(shows=Shows.DRAW, seed=self._with_values(seed, name))
         return msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name, earlier=earlier, reason=reason)
 
@@ -196,14 +186,6 @@ class Classifier:
         )
         return msgspec.structs.replace(root, earlier=earlier, reason=reason)
 
-    def _machine_seed(self, name: str) -> Seed | None:
-        """Return the origin of a seed that is another number in every process."""
-        names = (name, GeneratorKind.spelt(name).value)
-        for number in (number for trace in self.traces for number in trace.machine_numbers):
-            if number.use is NumberUse.SEED and number.what in names:
-                return Seed(location=number.location, source=number.source)
-        return None
-
     def _with_values(self, seed: Seed | None, generator: str) -> Seed | None:
         """With the numbers of both runs; where the line is not known, that of a seed that differs."""
         first, second = (
@@ -222,23 +204,6 @@ class Classifier:
         if place not in both:
             return seed
         return msgspec.structs.replace(seed or Seed(location=place), first=both[place][0], second=both[place][1])
-
-    def _with_machine(self, root: Root) -> Root:
-        """Return the root with numbers that the program takes which differ in every process: it may come from those."""
-        if root.reason is None:
-            return root
-        taken_at = {
-            number.location: Taken(what=number.what, location=number.location, source=number.source)
-            for trace in self.traces
-            for number in trace.machine_numbers
-            if _is_value(number)
-        }
-        for draw in (draw for trace in self.traces for draw in trace.host_draws):
-            if draw.origin is SeedOrigin.MACHINE and draw.location and not draw.is_aside:
-                taken_at.setdefault(draw.location, Taken(what=draw.op, location=draw.location, is_unseeded=True))
-        here = [taken_at[place] for place in (root.location, root.called_from) if place in taken_at]
-        likely = here[:1] or list(taken_at.values())[:2]
-        return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, taken=tuple(likely)))
 
     def _ahead(self, root: Root, candidate: Candidate) -> Root:
         """It draws otherwise, and the draw that finds the generator in another state comes later."""
@@ -398,10 +363,8 @@ class _Shown:
     @property
     def is_opaque(self) -> bool:
         tables = self._classifier.tables
-        finding, tried = tables.worst.get(_key(self._group)), tables.tried(self._group)
-        draws = any(trace.host_draws or any(map(_is_value, trace.machine_numbers)) for trace in self._classifier.traces)
-        is_proven = tried is not None and tried.has_varied and not draws
-        return finding is not None and finding.cause is Cause.OPAQUE and not is_proven
+        finding = tables.worst.get(_key(self._group))
+        return finding is not None and finding.cause is Cause.OPAQUE
 
     @property
     def was_tried(self) -> bool:
@@ -578,12 +541,6 @@ def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> 
     if there is None:
         return None
     return next((at for at, digest in first.items() if digest == there and at != position), None)
-
-
-def _is_value(number: MachineNumber) -> bool:
-    """Return whether a value that the program computed with may have come from it."""
-    is_of_program = bool(number.location) and not (number.by_library or number.is_aside)
-    return is_of_program and number.use is not NumberUse.SEED
 
 
 def _seeded(name: str, recording: Recording) -> Seed | None:

@@ -46,8 +46,8 @@ FACTS = (
     _process("origin", ("program", "restored", "fixed", "machine", "unseen"), "A generator's state."),
     _process(
         "seed.number",
-        ("none", "clock", "process-id", "entropy", "hash", "address", "generator"),
-        "The source of a seed that differs in every process; none: the program's own number.",
+        ("none", "drawn"),
+        "A seed: does its line take it from what differs in every process? none: nothing shows that.",
     ),
     _process("by.library", BOOL, "Did an installed package do it?"),
     _process("made.often", BOOL, "Is a new generator created for each sample or call?"),

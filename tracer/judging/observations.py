@@ -1,4 +1,4 @@
-"""Judges what was observed of the process: generators, numbers from the machine, memory, loaders, compilation.
+"""Judges what was observed of the process: generators, memory, loaders, compilation.
 
 For regions whose calls were not seen: kernels that add atomically, and replays that varied.
 """
@@ -27,8 +27,6 @@ from tracer.names import (
     EvidenceKind,
     GeneratorKind,
     KernelLanguage,
-    NumberSource,
-    NumberUse,
     Overlap,
     Phase,
     RegionInside,
@@ -46,11 +44,10 @@ from tracer.trace.file import Trace
 from tracer.trace.records import (
     Draw,
     Environment,
-    Event,
     Kernel,
     Loader,
-    MachineNumber,
     OverlapWrite,
+    OwnGenerator,
     Region,
     Tried,
     UnwrittenRead,
@@ -62,6 +59,7 @@ _OF_GENERATOR = {
     GeneratorKind.PYTHON: "environment-python-generator",
     GeneratorKind.NUMPY: "environment-numpy-generator",
     GeneratorKind.NUMPY_OBJECTS: "environment-numpy-generator-objects",
+    GeneratorKind.PYTHON_OBJECTS: "environment-python-generator-objects",
 }
 _WORKERS = "environment-loader-workers"
 #: Settings by which fresh memory is filled.
@@ -73,7 +71,7 @@ _WATCH = "record the whole script with `tracer run`, which sees what seeds it"
 
 def observed_findings(rows: BoundRows) -> Iterator[Finding | Note]:
     """All findings about what was observed of the process, besides its settings."""
-    yield from (*_torch_generators(rows), *_host_generators(rows), *machine_numbers(rows), *_numpy_objects(rows))
+    yield from (*_torch_generators(rows), *_host_generators(rows), *_own_generators(rows))
     yield from (*_unwritten_reads(rows), *_overlaps(rows), *_loaders(rows), *_compiled(rows))
     yield from region_findings(rows.scene)
 
@@ -96,10 +94,10 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding | Note]:
             drawn.setdefault(draw.generator, (draw, Counter()))[1][draw.op] += draw.count
     for generator, (first, ops) in drawn.items():
         for row in rows.named(_OF_GENERATOR.get(first.kind, _OF_GENERATOR[GeneratorKind.TORCH])):
-            source = seed_number(scene.trace, first.seeded_at)
-            facts = {"origin": SeedOrigin.MACHINE.value, "seed.number": source.value if source else "none"}
+            is_drawn = _is_drawn(scene.trace, first.seeded_at)
+            facts = {"origin": SeedOrigin.MACHINE.value, "seed.number": "drawn" if is_drawn else "none"}
             how = "seeded by the machine" if first.seeded_at else "never seeded"
-            subject = f"generator {generator}, {f'seeded with {MADE_FROM[source]}' if source else how}"
+            subject = f"generator {generator}, {_DRAWN if is_drawn else how}"
             at, name = _seeding(first), f"generator {generator}"
             yield from rows.finding(row, facts, subject=subject, name=name, ops=ops, at=at, phase=first.phase)
 
@@ -126,47 +124,59 @@ def _host_generators(rows: BoundRows) -> Iterator[Finding]:
 
 def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
     origin = rows.scene.origin(draw.origin, f"seed.{draw.generator}", draw.seeded_at)
-    if draw.is_aside or origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.kind not in HOST_GENERATORS:
+    if origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.kind not in HOST_GENERATORS:
         return
-    source = seed_number(rows.scene.trace, draw.seeded_at) if origin is SeedOrigin.MACHINE else None
+    is_drawn = origin is SeedOrigin.MACHINE and _is_drawn(rows.scene.trace, draw.seeded_at)
     state = "never seeded" if origin is SeedOrigin.MACHINE else "seeded or not: not recorded"
-    state = f"seeded with {MADE_FROM[source]}" if source else state
+    state = _DRAWN if is_drawn else state
     for row in rows.named(_OF_GENERATOR[draw.kind]):
         yield from rows.finding(
             row,
-            {"origin": origin.value, "seed.number": source.value if source else "none"},
+            {"origin": origin.value, "seed.number": "drawn" if is_drawn else "none"},
             subject=f"generator {draw.generator}, {state}",
             name=f"generator {draw.generator}",
             ops={draw.op: draw.count},
-            at=_seeding(draw) if source else draw,
+            at=_seeding(draw) if is_drawn else draw,
             phase=draw.phase,
             module=draw.module,
             reason_detail=_WATCH if origin is SeedOrigin.UNSEEN else "",
         )
 
 
-def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
-    """NumPy's generators that were created without a seed. Draws from them cannot be recorded."""
-    name = "a NumPy Generator"
-    for row in rows.named(_OF_GENERATOR[GeneratorKind.NUMPY_OBJECTS]):
-        for event in rows.scene.trace.events:
-            if event.kind is EventKind.SEED and event.name == GeneratorKind.NUMPY_OBJECTS:
-                facts: dict[str, Value] = {
-                    "origin": event.value,
-                    "by.library": False,
-                    "made.often": _is_made_often(event),
-                }
-                subject = f"{name}, created without a seed"
-                yield from rows.finding(
-                    row, facts, subject=subject, name=name, at=event, phase=event.phase, count=event.count
-                )
+_DRAWN = "seeded with another number in every run"
+
+
+def _is_drawn(trace: Trace, seeded_at: str) -> bool:
+    """Return whether the line ``seeded_at`` takes its seed from what differs in every process."""
+    seeds = (event for event in trace.events if seeded_at and event.kind is EventKind.SEED and event.is_drawn)
+    return any(event.location == seeded_at for event in seeds)
+
+
+_KINDS = {
+    GeneratorKind.PYTHON_OBJECTS: "a random.Random",
+    GeneratorKind.NUMPY_OBJECTS: "a generator of NumPy's",
+}
+
+
+def _own_generators(rows: BoundRows) -> Iterator[Finding]:
+    """Generators of the program's own without a fixed seed. What was drawn from them is not recorded."""
+    for made in rows.scene.trace.own_generators:
+        name = _KINDS[made.kind]
+        facts: dict[str, Value] = {
+            "origin": SeedOrigin.MACHINE.value,
+            "by.library": made.by_library,
+            "made.often": _is_made_often(made),
+        }
+        subject = f"{name}, {_DRAWN if made.is_seeded else 'made without a seed'}"
+        for row in rows.named(_OF_GENERATOR[made.kind]):
+            yield from rows.finding(row, facts, subject=subject, name=name, at=made, phase=made.phase, count=made.count)
 
 
 #: Methods by which a data set returns a sample.
 _FOR_A_SAMPLE = ("__getitem__", "__getitems__", "__next__", "__iter__")
 
 
-def _is_made_often(origin: Event | MachineNumber) -> bool:
+def _is_made_often(origin: OwnGenerator) -> bool:
     """Return whether this line creates a new generator for each sample or call."""
     return origin.count > 1 or origin.function.rpartition(".")[2] in _FOR_A_SAMPLE
 
@@ -393,50 +403,6 @@ def fill_cost(trace: Trace, scene: TraceUnderTarget) -> FillCost | None:
         unfollowed=sum(allocation.unfollowed for allocation in trace.allocations),
         is_on=bool(is_on),
     )
-
-
-_ROWS = {
-    NumberUse.PYTHON_OBJECT: "environment-python-generator-objects",
-    NumberUse.NUMPY_OBJECT: "environment-numpy-generator-objects",
-    NumberUse.SYSTEM_OBJECT: "environment-system-random",
-    NumberUse.VALUE: "environment-machine-number",
-}
-_KINDS = {NumberUse.PYTHON_OBJECT: "a random.Random", NumberUse.NUMPY_OBJECT: "a generator of NumPy's"}
-#: Sources of seeds, in words.
-MADE_FROM = {
-    NumberSource.CLOCK: "a clock",
-    NumberSource.PROCESS_ID: "a process id",
-    NumberSource.ENTROPY: "the machine's entropy",
-    NumberSource.HASH: "the hash of a text",
-    NumberSource.ADDRESS: "an address",
-    NumberSource.GENERATOR: "a draw from a generator that nobody seeded",
-}
-_HASH_SEED = "PYTHONHASHSEED"
-
-
-def seed_number(trace: Trace, seeded_at: str) -> NumberSource | None:
-    """The source of the seed that the line ``seeded_at`` set; ``None`` for the program's own number."""
-    seeds = (number for number in trace.machine_numbers if seeded_at and number.use is NumberUse.SEED)
-    return next((number.source for number in seeds if number.location == seeded_at), None)
-
-
-def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
-    """Numbers that the program took from the machine, at the line that took them."""
-    for number in rows.scene.trace.machine_numbers:
-        if number.is_aside or (number.source is NumberSource.HASH and rows.scene.has(_HASH_SEED, "0")):
-            continue
-        for row in rows.named(_ROWS.get(number.use, "")):
-            facts: dict[str, Value] = {}
-            name, subject = number.what, f"{number.what}: a different number in every run"
-            if number.use in _KINDS:
-                facts = {"origin": SeedOrigin.MACHINE.value, "by.library": number.by_library}
-                facts["made.often"] = _is_made_often(number)
-                name, is_unseeded = _KINDS[number.use], number.source is NumberSource.ENTROPY
-                how = "made without a seed" if is_unseeded else f"seeded with {MADE_FROM[number.source]}"
-                subject = f"{name}, {how}"
-            yield from rows.finding(
-                row, facts, subject=subject, name=name, at=number, phase=number.phase, count=number.count
-            )
 
 
 #: Kernels that the compiler generates, and would generate differently under deterministic mode.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Protocol
 
 import msgspec
 
-from tracer.names import EventKind, Phase, SeedOrigin, Subsystem
+from tracer.names import EventKind, Phase, Subsystem
 from tracer.recording.origin.sites import Site, Sites, placed
 from tracer.trace.records import Event
 
@@ -40,9 +39,6 @@ class Calls(Protocol):
     def setting_changed(self, name: str, before: str, value: str) -> None:
         """The setting ``name`` took another value: calls from here on are counted apart."""
 
-    def drawn_at(self, file: str, first: int, last: int) -> Iterator[SeedOrigin]:
-        """Origins of the states that calls at lines of ``file``, first to last, drew from."""
-
     def step_has_forward(self) -> bool:
         """Return whether this training step made anything that a backward pass could go through."""
 
@@ -60,6 +56,7 @@ _SAME_IN_EVENT = (
     "last",
     "count",
     "seed",
+    "is_drawn",
 )
 
 
@@ -82,6 +79,7 @@ class EventEntry(msgspec.Struct, eq=False):
     after_draws: bool = False
     count: int = 0
     seed: str = ""
+    is_drawn: bool = False
 
     def event(self) -> Event:
         """The event as a trace has it."""
@@ -244,10 +242,6 @@ class EventLog:
         before = ran.get(value, (0, 0))
         ran[value] = (before[0] + forward + backward - trained, before[1] + total - every)
         self._counted[name] = (forward + backward, total)
-
-    def drawn_at(self, file: str, first: int, last: int) -> Iterator[SeedOrigin]:
-        """Origins of the states that recorded calls at lines of ``file``, first to last, drew from."""
-        return iter(()) if self._calls is None else self._calls.drawn_at(file, first, last)
 
     def first_use(self, subsystem: Subsystem, frame: FrameType | None) -> None:
         """Note that ``subsystem`` was used; only the first time counts."""

@@ -18,7 +18,7 @@ from tracer.recording.origin.sites import Sites
 from tracer.recording.process.children import ChildLog
 from tracer.recording.process.variables import VariableEvents
 from tracer.recording.randomness.host_generators import HOST
-from tracer.recording.randomness.machine_numbers import NumberLog
+from tracer.recording.randomness.own_generators import OwnGenerators
 from tracer.trace.records import Environment
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ProcessWatch:
         self._inductor: InductorWatch | None = None
         self.on_compiler: Callable[[], None] = lambda: None
         """Called when torch's compiler was loaded."""
-        self.numbers = NumberLog(sites, self.log)
+        self.own_generators = OwnGenerators(sites, self.log)
         self.children = ChildLog(sites)
         """Processes that were started; a recorder that ends has it watch no more."""
         self._variables = VariableEvents(self.log, variables, self._look)
@@ -58,7 +58,7 @@ class ProcessWatch:
         if self._depth == 1:
             if "torch" in sys.modules:
                 self.torch_loaded(None)
-            for watch in (self._variables, self.numbers, self.children):
+            for watch in (self._variables, self.own_generators, self.children):
                 watch.start()
             HOST.start(self.log, from_process_start=self.from_start)
 
@@ -88,7 +88,7 @@ class ProcessWatch:
         if self._depth == 0:
             self._variables.stop()
             HOST.stop(self.log)
-            self.numbers.stop()
+            self.own_generators.stop()
             self.children.stop()
             while self._stops:
                 self._stops.pop()()

@@ -16,7 +16,7 @@ import torch
 from msgspec.structs import replace
 
 from tracer.facts.argument_readers import MISSING
-from tracer.names import BlindSpotKind, Gradients, HostCode, Phase, SeedOrigin
+from tracer.names import BlindSpotKind, Gradients, HostCode, Phase
 from tracer.ops.op import Touch
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.blind_spots import BlindSpots
@@ -112,14 +112,6 @@ class RecordingState:
         for name, value in now.items():
             if value != self._at_end[name]:
                 self.setting_changed(name, self._at_end[name], value)
-
-    def drawn_at(self, file: str, first: int, last: int) -> Iterator[SeedOrigin]:
-        """Origins of the states that calls at lines of ``file``, first to last, drew from."""
-        for info in tuple(self._mode.infos.values()):
-            for counter in info.every_counter() if DRAW in info.readers else ():
-                site = counter.origin.site
-                if site.path == file and first <= site.line <= last:
-                    yield from (drawn[1].origin for drawn in _drawn_by([(info, counter)]))
 
     def step_has_forward(self) -> bool:
         """Return whether autograd made a node in this step; ``True`` if torch does not number nodes."""
@@ -342,7 +334,7 @@ class Recorder:
             generators=tuple(self.generators.generators(_drawn_by(counted))),
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
-            machine_numbers=self.watch.numbers.listed(),
+            own_generators=self.watch.own_generators.listed(),
             allocations=merged(writes.allocations()),
             unwritten_reads=merged(reads),
             regions=regions,

@@ -51,7 +51,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     generators: tuple[records.Generator, ...] = ()
     """The process's own generators: torch's default one of each device in use, Python's and NumPy's global one."""
     host_draws: tuple[records.Draw, ...] = ()
-    """Draws from Python's and NumPy's global generators, as far as their calls were seen."""
+    """Draws from NumPy's global generator, as far as their calls were seen."""
     allocations: tuple[records.Allocation, ...] = ()
     """Calls that allocated memory without writing it."""
     unwritten_reads: tuple[records.UnwrittenRead, ...] = ()
@@ -60,8 +60,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that wrote to overlapping memory."""
     loaders: tuple[records.Loader, ...] = ()
     """Each ``DataLoader`` that was iterated."""
-    machine_numbers: tuple[records.MachineNumber, ...] = ()
-    """Numbers that differ in every process and the program took: entropy, clocks as seeds, unseeded generators."""
+    own_generators: tuple[records.OwnGenerator, ...] = ()
+    """Generators of the program's own that were made without a fixed seed and drew."""
     regions: tuple[records.Region, ...] = ()
     """The regions that were compiled or captured, and ran or could have run while recording."""
     launched: tuple[records.Kernel, ...] = ()

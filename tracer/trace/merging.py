@@ -113,6 +113,7 @@ declare(
     "kind name before location called_from phase while_recording parts_phases after_calls is_followed after_draws",
     value=_first,
     seed=_first,
+    is_drawn=_any_holds,
     values_differ=lambda first, second, _: first.values_differ or second.values_differ or first.value != second.value,
     function=_first,
     first=_first,
@@ -120,8 +121,8 @@ declare(
     count=_added,
 )
 declare(records.Generator, "name origin seeded_at", before=_if_equal, after=_if_equal, drew=_any_holds)
-declare(records.Draw, f"generator op phase module {_PLACE} origin is_aside seeded_at", count=_added)
-declare(records.MachineNumber, f"source use what {_PLACE} phase is_aside by_library", count=_added)
+declare(records.Draw, f"generator op phase module {_PLACE} origin seeded_at", count=_added)
+declare(records.OwnGenerator, f"kind is_seeded {_PLACE} phase by_library", count=_added)
 declare(records.Allocation, f"op phase module {_PLACE}", count=_added, bytes=_added, unfollowed=_added)
 declare(records.UnwrittenRead, f"op phase module {_PLACE} allocated_by allocated_at allocated_from", count=_added)
 declare(records.OverlapWrite, f"op kind phase module {_PLACE} device", count=_added)
@@ -267,7 +268,7 @@ def _records(name: str) -> Callable[[Sequence[Trace]], Any]:
 #: Fields of a trace that are merged record by record.
 _LISTS = (
     *("blind_spots", "events", "generators", "host_draws", "allocations", "unwritten_reads", "overlaps", "loaders"),
-    *("machine_numbers", "regions", "launched", "children"),
+    *("own_generators", "regions", "launched", "children"),
 )
 #: How each field of a trace is merged.
 WHOLE: Mapping[str, Callable[[Sequence[Trace]], Any]] = {

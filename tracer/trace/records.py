@@ -243,8 +243,7 @@ class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
     kind: names.EventKind
     name: str
     """Its subject: a variable's name, a setting's dotted name (``torch.use_deterministic_algorithms``), a
-    ``Subsystem``, or a generator (``cpu``, ``cuda``, ``cuda:0``, ``passed``, ``python``, ``numpy``; ``numpy-objects``
-    for a NumPy ``Generator`` made without a seed)."""
+    ``Subsystem``, or a generator (``cpu``, ``cuda``, ``cuda:0``, ``passed``, ``python``, ``numpy``)."""
     before: str = ""
     """The value before, as text; empty for a variable that was not set."""
     value: str = ""
@@ -253,6 +252,8 @@ class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a later time set another value."""
     seed: str = ""
     """The number that a generator was seeded with the first time; empty where it was none, or not seen."""
+    is_drawn: bool = False
+    """For a seed: whether the line takes it from what differs in every process: a clock, an unseeded generator."""
     _: ClassVar[Place]
     phase: names.Phase = names.Phase.OTHER
     """The phase of its first time."""
@@ -308,8 +309,6 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
     """Calls that drew."""
     origin: names.SeedOrigin = names.SeedOrigin.UNSEEN
-    is_aside: bool = False
-    """Whether the program's text shows that what is drawn ends in a pause, a name or a log."""
     seeded_at: str = ""
     """``path:line`` of the call that seeded the generator, if it was seen."""
 
@@ -319,20 +318,19 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
         return names.GeneratorKind.spelt(self.generator)
 
 
-class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
-    """A number, taken at one line outside torch and the standard library, that differs in every process."""
+class OwnGenerator(Placed, frozen=True, kw_only=True, omit_defaults=True):
+    """Generators of the program's own, made without a fixed seed at one line outside torch and the standard library,
+    that were drawn from."""
 
-    source: names.NumberSource
-    use: names.NumberUse
-    what: str = ""
-    """The function: ``random.Random``, ``numpy.random``, ``os.urandom``, ``uuid.uuid4``, ``secrets``; for a seed the
-    generator (``cpu``, ``torch``, ``python``, ``numpy``)."""
+    kind: names.GeneratorKind
+    """``python-objects`` for a ``random.Random``, ``numpy-objects`` for a ``RandomState`` or ``Generator``."""
+    is_seeded: bool = False
+    """Whether it has a seed, which its line takes from what differs in every process: a clock, an unseeded
+    generator."""
     _: ClassVar[Place]
     phase: names.Phase = names.Phase.OTHER
-    is_aside: bool = False
-    """Whether the program's text shows that it ends in a pause, a name or a log."""
     by_library: bool = False
-    """Whether an installed package asked for it."""
+    """Whether an installed package made it."""
     count: int = 1
 
 

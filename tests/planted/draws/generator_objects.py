@@ -1,4 +1,4 @@
-"""Numbers of generators that are objects, each made without a seed, and of one that takes none."""
+"""Numbers of generators that are objects, each made without a seed."""
 
 import random
 
@@ -15,7 +15,6 @@ numbers = [
     np.random.Generator(np.random.PCG64()).random(),  # planted: environment-numpy-generator-objects
     np.random.default_rng().random(),  # planted: environment-numpy-generator-objects
     random.Random().random(),  # planted: environment-python-generator-objects
-    random.SystemRandom().random(),  # planted: environment-system-random
 ]
 own = random.Random()  # planted: environment-python-generator-objects
 numbers.append(own.random())

@@ -1,4 +1,5 @@
 """The order of the samples is drawn from Python's generator, which nobody seeded."""
+# planted: environment-python-generator
 
 import random
 
@@ -7,5 +8,5 @@ import torch
 torch.manual_seed(0)
 weight = torch.ones(2, requires_grad=True)
 order = [0, 1, 2, 3]
-random.shuffle(order)  # planted: environment-python-generator
+random.shuffle(order)
 (torch.tensor(order[:2]) * weight).sum().backward()

@@ -11,9 +11,7 @@ import numpy as np
 import torch
 
 
-def set_seed(seed: int | None = None) -> None:
-    if seed is None:
-        seed = int(time.time() * 1e6) % 2**31
+def set_seed(seed: int) -> None:
     np.random.seed(seed)  # planted: environment-numpy-generator
 
 
@@ -22,7 +20,7 @@ def everything(number: int) -> None:
 
 
 begun = time.time()
-set_seed()
+set_seed(time.time_ns() // 1000 % 2**31)
 everything(int(time.time() * 1e6) % 2**31)
 random.seed(os.getpid())  # planted: environment-python-generator
 seed = datetime.now().microsecond

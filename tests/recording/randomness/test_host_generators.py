@@ -19,7 +19,7 @@ import torch
 from tests.support.command import tracer_process
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer, Trace
-from tracer.names import EventKind, NumberSource, NumberUse, SeedOrigin
+from tracer.names import EventKind, GeneratorKind, SeedOrigin
 from tracer.recording.randomness.host_generators import HOST
 from tracer.trace.records import Event, Generator
 
@@ -44,9 +44,6 @@ def seeds(tracer: DeterminismTracer) -> list[Event]:
 @pytest.mark.parametrize(
     ("name", "op", "draw"),
     [
-        ("python", "random.shuffle", lambda: random.shuffle([1, 2])),
-        ("python", "random.gauss", lambda: random.gauss(0, 1)),
-        ("python", "random.randint", lambda: random.randint(0, 9)),
         ("numpy", "numpy.random.rand", lambda: np.random.rand(2)),
         ("numpy", "numpy.random.permutation", lambda: np.random.permutation(3)),
         ("numpy", "numpy.random.sample", lambda: np.random.sample(3)),
@@ -73,10 +70,10 @@ def test_numpys_own_generators_are_noted_where_they_are_made_without_a_seed() ->
         np.random.default_rng(seed=np.random.default_rng(1)).random()
 
     tracer = record(step)
-    made = tracer.trace.machine_numbers
-    assert [(one.use, one.source, one.count) for one in made] == [
-        (NumberUse.NUMPY_OBJECT, NumberSource.ENTROPY, 2),
-        (NumberUse.NUMPY_OBJECT, NumberSource.ENTROPY, 1),
+    made = tracer.trace.own_generators
+    assert [(one.kind, one.is_seeded, one.count) for one in made] == [
+        (GeneratorKind.NUMPY_OBJECTS, False, 2),
+        (GeneratorKind.NUMPY_OBJECTS, False, 1),
     ]
     assert made[0].location.endswith(f":{line_of(step, '# unseeded')}")
     assert tracer.trace.host_draws == ()
@@ -90,10 +87,11 @@ def test_a_draw_names_the_line_that_seeded() -> None:
         random.random()
         np.random.rand()
 
-    python, numpy = record(step).trace.host_draws
-    for draw, line in ((python, line_of(step, "# python")), (numpy, line_of(step, "# numpy"))):
-        assert draw.origin is SeedOrigin.PROGRAM
-        assert draw.seeded_at.endswith(f":{line}")
+    tracer = record(step)
+    (numpy,) = tracer.trace.host_draws
+    for found, line in ((generator(tracer, "python"), "# python"), (numpy, "# numpy")):
+        assert found.origin is SeedOrigin.PROGRAM
+        assert found.seeded_at.endswith(f":{line_of(step, line)}")
 
 
 @pytest.mark.parametrize("seed", [lambda: random.seed(), lambda: random.seed(None), lambda: np.random.seed()])
@@ -141,20 +139,19 @@ def test_a_state_that_was_read_and_put_back_keeps_its_provenance() -> None:
         random.setstate(kept)
         random.random()
 
-    (draw,) = record(step).trace.host_draws
-    assert draw.origin is SeedOrigin.PROGRAM
-    assert draw.seeded_at.endswith(f":{line_of(step, '# first')}")
+    found = generator(record(step), "python")
+    assert found.origin is SeedOrigin.PROGRAM
+    assert found.seeded_at.endswith(f":{line_of(step, '# first')}")
 
 
 def test_a_state_from_elsewhere_is_restored() -> None:
-    kept = random.getstate()
+    kept = random.Random(3).getstate()
 
     def step() -> None:
         random.setstate(kept)
         random.random()
 
-    (draw,) = record(step).trace.host_draws
-    assert draw.origin is SeedOrigin.RESTORED
+    assert generator(record(step), "python").origin is SeedOrigin.RESTORED
 
 
 def test_seeding_again_between_draws_is_told() -> None:
@@ -173,9 +170,9 @@ def test_functions_are_as_they_were_whatever_recorder_ends_first() -> None:
     first, second = DeterminismTracer(), DeterminismTracer()
     first.__enter__()
     second.__enter__()
-    assert random.shuffle is not before["random", "shuffle"]
+    assert random.seed is not before["random", "seed"]
     first.__exit__(None, None, None)
-    random.random()
+    np.random.rand()
     second.__exit__(None, None, None)
     assert len(second.trace.host_draws) == 1
     assert all(getattr(module, name) is before[module.__name__, name] for module, name in names)
@@ -183,12 +180,12 @@ def test_functions_are_as_they_were_whatever_recorder_ends_first() -> None:
 
 
 def test_a_function_that_somebody_else_replaced_meanwhile_stays_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mine() -> float:
-        return 0.5
+    def mine(seed: int) -> None:
+        pass
 
     with DeterminismTracer():
-        monkeypatch.setattr(random, "random", mine)
-    assert random.random is mine
+        monkeypatch.setattr(random, "seed", mine)
+    assert random.seed is mine
 
 
 def test_a_function_taken_while_recording_goes_on_working_and_is_pickled_as_ever() -> None:
@@ -230,26 +227,26 @@ def test_what_a_library_draws_while_it_is_imported_is_no_draw_of_the_step(
 ) -> None:
     folder = tmp_path / "site-packages"
     folder.mkdir()
-    (folder / "draws_at_import.py").write_text("import random\nNUMBER = random.getrandbits(24)\n")
+    (folder / "draws_at_import.py").write_text("import numpy\nNUMBER = numpy.random.rand()\n")
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "draws_at_import", raising=False)
 
     def run() -> None:
         __import__("draws_at_import")
-        random.seed(0)
+        np.random.seed(0)
 
     tracer = record(run)
     assert tracer.trace.host_draws == ()
-    assert generator(tracer, "python").drew is False
+    assert generator(tracer, "numpy").drew is False
 
     def draws_too() -> None:
         sys.modules.pop("draws_at_import")
         __import__("draws_at_import")
-        random.random()
+        np.random.rand()
 
     tracer = record(draws_too)
-    assert [draw.op for draw in tracer.trace.host_draws] == ["random.random"]
-    assert generator(tracer, "python").drew is True
+    assert [draw.op for draw in tracer.trace.host_draws] == ["numpy.random.rand"]
+    assert generator(tracer, "numpy").drew is True
 
 
 def test_streams_are_the_same_with_and_without() -> None:
@@ -310,8 +307,8 @@ def test_what_a_forked_child_draws_and_seeds_is_not_its_parents() -> None:
 def test_memory_follows_the_lines_and_not_the_draws() -> None:
     def step() -> None:
         for value in range(300):
-            random.seed(value)
-            random.random()
+            np.random.seed(value)
+            np.random.rand()
 
     tracer = record(step)
     assert [draw.count for draw in tracer.trace.host_draws] == [300]
@@ -329,8 +326,9 @@ def test_a_watch_from_the_processs_start_knows_that_nobody_seeded(tmp_path: Any)
     trace = Trace.load(tmp_path / "trace.json")
     assert trace.watched_from_start
     found = [(draw.op, draw.location, draw.origin, draw.seeded_at) for draw in trace.host_draws]
+    (python,) = [each for each in trace.generators if each.name == "python"]
+    assert (python.drew, python.origin) == (True, SeedOrigin.MACHINE)
     assert found == [
-        ("random.random", "script.py:4", SeedOrigin.MACHINE, ""),
         ("numpy.random.rand", "script.py:5", SeedOrigin.MACHINE, ""),
         ("numpy.random.rand", "script.py:7", SeedOrigin.PROGRAM, "script.py:6"),
     ]
@@ -345,26 +343,26 @@ def test_what_the_compiler_puts_back_is_no_seed_of_the_program() -> None:
         random.random()
 
     random.seed(0)
-    trace = record(run).trace
-    assert [event for event in trace.events if event.kind is EventKind.SEED] == []
-    assert [draw.count for draw in trace.host_draws] == [1, 1]
+    tracer = record(run)
+    assert [event for event in tracer.trace.events if event.kind is EventKind.SEED] == []
+    assert generator(tracer, "python").origin is SeedOrigin.UNSEEN
 
 
-def made_by(make: Callable[[], object]) -> list[tuple[NumberUse, int]]:
-    return [(number.use, number.count) for number in record(make).trace.machine_numbers]
+def made_by(make: Callable[[], object]) -> list[tuple[GeneratorKind, int]]:
+    return [(made.kind, made.count) for made in record(make).trace.own_generators]
 
 
 @pytest.mark.parametrize(
-    ("make", "use"),
+    ("make", "kind"),
     [
-        (np.random.default_rng, NumberUse.NUMPY_OBJECT),
-        (lambda: np.random.Generator(np.random.PCG64(np.random.SeedSequence())), NumberUse.NUMPY_OBJECT),
-        (lambda: np.random.Generator(np.random.Philox()), NumberUse.NUMPY_OBJECT),
-        (np.random.RandomState, NumberUse.NUMPY_OBJECT),
-        (random.Random, NumberUse.PYTHON_OBJECT),
+        (np.random.default_rng, GeneratorKind.NUMPY_OBJECTS),
+        (lambda: np.random.Generator(np.random.PCG64(np.random.SeedSequence())), GeneratorKind.NUMPY_OBJECTS),
+        (lambda: np.random.Generator(np.random.Philox()), GeneratorKind.NUMPY_OBJECTS),
+        (np.random.RandomState, GeneratorKind.NUMPY_OBJECTS),
+        (random.Random, GeneratorKind.PYTHON_OBJECTS),
     ],
 )
-def test_a_generator_that_never_drew_is_no_risk(make: Callable[[], Any], use: NumberUse) -> None:
+def test_a_generator_that_never_drew_is_no_risk(make: Callable[[], Any], kind: GeneratorKind) -> None:
     """It is dead by the end, as those of environments are that are seeded later."""
 
     def drawing() -> None:
@@ -372,15 +370,15 @@ def test_a_generator_that_never_drew_is_no_risk(make: Callable[[], Any], use: Nu
         made.shuffle([1, 2, 3])
 
     assert made_by(lambda: isinstance(make(), object)) == []
-    assert made_by(drawing) == [(use, 1)]
-    assert made_by(lambda: (make(), drawing())) == [(use, 1)]
+    assert made_by(drawing) == [(kind, 1)]
+    assert made_by(lambda: (make(), drawing())) == [(kind, 1)]
 
 
 def test_children_of_a_generator_that_never_drew_draw_for_themselves() -> None:
     def step() -> None:
         np.random.default_rng().spawn(1)[0].random()
 
-    assert made_by(step) == [(NumberUse.NUMPY_OBJECT, 1)]
+    assert made_by(step) == [(GeneratorKind.NUMPY_OBJECTS, 1)]
 
 
 def origin_of_torchs(step: Callable[[], object]) -> SeedOrigin:
@@ -403,13 +401,6 @@ def from_python() -> None:
 def from_numpy() -> None:
     np.random.seed()
     torch.manual_seed(int(np.random.randint(9999)) + 3)
-
-
-def from_python_seeded_since() -> None:
-    random.seed()
-    number = random.getrandbits(16)
-    random.seed(0)
-    torch.manual_seed(number)
 
 
 def from_torch() -> None:
@@ -436,7 +427,6 @@ def where_none_is_given(seed: int | None = None) -> None:
     [
         from_python,
         from_numpy,
-        from_python_seeded_since,
         from_torch,
         from_another_generator,
         from_an_object,

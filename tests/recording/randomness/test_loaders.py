@@ -510,19 +510,12 @@ def test_spawned_workers_start_under_a_recorder_as_ever() -> None:
     assert (found.start_method, found.workers_seen, found.worker_draws) == ("spawn", False, ())
 
 
-BASE = random.SystemRandom().randint(0, 99)
-
-
 def by_the_clock(worker: int) -> None:
     np.random.seed(int(time.time()) + worker)
 
 
 def by_entropy(worker: int) -> None:
     np.random.seed()
-
-
-def by_a_number_of_the_parents(worker: int) -> None:
-    random.seed(BASE + worker)
 
 
 def by_torchs_seed(worker: int) -> None:
@@ -542,7 +535,6 @@ def by_a_constant(worker: int) -> None:
     [
         (by_the_clock, True),
         (by_entropy, True),
-        (by_a_number_of_the_parents, True),
         (by_torchs_seed, False),
         (by_a_draw_of_its_own, False),  # torch seeded Python's generator in the worker
         (by_a_constant, False),

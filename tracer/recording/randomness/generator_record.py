@@ -7,7 +7,7 @@ from types import FrameType
 
 import msgspec
 
-from tracer.names import Phase, SeedOrigin
+from tracer.names import Phase
 from tracer.recording.events import EventEntry
 from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed, spell
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
@@ -54,7 +54,6 @@ class _HostDraw(msgspec.Struct, eq=False):
     phase: Phase
     site: Site
     own: Site
-    is_aside: bool
     count: int = 0
 
 
@@ -126,7 +125,6 @@ class GeneratorRecord:
                 **placed(draw.site, draw.own),
                 count=draw.count,
                 origin=provenance.origin,
-                is_aside=draw.is_aside,
                 seeded_at=spell(provenance.site),
             )
 
@@ -156,17 +154,9 @@ class GeneratorRecord:
             return
         key = (generator.name, op, code.co_filename, code.co_firstlineno, outside.f_lasti, generator.provenance)
         if key not in self._draws:
-            from tracer.recording.program_text.sinks import ends_aside
-
             site, own = self._sites.innermost(outside), self._sites.users_own(outside)
-            self._draws[key] = _HostDraw(self._phase(), site, own, ends_aside(outside))
+            self._draws[key] = _HostDraw(self._phase(), site, own)
         self._draws[key].count += 1
-
-    def host_drawn_at(self, generator: str, file: str, first: int, last: int) -> Iterator[SeedOrigin]:
-        """Origins of the states that ``generator`` drew from at lines of ``file``, first to last."""
-        for (name, _, path, _, _, provenance), draw in tuple(self._draws.items()):
-            if name == generator and path == file and first <= draw.site.line <= last:
-                yield provenance.origin
 
     def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[EventEntry]) -> None:
         """Separate the draws before a seed from those after it."""

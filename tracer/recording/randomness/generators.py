@@ -19,7 +19,7 @@ import torch
 from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.patching import Call, Watch
-from tracer.recording.randomness import machine_numbers
+from tracer.recording.randomness import seed_calls
 from tracer.recording.randomness.provenance import (
     FIXED,
     MACHINE,
@@ -137,7 +137,7 @@ class SeedWatch(GeneratorWatch):
 
     def __init__(self) -> None:
         super().__init__()
-        machine_numbers.GENERATORS["torch"] = self._drew_at, self._is_unseeded
+        seed_calls.DREW_UNSEEDED["torch"] = self._drew_unseeded
         self._of_defaults = Newest()
         self._of_passed = Newest()
         self._grown = Newest()
@@ -145,6 +145,8 @@ class SeedWatch(GeneratorWatch):
         self._followed: dict[str, _Followed] = {}
         self._awaiting: list[_Reseeded] = []
         self._defaults: dict[torch.device, tuple[str, Any]] = {}
+        self._former: Provenance | None = None
+        """Where the state of the CPU's generator came from before the call that seeds now."""
         self._elsewhere: Elsewhere = ()
         """As a device would have it that was not started, or that this machine lacks; empty where nobody knows."""
         self._elsewhere_beside: dict[int, Elsewhere] = {}
@@ -220,12 +222,9 @@ class SeedWatch(GeneratorWatch):
         seed = generator.initial_seed()
         return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
 
-    def _drew_at(self, file: str, first: int, last: int) -> bool | None:
-        found = [origin for log in self._logs for origin in log.drawn_at(file, first, last)]
-        return SeedOrigin.MACHINE in found if found else None
-
-    def _is_unseeded(self) -> bool:
-        return self.provenance(torch.default_generator).origin is SeedOrigin.MACHINE
+    def _drew_unseeded(self) -> bool:
+        former = self._former or self.provenance(torch.default_generator)
+        return os.getpid() == self._process and former.origin is SeedOrigin.MACHINE  # torch seeds workers itself
 
     def _is_default(self, generator: torch.Generator) -> bool:
         _name, default = seams.default_generator(generator.device)
@@ -249,6 +248,7 @@ class SeedWatch(GeneratorWatch):
                 self._watch((module, name), Watch(after=partial(self._asked_of_device, kind, name)))
 
     def _look(self, call: Call) -> None:
+        self._former = self.provenance(torch.default_generator)
         call.before = state_of(call.first) if self._followed and self._is_default(call.first) else b""
 
     def _asked_of_device(self, kind: str, name: str, call: Call) -> None:
@@ -261,7 +261,7 @@ class SeedWatch(GeneratorWatch):
             origin = SeedOrigin.RESTORED
         else:
             seed = call.first if call.args else call.kwargs.get("seed")
-            origin = _origin(seed is None or machine_numbers.seed_source(seed, caller.frame) is not None)
+            origin = _origin(seed is None or seed_calls.takes_another_number(caller.frame))
         self._seeded_elsewhere(kind, self._at(origin, caller.frame))
 
     def _seeded_elsewhere(self, kind: str, provenance: Provenance) -> None:
@@ -280,12 +280,12 @@ class SeedWatch(GeneratorWatch):
         """torch seeds a device that is not initialized: the call is queued, its line is noted now."""
         if call.frame.f_code.co_filename != TORCH_RANDOM:
             seed = call.first if call.args else call.kwargs.get("seed")
-            source = None if seed is None else machine_numbers.seed_source(seed, call.frame)
-            origin = _origin(seed is None or source is not None)
+            is_drawn = seed is not None and seed_calls.takes_another_number(call.frame)
+            origin = _origin(seed is None or is_drawn)
             number = int(torch.initial_seed() if seed is None else seed) % 2**64
             self._of_defaults.note(number, self._at(origin, call.frame))
             name = GeneratorKind.TORCH.value if module == "torch.random" else module.split(".")[1]
-            self._note_event(name, origin, call.frame, source, number)
+            self._note_event(name, origin, call.frame, number, is_drawn=is_drawn)
 
     def _note_seed(self, call: Call) -> None:
         generator, before, caller = call.first, call.before, seed_caller(call.frame)
@@ -295,11 +295,11 @@ class SeedWatch(GeneratorWatch):
         values = self._of_defaults if is_default else self._of_passed
         earlier = values.get(seed)
         device = generator.device.type
-        source = None
+        is_drawn = False
         if not is_from_machine and (not caller.is_torch or caller.through_torch_random):
-            source = machine_numbers.seed_source(seed, caller.frame)
-        is_machines = source is not None or (seed >= _CHOSEN_BELOW_ELSEWHERE and self._is_machines(seed))
-        origin = _origin(is_from_machine or is_machines)
+            is_drawn = self._differs(seed) or seed_calls.takes_another_number(caller.frame)
+        self._former = None
+        origin = _origin(is_from_machine or is_drawn)
         if "_lazy_init" in caller.functions or (caller.through_torch_random and device != "cpu"):
             # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
             if earlier is None:
@@ -326,15 +326,18 @@ class SeedWatch(GeneratorWatch):
             events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
         else:
             name = GeneratorKind.TORCH.value if caller.through_torch_random else _event_name(device, is_default)
-            events = self._note_event(name, origin, caller.frame, source, seed)
+            events = self._note_event(name, origin, caller.frame, seed, is_drawn=is_drawn)
         self._reseeded(generator, before, events)
 
-    def _is_machines(self, seed: int) -> bool:
+    def _differs(self, seed: int) -> bool:
         """Return whether another generator has this number from the machine, as its ``seed()`` gave it."""
+        if seed < _CHOSEN_BELOW_ELSEWHERE:
+            return False
         known = (values.get(seed) for values in (self._of_defaults, self._of_passed))
         return any(provenance is not None and provenance.origin is SeedOrigin.MACHINE for provenance in known)
 
     def _note_state(self, call: Call) -> None:
+        self._former = None
         generator, before, caller = call.first, call.before, seed_caller(call.frame)
         seed = generator.initial_seed()
         is_default = self._is_default(generator)

@@ -1,8 +1,7 @@
 """Python's ``random`` and NumPy's global generator: who seeded and who drew. Imports neither torch nor NumPy.
 
-Both modules offer the methods of one hidden generator as functions, which are replaced during a watch. A function that
-was imported before (``from random import shuffle``) and draws from the hidden generator itself are not seen; that
-somebody drew shows in the generator's state.
+Both modules offer the methods of one hidden generator as functions. Those that seed are replaced during a watch, and
+NumPy's that draw; of Python's standard library nothing else is. That somebody drew shows in the generator's state.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call, Watch, in_children
-from tracer.recording.randomness import machine_numbers
+from tracer.recording.randomness import own_generators, seed_calls
+from tracer.recording.randomness.own_generators import as_bytes
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, GeneratorWatch, Newest, Provenance
 
 PYTHON, NUMPY = GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value
 _RESTORES = frozenset({"setstate", "set_state"})
-_READS = frozenset({"getstate", "get_state"})
 #: What NumPy offers as functions that are not the hidden generator's methods themselves.
-_NUMPY_FUNCTIONS = frozenset({"seed", "ranf", "sample", "default_rng"})
+_NUMPY_FUNCTIONS = frozenset({"seed", "ranf", "sample"})
 
 
 class HostListener(Protocol):
@@ -39,9 +38,6 @@ class HostListener(Protocol):
 
     def host_drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
         """``op`` draws from ``generator``."""
-
-    def host_drawn_at(self, generator: str, file: str, first: int, last: int) -> Iterator[SeedOrigin]:
-        """Origins of the states that ``generator`` drew from at lines of ``file``, first to last."""
 
     def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[EventEntry]) -> None:
         """``generator`` was seeded; its state was ``before`` and came from ``former``."""
@@ -56,6 +52,10 @@ class HostGenerator:
         self.hidden = hidden
         self._get_state = get_state
         self.provenance = UNSEEN
+        self.rest = ""
+        """Its state when it was given that, or when watching began."""
+        self.as_seeded = ""
+        """Its state before the call that seeds it now."""
 
     def digest(self) -> str:
         """The digest of its state, sixteen hexadecimal digits; empty if it cannot be read."""
@@ -64,6 +64,19 @@ class HostGenerator:
         except Exception:
             return ""
 
+    def stretch(self) -> int:
+        """What its state has in common with those shortly before and after it: a Mersenne twister's table, which some
+        600 draws leave as it is."""
+        try:
+            state: Any = self._get_state()
+            return hash(state[1][:-1] if self.name == PYTHON else str(state[1][1][0]))
+        except Exception:
+            return 0
+
+    def drew_unseeded(self) -> bool:
+        """Whether it was drawn from since the machine chose its state."""
+        return self.provenance.origin is SeedOrigin.MACHINE and (self.as_seeded or self.digest()) != self.rest
+
 
 class HostWatch(GeneratorWatch):
     """The watch of the two hidden generators."""
@@ -71,10 +84,10 @@ class HostWatch(GeneratorWatch):
     def __init__(self) -> None:
         super().__init__()
         for name in (PYTHON, NUMPY):
-            machine_numbers.GENERATORS[name] = partial(self._drew_at, name), partial(self._is_unseeded, name)
+            seed_calls.DREW_UNSEEDED[name] = partial(self._drew_unseeded, name)
         self.generators: dict[str, HostGenerator] = {}
         self.saved = Newest()
-        """Digest of a state that was read -> where it came from."""
+        """Stretch of states that a generator was in -> where they came from."""
         self.recordings: list[HostListener] = []
         self._is_child = False
         in_children(self._forked)
@@ -106,21 +119,18 @@ class HostWatch(GeneratorWatch):
         """Watch NumPy's generator too, if NumPy was loaded since; ``nobody_seeded``: it was loaded just now."""
         if self.is_asleep():
             return
-        machine_numbers.WATCHERS.look_again()  # NumPy and uuid may be loaded by now
+        own_generators.WATCHERS.look_again()  # NumPy may be loaded by now
         for generator in self._loaded():
             if generator.name not in self.generators:
                 generator.provenance = MACHINE if nobody_seeded else UNSEEN
+                generator.rest = generator.digest()
                 self.generators[generator.name] = generator
                 self._replace(generator)
                 for recording in tuple(self.recordings):
                     recording.host_appeared(generator)
 
-    def _drew_at(self, name: str, file: str, first: int, last: int) -> bool | None:
-        found = [origin for seen in self.recordings for origin in seen.host_drawn_at(name, file, first, last)]
-        return SeedOrigin.MACHINE in found if found else None
-
-    def _is_unseeded(self, name: str) -> bool:
-        return name in self.generators and self.generators[name].provenance.origin is SeedOrigin.MACHINE
+    def _drew_unseeded(self, name: str) -> bool:
+        return not self._is_child and name in self.generators and self.generators[name].drew_unseeded()
 
     def is_asleep(self) -> bool:
         """Whether nothing watches, or this is a forked child."""
@@ -136,22 +146,26 @@ class HostWatch(GeneratorWatch):
 
     def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
         """A generator was seeded or its state was set."""
-        args, before, frame = (*call.args, *call.kwargs.values()), call.before, call.frame
-        former, is_restored = generator.provenance, name in _RESTORES
-        saved = self.saved.get((generator.name, generator.digest())) if is_restored else None
+        args, frame = (*call.args, *call.kwargs.values()), call.frame
+        (before, stretch), former, is_restored = call.before, generator.provenance, name in _RESTORES
+        self.saved.note((generator.name, stretch), former)
+        saved = self.saved.get((generator.name, generator.stretch())) if is_restored else None
         if saved is not None and before == generator.digest():
             return  # torch's compiler does so in the program's own frame, whenever it comes upon one
-        source = None
+        is_drawn = False
         if is_restored:
             origin = SeedOrigin.RESTORED
         elif not args or args[0] is None:
             origin = SeedOrigin.MACHINE
         else:
-            source = machine_numbers.seed_source(args[0], frame)
-            origin = SeedOrigin.PROGRAM if source is None else SeedOrigin.MACHINE
-        generator.provenance = saved or self._at(origin, frame)
+            generator.as_seeded = before
+            is_drawn = seed_calls.takes_another_number(frame)
+            generator.as_seeded = ""
+            origin = SeedOrigin.MACHINE if is_drawn else SeedOrigin.PROGRAM
+        generator.provenance, generator.rest = saved or self._at(origin, frame), generator.digest()
         is_torchs = is_restored and is_torchs_own(frame.f_code.co_filename)  # what it compiled may have drawn
-        events = [] if is_torchs else self._note_event(generator.name, origin, frame, source, next(iter(args), None))
+        seed = next(iter(args), None)
+        events = [] if is_torchs else self._note_event(generator.name, origin, frame, seed, is_drawn=is_drawn)
         for recording in tuple(self.recordings):
             recording.host_seeded(generator, former, before, events)
 
@@ -162,7 +176,7 @@ class HostWatch(GeneratorWatch):
         numpy: Any = sys.modules.get("numpy.random")
         hidden = getattr(getattr(numpy, "mtrand", None), "_rand", None)
         if hidden is not None and hasattr(numpy, "set_state"):
-            yield HostGenerator(NUMPY, numpy, hidden, lambda: machine_numbers.as_bytes(hidden.get_state(legacy=False)))
+            yield HostGenerator(NUMPY, numpy, hidden, lambda: as_bytes(hidden.get_state(legacy=False)))
 
     def _replace(self, generator: HostGenerator) -> None:
         module, hidden = generator.module, generator.hidden
@@ -170,32 +184,19 @@ class HostWatch(GeneratorWatch):
             if name.startswith("_") or not callable(function):
                 continue
             is_own = getattr(function, "__self__", None) is hidden
-            if is_own or (generator.name == NUMPY and name in _NUMPY_FUNCTIONS):
+            is_numpys = generator.name == NUMPY and (is_own or name in _NUMPY_FUNCTIONS) and name != "get_state"
+            if is_numpys or (is_own and (name == "seed" or name in _RESTORES)):
                 self._watch((module, name), self._watch_of(generator, name))
 
     def _watch_of(self, generator: HostGenerator, name: str) -> Watch:
         """The wrapper around calls of one function of the module."""
         if name == "seed" or name in _RESTORES:
             return Watch(partial(_note_state, generator), partial(self._seeded, generator, name))
-        if name == "default_rng":
-            return Watch(after=self._note_generator)
-        if name in _READS:
-            return Watch(after=partial(self._read, generator))
         return Watch(partial(self._drew, generator, f"{generator.module.__name__}.{name}"))
-
-    def _read(self, generator: HostGenerator, call: Call) -> None:
-        """The state was read, and may be restored later."""
-        self.saved.note((generator.name, generator.digest()), generator.provenance)
-
-    def _note_generator(self, call: Call) -> None:
-        """A NumPy ``Generator`` was constructed; unseeded, it starts from the machine's entropy."""
-        is_unseeded = all(argument is None for argument in (*call.args, *call.kwargs.values()))
-        if is_unseeded and not machine_numbers.sees_numpy():
-            self._note_event(GeneratorKind.NUMPY_OBJECTS.value, SeedOrigin.MACHINE, call.frame)
 
 
 def _note_state(generator: HostGenerator, call: Call) -> None:
-    call.before = generator.digest()
+    call.before = generator.digest(), generator.stretch()
 
 
 #: The watch of this process.

@@ -11,11 +11,10 @@ from collections.abc import Callable, Hashable
 from functools import cache
 from types import FrameType
 
-from tracer.names import EventKind, NumberSource, SeedOrigin
+from tracer.names import EventKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.origin.sites import NOWHERE, Site, Sites
 from tracer.recording.patching import Holder, Watch, place
-from tracer.recording.randomness import machine_numbers
 
 #: Seeds that are remembered per line: a program that seeds in each step must not fill the memory.
 _KEPT = 256
@@ -99,14 +98,15 @@ class GeneratorWatch:
         name: str,
         origin: SeedOrigin,
         frame: FrameType | None,
-        source: NumberSource | None = None,
         seed: object = None,
+        *,
+        is_drawn: bool = False,
     ) -> list[EventEntry]:
-        """Note in each log that generator ``name`` was seeded, with ``seed`` if that is a number; ``source``: what a
-        seed of the machine's comes from."""
-        if source is not None:
-            for numbers in machine_numbers.WATCHERS.listeners:
-                numbers.seeded(source, name, frame)
+        """Note in each log that generator ``name`` was seeded, with ``seed`` if that is a number; ``is_drawn``: one
+        that differs in every process."""
         logs = {id(log): log for log in self._logs}.values()
-        events = (log.note(EventKind.SEED, name, frame=frame, value=str(origin), seed=seed) for log in logs)
-        return [event for event in events if event is not None]
+        noted = (log.note(EventKind.SEED, name, frame=frame, value=str(origin), seed=seed) for log in logs)
+        events = [event for event in noted if event is not None]
+        for event in events:
+            event.is_drawn |= is_drawn
+        return events

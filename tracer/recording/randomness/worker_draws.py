@@ -12,16 +12,14 @@ import random
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import torch
 
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call, Watch, place
-from tracer.recording.program_text.seed_sources import source_of
 from tracer.recording.randomness.generators import state_of
-from tracer.recording.randomness.machine_numbers import was_drawn
+from tracer.recording.randomness.seed_calls import takes_another_number
 
 #: What workers may draw from, by the byte that says so.
 NAMES = ("python", "numpy", "torch")
@@ -46,7 +44,7 @@ class WorkerMarks:
         if is_torchs_own(call.frame.f_code.co_filename):
             return
         seed = next(iter((*call.args, *call.kwargs.values())), None)
-        if seed is None or source_of(seed, call.frame, was_drawn=partial(was_drawn, is_here=False)) is not None:
+        if seed is None or takes_another_number(call.frame):
             self._shared[len(NAMES)] = 1
 
     def watch_this_process(self) -> None:

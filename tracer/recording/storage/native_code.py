@@ -22,7 +22,6 @@ import torch
 from tracer.ops.op import Touch
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.patching import Holder, Replacement, held_by, original_of
-from tracer.recording.program_text import source_tree
 from tracer.recording.torch_private import compile_seams, kernels, seams
 
 #: Every library of functions on torch tensors names one of torch's own.
@@ -60,8 +59,7 @@ def is_written_unseen(frame: FrameType | None) -> bool:
     if frame.f_code.co_filename == _OPS_FILE:
         op = str(frame.f_locals.get("self", ""))
         return not op.startswith(("aten.", "prims.")) or _is_native(packet_of(op))
-    call = None if hasattr(frame.f_code, "co_positions") else source_tree.call_of(frame)  # Python 3.10
-    name, is_bare = _called(frame.f_code, frame.f_lasti) if call is None else (source_tree.called_name(call), False)
+    name, is_bare = _called(frame.f_code, frame.f_lasti)
     if is_bare:
         function = original_of(frame.f_locals.get(name, frame.f_globals.get(name)))
         name = function.__name__ if isinstance(function, (BuiltinFunctionType, MethodDescriptorType)) else name
@@ -80,8 +78,10 @@ def _called(code: CodeType, at: int) -> tuple[str, bool]:
 
     An operator is ``add``, whichever it is; a name that is not known is empty.
     """
-    places = list(getattr(code, "co_positions", tuple)())
-    if not places or at < 0 or places[at // 2][2] is None:
+    if not hasattr(code, "co_positions"):
+        return _called_by_stack(code, at), False
+    places = list(code.co_positions())
+    if at < 0 or places[at // 2][2] is None:
         return "", False
     here, loaded, is_bare = places[at // 2], "", True
     for instruction in dis.get_instructions(code):
@@ -94,6 +94,19 @@ def _called(code: CodeType, at: int) -> tuple[str, bool]:
             loaded = instruction.argval if isinstance(instruction.argval, str) else ""
             is_bare = "ATTR" not in kind and "METHOD" not in kind
     return "", False
+
+
+def _called_by_stack(code: CodeType, at: int) -> str:
+    """The same in Python 3.10, which has no columns: what was put on the stack before the arguments of the call."""
+    before = [each for each in dis.get_instructions(code) if each.offset <= at]
+    if not before or "CALL" not in before[-1].opname:
+        return "add" if before else ""
+    call = before.pop()
+    missing = int(call.arg or 0) + (call.opname == "CALL_FUNCTION_KW")
+    while before and missing > 0:
+        each = before.pop()
+        missing -= dis.stack_effect(each.opcode, each.arg, jump=False)
+    return str(before[-1].argval) if before and before[-1].opname.startswith("LOAD") else ""
 
 
 # --- extension modules ---

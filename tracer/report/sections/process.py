@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Settings, generators and loaders that are named where one line must do.
 _GIST = 2
-#: Places of draws for no tensor that are named.
-_MOST_ASIDE = 8
 
 
 def settings(report: ReportView, reader: Reader) -> Section | None:
@@ -53,8 +51,7 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
     """Every generator that was drawn from, and where its state came from."""
     rows, unseen = generator_rows(report.judgement), unseen_generators(report.judgement)
     findings = _findings(report, reader, About.GENERATOR)
-    aside = _drawn_aside(report.judgement)
-    if not (rows or unseen or findings or aside):
+    if not (rows or unseen or findings):
         return None
     lead = (
         "Every generator that the step drew from, and where its state came from. Draws repeat in two runs only where"
@@ -67,19 +64,16 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
         blocks.append(said.Table(columns, tuple(map(_generator_cells, shown)), noun="generator", left_out=left_out))
     blocks += _quiet("Not drawn from: ", ", ".join(untouched_generators(report.judgement)), ".")
     blocks += _quiet("", unseen)
-    blocks += _quiet("Drawn for a pause, a name or a log alone, as the program's text has it: ", ", ".join(aside), ".")
     blocks += findings
     if report.draws and reader.is_whole:
         ledger, left_out = first(_ledger(report.draws), reader.rows)
         names = ("Op or function", "Phase", "Module", "Place", "Generator", "Calls")
         heads = said.columns(*names, brief="Phase", figures=("Calls",))
         blocks += [said.Heading("What drew"), said.Table(heads, ledger, noun="place", left_out=left_out)]
-    return Section(
-        anchor="draws", title="Random draws", blocks=tuple(blocks), gist=_draws_in_brief(rows, unseen, aside)
-    )
+    return Section(anchor="draws", title="Random draws", blocks=tuple(blocks), gist=_draws_in_brief(rows, unseen))
 
 
-def _draws_in_brief(rows: Sequence[GeneratorRow], unseen: str, aside: Sequence[str]) -> Words:
+def _draws_in_brief(rows: Sequence[GeneratorRow], unseen: str) -> Words:
     """Each generator with its state and line; what else there is in a few words."""
     shown, left_out = first(rows, _GIST)
     generators: tuple[Words, ...] = tuple(
@@ -93,18 +87,9 @@ def _draws_in_brief(rows: Sequence[GeneratorRow], unseen: str, aside: Sequence[s
         for number, row in enumerate(shown)
     )
     more = f"{plural(left_out, 'more generator')}" if left_out else ""
-    beside = f"for no tensor, {some(aside, 1)}" if aside else ""
     numpy = "NumPy Generators cannot be seen" if unseen else ""
-    rest = "; ".join(filter(None, (more, beside, numpy)))
+    rest = "; ".join(filter(None, (more, numpy)))
     return (*generators, f"{'; ' if generators and rest else ''}{rest}")
-
-
-def _drawn_aside(judgement: Judgement) -> tuple[str, ...]:
-    """Return the draws that reach no tensor: ``uuid.uuid4 at train.py:10``."""
-    trace = judgement.trace
-    numbers = [f"{number.what} at {number.location}" for number in trace.machine_numbers if number.is_aside]
-    draws = [f"{draw.op} at {draw.location}" for draw in trace.host_draws if draw.is_aside]
-    return tuple(dict.fromkeys((*numbers, *draws)))[:_MOST_ASIDE]
 
 
 def memory(report: ReportView, reader: Reader) -> Section | None:
@@ -216,8 +201,7 @@ def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
     """Generators that were drawn from, or may have been: unseeded ones first, then those of which nothing is known."""
     draws: Counter[tuple[str, SeedOrigin, str]] = Counter()
     for draw in judgement.draws:
-        if not draw.is_aside:
-            draws[draw.generator, draw.origin, draw.seeded_at] += draw.count
+        draws[draw.generator, draw.origin, draw.seeded_at] += draw.count
     rows = [
         GeneratorRow(name, plural(calls, "call"), origin, seeded_at, SEED_ORIGINS[origin].verdict)
         for (name, origin, seeded_at), calls in draws.items()

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tracer.divergence.causes import Shows
-from tracer.divergence.model import Changed, Loading, NotRestored, Place, Reason, Root, Seed, Taken
-from tracer.divergence.next_steps import SOURCES
+from tracer.divergence.model import Changed, Loading, NotRestored, Place, Reason, Root, Seed
 from tracer.names import Verdict
 from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
@@ -39,9 +38,7 @@ def why_of(root: Root) -> str:
         why += _of_tables(root)
     if reason.loading is not None and reason.shows is not Shows.DRAW:
         why += _of_loading(reason.loading, is_given=reason.shows is Shows.BATCH)
-    taken = " and ".join(map(_taken, reason.taken))
-    taken = f"; the program uses a number that differs in every process: {taken}" if taken else ""
-    return why + _of_threads(reason.threads) + _of_processes(reason.processes) + taken
+    return why + _of_threads(reason.threads) + _of_processes(reason.processes)
 
 
 def lack_of(lack: NotRestored) -> str:
@@ -222,9 +219,6 @@ def _seeded(seed: Seed | None) -> str:
     if seed is None:
         return ""
     numbers = f"with {seed.first}, in the second run with {seed.second}" if seed.first != seed.second else ""
-    if seed.source is not None:
-        origin = f": its seed came from {SOURCES[seed.source]}, at {seed.location or 'an unknown line'}"
-        return f"{origin}: it was seeded {numbers}" if numbers else origin
     if seed.is_machines:
         at = f" (at {seed.location})" if seed.location else ""
         return f": it was never seeded, so the machine chose its state{at}"
@@ -257,13 +251,6 @@ def _of_processes(processes: Sequence[str]) -> str:
     """Processes beside the one that reads: with memory in common, each writes what the others read."""
     started = " and ".join(processes[:2])
     return f"; processes that were started at {started} compute beside it, and may share this memory" if started else ""
-
-
-def _taken(number: Taken) -> str:
-    if number.is_unseeded:
-        return f"{number.what} at {number.location}, whose generator is unseeded"
-    source = SOURCES[number.source] if number.source is not None else "a number"
-    return f"{number.what or source} at {number.location}"
 
 
 def _of_structure(before: Place | None, reason: Reason) -> str:

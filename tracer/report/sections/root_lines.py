@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 from tracer.divergence.lines import Kind, LineSource
 from tracer.divergence.repeated import HeldLine, Repeated
-from tracer.divergence.sources import source_by_id
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, first
 from tracer.report.words import joined, plural
+from tracer.tables.sources import source_by_id
 
 #: Lines that are listed, and those on the way of one.
 _MOST, _MOST_ON_THE_WAY = 12, 8

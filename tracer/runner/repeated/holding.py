@@ -140,11 +140,8 @@ def _fact(held: Holds, tried: Sequence[Tried], shown: Shown, *, runs: int, is_al
 
 
 def suspects(roots: Sequence[Root], candidates: Sequence[Circumstance]) -> list[Circumstance]:
-    """The ``candidates`` that the first root's cause, or the source of a number, suggests."""
-    hints = [root.reason.seed.source for root in roots if root.reason is not None and root.reason.seed is not None]
-    hints += [taken.source for root in roots if root.reason is not None for taken in root.reason.taken]
-    words = {*filter(None, hints), *([roots[0].cause] if roots else [])}
-    return [candidate for candidate in candidates if candidate.suggested_by & words]
+    """The ``candidates`` that the first root's cause suggests."""
+    return [candidate for candidate in candidates if roots and roots[0].cause in candidate.suggested_by]
 
 
 class Comparing:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
-from tracer.names import NumberSource, Word
+from tracer.names import Word
 from tracer.runner.repeated.circumstances import (
     addresses,
     environment,
@@ -92,7 +92,7 @@ class Circumstance(Word):
             cannot="objects that hash by their address, which addresses holds; programs that a script starts with a"
             " seed of their own",
         ),
-        (NumberSource.HASH, RootCause.INPUT_DATA, RootCause.STRUCTURE, RootCause.ARGUMENT),
+        (RootCause.INPUT_DATA, RootCause.STRUCTURE, RootCause.ARGUMENT),
     )
     ADDRESSES = (
         "addresses",
@@ -106,7 +106,7 @@ class Circumstance(Word):
             cannot="systems other than Linux; memory that several threads ask for at the same time",
             why_not=addresses.why_not,
         ),
-        (NumberSource.ADDRESS,),
+        (),
     )
     FOLDER = (
         "folder",

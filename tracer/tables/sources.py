@@ -34,7 +34,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
 @cache
 def sources() -> tuple[Source, ...]:
     """The table, in the order in which rows are asked."""
-    text = files("tracer.divergence").joinpath("sources.toml").read_text(encoding="utf-8")
+    text = files("tracer.tables").joinpath("sources.toml").read_text(encoding="utf-8")
     return tuple(msgspec.convert(content(text), _Table).source)
 
 

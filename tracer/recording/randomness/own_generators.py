@@ -1,0 +1,240 @@
+"""Generators of the program's own that were made without a fixed seed and drew, by the line that made each.
+
+Imports neither torch nor NumPy. Of Python the two methods of ``random.Random`` that seed are watched, of NumPy its own
+functions. A generator that is given a state before it is drawn from does not count.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from tracer.names import GeneratorKind, Phase
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed
+from tracer.recording.patching import Call
+from tracer.recording.randomness import seed_calls
+from tracer.recording.watchers import Target, Watchers
+from tracer.trace.records import OwnGenerator
+
+_RANDOM = os.path.abspath(random.__file__)
+_NUMPY_RANDOM = os.path.join("numpy", "random", "")
+_OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_UNPICKLES = os.path.join("numpy", "random", "_pickle.py")
+_KEPT = 1024
+#: NumPy's own bit generators, and how many without a seed are held to be looked at in the end.
+_NUMPY_BITS = frozenset({"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"})
+_MOST_FOLLOWED = 64
+
+_Key = tuple[GeneratorKind, bool, Site, Site, Phase, bool]
+
+
+class OwnGenerators:
+    """Those of one watch of the process."""
+
+    def __init__(self, sites: Sites, events: EventLog) -> None:
+        self._sites = sites
+        self._events = events
+        self._counts: Counter[_Key] = Counter()
+        self._entropy: dict[int, None] = {}
+        """The last numbers that NumPy took from the system for generators without a seed."""
+        self._last_numpy: tuple[object, _Key] | None = None
+        """The place that constructed the last generator of NumPy's, and the key that counted it."""
+        self._unseeded: dict[int, tuple[Callable[[], random.Random | None], int, _Key]] = {}
+        """By ``id``: each ``random.Random`` without a seed, its initial state, and how it was counted."""
+        self._of_numpy: list[tuple[Any, Any, _Key]] = []
+        """NumPy's generators without a seed: what each grew from, the generator itself, and how it was counted."""
+
+    def start(self) -> None:
+        """Begin to watch."""
+        WATCHERS.add(self)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        WATCHERS.discard(self)
+
+    def listed(self) -> tuple[OwnGenerator, ...]:
+        """The generators, in order of first occurrence."""
+        counts = Counter(self._counts)
+        for alive, state, key in tuple(self._unseeded.values()):
+            generator = alive()
+            counts[key] -= generator is not None and _state_of(generator) == state  # nothing was drawn from it so far
+        for seeds, bits, key in self._of_numpy:
+            counts[key] -= counts[key] > 0 and _never_drew(seeds, bits)
+        return tuple(
+            OwnGenerator(
+                kind=kind, is_seeded=is_seeded, **placed(site, own), phase=phase, by_library=by_library, count=count
+            )
+            for (kind, is_seeded, site, own, phase, by_library), count in counts.items()
+            if count > 0
+        )
+
+    def python_is_seeded(self, call: Call) -> None:
+        """``seed`` of a ``random.Random``, which its construction calls too."""
+        generator: Any = call.first
+        is_made = call.frame.f_code.co_filename == _RANDOM and call.frame.f_code.co_name == "__init__"
+        self.python_is_given_a_state(call)
+        frame = _outside(call.frame) if is_made else call.frame
+        seed = call.args[1] if len(call.args) > 1 else next(iter(call.kwargs.values()), None)
+        if seed is not None and not seed_calls.takes_another_number(frame):
+            return
+        key = self._note(GeneratorKind.PYTHON_OBJECTS, seed is not None, frame)
+        if key is not None and seed is None:
+            identity = id(generator)
+            alive: Callable[[], random.Random | None] = partial(_itself, generator)
+            if type(generator) is not random.Random or len(self._unseeded) >= _KEPT:  # may hold what is large
+                alive = weakref.ref(generator, lambda _: self._unseeded.pop(identity, None))
+            self._unseeded[identity] = (alive, _state_of(generator), key)
+
+    def python_is_given_a_state(self, call: Call) -> None:
+        """A ``random.Random`` has another state: what it began with counts if it drew before."""
+        entry = self._unseeded.get(id(call.first))
+        if entry is not None and entry[0]() is call.first:
+            _, state, key = self._unseeded.pop(id(call.first))
+            self._counts[key] -= call.before == state
+
+    def numpy_took_entropy(self, call: Call) -> None:
+        """NumPy asked the system for the number that a generator without a seed starts from."""
+        self._entropy[call.result] = None
+        if len(self._entropy) > _KEPT:
+            del self._entropy[next(iter(self._entropy))]
+
+    def numpy_grows(self, call: Call) -> None:
+        """A NumPy generator is constructed from a ``SeedSequence``."""
+        frame, seeds = _outside(call.frame), call.first
+        number = getattr(seeds, "entropy", None)
+        self._last_numpy = None
+        asking = call.frame.f_code.co_filename
+        if frame is None or asking.endswith(_UNPICKLES) or asking.startswith(_OWN):  # its state is put back right after
+            return
+        is_seeded = not (isinstance(number, int) and number in self._entropy)
+        if is_seeded and not seed_calls.takes_another_number(frame):
+            return
+        key = self._note(GeneratorKind.NUMPY_OBJECTS, is_seeded, frame)
+        if key is not None:
+            self._last_numpy = ((frame.f_code, frame.f_lasti, id(frame)), key)
+            bits = None if is_seeded or len(self._of_numpy) >= _MOST_FOLLOWED else _growing_from(seeds)
+            if bits is not None:
+                self._of_numpy.append((seeds, bits, key))
+
+    def numpy_is_given_a_seed(self, call: Call) -> None:
+        """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
+        frame = _outside(call.frame)
+        if frame is None:
+            return
+        place = frame.f_code, frame.f_lasti, id(frame)
+        key = self._last_numpy[1] if self._last_numpy is not None and self._last_numpy[0] == place else None
+        for at, (seeds, bits, counted) in enumerate(self._of_numpy):
+            if bits is call.first:
+                if key is None and call.before == as_bytes(_fresh(seeds, bits)):
+                    key = counted
+                del self._of_numpy[at]
+                break
+        if key is not None:
+            self._counts[key] -= 1
+        self._last_numpy = None
+        hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
+        seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
+        if call.first is getattr(hidden, "_bit_generator", None):
+            return  # the global one, which is watched by itself
+        if seed is None or seed_calls.takes_another_number(frame):
+            self._note(GeneratorKind.NUMPY_OBJECTS, seed is not None, frame)
+
+    def _note(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> _Key | None:
+        if frame is None:
+            return None
+        of_file = self._sites.kind_of(frame.f_code.co_filename)
+        if of_file <= 0 or (of_file == LIBRARY and _is_import(frame)):
+            return None
+        site, own = self._sites.innermost(frame), self._sites.users_own(frame)
+        key = (kind, is_seeded, site, own, self._events.phase(), site.kind == LIBRARY)
+        self._counts[key] += 1
+        seed_calls.UNSEEDED_AT.add((frame.f_code.co_filename, frame.f_lineno))
+        return key
+
+
+def _frames(frame: FrameType | None) -> Iterator[tuple[FrameType, str]]:
+    """``frame`` and its callers, each with its file."""
+    while frame is not None:
+        yield frame, frame.f_code.co_filename
+        frame = frame.f_back
+
+
+def _outside(frame: FrameType | None) -> FrameType | None:
+    """The caller's frame, outside ``random``, NumPy's ``random`` and this package."""
+    for caller, file in _frames(frame):
+        if file != _RANDOM and not file.startswith(_OWN) and _NUMPY_RANDOM not in file:
+            return caller
+    return None
+
+
+def _is_import(frame: FrameType | None) -> bool:
+    """Whether a module is being imported."""
+    return any(file.startswith("<frozen importlib") for _, file in _frames(frame))
+
+
+def _state_of(generator: random.Random) -> int:
+    try:
+        return hash(generator.getstate())
+    except Exception:  # a subclass that keeps none
+        return 0
+
+
+def _itself(generator: random.Random) -> random.Random:
+    return generator
+
+
+def _growing_from(seeds: Any) -> Any:
+    """The generator of NumPy's that is being constructed from ``seeds``: one of the youngest objects."""
+    for generation in range(3):
+        for bits in gc.get_objects(generation):
+            if type(bits).__name__ in _NUMPY_BITS and getattr(bits, "_seed_seq", None) is seeds:
+                return bits
+    return None
+
+
+def _fresh(seeds: Any, bits: Any) -> Any:
+    """The state in which ``bits``, a generator of NumPy's, grew from ``seeds``."""
+    return type(bits)(seeds).state
+
+
+def _never_drew(seeds: Any, bits: Any) -> bool:
+    return bool(as_bytes(_fresh(seeds, bits)) == as_bytes(bits.state))
+
+
+def as_bytes(state: Any) -> Any:
+    """A state of NumPy's in a form that compares, and that ``repr`` shows in full: arrays as bytes."""
+    if isinstance(state, dict):
+        return [(key, as_bytes(value)) for key, value in state.items()]
+    return state.tobytes() if hasattr(state, "tobytes") else state
+
+
+def _look(call: Call) -> None:
+    call.before = _state_of(call.first)
+
+
+def _look_at_bits(call: Call) -> None:
+    call.before = as_bytes(call.first.state)
+
+
+def _functions() -> Iterator[Target]:
+    yield Target([(random.Random, "seed")], look=_look, after=OwnGenerators.python_is_seeded)
+    yield Target([(random.Random, "setstate")], look=_look, after=OwnGenerators.python_is_given_a_state)
+    seeds: Any = sys.modules.get("numpy.random.bit_generator")
+    yield Target([(seeds, "randbits")], after=OwnGenerators.numpy_took_entropy)
+    yield Target([(getattr(seeds, "SeedSequence", None), "generate_state")], after=OwnGenerators.numpy_grows)
+    mersenne: Any = getattr(sys.modules.get("numpy.random"), "MT19937", None)
+    look, after = _look_at_bits, OwnGenerators.numpy_is_given_a_seed
+    yield Target([(mersenne, "_legacy_seeding")], look=look, after=after)
+
+
+#: The watch of this process.
+WATCHERS: Watchers[OwnGenerators] = Watchers(_functions)
