@@ -249,6 +249,25 @@ def test_what_a_library_draws_while_it_is_imported_is_no_draw_of_the_step(
     assert generator(tracer, "numpy").drew is True
 
 
+def test_delays_of_a_launcher_are_no_draw_of_the_program() -> None:
+    from torch.distributed.elastic.rendezvous import utils
+
+    def waits() -> None:
+        utils._delay((0.0, 1e-6))
+
+    tracer = record(waits)
+    assert tracer.trace.host_draws == ()
+    assert generator(tracer, "python").drew is False
+
+    def draws_after_it() -> None:
+        waits()
+        random.uniform(0, 1)
+
+    tracer = record(draws_after_it)
+    assert [draw.op for draw in tracer.trace.host_draws] == ["random.uniform"]
+    assert generator(tracer, "python").drew is True
+
+
 def test_streams_are_the_same_with_and_without() -> None:
     def run() -> list[Any]:
         random.seed(5)

@@ -9,7 +9,7 @@ import msgspec
 
 from tracer.names import Phase
 from tracer.recording.events import EventEntry
-from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed, spell
+from tracer.recording.origin.sites import DISTRIBUTED, LIBRARY, Site, Sites, placed, spell
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.randomness.host_generators import HOST, HostGenerator
 from tracer.recording.randomness.provenance import UNSEEN, UNUSED, Provenance
@@ -32,13 +32,13 @@ class _Edges(msgspec.Struct, eq=False):
     last: Provenance = UNSEEN
     reseeded: list[EventEntry] = []
     """Events of the last seeding, if it had drawn before."""
-    drew_in_import: bool = False
-    """Whether the last recorded draw was one of a library that was being imported. It is no draw of the step."""
+    drew_aside: bool = False
+    """Whether the last recorded draw was no draw of the step: of a library that was being imported, of a launcher."""
 
     def moved_to(self, state: str, provenance: Provenance) -> None:
         """Note whether it was drawn from up to ``state``; ``provenance``: where its state came from until now."""
-        if self.drew_in_import:
-            self.drew_in_import, self.rest = False, state
+        if self.drew_aside:
+            self.drew_aside, self.rest = False, state
         if state == self.rest:
             return
         for event in self.reseeded:
@@ -142,15 +142,15 @@ class GeneratorRecord:
         outside = caller or frame
         code = outside.f_code
         edges = self._host.get(generator.name)
-        is_import = (
+        is_aside = frame.f_code.co_filename.startswith(DISTRIBUTED) or (
             code.co_name == "<module>"
             and kind_of(code.co_filename) == LIBRARY
             and outside.f_globals.get("__name__") != "__main__"
         )
-        if edges is not None and (is_import or edges.drew_in_import):
+        if edges is not None and (is_aside or edges.drew_aside):
             edges.moved_to(generator.digest(), generator.provenance)
-            edges.drew_in_import = is_import
-        if is_import:
+            edges.drew_aside = is_aside
+        if is_aside:
             return
         key = (generator.name, op, code.co_filename, code.co_firstlineno, outside.f_lasti, generator.provenance)
         if key not in self._draws:
