@@ -78,6 +78,21 @@ def test_what_initialized_a_model_that_was_computed_later_is_not_held_against_it
     assert headline(report)[0] is Verdict.DETERMINISTIC
 
 
+STEPPED = on("cpu", "aten.add_.Tensor", phase="optimizer")
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward", "other"])
+def test_a_pass_that_counts_operations_is_not_held_against_a_training(phase: str) -> None:
+    report = of(on("meta", phase=phase), STEPPED)
+    assert (report.findings, verdicts(report)) == ((), {Verdict.DETERMINISTIC: 2})
+    assert headline(report)[0] is Verdict.DETERMINISTIC
+
+
+def test_a_training_on_meta_is_unknown_beside_one_that_computed() -> None:
+    on_meta = (on("meta", phase="backward"), on("meta", "aten.add_.Tensor", phase="optimizer"))
+    assert verdicts(of(*on_meta, STEPPED)) == {Verdict.UNKNOWN: 2, Verdict.DETERMINISTIC: 1}
+
+
 def test_an_initialization_that_could_differ_on_the_target_is_unknown() -> None:
     report = of(on("meta", phase="other"), on("cpu", "aten.mul.Tensor"))
     assert verdicts(report) == {Verdict.UNKNOWN: 1, Verdict.DETERMINISTIC: 1}

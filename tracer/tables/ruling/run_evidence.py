@@ -177,16 +177,22 @@ _SET_UP = (
 
 
 def on_meta(
-    group: CallGroup, backend: Backend, on_target: Callable[[], RuleOutcome], *, has_computed_step: bool
+    group: CallGroup,
+    backend: Backend,
+    on_target: Callable[[], RuleOutcome],
+    *,
+    has_computed_step: bool,
+    has_trained: bool,
 ) -> RuleOutcome:
     """The ruling on a call on ``meta`` tensors, which computed nothing; ``on_target``: as if on tensors of the target.
 
     Models are often built on ``meta`` and materialized later (deferred initialization): allocating, viewing, filling
-    and drawing there is not held against a recording in which some step was computed.
+    and drawing there is not held against a recording in which some step was computed. Nor is anything there, such as a
+    pass that counts operations, against one whose optimizers stepped tensors with data: none of it reaches those.
     """
     if ORIGIN in group.facts or GENERATOR in group.facts:  # its result is on another device
         return on_target()
-    if moves_only(group.op):
+    if has_trained or moves_only(group.op):
         return safe_ruling(backend)
     if group.phase is Phase.OTHER:
         both = on_target().both
@@ -200,9 +206,17 @@ def has_computed_step(calls: Iterable[CallGroup]) -> bool:
     return any(group.phase in _PASSES and group.facts.get("device") not in NO_DEVICE for group in calls)
 
 
+def has_trained(calls: Iterable[CallGroup]) -> bool:
+    """Return whether optimizers stepped tensors with data, and none on ``meta``."""
+    stepped = {group.facts.get("device") for group in calls if group.phase is Phase.OPTIMIZER}
+    return META not in stepped and not stepped <= {*NO_DEVICE, None}
+
+
 def meta_calls(calls: Iterable[CallGroup]) -> int:
     """Return the number of ``calls`` that would compute if not on ``meta``, without initialization before a step."""
     calls = tuple(calls)
+    if has_trained(calls):
+        return 0
     computed = has_computed_step(calls)
     return sum(
         group.count

@@ -20,6 +20,7 @@ from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.run_evidence import (
     drawn,
     has_computed_step,
+    has_trained,
     on_meta,
     on_the_device_alone,
     refuted_by_trials,
@@ -66,7 +67,7 @@ class ForwardCalls:
 
     def __init__(self, calls: Iterable[CallGroup], translations: Translations, backend: Backend) -> None:
         calls = tuple(calls)
-        self.has_computed_step = has_computed_step(calls)
+        self.has_computed_step, self.has_trained = has_computed_step(calls), has_trained(calls)
         packets: defaultdict[str, list[CallGroup]] = defaultdict(list)
         for group in calls:
             packets[group.op.rpartition(".")[0]].append(group)
@@ -325,8 +326,10 @@ class TargetTables:
             ruling = safe_ruling(backend)  # it computes nothing
         elif device == META:
             there = replace(group, facts={**group.facts, "device": backend.device})
-            computed = self._forward.has_computed_step
-            ruling = on_meta(group, backend, lambda: self._eager(backend, there), has_computed_step=computed)
+            computed, trained = self._forward.has_computed_step, self._forward.has_trained
+            ruling = on_meta(
+                group, backend, lambda: self._eager(backend, there), has_computed_step=computed, has_trained=trained
+            )
         elif self._compiled is not None and (group.region is not None or group.kernels):
 
             def eager(op: str, facts: Mapping[str, FactValue]) -> RuleOutcome:
