@@ -172,6 +172,57 @@ def test_tasks_of_threads_are_paired_by_their_arguments(tmp_path: Path) -> None:
     assert lines_of(compared(tmp_path, source, second="2")) == [(1, Kind.LINE)]
 
 
+def test_what_other_threads_put_into_a_queue_differs_at_the_line_that_takes_it(tmp_path: Path) -> None:
+    source = """\
+        import os, queue, threading
+        def produce(k, q):
+            q.put(k)
+        def taken(q):
+            while not q.empty():
+                item = q.get()
+                yield item
+        q = queue.Queue()
+        for k in (1, 2) if A == 1 else (2, 1):
+            t = threading.Thread(target=produce, args=(k, q))
+            t.start()
+            t.join()
+        for n, k in enumerate(taken(q)):
+            x = k
+        """
+    found = {int(root.location.rpartition(":")[2]): root.source for root in compared(tmp_path, source, "2").sources}
+    assert found[7] == "queue"
+    assert found.keys().isdisjoint((12, 13, 14))
+
+
+def test_numbers_of_the_system_in_a_threads_object_are_no_values(tmp_path: Path) -> None:
+    source = """\
+        import threading
+        def work(): pass
+        threads = [threading.Thread(target=work) for k in range(2)]
+        for t in threads:
+            t.start()
+            t.join()
+        """
+    assert lines_of(compared(tmp_path, source)) == []
+
+
+def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    text = "import os\ndef reset(seed=None):\n    state = os.urandom(4) if seed is None else seed\n    return state\n"
+    (library / "environments_of_others.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(library)
+    source = "from environments_of_others import reset\nx = reset()\n"
+    plain = compared(tmp_path, source).sources[0]
+    assert plain.location.endswith(":3")
+    assert "environments_of_others.reset" in plain.may_call
+    runs = [{"": traced(tmp_path, f"A = 1\n{source}", name=name, inside=[plain.location])} for name in ("a", "b")]
+    drilled = compared_lines(*runs).sources[0]
+    assert (drilled.location, drilled.called_from) == ("environments_of_others.py:3", plain.location)
+
+
 @pytest.mark.parametrize(
     ("call", "row"),
     [

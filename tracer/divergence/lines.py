@@ -459,7 +459,7 @@ class _Comparison:
             now = self.states[key] = ours.get(name, olds[0]), theirs.get(name, olds[1])
             if now[0] == now[1]:
                 self.unseeded.pop(key, None)
-            elif before is None:  # as the interpreter, or an import, made it
+            elif before is None or "" in before:  # as the interpreter, or an import, made it
                 self.unseeded[key] = _NOTHING
             elif before[0] == before[1] or _is_seeding(before, now, text):
                 found = self._reads(at, text) | at.returned

@@ -106,12 +106,13 @@ def find_lines(laboratory: Laboratory, divergence: Divergence, folder: Callable[
     last = again.roots[0].step if again.roots else None
     reaching = [source for source in compared.sources if source.reaches]
     held = _held(laboratory, reaching, folder, last)
-    drilled = _drilled(laboratory, reaching[0], last) if reaching else None
+    sources = _by_proof(compared.sources, held)
+    drilled = _drilled(laboratory, sources[0], last) if reaching else None
     if drilled is None:
-        return FoundLines(compared.sources, held, "; ".join(compared.notes))
-    renamed = {reaching[0].location: drilled.location}
+        return FoundLines(sources, held, "; ".join(compared.notes))
+    renamed = {sources[0].location: drilled.location}
     return FoundLines(
-        tuple(drilled if source is reaching[0] else source for source in compared.sources),
+        (drilled, *sources[1:]),
         tuple(
             msgspec.structs.replace(each, lines=tuple(renamed.get(line, line) for line in each.lines)) for each in held
         ),
@@ -133,6 +134,16 @@ def _followed(
         return compared_traces(first.trace, second.trace, again), again
     except TraceError as problem:
         return str(problem)
+
+
+def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[LineSource, ...]:
+    """Proven lines first; one that was held alone in vain, where others were proven, reaches nothing that matters."""
+    proven = {line for each in held if each.agrees for line in each.lines}
+    refuted = {line for each in held if each.runs and not each.agrees for line in each.lines if proven} - proven
+    known = (
+        msgspec.structs.replace(source, reaches=source.reaches and source.location not in refuted) for source in sources
+    )
+    return tuple(sorted(known, key=lambda source: (not source.reaches, source.location not in proven)))
 
 
 def _drilled(laboratory: Laboratory, source: LineSource, last: int | None) -> LineSource | None:
