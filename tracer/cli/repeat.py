@@ -153,7 +153,9 @@ def command(
             from tracer.report.render.terminal import READER, drawn, printed
             from tracer.report.sections.runs import repeated_blocks
 
-            show(printed(drawn(repeated_blocks(repeated, READER, plan_after(repeated, result.report)))))
+            report = result.report() if repeated.agrees else None
+            findings = () if report is None else report.findings
+            show(printed(drawn(repeated_blocks(repeated, READER, plan_after(repeated, result.report), findings))))
         files = ", ".join(map(str, written)) if written else f"recordings in {folder}"
         say(f"tracer: wrote {files}")
     if repeated.ended_by:

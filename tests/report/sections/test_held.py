@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.runner.repeated.comparisons import divergence, repeated, root
+from tests.support.build import finding
 from tracer.divergence.causes import RootCause
 from tracer.divergence.model import EndState
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import Held, Repeated
-from tracer.names import ValueKind
+from tracer.names import ValueKind, Verdict
 from tracer.report.render.terminal import READER, drawn, printed
 from tracer.report.sections.runs import held_sentence, repeated_blocks, repeated_headline
 
@@ -73,3 +74,14 @@ def test_the_text_has_each_hold_the_remedy_and_what_was_not_held() -> None:
     assert "- all: runs 2; showed = agrees - clock: runs 3; showed = agrees" in text
     nothing = printed(drawn(repeated_blocks(of(not_held="several ranks"), READER)), color=False)
     assert "Nothing was held: several ranks." in nothing
+
+
+def test_runs_that_agree_have_what_the_tables_say_can_differ() -> None:
+    agree = repeated(divergence())
+    risky = finding(verdict=Verdict.CONDITIONAL, location="train.py:7", op="aten.index_add_.default")
+    seeded = finding(verdict=Verdict.SEEDED, location="train.py:3", op="aten.rand.default")
+    text = " ".join(printed(drawn(repeated_blocks(agree, READER, findings=[seeded, risky])), color=False).split())
+    assert "What can differ all the same" in text
+    assert "train.py:7 aten.index_add_.default conditional" in text
+    assert "train.py:3" not in text
+    assert "all the same" not in printed(drawn(repeated_blocks(agree, READER, findings=[seeded])), color=False)

@@ -12,7 +12,7 @@ from tracer.divergence.end_states import OF_TRAINING, kept_otherwise
 from tracer.divergence.model import Changed, Divergence, EndState, Fork, NotRestored, Place, Replicas, Root
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
-from tracer.findings import Change
+from tracer.findings import Change, Finding
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
 from tracer.report import blocks as said
@@ -94,19 +94,39 @@ def what_happened(repeated: Repeated, reader: Reader) -> Section:
     return Section(anchor="parting", title="What happened", blocks=tuple(_repeated(repeated, reader)))
 
 
-def repeated_blocks(repeated: Repeated, reader: Reader, plan: Sequence[Change] | None = None) -> tuple[said.Block, ...]:
+def repeated_blocks(
+    repeated: Repeated, reader: Reader, plan: Sequence[Change] | None = None, findings: Sequence[Finding] = ()
+) -> tuple[said.Block, ...]:
     """The same without a report on the first run: first what happened, then what to change.
 
-    ``plan``: the plan of the report on the first run, with the next steps; ``None`` if there is no such report.
+    ``plan`` and ``findings``: those of the report on the first run, with the next steps; nothing if there is none.
     """
     happened = (said.Paragraph(f"{repeated_headline(repeated)}.", said.Tone.STRONG), *_repeated(repeated, reader))
     if repeated.agrees:
-        return happened
+        return (*happened, *_can_differ(findings, reader))
     changes = [
         change for change in (next_steps(repeated) if plan is None else plan) if not change.closes or change.roots
     ]
     shown, left_out = first(changes, reader.changes or _MOST_STEPS)
     return (*happened, said.Heading("What to change"), said.Steps(tuple(map(step_of_plan, shown)), left_out))
+
+
+def _can_differ(findings: Sequence[Finding], reader: Reader) -> Iterable[said.Block]:
+    """What the tables say can differ in the step, although these runs agree."""
+    risky = [each for each in findings if each.verdict in (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)]
+    if risky:
+        shown, left_out = first(risky, min(_MOST_STEPS, reader.rows))
+        yield said.Heading("What can differ all the same")
+        yield said.Rows(
+            tuple(
+                said.Row(
+                    (said.Code(each.called_from or each.location), " ", said.Code(each.op), f" {each.verdict.value}"),
+                    blocks=said.paragraphs(each.why),
+                )
+                for each in shown
+            ),
+            left_out=left_out,
+        )
 
 
 def divergence_blocks(divergence: Divergence, reader: Reader) -> tuple[said.Block, ...]:
