@@ -189,9 +189,9 @@ def test_what_other_threads_put_into_a_queue_differs_at_the_line_that_takes_it(t
         for n, k in enumerate(taken(q)):
             x = k
         """
-    found = {int(root.location.rpartition(":")[2]): root.source for root in compared(tmp_path, source, "2").sources}
-    assert found[7] == "queue"
-    assert found.keys().isdisjoint((12, 13, 14))
+    found = {int(root.location.rpartition(":")[2]): root for root in compared(tmp_path, source, "2").sources}
+    assert found[7].source == "queue"
+    assert found.keys().isdisjoint((12, 13, 14)), found
 
 
 def test_numbers_of_the_system_in_a_threads_object_are_no_values(tmp_path: Path) -> None:

@@ -237,8 +237,8 @@ class _Comparison:
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
         self.stored: dict[str, Origins] = {}
         """The origins of names that bodies of modules and classes store, of which attributes may be read elsewhere."""
-        self.threaded: set[str] = set()
-        """Processes in which threads of the program's own began."""
+        self.threaded = {frame.process for run in (one, two) for frame in run.frames if frame.entered.thread}
+        """Processes in which threads of the program's own run."""
         self.reads: list[_Read] = []
         """The rows that made calls."""
         self.elsewhere: dict[LineRoot, None] = {}
@@ -259,8 +259,6 @@ class _Comparison:
             self.modules.setdefault((frame.process, frame.code.file), frame)
         parent, pair = frame.parent, frame.pair
         frame.last = frame.code.first
-        if entered.thread:
-            self.threaded.add(frame.process)
         own = self.one.text(frame, frame.code.first)
         frame.is_body = frame.code.function == "<module>" or "__qualname__" in own.stores
         text = LineText() if parent is None else self.one.text(parent, entered.parent_line)

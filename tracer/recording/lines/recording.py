@@ -171,6 +171,7 @@ class LineRecording:
                 counted.clear()
             for frame in self.thread.stack:
                 frame.begin_anew()
+            self._source.anew()
 
     # --- forked processes ---
 
@@ -475,6 +476,9 @@ class _Source(Protocol):
     def stop(self) -> str:
         """End; return the reason why lines are missing."""
 
+    def anew(self) -> None:
+        """Every line has its first rows again."""
+
 
 class _Tracing:
     """``sys.settrace``: one at a time, of this thread and those that Python starts."""
@@ -514,6 +518,9 @@ class _Tracing:
         self._attached.clear()
         return "" if is_ours else "the program traces itself from some line on"
 
+    def anew(self) -> None:
+        """Lines that are passed over are told of all the same."""
+
     def _entered(self, frame: FrameType, event: str, value: Any) -> Any:
         recording, code = self._recording, frame.f_code
         filename = code.co_filename
@@ -546,6 +553,8 @@ class _Monitoring:
         self._recording = recording
         self._frames: dict[int, _Frame] = {}
         """By the identity of a frame: holding the frame would keep its values alive."""
+        self._passing: set[int] = set()
+        """By the identity of codes of which lines are passed over."""
         self._tool = -1
 
     def start(self, frame: FrameType | None) -> str:
@@ -566,6 +575,7 @@ class _Monitoring:
         ):
             monitoring.register_callback(self._tool, event, callback)
         monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND)
+        monitoring.restart_events()  # an earlier recording left files out
         self._disable, self._of_code = (
             monitoring.DISABLE,
             events.PY_RESUME | events.LINE | events.PY_RETURN | events.PY_YIELD,
@@ -596,6 +606,8 @@ class _Monitoring:
                 self._frames.pop(id(frame), None)  # of a frame that died unheard
                 return None
             if recording.is_on:
+                if id(code) in self._passing:  # another call has passed lines over
+                    self.anew()
                 self._frames[id(frame)] = recording.entered(frame, is_inside=is_inside)
                 sys.monitoring.set_local_events(self._tool, code, self._of_code)  # type: ignore[attr-defined]
         return None
@@ -604,16 +616,23 @@ class _Monitoring:
         if (state := self._state(sys._getframe(1))) is not None:
             state.thread.stack.append(state)
 
-    def _line(self, code: CodeType, line: int) -> None:
+    def _line(self, code: CodeType, line: int) -> Any:
         frame = sys._getframe(1)
         state = self._frames.get(id(frame))
         if state is None or state.code.code is not code:
-            return
-        if state.left and line in state.hot:  # the hot path of a long loop
+            return None
+        if state.left and line in state.hot:  # nothing is told of this line until ``anew``
             state.left -= 1
-            return
+            self._passing.add(id(code))
+            return self._disable
         with suppress(Exception):  # a failure of the recorder must not reach the program
             state.on_line(frame, line)
+        return None
+
+    def anew(self) -> None:
+        """Lines that were passed over are told of again."""
+        self._passing.clear()
+        sys.monitoring.restart_events()  # type: ignore[attr-defined]
 
     def _returns(self, code: CodeType, offset: int, value: Any) -> None:
         self._ends(sys._getframe(1), value, is_over=True)

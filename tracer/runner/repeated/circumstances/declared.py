@@ -159,7 +159,7 @@ class Circumstance(Word):
     THREADS = (
         "threads",
         "one thread computes",
-        "the order in which threads add up reaches the step",
+        "the order in which threads add or write reaches the step",
         "let one thread compute (OMP_NUM_THREADS=1), or use ops that neither add nor write in any order",
         Change(
             "another number of threads",
