@@ -88,7 +88,6 @@ class _Unwritten:
         _note_weights(os.path.basename(key) if isinstance(key, str) else "a file", sys._getframe(2))
         return call(**{**asked, "map_location": "meta" if place == "meta" else "cpu"})
 
-
     def move(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What renames or copies a file: one that was not written has another name now, and no other file is lost."""
         source, target = (*args, *(kwargs[name] for name in ("src", "dst") if name in kwargs))[:2]
