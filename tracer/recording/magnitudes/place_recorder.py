@@ -107,8 +107,8 @@ class PlaceRecorder:
         self._rows: dict[int, tuple[weakref.ref[torch.Tensor], int, int, Form, int]] = {}
         """By ``id`` of a tensor whose row was written in this step: itself, its version, row, form and offset."""
         self._waiting: list[tuple[PlaceName, Form, int, int, Sketch | DeviceSketch | None, int, int]] = []
-        self._optimizers: list[weakref.ref[Any]] = []
-        """Those that are stepping."""
+        self._optimizers: list[tuple[weakref.ref[Any], dict[str, Any]]] = []
+        """Those that are stepping, with the line."""
         self._known_modules = -1
 
     def lay_out_as(self, places: PlaceOptions, rank: int | None, world_size: int | None) -> None:
@@ -168,11 +168,11 @@ class PlaceRecorder:
         if self._writer is None:
             return
         self._note_states()
-        for reference in self._optimizers:
+        for reference, site in self._optimizers:
             optimizer = reference()
             if optimizer is not None:
                 with suppress(Exception):  # a user's optimizer may keep anything
-                    self._after_step(optimizer)
+                    self._after_step(optimizer, site)
         self._optimizers.clear()
         self._settle()
         self._counts.clear()
@@ -227,7 +227,8 @@ class PlaceRecorder:
         contents = contents_of(running.module, positional, tensors)
         if contents is None:
             return
-        place = PlaceName(kind=PlaceKind.ROWS, module=running.path, phase=running.phase, **running.place)
+        mode = "" if running.module.training else "evaluating"
+        place = PlaceName(kind=PlaceKind.ROWS, module=running.path, name=mode, phase=running.phase, **running.place)
         flat, extent = contents.reshape(-1), (0.0, 0.0, 0)
         sketch = (
             Sketch(flat.numpy(), Extent(*extent))
@@ -331,13 +332,13 @@ class PlaceRecorder:
     # --- losses, gradients, parameters ---
 
     def differentiates(self, call: Call) -> None:
-        """``backward`` is called on a tensor, or on several."""
-        if self._writer is None:
+        """``backward`` is called on a tensor, or on several; not by a checkpoint inside another backward pass."""
+        if self._writer is None or seams.graph_task_id() != -1:
             return
         self.gradients.forget()
         self._note_states()
         losses = call.first if isinstance(call.first, (list, tuple)) else (call.first,)
-        site = placed(self._sites.innermost(call.frame), self._sites.users_own(call.frame))
+        site = self._line(call.frame)
         with unseen():
             for tensor in losses:
                 if isinstance(tensor, _Tensor) and tensor.is_floating_point():
@@ -361,18 +362,21 @@ class PlaceRecorder:
     def _before_step(self, optimizer: Any) -> None:
         if self._writer is None:
             return
-        if not any(reference() is optimizer for reference in self._optimizers):
-            self._optimizers.append(weakref.ref(optimizer))
+        if not any(reference() is optimizer for reference, _ in self._optimizers):
+            self._optimizers.append((weakref.ref(optimizer), self._line(_getframe(1))))
         self._record_gradients(self._parameters(optimizer))
 
-    def _after_step(self, optimizer: Any) -> None:
+    def _line(self, frame: FrameType | None) -> dict[str, Any]:
+        return placed(self._sites.innermost(frame), self._sites.users_own(frame))
+
+    def _after_step(self, optimizer: Any, site: dict[str, Any]) -> None:
         with unseen():
             for name, parameter in self._parameters(optimizer):
-                self._record_of(PlaceKind.PARAMETER, name, parameter)
+                self._record_of(PlaceKind.PARAMETER, name, parameter, site)
                 for key, value in (optimizer.state.get(parameter) or {}).items():
                     if isinstance(value, _Tensor) and value.is_floating_point() and value.numel() > 1:
                         module, own = name
-                        self._record_of(PlaceKind.STATE, (module, f"{key} of {own}"), value)
+                        self._record_of(PlaceKind.STATE, (module, f"{key} of {own}"), value, site)
 
     def _parameters(self, optimizer: Any) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
         for number, group in enumerate(optimizer.param_groups):
@@ -385,8 +389,8 @@ class PlaceRecorder:
         full, path = self._modules.parameter(parameter)
         return self.spelt(path), full.removeprefix(path).lstrip(".")
 
-    def _record_of(self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor) -> None:
-        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER), tensor)
+    def _record_of(self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor, site: dict[str, Any]) -> None:
+        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER, **site), tensor)
 
     # --- compiled regions: a ``RegionObserver`` ---
 
@@ -592,10 +596,8 @@ class Draws(Observer):
     ) -> None:
         """The call drew."""
         if begun is not None:
-            origin = counter.origin.in_words()
             shape = tuple(getattr(result, "shape", ()))
-            site = {key: origin[key] for key in ("location", "function", "called_from")}
-            self._recorder.draws(info.name, *begun, shape, **site)
+            self._recorder.draws(info.name, *begun, shape, **counter.origin.line())
 
 
 class CallPlaces(Observer):
@@ -606,8 +608,8 @@ class CallPlaces(Observer):
         self._module = recorder.calls_of
 
     def wants(self, info: OverloadInfo) -> Interest:
-        """Every call: where it is made decides."""
-        return True
+        """Every call: where it is made decides. What unwritten memory holds is no result."""
+        return not info.access.allocates
 
     def after(
         self,
@@ -620,22 +622,14 @@ class CallPlaces(Observer):
         frame: Frame,
     ) -> None:
         """A call returned."""
-        origin = counter.origin.in_words()
-        module = self._recorder.spelt(origin["module"])
+        words = counter.origin.in_words()
+        module = words["module"] = self._recorder.spelt(words["module"])
         if not self._is_of(module):
             return
         with unseen():
             for path, tensor in leaves(result, ""):
                 if getattr(tensor, "is_floating_point", bool)():
-                    place = PlaceName(
-                        kind=PlaceKind.CALL,
-                        module=module,
-                        name=f"{info.name}{path}",
-                        phase=origin["phase"],
-                        location=origin["location"],
-                        function=origin["function"],
-                        called_from=origin["called_from"],
-                    )
+                    place = PlaceName(kind=PlaceKind.CALL, name=f"{info.name}{path}", **words)
                     self._recorder.record(place, tensor)
 
     def _is_of(self, module: str) -> bool:

@@ -10,14 +10,13 @@ import msgspec
 from tracer.divergence.draws import OtherDraws
 from tracer.divergence.joined_ranks import Lack
 from tracer.divergence.magnitudes import (
-    ROUNDING,
-    SIGNIFICANT,
     CallDifference,
     CompareVerdict,
     Comparison,
     OnlyOne,
     PlaceDifference,
 )
+from tracer.divergence.yardsticks import ROUNDING, SIGNIFICANT
 from tracer.names import Phase, PlaceKind, Verdict
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, columns
@@ -56,6 +55,7 @@ _LACKS = {
     Lack.NOT_IN_FIRST: "In the second configuration alone",
     Lack.PART_MISSING: "Of which other ranks hold the rest (give the recordings of all ranks)",
     Lack.NO_YARDSTICK: "Different, and without a yardstick (no shaken run has them in that size, or they overflow)",
+    Lack.OTHER_PARTS: "One number of each part of a batch (their parts may be unequal: neither sum nor mean agrees)",
     Lack.OTHER_POSITION: "Of other positions, while what a module that is given them returns agrees",
     Lack.OTHER_ORDER: "Of the same numbers in another order, while what the module around returns agrees",
     Lack.NOT_READ: "Of a kind that is not read (sparse, quantized, nested, without data)",
@@ -169,7 +169,9 @@ def _answer(comparison: Comparison) -> str:
             f" rounding (up to {ROUNDING:g}) nor significant (from {SIGNIFICANT:g})"
         )
     if first is None:
-        return "They differ"
+        return "They differ" if comparison.draws is None else "What differs from then on follows from that"
+    if comparison.is_given and first.shapes:
+        return f"They are given other rows: {_where(first)}"
     if comparison.is_given:
         part = _part(first)
         reshaped = next(
@@ -267,7 +269,7 @@ def _line(place: PlaceDifference) -> str:
 
 def _size(place: PlaceDifference) -> str:
     if place.kind is PlaceKind.GRADIENT and "" in place.dtypes:
-        return f"only the {'first' if place.dtypes[0] else 'second'} configuration has a gradient there"
+        return f"only the optimizer of the {'first' if place.dtypes[0] else 'second'} is given a gradient there"
     stretch = f", most at `{place.stretch}`" if place.stretch else ""
     if not math.isfinite(place.relative):
         return "one has elements that are not finite, and the other has not"
@@ -363,13 +365,13 @@ def _call_in_words(call: CallDifference) -> str:
 def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
     if comparison.split_steps:
         rest = (
-            "outputs row by row, where both were given the same rows in the same order, and what is no row is not."
+            "losses by their sum or mean, outputs row by row where both were given the same rows, and nothing else is."
             if comparison.row_steps
             else "and outputs are not: they were given no row that is the same."
         )
         yield said.Paragraph(
-            "The batch is split, padded or packed otherwise, or shared among other ranks: gradients, parameters and the"
-            f" optimizer's state are compared, {rest}"
+            "The batch is split, padded, packed or sorted otherwise, or shared among other ranks: gradients, parameters"
+            f" and the optimizer's state are compared, {rest}"
         )
     if comparison.not_finite:
         yield said.Paragraph(
