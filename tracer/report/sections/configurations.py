@@ -343,6 +343,8 @@ def _row(place: PlaceDifference, *, has_processes: bool) -> tuple[Words, ...]:
         if place.ratio is not None
         else "lost"
         if place.kind is PlaceKind.GRADIENT and "" in place.dtypes
+        else "other rows"
+        if place.shapes and not place.is_own_code
         else "whole numbers"
         if place.is_whole
         else "not finite",
