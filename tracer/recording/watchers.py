@@ -83,14 +83,6 @@ class Watchers(Generic[Listener]):
                 self._listens_in_children |= target.in_children
                 self._lifts.update(dict.fromkeys(new, lift))
 
-    def unwatch(self, targets: Iterable[Target]) -> None:
-        """Put back the functions of ``targets``."""
-        keys = {(id(owner), name) for target in targets for owner, name in target.holders}
-        lifted = {lift for key, lift in self._lifts.items() if key in keys}
-        for lift in lifted:
-            lift()
-        self._lifts = {key: lift for key, lift in self._lifts.items() if lift not in lifted}
-
     def _step_aside(self) -> None:
         """In a forked child: drop the listeners, unless one asked to go on there."""
         if not self._listens_in_children:
