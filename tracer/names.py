@@ -701,6 +701,8 @@ class ValueKind(Word):
     """A state that holds NaN when recording ends, by its kind and name: ``parameter fc.weight``."""
     OUTPUT = "output"
     """A line that Python printed to standard output: ``line 3``."""
+    TASK = "task"
+    """A worker of a pool begins a task: the digest of what it was sent."""
     RETURNED = "returned"
     """What a program got: ``output of GPT2LMHeadModel ['logits']``, ``tokens of GPT2LMHeadModel``, from models that do
     not train; what the function returned that was called several times."""
