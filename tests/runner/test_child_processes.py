@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
 
 import pytest
 
@@ -322,24 +322,16 @@ def test_two_hundred_children_without_torch_are_one_line_and_no_blind_spot(folde
     assert trace.not_followed == 0
 
 
-class Starting:
-    """Starts programs as C code does, which takes an environment as a list of bytes."""
-
-    environments: ClassVar[list[list[bytes]]] = []
-
-    @classmethod
-    def fork_exec(cls, *arguments: Any) -> None:
-        cls.environments.append(arguments[5])
-
-
 def test_a_process_that_is_started_with_bytes_as_its_environment_is_followed(tmp_path: Path) -> None:
+    environments: list[list[bytes]] = []
+    starting = SimpleNamespace(fork_exec=lambda *arguments: environments.append(arguments[5]))
     following = Following()
     following._folder, following._next.role = str(tmp_path), "7"
-    following._extend(Starting, "fork_exec")
-    Starting.fork_exec(*"abcde", [b"A=b=\xff", b"PYTHONPATH=own"])
+    following._extend(starting, "fork_exec")
+    starting.fork_exec(*"abcde", [b"A=b=\xff", b"PYTHONPATH=own"])
     for lift in following._lifts:
         lift()
-    (environment,) = Starting.environments
+    (environment,) = environments
     assert environment[0] == b"A=b=\xff"
     assert environment[1].endswith(b"bootstrap:own")
     assert environment[2] == f"TRACER_CHILDREN=7:{tmp_path}".encode()
