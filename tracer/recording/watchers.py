@@ -28,8 +28,6 @@ class Target(msgspec.Struct, frozen=True):
     around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
     """Makes the call itself."""
     in_children: bool = False
-    not_from: frozenset[str] = frozenset()
-    """Source files whose calls are not watched."""
 
 
 class Watchers(Generic[Listener]):
@@ -101,7 +99,7 @@ class Watchers(Generic[Listener]):
         if target.asked is not None:
             return Watch(asked=partial(self._tell, target.asked), in_children=target.in_children)
         after = None if target.after is None else partial(self._tell, target.after)
-        return Watch(before, after, in_children=target.in_children, not_from=target.not_from)
+        return Watch(before, after, in_children=target.in_children)
 
     def _tell(self, tell: Callable[[Any, Any], None], of: Any) -> None:
         for listener in self._listeners:
