@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -126,8 +125,8 @@ def test_nothing_is_watched_when_the_script_has_ended(
 def test_a_recorder_by_hand_watches_while_it_records_only() -> None:
     from tracer import DeterminismTracer
 
-    before = random.seed
+    before = os.putenv
     with DeterminismTracer() as recorder:
-        assert random.seed is not before
-    assert random.seed is before
+        assert os.putenv is not before
+    assert os.putenv is before
     assert not recorder.trace.watched_from_start

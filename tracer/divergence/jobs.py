@@ -9,7 +9,6 @@ from functools import cache
 
 import msgspec
 
-from tracer.divergence.calls_inside import first_call
 from tracer.divergence.magnitudes import (
     MOST_LISTED,
     CallDifference,
@@ -18,6 +17,7 @@ from tracer.divergence.magnitudes import (
     PlaceDifference,
     check_side,
     compared,
+    first_call,
 )
 from tracer.divergence.process_pairs import paired_roles, siblings
 from tracer.errors import TraceError

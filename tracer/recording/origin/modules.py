@@ -129,12 +129,8 @@ class Origin(msgspec.Struct, eq=False):
         return {
             "phase": self.phase,
             "module": self.scope.path,
-            **self.line(),
+            **placed(self.site, self.called_from),
         }
-
-    def line(self) -> dict[str, Any]:
-        """``location``, ``function`` and ``called_from`` of them."""
-        return placed(self.site, self.called_from)
 
 
 #: Outside every module.
