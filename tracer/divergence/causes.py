@@ -6,9 +6,12 @@ A cause is declared in ``RootCause``, the evidence in ``Shows``, in the order in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 from tracer.names import ValueKind, Way, Word
+
+#: ``roots.Evidence``: what two recordings show of one root.
+Evidence = Any
 
 
 class RootCause(Word):
@@ -80,82 +83,6 @@ class RootCause(Word):
     def of_entered(cls, kind: ValueKind) -> RootCause:
         """The cause if an input value of ``kind`` differs."""
         return next((cause for cause in cls if kind in cause.entered), cls.UNKNOWN)
-
-
-class Evidence(Protocol):
-    """Two recordings' evidence on one root."""
-
-    @property
-    def is_collective(self) -> bool:
-        """Whether other processes contribute to its result."""
-
-    @property
-    def reads_unwritten(self) -> bool:
-        """Whether it read unwritten memory."""
-
-    @property
-    def reads_kept(self) -> bool:
-        """Whether a resumed run reads a state of earlier steps that the recording has no name for."""
-
-    @property
-    def entered(self) -> ValueKind | None:
-        """The kind of input that differs."""
-
-    @property
-    def is_undigested(self) -> bool:
-        """Whether it read something that was not digested."""
-
-    @property
-    def reads_other_tensors(self) -> bool:
-        """Whether it gets other tensors, or the same in another order."""
-
-    @property
-    def reads_part(self) -> bool:
-        """Whether it reads data from outside, of which an earlier call may have read another part."""
-
-    @property
-    def reads_other_layout(self) -> bool:
-        """Whether it reads the same bytes in another memory layout."""
-
-    @property
-    def only_writes(self) -> bool:
-        """Whether it writes to a tensor of which it reads nothing."""
-
-    @property
-    def is_deterministic_by_tables(self) -> bool:
-        """Whether the tables call it deterministic."""
-
-    @property
-    def is_called_deterministic(self) -> bool:
-        """Whether the tables call it deterministic, and no trial contradicted them."""
-
-    @property
-    def is_opaque(self) -> bool:
-        """Whether it is a custom op that the tables do not list."""
-
-    @property
-    def was_tried(self) -> bool:
-        """Whether it was replayed."""
-
-    @property
-    def hangs_on_forks(self) -> bool:
-        """Whether branches of ``torch.jit.fork`` make it, or call it with what they made in another order."""
-
-    @property
-    def runs_beside_threads(self) -> bool:
-        """Whether the program started threads of its own."""
-
-    @property
-    def runs_other_code(self) -> bool:
-        """Whether it is a region that was compiled to other code in the second recording."""
-
-    @property
-    def settings_differ(self) -> bool:
-        """Whether settings or versions differ that kernels read."""
-
-    @property
-    def is_region(self) -> bool:
-        """Whether it is a compiled region."""
 
 
 def _always(_: Evidence) -> bool:

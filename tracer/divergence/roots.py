@@ -77,7 +77,7 @@ class Classifier:
 
     def root(self, candidate: Candidate) -> Root:
         """The root with its cause and reason; what follows from it is not counted yet."""
-        shows = Shows.at(candidate.way, _Shown(self, candidate))
+        shows = Shows.at(candidate.way, Evidence(self, candidate))
         is_gap = self.pairs.is_gap(candidate.node)
         root = self._of_gap(candidate) if is_gap else self._of_pair(candidate.node)
         root = msgspec.structs.replace(root, cause=shows.cause, reason=Reason(shows=shows))
@@ -319,8 +319,8 @@ class Classifier:
         return msgspec.structs.replace(root, earlier=before, first=_word(ours), second=_word(theirs), reason=reason)
 
 
-class _Shown:
-    """The recordings' evidence on one candidate, each piece read on demand: ``causes.Evidence``."""
+class Evidence:
+    """Two recordings' evidence on one root, each piece read on demand."""
 
     def __init__(self, classifier: Classifier, candidate: Candidate) -> None:
         self._classifier, self._candidate, self._pairs = classifier, candidate, classifier.pairs
@@ -334,14 +334,17 @@ class _Shown:
 
     @property
     def is_collective(self) -> bool:
+        """Whether other processes contribute to its result."""
         return Mark.COLLECTIVE in self._call_marks
 
     @property
     def is_region(self) -> bool:
+        """Whether it is a compiled region."""
         return Mark.COMPILED in self._call_marks
 
     @property
     def only_writes(self) -> bool:
+        """Whether it writes to a tensor of which it reads nothing."""
         first, second = self._pairs.first, self._pairs.second
         ours, theirs = (int(at[self._candidate.node]) for at in self._pairs.at)
         op = first.groups[int(first.group[ours])].op
@@ -353,26 +356,31 @@ class _Shown:
 
     @property
     def is_deterministic_by_tables(self) -> bool:
+        """Whether the tables call it deterministic."""
         return self._classifier.tables.calls_deterministic(self._group)
 
     @property
     def is_called_deterministic(self) -> bool:
+        """Whether the tables call it deterministic, and no trial contradicted them."""
         tried = self._classifier.tables.tried(self._group)
         return self.is_deterministic_by_tables and not (tried is not None and tried.has_varied)
 
     @property
     def is_opaque(self) -> bool:
+        """Whether it is a custom op that the tables do not list."""
         tables = self._classifier.tables
         finding = tables.worst.get(_key(self._group))
         return finding is not None and finding.cause is Cause.OPAQUE
 
     @property
     def was_tried(self) -> bool:
+        """Whether it was replayed."""
         tried = self._classifier.tables.tried(self._group)
         return tried is not None and tried.trials > 0
 
     @property
     def hangs_on_forks(self) -> bool:
+        """Whether branches of ``torch.jit.fork`` make it, or call it with what they made in another order."""
         node, pairs = self._candidate.node, self._pairs
         if pairs.is_gap(node):
             gap = pairs.gaps[node - pairs.size]
@@ -385,10 +393,12 @@ class _Shown:
 
     @property
     def runs_beside_threads(self) -> bool:
+        """Whether the program started threads of its own."""
         return bool(self._classifier.threads)
 
     @property
     def runs_other_code(self) -> bool:
+        """Whether it is a region that was compiled to other code in the second recording."""
         traces = self._classifier.traces
         regions = [region for trace in traces for region in trace.regions if region.id == self._group.region]
         if not self._group.region or len(regions) != len(self._classifier.recordings):
@@ -399,14 +409,17 @@ class _Shown:
 
     @property
     def settings_differ(self) -> bool:
+        """Whether settings or versions differ that kernels read."""
         return bool(self._classifier.settings)
 
     @cached_property
     def entered(self) -> ValueKind | None:
+        """The kind of input that differs."""
         return self._classifier.entry(self._candidate).kind if self._candidate.row >= 0 else None
 
     @property
     def reads_unwritten(self) -> bool:
+        """Whether it read unwritten memory."""
         if Mark.READ_UNWRITTEN in self._call_marks:
             return self._candidate.way is not Way.ENTERED or self.entered is ValueKind.OUTSIDE
         is_read = self._candidate.way is Way.READ
@@ -414,12 +427,14 @@ class _Shown:
 
     @property
     def reads_kept(self) -> bool:
+        """Whether a resumed run reads a state of earlier steps that the recording has no name for."""
         if not self._pairs.is_resumed or self.entered not in (None, ValueKind.OUTSIDE):
             return False
         return self.entered is not None or self._pairs.reads_from_before(self._candidate.node)
 
     @property
     def is_undigested(self) -> bool:
+        """Whether it read something that was not digested."""
         if Mark.INPUT_NOT_DIGESTED in self._call_marks:
             return True
         if self._candidate.way is Way.WROTE:
@@ -432,14 +447,17 @@ class _Shown:
 
     @property
     def reads_other_tensors(self) -> bool:
+        """Whether it gets other tensors, or the same in another order."""
         return reads_another(self._pairs, self._candidate.node)
 
     @property
     def reads_part(self) -> bool:
+        """Whether it reads data from outside, of which an earlier call may have read another part."""
         return self._classifier.data_read(int(self._pairs.at[0][self._candidate.node])) is not None
 
     @property
     def reads_other_layout(self) -> bool:
+        """Whether it reads the same bytes in another memory layout."""
         return bool(lie_otherwise(self._pairs, [self._candidate.node]).any())
 
 
