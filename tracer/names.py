@@ -655,10 +655,6 @@ class PlaceKind(Word):
     """The result of one call, inside a module that was asked for."""
     DRAW = "draw"
     """A generator's state before a call that draws from it; no place of the step, and never compared as one."""
-    DECISION = "decision"
-    """What a call decides by, in runs that keep their decisions or follow others; compared where one fell otherwise."""
-    FLIP = "flip"
-    """How many values a run that follows another would have decided otherwise, of how many; no place of the step."""
 
 
 #: Stands behind the path of a module in ``PlaceOptions.calls_of``: its own code alone, without the modules it calls.
@@ -705,6 +701,8 @@ class ValueKind(Word):
     """A state that holds NaN when recording ends, by its kind and name: ``parameter fc.weight``."""
     OUTPUT = "output"
     """A line that Python printed to standard output: ``line 3``."""
+    TASK = "task"
+    """A worker of a pool begins a task: the digest of what it was sent."""
     RETURNED = "returned"
     """What a program got: ``output of GPT2LMHeadModel ['logits']``, ``tokens of GPT2LMHeadModel``, from models that do
     not train; what the function returned that was called several times."""

@@ -122,7 +122,7 @@ class Session:
                 model = self._model
                 for file in (self.recorder.values, self.recorder.magnitudes):
                     if file is not None:
-                        file.first_step = steps_before
+                        file.first_step = max(0, steps_before - self.recorder.optimizer.steps)
                 if self.options.fake:
                     from tracer.recording.fake.machine import Machine
                     from tracer.recording.fake.running import on_fake_tensors

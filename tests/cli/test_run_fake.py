@@ -444,6 +444,34 @@ def test_what_was_saved_and_not_written_is_loaded_again(tracer: Any, folder: Pat
     ]
 
 
+@pytest.mark.parametrize(
+    "moves",
+    [
+        "os.replace('new.pt', 'last.pt')",
+        "pathlib.Path('new.pt').rename('last.pt')",
+        "os.link('new.pt', 'last.pt')",
+        "shutil.copyfile('new.pt', dst='last.pt')",
+        "print(shutil.copy2('new.pt', '.' if os.path.isdir('last.pt') else 'last.pt'))",
+        "shutil.move('new.pt', 'last.pt')",
+    ],
+)
+def test_a_checkpoint_that_was_not_written_is_renamed_and_no_other_file_is_lost(
+    tracer: Any, folder: Path, moves: str
+) -> None:
+    Path("last.pt").write_bytes(b"of another run")
+    Path("train.py").write_text(
+        "import os, pathlib, shutil, torch\n"
+        f"torch.save(torch.nn.Linear(2, 3).state_dict(), 'new.pt')\n{moves}\n"
+        "print(torch.load('last.pt')['weight'].shape)\n"
+        "pathlib.Path('other.txt').write_text('a'), os.replace('other.txt', 'moved.txt')\n"
+    )
+    result = tracer("run", "--fake", "train.py")
+    assert result.code == 0, result.err
+    assert result.out.splitlines()[-1] == "torch.Size([3, 2])"
+    assert (Path("last.pt").read_bytes(), Path("moved.txt").read_text()) == (b"of another run", "a")
+    assert not Path("new.pt").exists()
+
+
 def test_arrays_of_tensors_hold_their_values_and_have_memory_of_their_own(tracer: Any, folder: Path) -> None:
     Path("train.py").write_text(
         "import numpy, torch\n"

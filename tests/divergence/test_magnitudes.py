@@ -10,7 +10,9 @@ import msgspec
 import pytest
 import torch
 
-from tracer.divergence.magnitudes import SIGNIFICANT, CompareVerdict, Comparison, Lack, compared, first_call
+from tracer.divergence.calls_inside import first_call
+from tracer.divergence.magnitudes import CompareVerdict, Comparison, Lack, compared
+from tracer.divergence.yardsticks import SIGNIFICANT
 from tracer.errors import TraceError
 from tracer.names import Phase, PlaceKind
 from tracer.recording.magnitudes.sketching import sketched
@@ -395,9 +397,9 @@ def test_outputs_of_parts_of_a_batch_are_rows_of_the_whole(tmp_path: Path, base:
     assert comparison.row_steps == comparison.split_steps == (0, 1)
     whole = against(base, read_magnitudes(base[torch.float32][0]))
     modules = {name.module for name in read_magnitudes(base[torch.float32][0]).places.names}
-    of_parts = 2 + 2 * len(modules - {"layers", "norms"})  # losses, and gradients that enter modules
+    of_parts = 2 * len(modules - {"layers", "norms"})  # gradients that enter modules
     assert comparison.places == whole.places - of_parts
-    assert comparison.compared[0] == whole.compared[0] - 2
+    assert comparison.compared == whole.compared
 
 
 def test_a_fault_in_accumulated_parts_is_found_at_its_module(tmp_path: Path, base: Any) -> None:
@@ -456,7 +458,7 @@ def test_a_gradient_that_one_side_alone_has_is_a_fault(tmp_path: Path, base: Any
     assert comparison.first is not None
     assert (comparison.first.module, comparison.first.kind) == ("layers.1.up", PlaceKind.GRADIENT)
     assert comparison.first.dtypes[1] == ""
-    assert "only the first configuration has a gradient there" in headline(comparison)
+    assert "only the optimizer of the first is given a gradient there" in headline(comparison)
     first, _ = base[dtype]
     other_way = compared(
         second, read_magnitudes(first), [record(tmp_path / "s.values", detached, dtype=dtype, shake=1)]

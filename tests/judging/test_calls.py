@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.build import call, environment, trace
 from tests.tables.samples import HEAD, rule_text, table
@@ -664,3 +665,14 @@ def test_groups_with_another_verdict_stay_apart() -> None:
     facts = [{**FLOAT, "arg.accumulate": accumulate, "index.one_value": False} for accumulate in (True, False)]
     judgement = judge(*(call("aten.put_.default", facts=f) for f in facts))
     assert [f.verdict for f in judgement.findings] == [Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL]
+
+
+@pytest.mark.parametrize("where", ["at its line", "elsewhere"])
+def test_a_call_inside_an_op_that_is_made_of_others_is_held_against_its_line_once(where: str) -> None:
+    whole = call("aten.conv2d.default", location="net.py:3", facts={**FLOAT, "ndim": 4, "body_recorded": True})
+    inner = call("aten.convolution.default", location="net.py:3" if where == "at its line" else "net.py:4")
+    inner = replace(inner, facts={**FLOAT, "ndim": 4})
+    settings = {"deterministic_mode": "off", "cudnn_benchmark": True, "cudnn_deterministic": False}
+    judgement = judge(whole, inner, settings=settings)
+    ops = {finding.op for finding in judgement.findings if finding.rule == "cuda-convolution"}
+    assert ops == {inner.op} | ({whole.op} if where == "elsewhere" else set())

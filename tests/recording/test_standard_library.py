@@ -11,21 +11,11 @@ from tests.support.command import process, tracer_process
 
 #: What a recorded script finds otherwise than another one: functions that seed.
 SEEDS = {"random.seed", "random.setstate", "random.Random.seed", "random.Random.setstate"}
-#: What starts or ends a process or a thread, of which nothing else tells, and changes of variables.
+#: What starts or ends a process or a thread, and gives the program nothing: nothing else tells of them.
 STARTS_AND_ENDS = {
-    *(
-        "os._exit",
-        "os.execv",
-        "os.execve",
-        "os.system",
-        "os.posix_spawn",
-        "os.posix_spawnp",
-        "os.putenv",
-        "os.unsetenv",
-    ),
-    *("subprocess.Popen._execute_child", "multiprocessing.process.BaseProcess.start", "threading.Thread.start"),
-    *("multiprocessing.process.BaseProcess.join", "threading.Thread._bootstrap_inner"),
-    "concurrent.futures.thread._WorkItem.run",
+    *("os._exit", "os.execv", "os.execve", "subprocess.Popen._execute_child"),
+    *("multiprocessing.process.BaseProcess.start", "multiprocessing.process.BaseProcess.join"),
+    *("threading.Thread.start", "threading.Thread._bootstrap_inner", "concurrent.futures.thread._WorkItem.run"),
 }
 
 #: Imports each public module, and tells of each function and method its type and where its code stands.

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.support.command import PATIENCE, PLAIN, process, tracer_process
 from tests.support.slow import slow_unless
 from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
+from tracer.recording.process.following import Following
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.steps import Steps
 from tracer.trace import Trace, load_families
 from tracer.trace.records import Child
+from tracer.trace.values import ValueKind, read_values
 
 TRAINING = """
 import torch
@@ -317,6 +320,45 @@ def test_two_hundred_children_without_torch_are_one_line_and_no_blind_spot(folde
     assert (child.state, child.count) == (ChildState.WITHOUT_TORCH, 200)
     (trace,) = load_families([folder / "trace.json"])
     assert trace.not_followed == 0
+
+
+def test_a_process_that_is_started_with_bytes_as_its_environment_is_followed(tmp_path: Path) -> None:
+    environments: list[list[bytes]] = []
+    starting = SimpleNamespace(fork_exec=lambda *arguments: environments.append(arguments[5]))
+    following = Following()
+    following._folder, following._next.role = str(tmp_path), "7"
+    following._extend(starting, "fork_exec")
+    starting.fork_exec(*"abcde", [b"A=b=\xff", b"PYTHONPATH=own"])
+    for lift in following._lifts:
+        lift()
+    (environment,) = environments
+    assert environment[0] == b"A=b=\xff"
+    assert environment[1].endswith(b"bootstrap:own")
+    assert environment[2] == f"TRACER_CHILDREN=7:{tmp_path}".encode()
+
+
+@pytest.mark.slow
+def test_workers_of_loky_are_recorded_task_by_task(folder: Path) -> None:
+    pytest.importorskip("joblib")
+    script = """
+    import joblib
+    joblib.Parallel(n_jobs=2)(joblib.delayed(training.train)(seed) for seed in range(3))
+"""
+    (folder / "start.py").write_text(START + script)
+    done = tracer_process("run", "--children", "--values", "start.py", cwd=folder)
+    assert done.code == 0, done.err
+    children = [child for child in Trace.load(folder / "trace.json").children if child.optimizer_steps]
+    assert sum(child.optimizer_steps for child in children) == 6
+    assert {child.started_by for child in children} == {StartedBy.POOL}
+    recordings = [read_values(folder / f"trace.child-{child.role}.values") for child in children]
+    assert (
+        sum(
+            name.kind is ValueKind.TASK
+            for values in recordings
+            for name in (values.names[at] for at in values.moments.name)
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize("flag", slow_unless({"-I"}, ["-I", "-E", "-S"]))

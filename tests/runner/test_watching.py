@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -125,8 +126,8 @@ def test_nothing_is_watched_when_the_script_has_ended(
 def test_a_recorder_by_hand_watches_while_it_records_only() -> None:
     from tracer import DeterminismTracer
 
-    before = os.putenv
+    before = random.seed
     with DeterminismTracer() as recorder:
-        assert os.putenv is not before
-    assert os.putenv is before
+        assert random.seed is not before
+    assert random.seed is before
     assert not recorder.trace.watched_from_start

@@ -12,6 +12,7 @@ import msgspec
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.end_states import kept_otherwise
 from tracer.divergence.model import Divergence, Outputs, Root
+from tracer.divergence.pool_tasks import paired_parts, parts_of
 from tracer.divergence.process_pairs import paired_roles, siblings
 from tracer.divergence.recordings import Family, Recording, has_values, read_recording
 from tracer.names import ChildState, StartedBy
@@ -53,18 +54,26 @@ def compare_families(
 ) -> Divergence:
     """Return where two runs diverge, over all processes that both have; ``compare`` holds one against its own."""
     held = cache(lambda role, other: compare(first[role], second[other]))
-    ours, theirs = (siblings(family, children_of(family)) for family in (first, second))
+    parts = [parts_of(family) for family in (first, second)]
+    workers = {name.partition(",")[0] for side in parts for several in side.values() for name, _ in several}
+    tasks, are_alike = paired_parts(parts[0], parts[1])
+    ours, theirs = (
+        siblings([role for role in family if role not in workers], children_of(family)) for family in (first, second)
+    )
     roles, unpaired = paired_roles(ours, theirs, lambda role, other: float(held(role, other).differs))
     whole = held("", "")
-    if not roles and not unpaired:
+    if not roles and not unpaired and not tasks and are_alike:
         return _without_effect(whole)
     compared = {"": whole} | {role: held(role, other) for role, other in roles.items()}
+    compared |= {name: compare(of_first, of_second) for name, of_first, of_second in tasks}
     children = children_of(first)
     beside = {
-        f"child {role}" if role else "": _with_siblings(divergence, role, children)
+        f"child {role}" if role else "": _with_siblings(divergence, role.partition(",")[0], children)
         for role, divergence in compared.items()
     }
-    return _without_effect(_joined(beside, "the runs started different numbers of processes" if unpaired else ""))
+    reason = "the runs started different numbers of processes" if unpaired else ""
+    reason = reason or ("" if are_alike else "the workers of a pool were sent other tasks, which are not compared")
+    return _without_effect(_joined(beside, reason))
 
 
 def compare_jobs(

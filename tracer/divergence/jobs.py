@@ -9,6 +9,7 @@ from functools import cache
 
 import msgspec
 
+from tracer.divergence.calls_inside import first_call
 from tracer.divergence.magnitudes import (
     MOST_LISTED,
     CallDifference,
@@ -17,7 +18,6 @@ from tracer.divergence.magnitudes import (
     PlaceDifference,
     check_side,
     compared,
-    first_call,
 )
 from tracer.divergence.process_pairs import paired_roles, siblings
 from tracer.errors import TraceError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from itertools import accumulate, product
 from typing import Any
@@ -40,6 +40,8 @@ class Lack(Word):
     """It differs, and no shaken run has it in that size, or has numbers there that are all finite."""
     OTHER_ORDER = "other-order"
     """The same numbers stand there in another order, and what the module around returns agrees."""
+    OTHER_PARTS = "other-parts"
+    """A number of each part of a batch, of which neither the sum nor the mean agrees: unequal parts may be weighed."""
     OTHER_POSITION = "other-position"
     """It tells positions, which padding moves, and what a module that is given it returns agrees."""
     NOT_READ = "not-read"
@@ -49,20 +51,22 @@ class Lack(Word):
 class Whole:
     """A tensor at a place, from the rows that hold it or its parts."""
 
-    __slots__ = ("digest", "form", "is_read", "largest", "norm", "not_finite", "rows")
+    __slots__ = ("_weight", "digest", "form", "is_read", "largest", "norm", "not_finite", "rows")
 
-    def __init__(self, rows: Sequence[tuple[Places, int]]) -> None:
+    def __init__(self, rows: Sequence[tuple[Places, int]], weight: float | None = None) -> None:
+        """``weight``: of each of ``rows`` in their sum, where they are no shards."""
         values = [places.rows[places.source(row)] for places, row in rows]
         places, row = rows[0]
         self.form = places.forms[int(places.rows["form"][row])]
         self.rows = rows
+        self._weight = weight
         self.is_read = bool(values[0]["sums"])
         self.digest = int(values[0]["digest"]) if len(values) == 1 else 0
         """0: its bits were not digested as a whole."""
         self.not_finite = sum(int(value["not_finite"]) for value in values)
         self.norm = math.hypot(*[float(value["norm"]) for value in values])
         self.largest = max(float(value["largest"]) for value in values)
-        if self.form.is_term:  # terms may cancel out
+        if self.form.is_term or weight is not None:  # terms may cancel out
             self.norm = float(np.linalg.norm(self.sketch()))
 
     def sketch(self) -> npt.NDArray[np.float64]:
@@ -71,7 +75,7 @@ class Whole:
         total = places.sketch(row)
         for places, row in self.rows[1:]:
             total = total + places.sketch(row)
-        return total
+        return total if self._weight is None else total * self._weight
 
 
 class JoinedRanks:
@@ -86,8 +90,10 @@ class JoinedRanks:
         """The first row that holds a place; rows of all ranks are numbered through."""
         self.draws: list[int] = []
         """Rows of the draws of the first rank."""
-        self.flips: dict[PlaceKey, int] = {}
-        """Rows of decisions that fell otherwise than those that were followed, by the place that was decided by."""
+        self.parts: dict[PlaceKey, list[int]] = {}
+        """The rows of what is one number of each part of a batch, and one place."""
+        self.means: set[PlaceKey] = set()
+        """Those of them of which the mean is the number of the whole batch; of the others the sum is."""
         self._replicas: dict[PlaceKey, list[int]] = {}
         self._called: list[tuple[int, int]] = []
         """Steps of the program's own calls, and the rows before what they give and return."""
@@ -104,10 +110,6 @@ class JoinedRanks:
                 continue
             self.steps.add(step)
             key = (*keys[name], occurrence, step)
-            if keys[name][0] is PlaceKind.FLIP:
-                decided_by: PlaceKey = (PlaceKind.DECISION, *key[1:])
-                self.flips[decided_by] = row
-                continue
             if keys[name][0] is PlaceKind.ROWS:
                 self._called.append((step, row))
             elif self.rows.setdefault(key, row) != row:
@@ -131,6 +133,31 @@ class JoinedRanks:
         if renamed:
             self.rows = {renamed.get(key, key): row for key, row in self.rows.items()}
             self._replicas = {renamed.get(key, key): rows for key, rows in self._replicas.items()}
+
+    def numbers_in(self, steps: Container[int]) -> set[PlaceKey]:
+        """The losses and outputs of ``steps`` that are one number each time, as the first of their places."""
+        sizes: dict[PlaceKey, set[int]] = {}
+        for key, row in self.rows.items():
+            if key[0] in (PlaceKind.LOSS, PlaceKind.OUTPUT) and key[-1] in steps:
+                is_read = Whole([self.at(row)]).is_read
+                sizes.setdefault(_first_of(key), set()).add(self.form(row).size if is_read else 0)
+        return {key for key, several in sizes.items() if several == {1}}
+
+    def join_parts(self, numbers: Container[PlaceKey]) -> None:
+        """Make one place of all that differ from one of ``numbers`` in their occurrence alone."""
+        rows: dict[PlaceKey, int] = {}
+        for key, row in self.rows.items():
+            if (first := _first_of(key)) in numbers:
+                self.parts.setdefault(first, []).append(row)
+            else:
+                rows[key] = row
+        rows |= {key: parts[-1] for key, parts in self.parts.items()}
+        self.rows = dict(sorted(rows.items(), key=lambda item: item[1]))
+
+    def whole_of_parts(self, key: PlaceKey, *, is_mean: bool) -> Whole:
+        """The sum or the mean of what each part of a batch has there."""
+        rows = self.parts[key]
+        return Whole([self.at(row) for row in rows], 1 / len(rows) if is_mean else 1.0)
 
     def _entries(self) -> dict[tuple[Any, ...], list[PlaceKey]]:
         """The inputs and the outputs of each call of a module, in order."""
@@ -204,6 +231,8 @@ class JoinedRanks:
 
     def wholes(self, key: PlaceKey) -> tuple[Whole, ...] | Lack:
         """The tensor at a place; several where the ranks hold different ones."""
+        if key in self.parts:
+            return (self.whole_of_parts(key, is_mean=key in self.means),)
         first = self.rows[key]
         form = self.form(first)
         if key not in self._replicas and form.held is None and not form.is_term:
@@ -239,6 +268,10 @@ class JoinedRanks:
     def __exit__(self, *problem: object) -> None:
         for one in self.ranks:
             one.places.__exit__(*problem)
+
+
+def _first_of(key: PlaceKey) -> PlaceKey:
+    return (*key[:4], 0, key[-1])
 
 
 def _keys(names: Sequence[PlaceName]) -> list[tuple[PlaceKind, str, str, Phase]]:

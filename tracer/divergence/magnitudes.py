@@ -10,41 +10,35 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from difflib import SequenceMatcher
 from functools import cached_property
-from statistics import median
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from tracer.divergence.draws import OtherDraws, other_draws
-from tracer.divergence.joined_ranks import Distance, JoinedRanks, Lack, PlaceKey, Whole, distance_of
+from tracer.divergence.joined_ranks import JoinedRanks, Lack, PlaceKey, Whole, distance_of
+from tracer.divergence.yardsticks import (
+    ROUNDING,
+    SIGNIFICANT,
+    Yardsticks,
+    factor_of,
+    half_unit,
+    is_whole,
+    ratio_of,
+    stretch_of,
+)
 from tracer.errors import TraceError
 from tracer.names import BACKWARD_OF, Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
 from tracer.trace.values.joined_rows import Matching, are_alike, joined_rows
-from tracer.trace.values.places import KEPT_WHOLE, SUMS, Form, rows_of
+from tracer.trace.values.places import Form, PlaceName
 
-#: Below this multiple of the yardstick a difference is rounding, above the other it is significant. Between 36 pairs
-#: that differ by rounding alone (at most 4.5, all but one at most 2.3) and 25 planted faults (at least 12.8).
-ROUNDING, SIGNIFICANT = 3.0, 10.0
-#: Half the distance from 1 to the next number.
-_HALF_UNIT = {
-    "float64": 2.0**-53,
-    "float32": 2.0**-24,
-    "float16": 2.0**-11,
-    "bfloat16": 2.0**-8,
-    "float8_e4m3fn": 2.0**-4,
-    "float8_e5m2": 2.0**-3,
-    "complex64": 2.0**-24,
-    "complex128": 2.0**-53,
-}
 #: Places that belong to one part of a batch that is accumulated.
 _OF_ONE_BATCH = frozenset(
     (
         *(PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.CALL),
-        *(PlaceKind.OUTPUT_GRADIENT, PlaceKind.DECISION),
+        PlaceKind.OUTPUT_GRADIENT,
     )
 )
 #: What the backward pass makes.
@@ -52,7 +46,6 @@ _OF_BACKWARD = frozenset((PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT))
 #: What the backward pass makes, and what comes of it.
 _OF_TRAINING = frozenset((*_OF_BACKWARD, PlaceKind.PARAMETER, PlaceKind.STATE))
 _OF_PARAMETERS = frozenset((PlaceKind.INITIAL, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE))
-_DECIDED_BACKWARD = PlaceKind.DECISION, Phase.BACKWARD
 #: What the program computes: a parameter counts if it is no longer what it was at first.
 _COMPUTED = frozenset(
     (PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE)
@@ -64,8 +57,6 @@ _LEAST_OF_A_NORM = 2.0**-24
 #: What no order of summing makes of a module's result where all before it agrees, as a part of its norm: so many half
 #: units in the last place, or those of a bfloat16 that is significant.
 _MOST_OF_AN_ORDER = 1000, SIGNIFICANT * 2.0**-8
-#: Runs of a configuration that have a mean at least.
-_LEAST_OF_A_MEAN = 5
 #: Places that are listed as significant, and that only one recording has.
 MOST_LISTED = 200
 
@@ -101,14 +92,14 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase
     occurrence: int
     """Its index among those of its kind in its step, from 0."""
-    ratio: float | None
+    ratio: float | None = None
     """The difference as a multiple of the yardstick; ``None`` without one, and where it is infinite."""
     relative: float
     """The norm of the difference as a part of the norm of the first; infinite where only one has elements that are not
     finite."""
-    yardstick: float
+    yardstick: float = 0.0
     """The distance that rounding moves the place by, relative to its norm; 0 without a yardstick."""
-    stretch: str
+    stretch: str = ""
     """The part of the tensor that differs most, as an index: ``[0, 28:32]``. Empty: no part stands out."""
     shape: tuple[int, ...] = ()
     dtypes: tuple[str, str] = ("", "")
@@ -121,7 +112,7 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the code of ``module`` itself, outside the modules that it calls (``module`` is empty: of the program),
     makes what is wrong there."""
     shapes: tuple[tuple[int, ...], ...] = ()
-    """Both shapes, where that code gives the place another one."""
+    """Both shapes, where that code gives the place another one, or the program other rows."""
     factor: float | None = None
     """What the second is of the first, where they differ by one factor alone."""
     is_alone: bool = False
@@ -134,9 +125,14 @@ class PlaceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The process, ``child 1.2``; empty for the first one of a job."""
 
     @property
+    def is_in_model(self) -> bool:
+        """Whether it is more than the program's own code, outside all modules, or the loss that it made."""
+        return not (self.kind is PlaceKind.LOSS or (self.is_own_code and not self.module))
+
+    @property
     def is_whole(self) -> bool:
         """Whether its elements are whole numbers or truth values, which nothing rounds."""
-        return all(_is_whole(dtype) for dtype in self.dtypes)
+        return all(is_whole(dtype) for dtype in self.dtypes)
 
     @property
     def is_significant(self) -> bool:
@@ -166,19 +162,6 @@ class CallDifference(msgspec.Struct, frozen=True, kw_only=True):
     location: str
     called_from: str
     ratio: float | None = None
-
-
-class Flip(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that decides otherwise in the second configuration, by no more than rounding."""
-
-    module: str
-    op: str
-    location: str
-    step: int
-    phase: Phase
-    count: int
-    """Values that it decides otherwise."""
-    of: int
 
 
 class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,9 +218,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The places of ``curve``, in words."""
     steps: tuple[int, int]
     """Steps of both recordings."""
-    flips: tuple[Flip, ...] = ()
-    """Decisions of the second configuration that rounding makes otherwise than the first. A run of the first that
-    follows them was compared then."""
     call: CallDifference | None = None
     """The first call inside the first faulty module that differs, where both ran eagerly and it was looked for."""
     second_is_narrower: bool = False
@@ -318,7 +298,7 @@ def unrepeated(comparison: Comparison) -> PlaceDifference | None:
     if place is None or comparison.draws is not None or place.is_whole or not math.isfinite(place.relative):
         return place
     units, most = _MOST_OF_AN_ORDER
-    limit = min(units * max(_HALF_UNIT.get(dtype, 0.0) for dtype in place.dtypes), most)
+    limit = min(units * max(half_unit(dtype) for dtype in place.dtypes), most)
     return place if place.relative > limit and place.kind not in _OF_TRAINING else None
 
 
@@ -386,23 +366,22 @@ class _Comparing:
         by_means: bool,
     ) -> None:
         self._first, self._second = first, second
-        self._shaken, self._shaken_inside = _by_extent(shaken)
-        self._of_second, self._second_inside = _by_extent(of_second)
-        self._by_means = by_means
+        self._yardsticks = Yardsticks(second, shaken, of_second, by_means=by_means)
         self._parts_in = ""
         self._agreeing: tuple[str, ...] = ()
         self._alone: tuple[PlaceKind, str, Phase, int, int] | None = None
         """The call whose results are the first that differ."""
-        self._second_is_narrower = False
         self._compared: set[PlaceKey] = set()
         self._without_yardstick: set[int] = set()
         self._same_numbers: set[int] = set()
         """Rows of significant places whose norm and largest magnitude agree: perhaps in another order."""
         self._reshaped: dict[int, tuple[tuple[int, ...], ...]] = {}
         """Rows of inputs that have other shapes in the second recording, with both shapes."""
-        self._unmoved: set[int] = set()
-        """Rows that are the same in every shaken run: nothing that depends on parameters."""
         self._differing: set[PlaceKey] = set()
+        self._weighed: set[int] = set()
+        """Steps in which a module gives numbers of unequal parts: nobody knows whether these or the loss are wrong."""
+        self._is_routed_by_rounding = False
+        """Whether shaken runs send as many rows to other modules as the second configuration does."""
         self._has_other_forward = False
         """Whether something differs that is not made by the backward pass of the first step."""
         _leave_out_unchanged(first, second)
@@ -414,8 +393,9 @@ class _Comparing:
         only: list[OnlyOne] = []
         curve, names = [], []
         split = self._steps_split_otherwise()
+        self._join_parts(split)
         for key, row in first.rows.items():
-            if self._is_of_other_part(key, split) or (key[0] is PlaceKind.DECISION and not self._fell_otherwise(key)):
+            if self._is_of_other_part(key, split):
                 continue
             ones = first.wholes(key)
             others = second.wholes(key) if key in second.rows else Lack.NOT_IN_SECOND
@@ -433,11 +413,11 @@ class _Comparing:
                 if key[0] is PlaceKind.INPUT:
                     self._reshaped[row] = shapes
                 continue
-            if _is_whole(ones[0].form.dtype) is not _is_whole(others[0].form.dtype):
+            if is_whole(ones[0].form.dtype) is not is_whole(others[0].form.dtype):
                 only.append(self._only(first, key, Lack.OTHER_KIND))
                 continue
-            if _half_unit(others[0].form) > _half_unit(ones[0].form):
-                self._second_is_narrower = True
+            if half_unit(others[0].form.dtype) > half_unit(ones[0].form.dtype):
+                self._yardsticks.second_is_narrower = True
             difference = self._difference(row, key, ones, others, is_first=not differences)
             if difference is not None and row in self._without_yardstick:
                 only.append(self._only(first, key, Lack.NO_YARDSTICK))
@@ -451,7 +431,7 @@ class _Comparing:
             curve.append((row, key[-1], relative, yardstick))
             names.append(str(first.name(row)))
         for key in second.rows:
-            if key not in first.rows and key[0] is not PlaceKind.DECISION and not self._is_of_other_part(key, split):
+            if key not in first.rows and not self._is_of_other_part(key, split):
                 others = second.wholes(key)
                 if not isinstance(others, Lack) and self._is_lost(key, others[0], first):
                     differences.append(self._lost_gradient(key, (None, others[0].form)))
@@ -463,21 +443,6 @@ class _Comparing:
                 hint="record the same model twice, with --magnitudes, the same --steps and all ranks",
             )
         return self._answer(differences, only, curve, names, split)
-
-    def _fell_otherwise(self, key: PlaceKey) -> bool:
-        """Whether a decision by this place, or by it and others, would not be that of the second configuration."""
-        return (*key[:2], key[2].partition(" #")[0], *key[3:]) in self._first.flips
-
-    def _flips(self, significant: set[PlaceKey]) -> Iterator[Flip]:
-        """Decisions that fell otherwise, by what differs by no more than rounding."""
-        for key, row in self._first.flips.items():
-            if key in significant or key not in self._compared:
-                continue
-            name, (count, of) = self._first.name(row), self._first.form(row).shape
-            places, own = self._first.at(row)
-            step = int(places.rows["step"][own])
-            words = {"module": name.module, "op": name.name.partition(" ")[0], "location": name.location}
-            yield Flip(**words, step=step, phase=name.phase, count=count, of=of)
 
     def _steps_split_otherwise(self) -> set[int]:
         """Steps whose batch is split, padded or packed otherwise, or shared among other ranks."""
@@ -497,9 +462,29 @@ class _Comparing:
         is_spread = sides[0].world_size != sides[1].world_size
         return {step for step in counts[0] if step in counts[1] and (is_spread or counts[0][step] != counts[1][step])}
 
+    def _join_parts(self, split: set[int]) -> None:
+        """Make one place of the losses of the parts of a batch, and of whatever else is one number of each.
+
+        Programs divide by the parts before backward, after it, or not at all: the sum or the mean, whichever is nearer.
+        """
+        sides = self._first, self._second
+        if any(side.world_size > 1 for side in sides):
+            return
+        numbers = sides[0].numbers_in(split) & sides[1].numbers_in(split)
+        runs = (*sides, *self._yardsticks.runs)
+        for side in runs:
+            side.join_parts(numbers)
+        for key in numbers:
+            of_sums, of_means = (
+                distance_of(*([side.whole_of_parts(key, is_mean=is_mean)] for side in sides)).whole
+                for is_mean in (False, True)
+            )
+            for side in runs if of_means < of_sums else ():
+                side.means.add(key)
+
     def _is_of_other_part(self, key: PlaceKey, split: set[int]) -> bool:
         """Return whether the place belongs to a part of a batch that is no row of what the other side has there."""
-        if key[0] not in _OF_ONE_BATCH or key[-1] not in split:
+        if key[0] not in _OF_ONE_BATCH or key[-1] not in split or key in self._first.parts:
             return False
         if key[0] not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
             return key[0] is not PlaceKind.LOSS or key[-1] in self._steps_of_other_losses
@@ -539,16 +524,22 @@ class _Comparing:
         only = [one for one in only if one.kind is not PlaceKind.OUTPUT_GRADIENT or one.lack is Lack.NO_YARDSTICK]
         reordered = self._in_another_order(differences)
         moved = self._of_other_positions(differences) - reordered
-        for rows, lack in ((reordered, Lack.OTHER_ORDER), (moved, Lack.OTHER_POSITION)):
+        weighed = self._of_unequal_parts(differences)
+        self._compared -= (keys := {self._keys[row] for row in weighed})
+        self._weighed = {key[-1] for key in keys}
+        left_out = ((reordered, Lack.OTHER_ORDER), (moved, Lack.OTHER_POSITION), (weighed, Lack.OTHER_PARTS))
+        for rows, lack in left_out:
             only += [self._only(self._first, self._keys[row], lack) for row in sorted(rows)]
-        differences = [one for one in differences if one.order not in reordered | moved]
+        differences = [one for one in differences if one.order not in reordered | moved | weighed]
         undone, of_undone = self._undone(differences)
         differences = [one for one in differences if one.order not in of_undone]
         significant = [one for one in differences if is_judged and one.is_significant]
         handed_in: list[PlaceDifference] = []
         computed: list[PlaceDifference] = []
         for one in significant:
-            is_given = one.kind is PlaceKind.INITIAL or one.order in self._outermost_rows & self._unmoved
+            key = self._keys[one.order]
+            is_given = key in self._given_by_program and key in self._yardsticks.unmoved
+            is_given = is_given or one.kind is PlaceKind.INITIAL
             (handed_in if is_given else computed).append(one)
         roots = self._roots(computed)
         factor, scaled, unexplained = self._by_one_factor(roots, computed)
@@ -560,12 +551,11 @@ class _Comparing:
         largest = differences[max(range(len(ratios)), key=ratios.__getitem__)] if ratios else None
         unjudged = [one for one in only if one.lack is Lack.NO_YARDSTICK]
         if not differences:
-            without = CompareVerdict.ROUNDING if self._first.flips else CompareVerdict.EQUAL
-            verdict = CompareVerdict.NOT_JUDGED if unjudged else without
+            verdict = CompareVerdict.NOT_JUDGED if unjudged else CompareVerdict.EQUAL
         elif not is_judged:
             verdict = CompareVerdict.NOT_JUDGED
         elif significant:
-            verdict = CompareVerdict.SIGNIFICANT
+            verdict = CompareVerdict.UNDECIDED if self._is_routed_by_rounding else CompareVerdict.SIGNIFICANT
         elif max(ratios) > ROUNDING or sum(one.kind is not PlaceKind.REGION for one in unjudged) > len(differences):
             verdict = CompareVerdict.UNDECIDED
         else:
@@ -573,15 +563,16 @@ class _Comparing:
         ends = [key in self._compared for key, is_end in self._computed.items() if is_end]
         count = sum(key in self._compared for key in self._computed)
         lacks_ends = not count or (bool(ends) and not any(ends))
-        is_unfounded = not self._compared.issuperset(self._first.flips)  # nobody knows how far these were moved
-        if (lacks_ends or is_unfounded) and verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING):
+        if lacks_ends and verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING):
             verdict = CompareVerdict.UNDECIDED
+        handed_in = handed_in or (self._given_other_rows(roots[0], split) if roots else [])
         first = next(iter(handed_in or roots if is_judged else differences), None)
         draws = None if first is None else self._draws_before(first)
+        if draws is not None and draws.changes and roots and not (handed_in or roots[0].is_in_model):
+            first, roots = None, []  # it follows from these draws
         if draws is not None and draws.in_another_way and verdict is CompareVerdict.SIGNIFICANT and not handed_in:
             verdict = CompareVerdict.UNDECIDED
-        of_second = (*self._of_second, *self._second_inside)
-        shaken = [side.header for side in (*self._shaken, *self._shaken_inside, *of_second)]
+        shaken = [run.header for run in self._yardsticks.runs]
         return Comparison(
             verdict=verdict,
             places=len(curve),
@@ -604,14 +595,13 @@ class _Comparing:
             yardstick=Yardstick(
                 runs=len(shaken),
                 seeds=tuple(header.shaken for header in shaken if header.shaken is not None),
-                of_second=len(of_second),
-                inside=next((side.header.shaken_in for side in self._shaken_inside), ""),
+                of_second=sum(len(runs.of_second) for runs in (self._yardsticks.everywhere, self._yardsticks.inside)),
+                inside=next((run.header.shaken_in for run in self._yardsticks.inside.of_first), ""),
             ),
             curve=tuple(curve),
             names=tuple(names),
             steps=(len(self._first.steps), len(self._second.steps)),
-            second_is_narrower=self._second_is_narrower,
-            flips=tuple(self._flips({self._keys[one.order] for one in significant})),
+            second_is_narrower=self._yardsticks.second_is_narrower,
             parts_in=self._parts_in,
             agreeing=self._agreeing,
             row_steps=tuple(sorted(split & {key[-1] for key in self._compared if key[0] is PlaceKind.OUTPUT})),
@@ -623,8 +613,10 @@ class _Comparing:
 
     @cached_property
     def _computed(self) -> dict[PlaceKey, bool]:
-        """What either side computed, and whether it leaves the model."""
+        """What either side computed, and if it leaves the model; what one side alone recomputes is nothing more."""
+        both = self._first.rows.keys() & self._second.rows.keys()
         rows = {**self._first.rows, **self._second.rows}
+        rows = {key: row for key, row in rows.items() if key[3] is not Phase.RECOMPUTE or key in both}
         called = {key[1] for key in rows if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT)}
         of_model = {key for key in rows if key[0] is PlaceKind.OUTPUT and _is_called_by(key[1], called)}
         return {
@@ -650,30 +642,37 @@ class _Comparing:
     def _lost_gradient(self, key: PlaceKey, forms: tuple[Form | None, Form | None]) -> PlaceDifference:
         """A gradient that one side alone has differs by all of its norm; rounding loses none."""
         side = self._first if forms[0] is not None else self._second
-        name = side.name(side.rows[key])
-        line, called_from = self._lines.get(name.module, ("", ""))
-        return PlaceDifference(
-            place=str(name),
-            kind=name.kind,
-            module=name.module,
-            location=line,
-            called_from=called_from,
-            step=key[-1],
-            phase=name.phase,
-            occurrence=key[4],
-            ratio=None,
+        return self._place(
+            side.name(side.rows[key]),
+            key,
             relative=1.0,
-            yardstick=0.0,
-            stretch="",
             shape=next(form.shape for form in forms if form is not None),
             dtypes=("" if forms[0] is None else forms[0].dtype, "" if forms[1] is None else forms[1].dtype),
             order=self._first.rows.get(key, self._first.initial[self._initial(key)]),
         )
 
+    def _place(self, name: PlaceName, key: PlaceKey, **fields: Any) -> PlaceDifference:
+        """A difference at the place of that name. One without a line of its own has that of its module's call."""
+        line = name.location, name.called_from
+        is_read = key[0] is PlaceKind.GRADIENT and key[3] is Phase.OPTIMIZER
+        if not name.location and not is_read:
+            line = self._lines.get(name.module, line)
+        return PlaceDifference(
+            place=str(name),
+            kind=name.kind,
+            module=name.module,
+            location=line[0],
+            called_from=line[1],
+            step=key[-1],
+            phase=name.phase,
+            occurrence=key[4],
+            **fields,
+        )
+
     @cached_property
     def _is_judged(self) -> bool:
         """Whether there is a yardstick."""
-        return bool(self._shaken or self._of_second)
+        return any(self._yardsticks.everywhere)
 
     def _partial(self, only: Sequence[OnlyOne]) -> str:
         """Return why not all of both was compared and judged."""
@@ -685,7 +684,7 @@ class _Comparing:
                 " compared; shard the model with fully_shard"
             )
         lacking = (self._first.steps & self._second.steps).difference(
-            *(side.steps for side in (*self._shaken, *self._of_second))
+            *(run.steps for runs in self._yardsticks.everywhere for run in runs)
         )
         if self._is_judged and lacking:
             return f"the yardstick has no step {min(lacking)}"
@@ -752,16 +751,39 @@ class _Comparing:
                 harmless.add(source(row))
         return {row for row in differing if source(row) in harmless}
 
+    def _of_unequal_parts(self, differences: list[PlaceDifference]) -> set[int]:
+        """Rows of numbers of parts of which nobody knows what they are of the whole, and of losses without effect."""
+        if not self._is_judged:
+            return set()
+        of_parts = [one for one in differences if one.is_significant and self._keys[one.order] in self._first.parts]
+        wrong = {one.step for one in differences if one.kind is PlaceKind.GRADIENT and one.is_significant}
+        return {one.order for one in of_parts if one.kind is not PlaceKind.LOSS or one.step not in wrong}
+
+    def _rows_in(self, step: int) -> tuple[int, int, int]:
+        """Rows of the program's calls of a step that both have, and those that only one or the other has."""
+        part, whole = (self._first, self._second) if self._first.header.rows_of else (self._second, self._first)
+        sides = [side.row_calls.get(step, []) for side in (whole, part)]
+        joined = joined_rows(Matching(sides[0]), sides[1])
+        both = sum(len(one.sources) for call in joined for one in call)
+        lacking = [sum(int(call.is_row.sum()) for call in side) - both for side in sides]
+        return both, lacking[0], lacking[1]
+
     def _rows_compared(self, split: set[int]) -> tuple[int, int]:
         """Rows of the program's calls that both have where batches are laid out otherwise, and all of them."""
-        part, whole = (self._first, self._second) if self._first.header.rows_of else (self._second, self._first)
-        count = of = 0
-        for step in split if part.header.rows_of else ():
-            sides = [side.row_calls.get(step, []) for side in (whole, part)]
-            joined = joined_rows(Matching(sides[0]), sides[1])
-            count += (own := sum(len(one.sources) for call in joined for one in call))
-            of += sum(int(call.is_row.sum()) for side in sides for call in side) - own
-        return count, of
+        counts = [self._rows_in(step) for step in split] if self._is_joined else []
+        return sum(both for both, *_ in counts), sum(map(sum, counts))
+
+    def _given_other_rows(self, root: PlaceDifference, split: set[int]) -> list[PlaceDifference]:
+        """The first input of a step, up to that of ``root``, in which each has rows that the other lacks."""
+        is_by_row = root.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION)
+        if is_by_row or self._first.world_size > 1 or self._second.world_size > 1:
+            return []
+        for step in sorted(step for step in split if step <= root.step and all(self._rows_in(step)[1:])):
+            for key, row in self._given_by_program.items():
+                if key[-1] == step and key in self._second.rows:
+                    shapes = tuple(side.form(side.rows[key]).shape for side in (self._first, self._second))
+                    return [self._place(self._first.name(row), key, relative=math.inf, shapes=shapes, order=row)]
+        return []
 
     def _results_around(self, row: int, module: str, phase: Phase, step: int) -> tuple[str, list[int]]:
         """The innermost module around ``module`` that returns after ``row``, and what it returned next."""
@@ -800,10 +822,13 @@ class _Comparing:
         step = significant[0].step
         here = [one for one in significant if one.step == step]
         made_later = (PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE)
-        forward = [one for one in here if one.kind not in made_later and (one.kind, one.phase) != _DECIDED_BACKWARD]
+        forward = [one for one in here if one.kind not in made_later]
         if forward:
             return self._forward_roots(forward)
         backward = [one for one in here if one.kind in _OF_BACKWARD and one.phase is Phase.BACKWARD]
+        routed = self._routed_otherwise(step)
+        if backward and routed is not None:
+            return [msgspec.structs.replace(self._own_code(backward[0], routed), phase=Phase.FORWARD, location="")]
         if backward:
             left = self._last_outputs(step)
             first = min(backward, key=lambda one: self._place_in_backward(one, left))
@@ -817,6 +842,32 @@ class _Comparing:
             return [one for one in backward if one.kind is PlaceKind.GRADIENT and one.module == first.module]
         changed = [one for one in here if one.kind is PlaceKind.GRADIENT]
         return [one for one in changed if one.location == changed[0].location] or here[:1]
+
+    def _routed_otherwise(self, step: int) -> int | None:
+        """The first input of modules that one module shares its rows out among, otherwise in the second configuration.
+
+        Experts that are sent other tokens: several beside each other, and all of them together get as many as before.
+        """
+        for row in sorted(row for row in self._reshaped if self._keys[row][-1] == step):
+            around, _, number = self._keys[row][1].rpartition(".")
+            sizes, others = (self._sizes_in(side, around, step) for side in (self._first, self._second))
+            moved = self._moved(sizes, others)
+            if number.isdigit() and len(sizes) > 1 and moved and sum(sizes.values()) == sum(others.values()):
+                runs = self._yardsticks.everywhere.of_first
+                of_shaken = [self._moved(sizes, self._sizes_in(run, around, step)) for run in runs]
+                self._is_routed_by_rounding = moved <= ROUNDING * max(of_shaken, default=0)
+                return row
+        return None
+
+    @staticmethod
+    def _sizes_in(side: JoinedRanks, around: str, step: int) -> dict[PlaceKey, int]:
+        """The elements that each module right inside ``around`` is given in a step."""
+        inputs = ((key, row) for key, row in side.rows.items() if key[0] is PlaceKind.INPUT and key[-1] == step)
+        return {key: side.form(row).size for key, row in inputs if key[1].rpartition(".")[0] == around}
+
+    @staticmethod
+    def _moved(sizes: dict[PlaceKey, int], others: dict[PlaceKey, int]) -> int:
+        return sum(abs(sizes.get(key, 0) - others.get(key, 0)) for key in sizes.keys() | others.keys())
 
     def _place_in_backward(self, one: PlaceDifference, left: dict[str, int]) -> tuple[int, int]:
         """When backward comes to a place: in the opposite order of the forward, to a module's parameters at last."""
@@ -916,7 +967,8 @@ class _Comparing:
         inputs = self._inputs_by_call(step)
         roots: list[PlaceDifference] = []
         tainted: list[int] = []
-        reshaped = [row for row in self._reshaped if self._keys[row][-1] == step and row not in self._outermost_rows]
+        reshaped = [row for row in self._reshaped if self._keys[row][-1] == step]
+        reshaped = [row for row in reshaped if self._keys[row] not in self._given_by_program]
         for one in significant:
             _, module, _, phase, occurrence, _ = self._keys[one.order]
             for row in (row for row in reshaped if row < one.order):
@@ -928,7 +980,8 @@ class _Comparing:
             rows = inputs.get((module, phase, occurrence), [])
             if one.kind is not PlaceKind.OUTPUT:
                 if not roots and not tainted:
-                    roots.append(one if one.kind is PlaceKind.REGION else self._own_code(one, one.order))
+                    is_bare = one.kind is PlaceKind.REGION or (one.kind is PlaceKind.LOSS and step in self._weighed)
+                    roots.append(one if is_bare else self._own_code(one, one.order))
             elif not any(row >= min(rows) if rows else _is_inside(self._keys[row][1], module) for row in tainted):
                 given = self._inputs_of_both((module, phase, occurrence, step))
                 agree = all(key in self._compared for key in given)
@@ -956,9 +1009,7 @@ class _Comparing:
 
     def _caller(self, row: int) -> str | None:
         """The module around that of ``row`` that was called itself; ``None``: the program."""
-        kind, module, *_ = self._keys[row]
-        if kind is PlaceKind.DECISION and module in self._called:  # its own code decides
-            return module
+        module = self._keys[row][1]
         while module:
             module = module.rpartition(".")[0]
             if module in self._called:
@@ -969,10 +1020,6 @@ class _Comparing:
     def _called(self) -> dict[str, int]:
         """A row of each module that was called."""
         return {key[1]: row for key, row in self._first.rows.items() if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT)}
-
-    @cached_property
-    def _outermost_rows(self) -> set[int]:
-        return set(self._given_by_program.values())
 
     def _inputs_by_call(self, step: int) -> dict[tuple[str, Phase, int], list[int]]:
         """The rows of the inputs of each module call of a step."""
@@ -1006,13 +1053,14 @@ class _Comparing:
         if not distance.differs:
             return None
         forms = ones[0].form, others[0].form
-        floor = max(map(_half_unit, forms))
-        shaken, of_second = self._shaken, self._of_second
-        yard = self._yard(key, ones, others, shaken, of_second, floor)
+        floor = max(half_unit(form.dtype) for form in forms)
+        floor *= 2 if key in self._first.parts else 1  # each part's was rounded when it was divided, too
+        runs = self._yardsticks.everywhere
+        yard = self._yardsticks.yard(key, ones, others, runs, floor)
         if yard is not None and key[0] in _OF_ONE_BATCH and math.inf > distance.most > _LEAST_OF_AN_ORDER:
             self._note_same_numbers(row, ones[0], others[0], yard[0])
         call = (key[0], key[1], *key[3:])
-        ratio = _ratio(distance, yard)
+        ratio = ratio_of(distance, yard)
         is_hidden = ratio is not None and ratio <= SIGNIFICANT and distance.most > SIGNIFICANT * floor
         if is_first and is_hidden and row not in self._same_numbers:
             self._parts_in, self._alone = self._computed_in(row, key), call
@@ -1020,39 +1068,32 @@ class _Comparing:
         if backward is not None and is_hidden and not self._parts_in:
             self._parts_in = f"{BACKWARD_OF}{backward}"
         is_alone = call == self._alone or (backward is not None and self._parts_in == f"{BACKWARD_OF}{backward}")
-        is_alone = is_alone and any(one.header.shaken_in == self._parts_in for one in self._shaken_inside)
+        inside = self._yardsticks.inside
+        is_alone = is_alone and any(run.header.shaken_in == self._parts_in for run in inside.of_first)
         if is_alone:
-            shaken, of_second = self._shaken_inside, self._second_inside if backward is None else []
-            yard = self._yard(key, ones, others, shaken, of_second, floor)
-            ratio = _ratio(distance, yard)
-        if self._is_judged and (yard is None or not (yard[0] or all(_is_whole(form.dtype) for form in forms))):
+            runs = inside if backward is None else inside._replace(of_second=[])
+            yard = self._yardsticks.yard(key, ones, others, runs, floor)
+            ratio = ratio_of(distance, yard)
+        if self._is_judged and (yard is None or not (yard[0] or all(is_whole(form.dtype) for form in forms))):
             self._without_yardstick.add(row)
         of_means: float | None = None
-        if self._by_means and ratio is not None and ROUNDING < ratio <= SIGNIFICANT:
-            of_means = self._ratio_of_means(key, ones, others, shaken, of_second)
+        if self._yardsticks.by_means and ratio is not None and ROUNDING < ratio <= SIGNIFICANT:
+            of_means = self._yardsticks.ratio_of_means(key, ones, others, runs)
             ratio = ratio if of_means is None else of_means
         name = self._first.name(row)
-        line, called_from = self._lines.get(name.module, ("", ""))
         if key[0] is PlaceKind.GRADIENT and key[3] is Phase.OPTIMIZER:  # a line after backward, if any
             name = max((name, self._second.name(self._second.rows[key])), key=lambda one: bool(one.location))
-            line, called_from = "", ""
-        return PlaceDifference(
-            place=str(name),
-            kind=name.kind,
-            module=name.module,
-            location=name.location or line,
-            called_from=name.called_from or called_from,
-            step=key[-1],
-            phase=name.phase,
-            occurrence=key[4],
+        return self._place(
+            name,
+            key,
             ratio=ratio,
             relative=distance.whole,
             yardstick=yard[0] if yard is not None else 0.0,
-            stretch=_stretch(distance, forms[0]),
+            stretch=stretch_of(distance, forms[0]),
             shape=forms[0].shape,
             dtypes=(forms[0].dtype, forms[1].dtype),
             ranks_differ=key[0] not in _OF_ONE_BATCH and len(ones) != len(others),
-            factor=_factor(ones, others, floor if yard is None else yard[0]),
+            factor=factor_of(ones, others, floor if yard is None else yard[0]),
             is_alone=is_alone,
             of_means=of_means is not None,
             order=row,
@@ -1105,88 +1146,6 @@ class _Comparing:
             if name.kind is PlaceKind.OUTPUT
         }
 
-    def _ratio_of_means(
-        self,
-        key: PlaceKey,
-        ones: tuple[Whole, ...],
-        others: tuple[Whole, ...],
-        shaken: Sequence[JoinedRanks],
-        of_second: Sequence[JoinedRanks],
-    ) -> float | None:
-        """Return how far the means of both configurations are apart, as a multiple of what rounding leaves in a mean.
-
-        ``None``: a run has no such tensor, or it stays undecided. Compiled code runs eagerly in shaken runs, so that
-        these cannot acquit it.
-        """
-        means, variance = [], np.zeros(1)
-        norm = max(ones[0].norm, others[0].norm)
-        for base, runs in ((ones, shaken), (others, of_second)):
-            tensors = [base, *(side.wholes(key) for side in runs if key in side.rows)]
-            if len(tensors) < _LEAST_OF_A_MEAN or any(isinstance(one, Lack) or len(one) > 1 for one in tensors):
-                return None
-            sketches = [one[0].sketch() for one in tensors if not isinstance(one, Lack)]
-            if len({one.shape for one in sketches}) > 1 or not np.isfinite(sketches).all():
-                return None
-            if not np.ptp(sketches, 0).any():  # what is called there was not shaken
-                return None
-            means.append(np.mean(sketches, 0))
-            variance = variance + np.var(sketches, 0, ddof=1).sum(1) / len(sketches)
-        if means[0].shape != means[1].shape:
-            return None
-        apart = ((means[0] - means[1]) ** 2).sum(1)
-        floor = (max(_half_unit(ones[0].form), _half_unit(others[0].form)) * norm) ** 2
-        of_whole = apart.sum() / max(variance.sum(), floor)
-        of_stretch = apart.max() / max(variance.max(), floor / len(apart))
-        ratio = math.sqrt(max(of_whole, of_stretch))
-        has_regions = any(key[0] is PlaceKind.REGION for key in self._second.rows)
-        return ratio if ratio > SIGNIFICANT or (ratio <= ROUNDING and not has_regions) else None
-
-    def _yard(
-        self,
-        key: PlaceKey,
-        ones: tuple[Whole, ...],
-        others: tuple[Whole, ...],
-        of_first: Sequence[JoinedRanks],
-        of_second: Sequence[JoinedRanks],
-        floor: float,
-    ) -> tuple[float, float] | None:
-        """Return how far shaking moves a place, at least ``floor``: the whole of it, and its stretch that moves most.
-
-        ``None``: no shaken run has it in that size, or one has elements there that are not finite.
-        """
-        whole = stretch = -1.0
-        counts_second = self._second_is_narrower or not self._by_means or of_second is self._second_inside
-        for base, shaken in ((ones, of_first), (others, of_second if counts_second else ())):
-            for side in shaken:
-                moved = side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND
-                if isinstance(moved, Lack) or moved[0].form.size != base[0].form.size:
-                    continue
-                distance = distance_of(base, moved)
-                whole, stretch = max(whole, distance.whole), max(stretch, distance.largest)
-        if not whole:
-            self._unmoved.add(self._first.rows[key])
-        return (max(whole, floor), max(stretch, floor)) if 0 <= whole < math.inf else None
-
-
-def _ratio(distance: Distance, yard: tuple[float, float] | None) -> float | None:
-    """A distance as a multiple of how far the whole and its stretches move; ``None``: infinite, or no yardstick."""
-    if yard is None or not yard[0] or not math.isfinite(distance.whole):
-        return None
-    return max(distance.whole / yard[0], distance.largest / yard[1])
-
-
-def _factor(ones: Sequence[Whole], others: Sequence[Whole], yardstick: float) -> float | None:
-    """What the second is of the first, where rounding explains the rest."""
-    if len(ones) > 1 or len(others) > 1 or not ones[0].norm or not others[0].norm:
-        return None
-    one, other = ones[0].sketch().ravel(), others[0].sketch().ravel()
-    square = float(one @ one)
-    if one.shape != other.shape or not 0 < square < math.inf:
-        return None
-    factor = float(one @ other) / square
-    rest = float(np.linalg.norm(other - factor * one)) / others[0].norm
-    return factor if rest <= ROUNDING * yardstick and abs(factor - 1) > ROUNDING * yardstick else None
-
 
 def _is_factor(one: PlaceDifference, factor: float) -> bool:
     return one.factor is not None and abs(one.factor / factor - 1) <= SIGNIFICANT * one.yardstick
@@ -1203,12 +1162,6 @@ def _leave_out_unchanged(*sides: JoinedRanks) -> None:
                 side.rows.pop(key, None)
 
 
-def _by_extent(shaken: Sequence[JoinedRanks]) -> tuple[list[JoinedRanks], list[JoinedRanks]]:
-    """Runs that were shaken everywhere, and those that were inside one module alone."""
-    everywhere = [one for one in shaken if not one.header.shaken_in]
-    return everywhere, [one for one in shaken if one.header.shaken_in]
-
-
 def _is_called_by(module: str, modules: set[str]) -> bool:
     """Return whether one of ``modules`` lies around ``module``."""
     while module:
@@ -1220,83 +1173,3 @@ def _is_called_by(module: str, modules: set[str]) -> bool:
 
 def _is_inside(module: str, other: str) -> bool:
     return other == "" or module.startswith(f"{other}.")
-
-
-def _half_unit(form: Form) -> float:
-    return _HALF_UNIT.get(form.dtype, 0.0)
-
-
-def _is_whole(dtype: str) -> bool:
-    return dtype.startswith(("int", "uint", "bool"))
-
-
-def _stretch(distance: Distance, form: Form) -> str:
-    """The stretch that differs most as an index, where it stands out from the others."""
-    stretches = distance.stretches
-    if len(stretches) < 4 or not form.shape:
-        return ""
-    place = int(stretches.argmax())
-    if stretches[place] < 4 * median(sorted(stretches.tolist())[:-1]) or not stretches[place]:
-        return ""
-    length = rows_of(form.size) * SUMS if form.size > KEPT_WHOLE else SUMS
-    begin, end = place * length, min((place + 1) * length, form.size) - 1
-    shape = form.shape
-    low, high = np.unravel_index(begin, shape), np.unravel_index(end, shape)
-    index = []
-    for start, stop in zip(low, high, strict=True):
-        if start == stop:
-            index.append(str(int(start)))
-        else:
-            index.append(f"{int(start)}:{int(stop) + 1}")
-            break
-    return f"[{', '.join(index)}]"
-
-
-def first_call(
-    first: Magnitudes, second: Magnitudes, shaken: Magnitudes, place: PlaceDifference
-) -> CallDifference | None:
-    """The first call inside the module of ``place`` whose result differs by more than rounding, or that only one makes.
-
-    The recordings hold single calls of that module (``PlaceKind.CALL``). ``None``: no call stands out.
-    """
-    sides = [JoinedRanks(one) for one in (first, second, shaken)]
-    with sides[0], sides[1], sides[2]:
-        calls = [_calls_in(side, place) for side in sides]
-        ops = [[side.name(row).name for row in rows] for side, rows in zip(sides, calls, strict=True)]
-        yards = dict(zip(calls[0], calls[2], strict=False)) if ops[0] == ops[2] else {}
-        otherwise: CallDifference | None = None
-        for tag, begin, end, other_begin, other_end in SequenceMatcher(
-            None, ops[0], ops[1], autojunk=False
-        ).get_opcodes():
-            if tag != "equal":
-                row = calls[0][begin] if begin < end else None
-                name = sides[0].name(row) if row is not None else sides[1].name(calls[1][other_begin])
-                otherwise = otherwise or CallDifference(
-                    op=ops[0][begin] if begin < end else "",
-                    second_op=ops[1][other_begin] if other_begin < other_end else "",
-                    location=name.location,
-                    called_from=name.called_from,
-                )
-                continue
-            for row, other in zip(calls[0][begin:end], calls[1][other_begin:other_end], strict=True):
-                one, two = Whole([sides[0].at(row)]), Whole([sides[1].at(other)])
-                distance = distance_of([one], [two])
-                moved = distance_of([one], [Whole([sides[2].at(yards[row])])]).whole if row in yards else 0.0
-                yard = max(moved, _half_unit(one.form), _half_unit(two.form))
-                if one.form.size != two.form.size or distance.whole > SIGNIFICANT * yard:
-                    name = sides[0].name(row)
-                    ratio = distance.whole / yard if yard and one.form.size == two.form.size else math.inf
-                    return otherwise or CallDifference(
-                        op=name.name,
-                        second_op=name.name,
-                        location=name.location,
-                        called_from=name.called_from,
-                        ratio=ratio if math.isfinite(ratio) else None,
-                    )
-        return otherwise
-
-
-def _calls_in(side: JoinedRanks, place: PlaceDifference) -> list[int]:
-    of_backward = place.phase is Phase.BACKWARD
-    calls = ((key, row) for key, row in side.rows.items() if key[0] is PlaceKind.CALL and key[-1] == place.step)
-    return [row for key, row in calls if (key[3] is Phase.BACKWARD) == of_backward]

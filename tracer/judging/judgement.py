@@ -31,7 +31,7 @@ from tracer.judging.trials import TrialsHere
 from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings, Training
 from tracer.tables.compilers import CompilerTable
 from tracer.tables.rules import Switches, Table
-from tracer.tables.ruling.bound_table import RuleOutcome
+from tracer.tables.ruling.bound_table import RuleOutcome, safe_ruling
 from tracer.tables.ruling.compiled import CompiledCalls, compilation_of
 from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
 from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
@@ -75,7 +75,7 @@ def judge_calls(
     if target.sets:
         groups = [seeded_in_its_place(group, target.sets) for group in groups]
     groups = [with_own_settings(group, target) if group.settings else group for group in groups]
-    judged = [JudgedCall(group, by_settings.under(group.settings).rule_on(group)) for group in groups]
+    judged = _once([JudgedCall(group, by_settings.under(group.settings).rule_on(group)) for group in groups])
     for group, ruling in judged:
         rulings[id(ruling)] = ruling
         counted[id(ruling), group.phase, group.module] += group.count
@@ -277,6 +277,23 @@ def active_dropout(trace: Trace) -> Sequence[CallGroup]:
             any(part in group.op for part in _DROPS)
             or (group.op == "aten.bernoulli_.float" and (group.module, group.function) in scaling)
         )
+    ]
+
+
+def _once(judged: list[JudgedCall]) -> list[JudgedCall]:
+    """``judged``; where a call inside an op that torch makes of others has the op's own rule, it alone is held against
+    the line."""
+    inside = {
+        (group.phase, group.module, group.place, ruling.rule_id)
+        for group, ruling in judged
+        if "body_recorded" not in group.facts and not ruling.is_safe
+    }
+    return [
+        JudgedCall(group, safe_ruling(ruling.backend))
+        if group.facts.get("body_recorded") is True
+        and (group.phase, group.module, group.place, ruling.rule_id) in inside
+        else JudgedCall(group, ruling)
+        for group, ruling in judged
     ]
 
 

@@ -58,8 +58,6 @@ class Watch(msgspec.Struct, frozen=True):
     """Called when a method is looked up on an object or the class (``None``). The program gets the method itself."""
     in_children: bool = False
     """Whether it goes on in a forked child."""
-    not_from: frozenset[str] = frozenset()
-    """Source files whose calls are not watched."""
 
 
 class Replacement:
@@ -83,8 +81,6 @@ class Replacement:
         watching: list[tuple[Callable[[Call], None], Call]] = []
         call_through = self._tracer_original
         for watch in watches:
-            if frame.f_code.co_filename in watch.not_from:
-                continue
             if watch.around is not None:
                 call_through = _around(watch.around, call_through)
                 continue

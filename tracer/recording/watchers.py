@@ -28,8 +28,6 @@ class Target(msgspec.Struct, frozen=True):
     around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
     """Makes the call itself."""
     in_children: bool = False
-    not_from: frozenset[str] = frozenset()
-    """Source files whose calls are not watched."""
 
 
 class Watchers(Generic[Listener]):
@@ -83,14 +81,6 @@ class Watchers(Generic[Listener]):
                 self._listens_in_children |= target.in_children
                 self._lifts.update(dict.fromkeys(new, lift))
 
-    def unwatch(self, targets: Iterable[Target]) -> None:
-        """Put back the functions of ``targets``."""
-        keys = {(id(owner), name) for target in targets for owner, name in target.holders}
-        lifted = {lift for key, lift in self._lifts.items() if key in keys}
-        for lift in lifted:
-            lift()
-        self._lifts = {key: lift for key, lift in self._lifts.items() if lift not in lifted}
-
     def _step_aside(self) -> None:
         """In a forked child: drop the listeners, unless one asked to go on there."""
         if not self._listens_in_children:
@@ -109,7 +99,7 @@ class Watchers(Generic[Listener]):
         if target.asked is not None:
             return Watch(asked=partial(self._tell, target.asked), in_children=target.in_children)
         after = None if target.after is None else partial(self._tell, target.after)
-        return Watch(before, after, in_children=target.in_children, not_from=target.not_from)
+        return Watch(before, after, in_children=target.in_children)
 
     def _tell(self, tell: Callable[[Any, Any], None], of: Any) -> None:
         for listener in self._listeners:

@@ -129,11 +129,15 @@ def _when_tasks_come(recording: ScriptRecording) -> None:
         if not is_paused and _Current.recording is recording:
             is_paused = bool(pause())
 
-    def begins() -> None:
+    def begins(sent: bytes) -> None:
         nonlocal is_paused
         if is_paused and _Current.recording is recording:
             is_paused = False
             recording.resume()
+        FOLLOWING.task = sent
+        if values := sys.modules.get("tracer.recording.values.value_recorder"):
+            for listener in values.RECORDINGS.listeners:
+                listener.task_begins(sent)
 
     between_tasks(ends, begins)
 

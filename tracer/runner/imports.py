@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from types import ModuleType
+from types import FrameType, ModuleType
 
 from tracer.runner.interrupts import interrupt_held
 
@@ -40,6 +40,16 @@ def when_imported(
         finder = _Watcher()
         sys.meta_path.insert(0, finder)
     finder.waiting.setdefault(name, []).append((callback, during))
+
+
+#: Told of each module that is to be imported while others are awaited: the frame that imports it.
+_BEFORE_IMPORTS: list[Callable[[FrameType], None]] = []
+
+
+def before_imports(tell: Callable[[FrameType], None]) -> None:
+    """Call ``tell`` from now on before a module is imported, with the frame that imports it."""
+    if tell not in _BEFORE_IMPORTS:
+        _BEFORE_IMPORTS.append(tell)
 
 
 class _Unfinished(ModuleSpec):
@@ -73,6 +83,13 @@ class _Watcher(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that the other finders give, or ``None`` for every module but the watched ones."""
+        if _BEFORE_IMPORTS and not self._asking_the_others:
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+                frame = frame.f_back
+            if frame is not None:
+                for tell in _BEFORE_IMPORTS:
+                    tell(frame)
         if fullname not in self.waiting or fullname in self._asking_the_others:
             return None
         self._asking_the_others.add(fullname)

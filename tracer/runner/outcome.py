@@ -18,7 +18,7 @@ from tracer.errors import TracerError, UsageError
 from tracer.files import collector_paused
 from tracer.plain import say
 from tracer.recording.options import RecordOptions
-from tracer.runner.imports import when_imported
+from tracer.runner.imports import before_imports, when_imported
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.ranks import Rank
 from tracer.runner.steps import Steps
@@ -93,13 +93,15 @@ class ScriptRecording:
         from tracer.recording.process.children import CHILDREN
         from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.randomness.host_generators import HOST
+        from tracer.recording.torch_private.launchers import LAUNCHER
         from tracer.tables.asked import named_variables
 
         self._watch = ProcessWatch(Sites(), named_variables(), from_start=True)
         self._watch.enter()
         when_imported("numpy", lambda: None)  # control-C waits until it is loaded
         when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))
-        when_imported("ssl", HOST.look_again)
+        before_imports(HOST.imports)
+        when_imported(LAUNCHER, HOST.look_again)
         when_imported("multiprocessing.process", CHILDREN.look_again)
         when_imported("torch", self._open)
         when_imported("transformers.generation.utils", _watch_generation)

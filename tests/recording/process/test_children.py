@@ -105,16 +105,20 @@ def _wait_for(child: int) -> None:
     os.waitpid(child, 0)
 
 
+#: What a child does that computes, a little longer than one that only starts.
+COMPUTES = "import time\nwhile time.process_time() < 0.8: pass"
+
+
 @pytest.mark.parametrize(
     ("start", "number"),
     [
         pytest.param(_spawn, 2, id="mp.spawn", marks=pytest.mark.slow),
         pytest.param(_pool, 3, id="pool"),
         pytest.param(_executor, 2, id="executor"),
-        pytest.param(lambda: os.system(f"{sys.executable} -c ''"), 1, id="os.system"),
+        pytest.param(lambda: os.system(f"{sys.executable} -c '{COMPUTES}'"), 1, id="os.system"),
         pytest.param(lambda: os.system("true"), 0, id="no Python"),
         pytest.param(
-            lambda: _wait_for(os.posix_spawn(sys.executable, ["python", "-c", ""], dict(os.environ))),
+            lambda: _wait_for(os.posix_spawn(sys.executable, ["python", "-c", COMPUTES], dict(os.environ))),
             1,
             id="os.posix_spawn",
         ),

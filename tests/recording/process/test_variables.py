@@ -58,8 +58,6 @@ def test_a_variable_that_is_set_is_noted_with_its_line(log: EventLog) -> None:
         lambda: os.environ.update({NAME: "2"}),
         lambda: os.environ.setdefault(NAME, "2"),
         lambda: os.environb.__setitem__(os.fsencode(NAME), b"2"),
-        lambda: os.putenv(NAME, "2"),
-        lambda: os.putenv(os.fsencode(NAME), b"2"),
     ],
 )
 def test_every_way_to_set_it_counts(log: EventLog, change: object) -> None:

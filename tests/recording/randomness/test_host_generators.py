@@ -255,17 +255,13 @@ def test_delays_of_a_launcher_are_no_draw_of_the_program() -> None:
     def waits() -> None:
         utils._delay((0.0, 1e-6))
 
-    tracer = record(waits)
-    assert tracer.trace.host_draws == ()
-    assert generator(tracer, "python").drew is False
+    assert generator(record(waits), "python").drew is False
 
     def draws_after_it() -> None:
         waits()
         random.uniform(0, 1)
 
-    tracer = record(draws_after_it)
-    assert [draw.op for draw in tracer.trace.host_draws] == ["random.uniform"]
-    assert generator(tracer, "python").drew is True
+    assert generator(record(draws_after_it), "python").drew is True
 
 
 def test_streams_are_the_same_with_and_without() -> None:
@@ -351,6 +347,23 @@ def test_a_watch_from_the_processs_start_knows_that_nobody_seeded(tmp_path: Any)
         ("numpy.random.rand", "script.py:5", SeedOrigin.MACHINE, ""),
         ("numpy.random.rand", "script.py:7", SeedOrigin.PROGRAM, "script.py:6"),
     ]
+
+
+@pytest.mark.parametrize(("more", "drew"), [("", False), ("random.random()\n", True)], ids=["library", "program too"])
+def test_what_a_library_draws_from_pythons_generator_as_it_is_imported_is_no_draw(
+    tmp_path: Path, more: str, drew: bool
+) -> None:
+    package = tmp_path / "site-packages" / "drawing"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from drawing import numbers, others\n")
+    (package / "numbers.py").write_text("import random\nNUMBER = random.getrandbits(24)\n")
+    (package / "others.py").write_text("")
+    paths = f"import sys\nsys.path.insert(0, {str(tmp_path / 'site-packages')!r})\n"
+    (tmp_path / "script.py").write_text(f"{paths}import random\nimport torch\n{more}import drawing\n")
+    done = tracer_process("run", "-o", "trace.json", "script.py", cwd=tmp_path)
+    assert done.code == 0, done.err
+    (python,) = [each for each in Trace.load(tmp_path / "trace.json").generators if each.name == "python"]
+    assert (python.drew, python.origin) == (drew, SeedOrigin.MACHINE)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -179,6 +179,87 @@ def test_a_loader_that_is_iterated_in_between_is_what_shuffles_otherwise(tmp_pat
     assert "train.py:11 gives other numbers for it. They are given different inputs: `Linear`" in said
 
 
+class Bag(nn.Module):
+    """The mean of tokens, without padding."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.tokens, self.out, self.factor = nn.Embedding(30, 8), nn.Linear(8, 4), factor
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        sums = (self.tokens(ids) * mask[..., None]).sum(1)
+        return self.out(sums / mask.sum(1, keepdim=True)) * self.factor  # type: ignore[no-any-return]
+
+
+def padded(samples: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.Tensor, ...]:
+    ids = nn.utils.rnn.pad_sequence([ids for ids, _ in samples], batch_first=True)
+    return ids, (ids > 0).long(), torch.stack([label for _, label in samples])
+
+
+def shuffled(peeks: bool, *, factor: float = 1.0, without_model: bool = False, evaluates: bool = False) -> Any:
+    """Two epochs over sequences of different lengths; ``peeks``: iterates another loader in between."""
+
+    def run() -> None:
+        torch.manual_seed(0)
+        sequences = [torch.randint(1, 30, (int(length),)) for length in torch.randint(2, 7, (24,))]
+        data: Any = list(zip(sequences, torch.randint(0, 4, (24,)), strict=True))
+        model = Bag(factor)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        train = torch.utils.data.DataLoader(data, 8, shuffle=True, collate_fn=padded)
+        test = torch.utils.data.DataLoader(data, 8, collate_fn=padded)
+        for _ in range(2):
+            for ids, mask, labels in train:
+                if without_model:
+                    logits = nn.functional.embedding(ids, model.tokens.weight).mean(1) @ model.out.weight.T
+                else:
+                    logits = model(ids, mask)
+                nn.functional.cross_entropy(logits, labels).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            with torch.no_grad():
+                for ids, mask, _ in test if peeks else ():
+                    assert not evaluates or len(model(ids, mask))
+
+    return run
+
+
+@pytest.mark.parametrize(("options", "place"), [({}, "Bag"), ({"without_model": True}, ""), ({"evaluates": True}, "")])
+def test_what_follows_from_another_order_of_data_is_no_place(options: dict[str, Any], place: str) -> None:
+    comparison = compare(shuffled(False, **options), shuffled(True, **options))
+    assert (comparison.verdict, code_of(comparison)) == (CompareVerdict.SIGNIFICANT, 1)
+    assert comparison.draws is not None
+    assert comparison.draws.second_op == "aten.random_.default"
+    assert [(one.kind, one.place, one.step) for one in comparison.significant] == (
+        [(PlaceKind.INPUT, place, 3)] if place else []
+    )
+    assert "the loss" not in headline(comparison)
+
+
+def test_a_fault_before_another_order_of_data_is_the_answer() -> None:
+    comparison = compare(shuffled(False), shuffled(True, factor=1.1))
+    assert comparison.first is not None
+    assert (comparison.first.place, comparison.first.kind, comparison.first.step) == ("Bag", PlaceKind.OUTPUT, 0)
+
+
+def test_other_rows_that_are_not_drawn_are_the_answer_too() -> None:
+    def of(begin: int) -> Callable[[], None]:
+        torch.manual_seed(0)
+        model = Bag(1.0)
+        lengths = [torch.arange(1, 2 + (7 * row + begin) % 5) for row in range(begin, begin + 4)]
+        ids, mask, labels = padded([(row, torch.tensor(number)) for number, row in enumerate(lengths)])
+
+        def run() -> None:
+            model.zero_grad()
+            nn.functional.cross_entropy(model(ids + begin * mask, mask), labels).backward()
+
+        return run
+
+    comparison = compare(of(0), of(3))
+    assert (comparison.is_given, comparison.draws) == (True, None)
+    assert comparison.first is not None
+    assert (comparison.first.kind, comparison.first.place) == (PlaceKind.INPUT, "Bag")
+
+
 # --- a configuration that does not repeat ---
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import tracer
-from tracer.divergence.magnitudes import CompareVerdict, Comparison
+from tracer.divergence.magnitudes import CompareVerdict, Comparison, Lack
 from tracer.names import PlaceKind
 
 Step = Callable[[], Any]
@@ -242,29 +242,157 @@ def test_modules_that_the_program_calls_one_after_another_have_the_same_rows() -
     assert compared((step(1), step(4, 1.1))).verdict is CompareVerdict.SIGNIFICANT
 
 
-def accumulated(parts: int, *, is_divided: bool = True) -> Step:
-    model = Decoder()
+class Scored(nn.Module):
+    """Returns the loss, and a number that is neither a sum nor a mean over the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.decoder = Decoder()
+        self.smoothing = 0.0
+
+    def forward(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        logits = self.decoder(ids)["logits"]
+        loss = nn.functional.cross_entropy(
+            logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten(), label_smoothing=self.smoothing
+        )
+        return {"logits": logits, "loss": loss, "largest": logits.max()}
+
+
+def accumulated(*sizes: int, weights: str = "rows", smoothing: float = 0.0, scales_gradients: bool = False) -> Step:
+    model = Scored()
+    model.smoothing = smoothing
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     ids = torch.randint(0, 16, (4, 6), generator=torch.Generator().manual_seed(2))
 
     def step() -> None:
-        for part in ids.chunk(parts):
-            result = model(part)
-            loss = nn.functional.cross_entropy(result["logits"][:, :-1].flatten(0, 1), part[:, 1:].flatten())
-            (loss / parts if is_divided else loss).backward()
+        for part in ids.split(sizes):
+            weight = {"rows": len(part) / 4, "parts": 1 / len(sizes), "none": 1.0}[weights]
+            (model(part)["loss"] * weight).backward()
+        if scales_gradients:
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad /= len(sizes)
         optimizer.step()
         optimizer.zero_grad()
 
     return step
 
 
-def test_a_number_that_a_part_of_a_batch_returns_is_no_row() -> None:
-    honest = compared((accumulated(1), accumulated(2)))
-    assert honest.verdict is CompareVerdict.ROUNDING
-    assert honest.compared[0] < honest.compared[1]  # by those numbers and the losses
-    other = compared((accumulated(1), accumulated(2, is_divided=False)))
-    assert other.first is not None
-    assert other.first.kind is PlaceKind.GRADIENT
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (accumulated(4), accumulated(2, 2)),
+        (accumulated(1, 3), accumulated(3, 1)),  # as many parts, of other sizes
+        (accumulated(4), accumulated(2, 2, weights="none", scales_gradients=True)),  # divided after backward
+    ],
+    ids=["halves", "unequal", "divided later"],
+)
+def test_losses_of_honest_parts_agree_in_their_sum_or_mean(first: Step, second: Step) -> None:
+    comparison = compared((first, second))
+    assert comparison.verdict is CompareVerdict.ROUNDING
+    assert PlaceKind.LOSS not in {one.kind for one in comparison.only}
+
+
+def test_a_mean_over_equal_parts_is_compared_where_a_module_returns_it() -> None:
+    comparison = compared((accumulated(4), accumulated(1, 1, 1, 1)))
+    assert {one.place for one in comparison.only if one.lack is Lack.OTHER_PARTS} == {"Scored['largest']"}
+    assert comparison.compared[0] < comparison.compared[1]
+
+
+@pytest.mark.parametrize(
+    ("second", "kind"),
+    [
+        (accumulated(3, 1, weights="parts"), PlaceKind.LOSS),
+        (accumulated(2, 2, smoothing=0.1), PlaceKind.LOSS),
+        (accumulated(2, 2, weights="none"), PlaceKind.GRADIENT),
+    ],
+    ids=["unequal parts as if equal", "smoothed", "not divided"],
+)
+def test_losses_of_parts_that_weigh_otherwise_are_the_beginning(second: Step, kind: PlaceKind) -> None:
+    comparison = compared((accumulated(4), second))
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert comparison.first.kind is kind
+
+
+def test_a_loss_that_changes_no_gradient_is_left_out_where_batches_are_split() -> None:
+    def step(parts: int, constant: float) -> Step:
+        torch.manual_seed(0)
+        net, x = nn.Linear(4, 2), torch.randn(8, 4)
+
+        def run() -> None:
+            net.zero_grad()
+            for part in x.chunk(parts):
+                (net(part).square().mean() / parts + constant).backward()
+
+        return run
+
+    comparison = compared((step(1, 0.0), step(2, 1.0)))
+    assert comparison.verdict is CompareVerdict.ROUNDING
+    assert [one.kind for one in comparison.only if one.lack is Lack.OTHER_PARTS] == [PlaceKind.LOSS]
+
+
+# --- the same rows in another order, and in calls of another mode ---
+
+
+def in_order(order: list[int], *, is_faulty: bool = False, misses: bool = False) -> Step:
+    model = convolutions().train()
+    if is_faulty:
+        faulty(model, "1")
+    x, y = torch.randn(4, 3, 6, 6, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 1, 0])
+
+    def run() -> None:
+        model.zero_grad()
+        labels = y if misses else y[order]
+        nn.functional.cross_entropy(model(x[order]), labels).backward()
+
+    return run
+
+
+def test_a_batch_in_another_order_is_compared_row_by_row() -> None:
+    comparison = compared((in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1])))
+    assert comparison.verdict is CompareVerdict.ROUNDING
+    assert comparison.compared[0] == comparison.compared[1]
+
+
+def test_a_fault_in_a_batch_in_another_order_is_found_at_its_module() -> None:
+    comparison = compared((in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1], is_faulty=True)))
+    assert comparison.first is not None
+    assert (comparison.first.module, comparison.first.inputs_agree) == ("Sequential.1", True)
+
+
+def test_labels_that_do_not_follow_their_rows_are_the_loss() -> None:
+    comparison = compared((in_order([0, 1, 2, 3]), in_order([2, 0, 3, 1], misses=True)))
+    assert comparison.first is not None
+    assert (comparison.first.kind, comparison.first.is_in_model) == (PlaceKind.LOSS, False)
+
+
+@pytest.mark.parametrize("is_faulty", [False, True])
+def test_an_evaluation_of_the_same_rows_is_not_held_against_their_training(is_faulty: bool) -> None:
+    def step(evaluates: bool) -> Step:
+        model = convolutions().train()
+        if is_faulty and evaluates:
+            faulty(model, "1")
+        x = torch.randn(4, 3, 6, 6, generator=torch.Generator().manual_seed(1))
+
+        def run() -> None:
+            model.zero_grad()
+            if evaluates:
+                with torch.no_grad():
+                    model.eval()(x)
+                model.train()
+            model(x).square().mean().backward()
+
+        return run
+
+    comparison = compared((step(False), step(True)))
+    if not is_faulty:
+        assert comparison.verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING)
+        assert not comparison.lacks_ends
+    else:
+        assert comparison.first is not None
+        assert comparison.first.module == "Sequential.1"
 
 
 def test_rows_that_one_side_lacks_are_said() -> None:

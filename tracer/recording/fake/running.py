@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -87,6 +88,23 @@ class _Unwritten:
         _note_weights(os.path.basename(key) if isinstance(key, str) else "a file", sys._getframe(2))
         return call(**{**asked, "map_location": "meta" if place == "meta" else "cpu"})
 
+    def move(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What renames or copies a file: one that was not written has another name now, and no other file is lost."""
+        source, target = (*args, *(kwargs[name] for name in ("src", "dst") if name in kwargs))[:2]
+        key = _file_of(source)
+        if key not in self._objects:
+            return call(*args, **kwargs)
+        name = os.path.join(target, os.path.basename(source)) if os.path.isdir(target) else target
+        self._objects[_file_of(name)] = self._objects[key]
+        return name if call.__module__ == shutil.__name__ else None
+
+
+#: What renames and copies files, as programs do that replace a checkpoint at once.
+_MOVES: tuple[Holder, ...] = (
+    *((os, name) for name in ("replace", "rename", "link")),
+    *((shutil, name) for name in ("copyfile", "copy", "copy2", "move")),
+)
+
 
 def _file_of(file: Any) -> object:
     """The path of a file that is named or open; for another one, itself."""
@@ -147,6 +165,8 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
         unwritten = _Unwritten()
         put(Watch(around=unwritten.save), (torch, "save"))
         put(Watch(around=unwritten.load), (torch, "load"))
+        for holder in _MOVES:
+            put(Watch(around=unwritten.move), holder)
         for holder, answer in _answers_of_loaders():
             put(Watch(around=answer), holder)
         if machine.capability is not None:

@@ -78,7 +78,7 @@ class BatchRows:
             if (known := self._known.get(step)) is not None:
                 self._joined = known[self._call[1]] if self._call[1] < len(known) else []
         elif (matching := self._matchings.get(step)) is not None:
-            call = RowCall(self._key(place, step)[1], contents.cpu().numpy())
+            call = RowCall(self._key(place, step)[1], contents.cpu().numpy(), place.name)
             self._joined = joined_in(matching, *matching.find(call))
 
     def rows(self, place: PlaceName, step: int, occurrence: int, part: Part) -> list[Rows]:

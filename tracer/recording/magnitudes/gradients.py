@@ -23,7 +23,7 @@ from tracer.recording.values.digesting.digests import unseen
 from tracer.trace.values import PlaceName
 
 _Tensor = torch.Tensor
-_Line = dict[str, str]
+_Line = dict[str, Any]
 
 
 class _Rows(Protocol):
@@ -119,7 +119,7 @@ class Gradients(Observer):
                     if left.measured is None and parameter is not None and parameter.grad is not None:
                         left.measured = self._rows.measure(parameter.grad)
                     if id(tensor) in written:
-                        left.line = _line(counter)
+                        left.line = counter.origin.line()
         return touched
 
     def after(
@@ -138,7 +138,7 @@ class Gradients(Observer):
         with suppress(Exception):
             for tensor in _tensors(result if isinstance(result, (list, tuple)) else (result,)):
                 if (storage := storage_of(tensor)) not in self._in:
-                    self._derived[storage] = _line(counter)
+                    self._derived[storage] = counter.origin.line()
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
@@ -146,8 +146,3 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
         for item in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(item, _Tensor):
                 yield item
-
-
-def _line(counter: CallCounter) -> _Line:
-    origin = counter.origin.in_words()
-    return {name: origin[name] for name in ("location", "function", "called_from")}

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import msgspec
 import torch
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -108,8 +107,8 @@ class PlaceRecorder:
         self._rows: dict[int, tuple[weakref.ref[torch.Tensor], int, int, Form, int]] = {}
         """By ``id`` of a tensor whose row was written in this step: itself, its version, row, form and offset."""
         self._waiting: list[tuple[PlaceName, Form, int, int, Sketch | DeviceSketch | None, int, int]] = []
-        self._optimizers: list[weakref.ref[Any]] = []
-        """Those that are stepping."""
+        self._optimizers: list[tuple[weakref.ref[Any], dict[str, Any]]] = []
+        """Those that are stepping, with the line."""
         self._known_modules = -1
 
     def lay_out_as(self, places: PlaceOptions, rank: int | None, world_size: int | None) -> None:
@@ -169,11 +168,11 @@ class PlaceRecorder:
         if self._writer is None:
             return
         self._note_states()
-        for reference in self._optimizers:
+        for reference, site in self._optimizers:
             optimizer = reference()
             if optimizer is not None:
                 with suppress(Exception):  # a user's optimizer may keep anything
-                    self._after_step(optimizer)
+                    self._after_step(optimizer, site)
         self._optimizers.clear()
         self._settle()
         self._counts.clear()
@@ -228,7 +227,8 @@ class PlaceRecorder:
         contents = contents_of(running.module, positional, tensors)
         if contents is None:
             return
-        place = PlaceName(kind=PlaceKind.ROWS, module=running.path, phase=running.phase, **running.place)
+        mode = "" if running.module.training else "evaluating"
+        place = PlaceName(kind=PlaceKind.ROWS, module=running.path, name=mode, phase=running.phase, **running.place)
         flat, extent = contents.reshape(-1), (0.0, 0.0, 0)
         sketch = (
             Sketch(flat.numpy(), Extent(*extent))
@@ -238,11 +238,10 @@ class PlaceRecorder:
         self._write(place, Form("rows", tuple(contents.shape)), self._counts[place.key], sketch=sketch)
         self._counts[place.key] += 1
         if self._batch_rows is not None:
-            self._batch_rows.enters(place, self.step, contents)
+            self._batch_rows.enters(place, self._step, contents)
 
     @property
-    def step(self) -> int:
-        """The step that runs."""
+    def _step(self) -> int:
         return self.first_step + self._optimizer.steps
 
     def _follow_hooks(self, running: _Running) -> None:
@@ -333,13 +332,13 @@ class PlaceRecorder:
     # --- losses, gradients, parameters ---
 
     def differentiates(self, call: Call) -> None:
-        """``backward`` is called on a tensor, or on several."""
-        if self._writer is None:
+        """``backward`` is called on a tensor, or on several; not by a checkpoint inside another backward pass."""
+        if self._writer is None or seams.graph_task_id() != -1:
             return
         self.gradients.forget()
         self._note_states()
         losses = call.first if isinstance(call.first, (list, tuple)) else (call.first,)
-        site = placed(self._sites.innermost(call.frame), self._sites.users_own(call.frame))
+        site = self._line(call.frame)
         with unseen():
             for tensor in losses:
                 if isinstance(tensor, _Tensor) and tensor.is_floating_point():
@@ -363,18 +362,21 @@ class PlaceRecorder:
     def _before_step(self, optimizer: Any) -> None:
         if self._writer is None:
             return
-        if not any(reference() is optimizer for reference in self._optimizers):
-            self._optimizers.append(weakref.ref(optimizer))
+        if not any(reference() is optimizer for reference, _ in self._optimizers):
+            self._optimizers.append((weakref.ref(optimizer), self._line(_getframe(1))))
         self._record_gradients(self._parameters(optimizer))
 
-    def _after_step(self, optimizer: Any) -> None:
+    def _line(self, frame: FrameType | None) -> dict[str, Any]:
+        return placed(self._sites.innermost(frame), self._sites.users_own(frame))
+
+    def _after_step(self, optimizer: Any, site: dict[str, Any]) -> None:
         with unseen():
             for name, parameter in self._parameters(optimizer):
-                self._record_of(PlaceKind.PARAMETER, name, parameter)
+                self._record_of(PlaceKind.PARAMETER, name, parameter, site)
                 for key, value in (optimizer.state.get(parameter) or {}).items():
                     if isinstance(value, _Tensor) and value.is_floating_point() and value.numel() > 1:
                         module, own = name
-                        self._record_of(PlaceKind.STATE, (module, f"{key} of {own}"), value)
+                        self._record_of(PlaceKind.STATE, (module, f"{key} of {own}"), value, site)
 
     def _parameters(self, optimizer: Any) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
         for number, group in enumerate(optimizer.param_groups):
@@ -387,8 +389,8 @@ class PlaceRecorder:
         full, path = self._modules.parameter(parameter)
         return self.spelt(path), full.removeprefix(path).lstrip(".")
 
-    def _record_of(self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor) -> None:
-        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER), tensor)
+    def _record_of(self, kind: PlaceKind, name: tuple[str, str], tensor: torch.Tensor, site: dict[str, Any]) -> None:
+        self.record(PlaceName(kind=kind, module=name[0], name=name[1], phase=Phase.OPTIMIZER, **site), tensor)
 
     # --- compiled regions: a ``RegionObserver`` ---
 
@@ -428,24 +430,6 @@ class PlaceRecorder:
             return self.spelt(self._attribution.inside_engine(node, _getframe(1))[0].scope.path)
         return self.spelt(self._modules.scope.path)
 
-    # --- decisions ---
-
-    def place_of_decision(self, name: str) -> PlaceName:
-        """What the running call decides by."""
-        node = seams.current_node()
-        phase = Phase.FORWARD if node is None else Phase.BACKWARD
-        site = {} if node is not None else placed(self._sites.innermost(_getframe(1)), self._modules.scope.called_from)
-        return PlaceName(kind=PlaceKind.DECISION, module=self.running(node), name=name, phase=phase, **site)
-
-    def decides(self, place: PlaceName, tensor: torch.Tensor, number: int, occurrence: int) -> None:
-        """A call decides by ``tensor``, the argument with this ``number`` among floating ones."""
-        name = f"{place.name} #{number}" if number else place.name
-        self.record(msgspec.structs.replace(place, name=name), tensor, occurrence=occurrence)
-
-    def falls_otherwise(self, place: PlaceName, count: int, of: int, occurrence: int) -> None:
-        """It would have decided ``count`` of ``of`` values otherwise than the run that it follows."""
-        self._write(msgspec.structs.replace(place, kind=PlaceKind.FLIP), Form("decisions", (count, of)), occurrence)
-
     # --- draws ---
 
     def draws(self, op: str, generator: str, state: int, shape: tuple[int, ...] = (), **site: str) -> None:
@@ -474,7 +458,7 @@ class PlaceRecorder:
             part = part_of(tensor)
         several = [Rows([] if part is None else [part], occurrence)]
         if self._batch_rows is not None and part is not None:
-            several = self._batch_rows.rows(place, self.step, occurrence, part)
+            several = self._batch_rows.rows(place, self._step, occurrence, part)
         for parts, number in several:
             self._record(place, tensor, number, parts, shared=shared)
 
@@ -612,10 +596,8 @@ class Draws(Observer):
     ) -> None:
         """The call drew."""
         if begun is not None:
-            origin = counter.origin.in_words()
             shape = tuple(getattr(result, "shape", ()))
-            site = {key: origin[key] for key in ("location", "function", "called_from")}
-            self._recorder.draws(info.name, *begun, shape, **site)
+            self._recorder.draws(info.name, *begun, shape, **counter.origin.line())
 
 
 class CallPlaces(Observer):
@@ -626,8 +608,8 @@ class CallPlaces(Observer):
         self._module = recorder.calls_of
 
     def wants(self, info: OverloadInfo) -> Interest:
-        """Every call: where it is made decides."""
-        return True
+        """Every call: where it is made decides. What unwritten memory holds is no result."""
+        return not info.access.allocates
 
     def after(
         self,
@@ -640,22 +622,14 @@ class CallPlaces(Observer):
         frame: Frame,
     ) -> None:
         """A call returned."""
-        origin = counter.origin.in_words()
-        module = self._recorder.spelt(origin["module"])
+        words = counter.origin.in_words()
+        module = words["module"] = self._recorder.spelt(words["module"])
         if not self._is_of(module):
             return
         with unseen():
             for path, tensor in leaves(result, ""):
                 if getattr(tensor, "is_floating_point", bool)():
-                    place = PlaceName(
-                        kind=PlaceKind.CALL,
-                        module=module,
-                        name=f"{info.name}{path}",
-                        phase=origin["phase"],
-                        location=origin["location"],
-                        function=origin["function"],
-                        called_from=origin["called_from"],
-                    )
+                    place = PlaceName(kind=PlaceKind.CALL, name=f"{info.name}{path}", **words)
                     self._recorder.record(place, tensor)
 
     def _is_of(self, module: str) -> bool:

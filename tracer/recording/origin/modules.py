@@ -129,8 +129,12 @@ class Origin(msgspec.Struct, eq=False):
         return {
             "phase": self.phase,
             "module": self.scope.path,
-            **placed(self.site, self.called_from),
+            **self.line(),
         }
+
+    def line(self) -> dict[str, Any]:
+        """``location``, ``function`` and ``called_from`` of them."""
+        return placed(self.site, self.called_from)
 
 
 #: Outside every module.

@@ -43,8 +43,6 @@ _TRITON = _folder_of("triton")
 _TRACER = _folder_of("tracer")
 #: A bundled example is a user's code that happens to ship with the package.
 _BUNDLED = os.path.join(_TRACER, "bundled", "")
-#: Launchers and rendezvous draw delays and names of jobs.
-DISTRIBUTED = os.path.join(_TORCH, "distributed", "")
 _MODULE_FILE = os.path.join(_TORCH, "nn", "modules", "module.py")
 #: The standard library's folder as modules name it, and without links.
 _STDLIB = tuple(os.path.join(os.path.dirname(path), "") for path in (os.__file__, os.path.realpath(os.__file__)))

@@ -30,6 +30,8 @@ _RUNS_PYTHON = (
 #: Torch's own launchers, which start the program; whatever else torch starts is for itself.
 _LAUNCHERS = os.path.join("torch", "distributed", "")
 _LOADER_WORKER = ("torch.utils.data._utils.worker", "_worker_loop")
+#: Seconds of processor time of a child above which it may compute: loading torch takes more.
+_TRAINS = 0.5
 #: Whose forks are told of where the process is started.
 FORKS_FOR_PROCESSES = (os.path.join("multiprocessing", "popen_fork.py"), "subprocess.py")
 
@@ -43,12 +45,17 @@ class ChildLog:
         self._processes: weakref.WeakSet[Any] = weakref.WeakSet()
         """Those of ``multiprocessing`` that were counted."""
         self._listens = False
+        self._used = 0.0
+        """Seconds of processor time that children had used, as far as they ended, when it began to listen."""
+        self._saw_any = False
+        """Whether a start was seen, which may explain what children used since."""
 
     def start(self) -> None:
         """Begin to watch. Processes that are alive may compute for what is recorded now."""
         if not self._listens:
             self._listens = True
             CHILDREN.add(self)
+            self._used = _used_by_children()
             loaded = sys.modules.get("multiprocessing")
             for process in loaded.active_children() if loaded is not None else ():
                 is_own = getattr(process, "_parent_pid", None) == os.getpid()  # a forked one still lists its siblings
@@ -58,33 +65,33 @@ class ChildLog:
 
     def stop(self) -> None:
         """Stop watching: what starts now computes nothing that was recorded."""
+        self._look()
         self._listens = False
         CHILDREN.discard(self)
 
     def listed(self) -> Iterator[BlindSpot]:
         """All of them, in the order in which they were first noticed."""
+        self._look()
         for (detail, location), count in self._unfollowed.items():
             yield BlindSpot(kind=BlindSpotKind.OTHER_PROCESS, detail=detail, location=location, count=count)
 
+    def _look(self) -> None:
+        """Note that a child computed that nobody saw start: ``os.system`` and ``os.posix_spawn`` are not replaced."""
+        if self._listens and not self._saw_any and _used_by_children() - self._used > _TRAINS:
+            self._saw_any = True
+            self._note("a process computed that was started unseen (`os.system`, `os.posix_spawn`)", None)
+
     def process_starts(self, call: Call) -> None:
         """A ``multiprocessing`` process starts, of a pool or of ``mp.spawn`` too."""
+        self._saw_any = True
         if not is_loader_worker(call.first):
             self._processes.add(call.first)
             self._note("a process was started", call.frame)
 
     def program_starts(self, call: Call) -> None:
         """``subprocess`` starts a program: those count that run Python, though none that torch runs for itself."""
+        self._saw_any = True
         self._program_starts(call.args[1] if len(call.args) > 1 else None, call.frame)
-
-    def spawns(self, call: Call) -> None:
-        """``os.posix_spawn`` is called; calls by ``subprocess`` are counted there."""
-        if os.path.basename(call.frame.f_code.co_filename) != "subprocess.py":
-            command = call.args[1] if len(call.args) > 1 else call.kwargs.get("argv")
-            self._program_starts(list(command or ()), call.frame)
-
-    def shell_runs(self, call: Call) -> None:
-        """``os.system`` is called."""
-        self._program_starts(call.first or call.kwargs.get("command"), call.frame)
 
     def _program_starts(self, command: Any, frame: FrameType) -> None:
         is_launched = is_started_by_torch(frame, _LAUNCHERS)
@@ -93,12 +100,18 @@ class ChildLog:
 
     def forks(self, frame: FrameType) -> None:
         """The program called ``os.fork``."""
+        self._saw_any = True
         self._note("the process was forked", frame, lost="the child's ops are not seen")
 
     def _note(self, process: str, frame: FrameType | None, *, lost: str = "") -> None:
         """Count one process, at the line of ``frame`` that is outside the standard library and torch."""
         location = self._sites.location(frame)
         self._unfollowed[BlindSpotKind.OTHER_PROCESS.of(process, lost), location] += 1
+
+
+def _used_by_children() -> float:
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def is_started_by_torch(frame: FrameType | None, part: str = "") -> bool:
@@ -128,9 +141,6 @@ def _watched() -> Iterator[Target]:
     processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
     yield Target([(processes, "start")], before=lambda log, call: log.process_starts(call))
     yield Target([(subprocess.Popen, "_execute_child")], before=lambda log, call: log.program_starts(call))
-    yield Target([(os, "system")], before=lambda log, call: log.shell_runs(call))
-    spawns = [name for name in ("posix_spawn", "posix_spawnp") if hasattr(os, name)]
-    yield from (Target([(os, name)], before=lambda log, call: log.spawns(call)) for name in spawns)
 
 
 class _Children(Watchers[ChildLog]):

@@ -47,9 +47,9 @@ _ENVIRONMENT_AT = {
     "posix_spawnp": 2,
     "execv": 2,
     "execve": 2,
-    "spawnv_passfds": 3,  # of multiprocessing.util: none
+    "fork_exec": 5,  # of _posixsubprocess, which multiprocessing and loky call
 }
-_POOLS = ("multiprocessing.pool", "concurrent.futures.process")
+_POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_executor")
 #: How long a process that was started may take until its Python runs.
 _SECONDS_TO_BEGIN = 60.0
 Step = tuple[str, object]
@@ -99,6 +99,8 @@ class Following(ChildLog):
         super().__init__(Sites())
         self.role = ""
         """This process's own; empty for the first of a job."""
+        self.task = b""
+        """The task that this process has begun last, as it was sent to it, if it is a worker of a pool."""
         self._folder = ""
         """Of the log; empty while nothing is followed."""
         self._started = Started()
@@ -109,7 +111,6 @@ class Following(ChildLog):
         self._starting = threading.RLock()
         """Held while a process starts that inherits the environment, which all threads share."""
         self._lifts: list[Callable[[], None]] = []
-        self._extends_spawning = False
         self._hooked = False
 
     @property
@@ -207,9 +208,9 @@ class Following(ChildLog):
         self._folder, self.role, self._started, self._listens = folder, role, started, True
         CHILDREN.add(self)
         for name in _ENVIRONMENT_AT:
-            if name != "spawnv_passfds":
-                self._extend(subprocess.Popen if name == "_execute_child" else os, name)
-        self._extends_spawning = False
+            self._extend(
+                {"_execute_child": subprocess.Popen, "fork_exec": sys.modules["_posixsubprocess"]}.get(name, os), name
+            )
         if not self._hooked and hasattr(os, "register_at_fork"):
             self._hooked = True  # after the hook that lifts what the parent has replaced
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._forked)
@@ -222,16 +223,14 @@ class Following(ChildLog):
     def process_starts(self, call: Call) -> None:
         """A process of ``multiprocessing`` starts."""
         process = call.first
-        if not self._extends_spawning and "multiprocessing.util" in sys.modules:
-            self._extends_spawning = True
-            self._extend(sys.modules["multiprocessing.util"], "spawnv_passfds")
         methods: Any = sys.modules["multiprocessing"]
         method = getattr(process, "_start_method", None) or methods.get_start_method(allow_none=True)
-        started_by = StartedBy(method or methods.get_all_start_methods()[0])
+        known = methods.get_all_start_methods()
+        started_by = StartedBy(method or known[0]) if method is None or method in known else StartedBy.SPAWN
         served = started_by is StartedBy.FORKSERVER
         if is_loader_worker(process):
             started_by = StartedBy.LOADER
-        elif getattr(getattr(process, "_target", None), "__module__", "") in _POOLS:
+        elif getattr(getattr(process, "_target", None), "__module__", "").endswith(_POOLS):
             started_by = StartedBy.POOL
         self._start(started_by, call.frame, served=served)
 
@@ -291,6 +290,11 @@ class Following(ChildLog):
             passed = args[place] if len(args) > place else None
             if isinstance(passed, Mapping) and all(isinstance(key, str) for key in passed):
                 args = (*args[:place], {**passed, **self._variables(passed)}, *args[place + 1 :])
+            elif isinstance(passed, list):  # as C code takes it: the last of a name counts
+                program = dict(os.fsdecode(entry).partition("=")[::2] for entry in passed)
+                program |= self._variables(program)
+                entries = [os.fsencode(f"{key}={value}") for key, value in program.items()]
+                args = (*args[:place], entries, *args[place + 1 :])
             if passed is not None:
                 return call(*args, **kwargs)
             with self._starting:

@@ -1,23 +1,23 @@
 """Environment variables that the program sets or removes, each with its line. Imports no torch: it begins before.
 
-All of Python writes through ``os.putenv`` and ``os.unsetenv``, which are replaced while somebody listens. What C code
-sets is not seen.
+No function is replaced: the dictionary behind ``os.environ`` is one that tells of its changes while somebody listens.
+What C code sets, or a bare ``os.putenv``, is not seen.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
 from tracer.names import EventKind
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import is_torchs_own
-from tracer.recording.patching import Call
-from tracer.recording.watchers import Target, Watchers
 
-#: What stands between ``os.environ[...] = ...`` and the two functions.
+#: What stands between ``os.environ[...] = ...`` and its dictionary.
 _PASSING = ("os.py", "_collections_abc.py", "<frozen os>", "<frozen _collections_abc>")
 
 #: Told the variable's name, its value before and after (empty: not set), and the frame that asked for it.
@@ -57,25 +57,52 @@ def _is_by_torch(frame: FrameType | None) -> bool:
     return frame is not None and is_torchs_own(frame.f_code.co_filename)
 
 
-def _look(call: Call) -> None:
-    name = _text(call.first)
-    call.before = name, os.environ.get(name, "") if name else ""
+class _Telling(dict[Any, Any]):
+    """The variables, as ``os.environ`` keeps them."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        before = self.get(key)
+        super().__setitem__(key, value)
+        _tell(key, before, value)
+
+    def __delitem__(self, key: Any) -> None:
+        before = self.get(key)
+        super().__delitem__(key)
+        _tell(key, before, None)
 
 
-def _tell(listener: Listener, call: Call) -> None:
-    name, before = call.before
-    listener(name, before, _text(call.args[1]) if len(call.args) > 1 else "", call.frame)
+def _tell(*changed: Any) -> None:
+    name, before, value = ("" if text is None else os.environ.decodevalue(text) for text in changed)
+    for listener in tuple(_WATCH.listeners):
+        with suppress(Exception):  # a failure of the recorder must not reach the program
+            listener(name, before, value, sys._getframe(2))
 
 
-def _text(value: Any) -> str:
-    """``value`` as ``os.environ`` shows it; empty for other types, which the original refuses."""
-    try:
-        return os.fsdecode(value)
-    except (TypeError, ValueError):
-        return ""
+class _Watch:
+    """The listeners of this process."""
+
+    def __init__(self) -> None:
+        self.listeners: tuple[Listener, ...] = ()
+
+    def add(self, listener: Listener) -> None:
+        self.listeners = (*self.listeners, listener)
+        _keep_in(_Telling)
+
+    def discard(self, listener: Listener) -> None:
+        self.listeners = tuple(other for other in self.listeners if other != listener)
+        if not self.listeners:
+            _keep_in(dict)
 
 
-#: The watch of this process.
-_WATCH: Watchers[Listener] = Watchers(
-    lambda: [Target([(os, name)], look=_look, after=_tell) for name in ("putenv", "unsetenv")]
-)
+def _keep_in(kind: type[dict[Any, Any]]) -> None:
+    """Keep the variables in a dictionary of this kind, for texts and for bytes the same."""
+    variables: Any = os.environ
+    former = getattr(variables, "_data", None)
+    if isinstance(former, dict) and type(former) is not kind:
+        data = kind(former)
+        for view in (variables, getattr(os, "environb", None)):
+            if view is not None and getattr(view, "_data", None) is former:
+                view._data = data
+
+
+_WATCH = _Watch()

@@ -9,7 +9,7 @@ import msgspec
 
 from tracer.names import Phase
 from tracer.recording.events import EventEntry
-from tracer.recording.origin.sites import DISTRIBUTED, LIBRARY, Site, Sites, placed, spell
+from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed, spell
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.randomness.host_generators import HOST, HostGenerator
 from tracer.recording.randomness.provenance import UNSEEN, UNUSED, Provenance
@@ -33,7 +33,7 @@ class _Edges(msgspec.Struct, eq=False):
     reseeded: list[EventEntry] = []
     """Events of the last seeding, if it had drawn before."""
     drew_aside: bool = False
-    """Whether the last recorded draw was no draw of the step: of a library that was being imported, of a launcher."""
+    """Whether the last recorded draw was of a library that was being imported, and so none of the step."""
 
     def moved_to(self, state: str, provenance: Provenance) -> None:
         """Note whether it was drawn from up to ``state``; ``provenance``: where its state came from until now."""
@@ -133,6 +133,12 @@ class GeneratorRecord:
         state = generator.digest()
         self._host.setdefault(generator.name, _Edges(state, state)).rest = state
 
+    def host_drew_aside(self, generator: HostGenerator, before: str, after: str) -> None:
+        """What a library draws as it is imported, or a launcher as it waits, is no draw of the step."""
+        edges = self._host.get(generator.name)
+        if edges is not None and edges.rest == before:
+            edges.rest = after
+
     def host_drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
         """Count one draw, by the line outside the standard library that made it."""
         kind_of = self._sites.kind_of
@@ -142,7 +148,7 @@ class GeneratorRecord:
         outside = caller or frame
         code = outside.f_code
         edges = self._host.get(generator.name)
-        is_aside = frame.f_code.co_filename.startswith(DISTRIBUTED) or (
+        is_aside = (
             code.co_name == "<module>"
             and kind_of(code.co_filename) == LIBRARY
             and outside.f_globals.get("__name__") != "__main__"

@@ -18,11 +18,12 @@ from typing import Any, Protocol
 
 from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
-from tracer.recording.origin.sites import is_torchs_own
+from tracer.recording.origin.sites import USER, is_torchs_own
 from tracer.recording.patching import Call, Watch, in_children
 from tracer.recording.randomness import own_generators, seed_calls
 from tracer.recording.randomness.own_generators import as_bytes
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, GeneratorWatch, Newest, Provenance
+from tracer.recording.torch_private.launchers import LAUNCHER, LAUNCHER_WAITS
 
 PYTHON, NUMPY = GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value
 _RESTORES = frozenset({"setstate", "set_state"})
@@ -38,6 +39,9 @@ class HostListener(Protocol):
 
     def host_drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
         """``op`` draws from ``generator``."""
+
+    def host_drew_aside(self, generator: HostGenerator, before: str, after: str) -> None:
+        """A library drew, from the state ``before`` to ``after``, and that is no draw of the program's."""
 
     def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[EventEntry]) -> None:
         """``generator`` was seeded; its state was ``before`` and came from ``former``."""
@@ -60,7 +64,7 @@ class HostGenerator:
     def digest(self) -> str:
         """The digest of its state, sixteen hexadecimal digits; empty if it cannot be read."""
         try:
-            return hashlib.blake2b(repr(self._get_state()).encode(), digest_size=8).hexdigest()
+            return _digest(self._get_state())
         except Exception:
             return ""
 
@@ -89,6 +93,9 @@ class HostWatch(GeneratorWatch):
         self.saved = Newest()
         """Stretch of states that a generator was in -> where they came from."""
         self.recordings: list[HostListener] = []
+        self._watches_launcher = False
+        self._at_import: object = None
+        """The state of Python's generator as the last module was to be imported."""
         self._is_child = False
         in_children(self._forked)
 
@@ -113,6 +120,7 @@ class HostWatch(GeneratorWatch):
             self._logs.remove(log)
         if not self._logs:
             self._put_back()
+            self._watches_launcher = False
             self.saved.clear()
 
     def look_again(self, *, nobody_seeded: bool = False) -> None:
@@ -120,6 +128,10 @@ class HostWatch(GeneratorWatch):
         if self.is_asleep():
             return
         own_generators.WATCHERS.look_again()  # NumPy may be loaded by now
+        launcher = sys.modules.get(LAUNCHER)
+        if launcher is not None and not self._watches_launcher:  # it draws the time that it waits
+            waits = Watch(self._launcher_begins, self._launcher_waited)
+            self._watches_launcher = self._watch((launcher, LAUNCHER_WAITS), waits)
         for generator in self._loaded():
             if generator.name not in self.generators:
                 generator.provenance = MACHINE if nobody_seeded else UNSEEN
@@ -128,6 +140,30 @@ class HostWatch(GeneratorWatch):
                 self._replace(generator)
                 for recording in tuple(self.recordings):
                     recording.host_appeared(generator)
+
+    def imports(self, frame: FrameType) -> None:
+        """A module is to be imported by ``frame``. What libraries draw between two such moments of one import of the
+        program's own (``rich`` draws a number for its styles) is no draw of the program."""
+        generator = self.generators.get(PYTHON)
+        if generator is None or self.is_asleep():
+            return
+        state, code = generator.hidden.getstate(), frame.f_code
+        is_nested = code.co_name == "<module>" and self._sites.kind_of(code.co_filename) != USER
+        if is_nested and self._at_import is not None and state != self._at_import:
+            self._drew_aside(_digest(self._at_import), _digest(state))
+        self._at_import = state
+
+    def _drew_aside(self, before: str, after: str) -> None:
+        generator = self.generators[PYTHON]
+        generator.rest = after if generator.rest == before else generator.rest
+        for recording in tuple(self.recordings):
+            recording.host_drew_aside(generator, before, after)
+
+    def _launcher_begins(self, call: Call) -> None:
+        call.before = self.generators[PYTHON].digest()
+
+    def _launcher_waited(self, call: Call) -> None:
+        self._drew_aside(call.before, self.generators[PYTHON].digest())
 
     def _drew_unseeded(self, name: str) -> bool:
         return not self._is_child and name in self.generators and self.generators[name].drew_unseeded()
@@ -193,6 +229,10 @@ class HostWatch(GeneratorWatch):
         if name == "seed" or name in _RESTORES:
             return Watch(partial(_note_state, generator), partial(self._seeded, generator, name))
         return Watch(partial(self._drew, generator, f"{generator.module.__name__}.{name}"))
+
+
+def _digest(state: object) -> str:
+    return hashlib.blake2b(repr(state).encode(), digest_size=8).hexdigest()
 
 
 def _note_state(generator: HostGenerator, call: Call) -> None:

@@ -16,7 +16,9 @@ from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import spell
 from tracer.recording.patching import Call
+from tracer.recording.process.following import FOLLOWING
 from tracer.recording.values.call_values import CallValues
+from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.recording.values.moments import Moments, digest_of_numbers
 from tracer.recording.values.region_values import RegionValues
 from tracer.recording.watchers import Target, Watchers
@@ -65,6 +67,7 @@ class ValuesRecording:
             self.calls.writer = self._writer = ValuesWriter(self.path, self._header(environment))
             self._writer.step(self.first_step + self._optimizer.steps)
             self.moments.generators()
+            self.task_begins(FOLLOWING.task)
         else:
             self._writer.reopen()
             self.calls.writer = self._writer
@@ -110,6 +113,11 @@ class ValuesRecording:
             self.calls.settle()
             self.moments.step_ends()
             writer.step(self.first_step + count)
+
+    def task_begins(self, sent: bytes) -> None:
+        """A worker of a pool begins a task; ``sent``: function and arguments, empty for none."""
+        if self.calls.writer is not None and sent:
+            self.calls.writer.moment(ValueKind.TASK, "", digest_bytes(sent))
 
     def _before_step(self, optimizer: Any) -> None:
         if self.calls.writer is None:

@@ -10,17 +10,14 @@ import msgspec
 from tracer.divergence.draws import OtherDraws
 from tracer.divergence.joined_ranks import Lack
 from tracer.divergence.magnitudes import (
-    ROUNDING,
-    SIGNIFICANT,
     CallDifference,
     CompareVerdict,
     Comparison,
-    Flip,
     OnlyOne,
     PlaceDifference,
 )
+from tracer.divergence.yardsticks import ROUNDING, SIGNIFICANT
 from tracer.names import Phase, PlaceKind, Verdict
-from tracer.ops.rows import row_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, columns
 from tracer.report.words import plural
@@ -50,9 +47,7 @@ _WHAT = {
     PlaceKind.GRADIENT: "gradient",
     PlaceKind.PARAMETER: "after the optimizer's step",
     PlaceKind.STATE: "of the optimizer",
-    PlaceKind.DECISION: "what it decides by",
 }
-_AT_ZERO = ((1, 0.0),)
 _LACKS = {
     Lack.OTHER_SHAPE: "Of another shape",
     Lack.OTHER_KIND: "Of another kind: floating-point numbers, and whole numbers or truth values",
@@ -60,6 +55,7 @@ _LACKS = {
     Lack.NOT_IN_FIRST: "In the second configuration alone",
     Lack.PART_MISSING: "Of which other ranks hold the rest (give the recordings of all ranks)",
     Lack.NO_YARDSTICK: "Different, and without a yardstick (no shaken run has them in that size, or they overflow)",
+    Lack.OTHER_PARTS: "One number of each part of a batch (their parts may be unequal: neither sum nor mean agrees)",
     Lack.OTHER_POSITION: "Of other positions, while what a module that is given them returns agrees",
     Lack.OTHER_ORDER: "Of the same numbers in another order, while what the module around returns agrees",
     Lack.NOT_READ: "Of a kind that is not read (sparse, quantized, nested, without data)",
@@ -146,13 +142,11 @@ def _answer(comparison: Comparison) -> str:
         if share := _share(comparison):
             return f"The two configurations are equal as far as they could be compared: {share}"
         return f"The two configurations are equal at all {plural(comparison.places, 'place')} of the step"
-    if verdict is CompareVerdict.ROUNDING:
+    if verdict is CompareVerdict.ROUNDING and largest is not None:
         share = f"; {share}" if (share := _share(comparison)) else ""
-        they = f"{_flipped(comparison.flips[0])}. Apart from that, they" if comparison.flips else "They"
-        if largest is None:  # another one of several equal numbers was chosen
-            return f"{they} are equal{share}"
-        most = f"nowhere more than {_times(largest)} what rounding does to this step"
-        return f"{they} differ by rounding alone: {most}{share}"
+        return (
+            f"They differ by rounding alone: nowhere more than {_times(largest)} what rounding does to this step{share}"
+        )
     if verdict is CompareVerdict.UNDECIDED and comparison.lacks_ends:
         return f"Undecided: {_share(comparison) or 'nothing that the program computes was recorded'}"
     if verdict is CompareVerdict.NOT_JUDGED and largest is not None:
@@ -167,13 +161,17 @@ def _answer(comparison: Comparison) -> str:
             f"Undecided: of {plural(comparison.differing + comparison.unjudged, 'place')} that differ only"
             f" {comparison.differing:,} can be judged, and there it is rounding (at most {_times(largest)})"
         )
+    if verdict is CompareVerdict.UNDECIDED and first is not None:
+        return f"Undecided: rows are routed otherwise, as many as in shaken runs, in {_own_code(first)}"
     if verdict is CompareVerdict.UNDECIDED and largest is not None:
         return (
             f"Undecided: {_where(largest)} differs by {_times(largest)} what rounding does there, which is neither"
             f" rounding (up to {ROUNDING:g}) nor significant (from {SIGNIFICANT:g})"
         )
     if first is None:
-        return "They differ"
+        return "They differ" if comparison.draws is None else "What differs from then on follows from that"
+    if comparison.is_given and first.shapes:
+        return f"They are given other rows: {_where(first)}"
     if comparison.is_given:
         part = _part(first)
         reshaped = next(
@@ -197,18 +195,6 @@ def _answer(comparison: Comparison) -> str:
     return f"They diverge at {_where(first)}: {_size(first)}{_given(first, comparison)}"
 
 
-def _flipped(flip: Flip) -> str:
-    """A decision that rounding makes otherwise."""
-    place = f"`{flip.module}`" if flip.module else "the program's own code"
-    what = "changed its sign" if row_of(flip.op).bends == _AT_ZERO else f"was decided otherwise by `{flip.op}`"
-    if flip.count > 1:
-        what = what.replace("its", "their").replace("was", "were")
-    line = f", {flip.location}" if flip.location else ""
-    return (
-        f"{place} in step {flip.step}, {flip.phase}{line}: {flip.count:,} of {flip.of:,} values {what} within rounding"
-    )
-
-
 def _share(comparison: Comparison) -> str:
     """How much of what the program computed was compared; empty: all of it."""
     (count, of), (rows, all_rows) = comparison.compared, comparison.rows
@@ -225,8 +211,6 @@ def _own_code(first: PlaceDifference) -> str:
     """A fault in the code of a module between those that it calls, or of the program outside all modules."""
     code = f"the code of `{first.module}`" if first.module else "the program's own code, outside all modules,"
     makes = "the loss" if first.kind is PlaceKind.LOSS else f"what it gives `{first.place}`"
-    if first.kind is PlaceKind.DECISION:
-        makes = f"what `{first.place}` decides by"
     if first.kind is PlaceKind.OUTPUT_GRADIENT:
         code = f"the backward of {code if first.is_own_code else f'`{first.module}`'}"
         makes = f"the gradient of what `{first.place}` returned"
@@ -285,7 +269,7 @@ def _line(place: PlaceDifference) -> str:
 
 def _size(place: PlaceDifference) -> str:
     if place.kind is PlaceKind.GRADIENT and "" in place.dtypes:
-        return f"only the {'first' if place.dtypes[0] else 'second'} configuration has a gradient there"
+        return f"only the optimizer of the {'first' if place.dtypes[0] else 'second'} is given a gradient there"
     stretch = f", most at `{place.stretch}`" if place.stretch else ""
     if not math.isfinite(place.relative):
         return "one has elements that are not finite, and the other has not"
@@ -344,11 +328,6 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
             f"The loss and what backward makes of it differ by one factor ({_factor(comparison.undone)}), which is gone"
             " when the optimizer reads the gradients."
         )
-    if comparison.flips:
-        yield said.Paragraph(
-            f"{plural(len(comparison.flips), 'call')} of the second decided otherwise within rounding, first in"
-            f" {_flipped(comparison.flips[0])}. A run of the first that decides as the second does was compared."
-        )
     yield from _not_compared(comparison, reader)
     yield said.quiet(_yardstick(comparison))
 
@@ -364,6 +343,8 @@ def _row(place: PlaceDifference, *, has_processes: bool) -> tuple[Words, ...]:
         if place.ratio is not None
         else "lost"
         if place.kind is PlaceKind.GRADIENT and "" in place.dtypes
+        else "other rows"
+        if place.shapes and not place.is_own_code
         else "whole numbers"
         if place.is_whole
         else "not finite",
@@ -386,13 +367,13 @@ def _call_in_words(call: CallDifference) -> str:
 def _not_compared(comparison: Comparison, reader: Reader) -> Iterator[said.Block]:
     if comparison.split_steps:
         rest = (
-            "outputs row by row, where both were given the same rows in the same order, and what is no row is not."
+            "losses by their sum or mean, outputs row by row where both were given the same rows, and nothing else is."
             if comparison.row_steps
             else "and outputs are not: they were given no row that is the same."
         )
         yield said.Paragraph(
-            "The batch is split, padded or packed otherwise, or shared among other ranks: gradients, parameters and the"
-            f" optimizer's state are compared, {rest}"
+            "The batch is split, padded, packed or sorted otherwise, or shared among other ranks: gradients, parameters"
+            f" and the optimizer's state are compared, {rest}"
         )
     if comparison.not_finite:
         yield said.Paragraph(

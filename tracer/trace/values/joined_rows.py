@@ -6,7 +6,7 @@ tokens. The recorder makes a number of its content; rows that a mask leaves out 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +25,8 @@ class RowCall(NamedTuple):
     module: str
     contents: npt.NDArray[np.float64]
     """One line a sequence; samples are sequences of one row."""
+    mode: str = ""
+    """Whether the module trains or evaluates: the same rows may be in calls of both."""
 
     @property
     def is_row(self) -> npt.NDArray[np.bool_]:
@@ -57,14 +59,20 @@ def row_calls(places: Places) -> dict[int, list[RowCall]]:
     for row, (name, form, step, count) in enumerate(places.rows[["name", "form", "step", "sums"]].tolist()):
         if places.names[name].kind is PlaceKind.ROWS:
             contents = places.sketch(row).reshape(-1)[:count].reshape(places.forms[form].shape)
-            calls.setdefault(step, []).append(RowCall(module_of(places.names[name], leads_with_class=leads), contents))
+            module = module_of(places.names[name], leads_with_class=leads)
+            calls.setdefault(step, []).append(RowCall(module, contents, places.names[name].name))
     return calls
 
 
 def are_alike(ones: Sequence[RowCall], others: Sequence[RowCall]) -> bool:
-    """Whether the calls of a step have as many rows, in the same positions."""
-    alike = (np.array_equal(one.is_row, other.is_row) for one, other in zip(ones, others, strict=False))
-    return len(ones) == len(others) and all(alike)
+    """Whether the calls of a step have as many rows, in the same positions, and not the same ones in another order."""
+    pairs = list(zip(ones, others, strict=False))
+    if len(ones) != len(others) or not all(np.array_equal(one.is_row, other.is_row) for one, other in pairs):
+        return False
+    if all(np.array_equal(one.contents, other.contents, equal_nan=True) for one, other in pairs):
+        return True
+    sequences = [Counter(row.tobytes() for call in side for row in call.contents) for side in (ones, others)]
+    return sequences[0] != sequences[1]
 
 
 def joined_parts(first: Places, second: Places) -> tuple[int, bool] | None:
@@ -95,6 +103,8 @@ class Matching:
 
     def __init__(self, wholes: Sequence[RowCall], rank: int = 0, world_size: int = 1) -> None:
         self.wholes = wholes
+        self.keeps_modes_apart = False
+        """Whether a call is looked for among those of its own mode alone."""
         self.is_row = [whole.is_row for whole in wholes]
         self._free = [rows.copy() for rows in self.is_row]
         self._ends: list[tuple[int, int, int] | None] = []
@@ -117,7 +127,7 @@ class Matching:
         ends, self._ends = self._ends, []
         calls, rows = np.full((2, call.contents.size), -1)
         for number, contents in enumerate(call.contents):
-            found = self._place(contents, ends[number] if len(ends) == len(call.contents) else None)
+            found = self._place(contents, call.mode, ends[number] if len(ends) == len(call.contents) else None)
             self._ends.append(None)
             if found is not None:
                 (whole, sequence, position), begin, length = found
@@ -127,14 +137,19 @@ class Matching:
                 calls[own], rows[own] = whole, sequence * self.is_row[whole].shape[1] + position + np.arange(length)
         last = int(self._before[0].max(initial=-1))
         if last >= 0 and not (calls >= 0).any() and len(self._before[0]) == len(calls):
-            for number in range(last + 1, len(self.wholes)):
+            for number in (one for one in range(last + 1, len(self.wholes)) if not self._is_apart(one, call.mode)):
                 if self.wholes[number].module == call.module and self.is_row[number].size == self.is_row[last].size:
                     calls, rows = np.where(self._before[0] == last, number, -1), self._before[1]
                     break
         self._before = calls, rows
         return calls, rows
 
-    def _place(self, contents: Any, end: tuple[int, int, int] | None) -> tuple[tuple[int, int, int], int, int] | None:
+    def _is_apart(self, number: int, mode: str) -> bool:
+        return self.keeps_modes_apart and self.wholes[number].mode != mode
+
+    def _place(
+        self, contents: Any, mode: str, end: tuple[int, int, int] | None
+    ) -> tuple[tuple[int, int, int], int, int] | None:
         """Where a sequence stands: call, sequence, position; its first row and their number.
 
         It goes on where the sequence in its place of the call before ended, there or in the next call; or it is a whole
@@ -149,7 +164,11 @@ class Matching:
                 places.popleft()
             for is_of_other_rank, call, sequence, position in places:
                 after, is_row = position + stop - begin, self.is_row[call][sequence]
-                if after > len(is_row) or self.wholes[call].contents[sequence, after - 1] != wanted[-1]:
+                if (
+                    self._is_apart(call, mode)
+                    or after > len(is_row)
+                    or self.wholes[call].contents[sequence, after - 1] != wanted[-1]
+                ):
                     continue
                 is_last, is_first = not is_row[after:].any(), not is_row[:position].any()
                 follows = end in ((call, sequence, position), (call - 1, sequence, end and end[2]) if is_last else ())
@@ -176,7 +195,11 @@ def _trimmed(contents: Any, begin: int, end: int) -> list[tuple[int, int]]:
 
 
 def joined_rows(matching: Matching, parts: Sequence[RowCall], *, of_whole: bool = False) -> list[list[Joined]]:
-    """For each of ``parts``, or each call of the whole batch, its rows among those that both have."""
+    """For each of ``parts``, or each call of the whole batch, its rows among those that both have.
+
+    The same rows may be trained with and evaluated: where both do either, calls that do are held against each other.
+    """
+    matching.keeps_modes_apart = bool({call.mode for call in matching.wholes} & {call.mode for call in parts})
     found = [matching.find(part) for part in parts]
     kept = [np.zeros(whole.size, bool) for whole in matching.is_row]
     for calls, rows in found:
