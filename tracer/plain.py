@@ -67,12 +67,15 @@ def all_encodable(value: Any) -> Any:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """``visible(text)`` on one line, its middle left out where it is longer than ``limit`` characters."""
+    """``visible(text)`` on one line, its middle left out where it is longer than ``limit`` characters: whole words, where
+    one of them does not fill half of it."""
     line = " ".join(visible(text).split())
     if limit is None or len(line) <= limit:
         return line
-    head = (limit - 1) // 2
-    return f"{line[:head]}…{line[len(line) - (limit - 1 - head) :]}"
+    first, last = line[: (limit - 1) // 2], line[len(line) - limit // 2 :]
+    if " " in first[len(first) // 2 :] and " " in last[: len(last) // 2]:
+        first, last = first.rpartition(" ")[0], last.partition(" ")[2]
+    return f"{first}…{last}"
 
 
 def breaks(text: str, width: int) -> list[int]:

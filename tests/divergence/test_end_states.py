@@ -101,8 +101,9 @@ def test_outputs_are_counted_by_what_they_are(tmp_path: Path) -> None:
         ([(WEIGHT, "fc.weight", 1, -1)], [], True),
         ([(FILE, "out.csv", 1, -1)], [], False),
         ([(WEIGHT, "fc.weight", 1, -1)], [(WEIGHT, "Linear#2.weight", 1, -1)], False),
+        ([(WEIGHT, "fc.weight", 1, -1), (WEIGHT, "fc.bias", 0, -1)], [], False),
     ],
-    ids=["the-same", "files-alone", "one-model-more"],
+    ids=["the-same", "files-alone", "one-model-more", "one-not-digested"],
 )
 def test_final_states_are_said_to_agree_only_where_all_were_compared(
     tmp_path: Path, left: list[Left], more: list[Left], says: bool

@@ -61,7 +61,8 @@ def compare_ends(first: Values, second: Values) -> ComparedEnds:
     differ += _other_files(ends[0], ends[1])
     differ += _other_lines(*ends)
     printed = sum(kind is ValueKind.OUTPUT for kind, _, _ in ends[0])
-    states = [{key for key in side if key[0] in OF_TRAINING} for side in ends]
+    states = [{key: NO_DIGEST in digests for key, digests in side.items() if key[0] in OF_TRAINING} for side in ends]
+    is_whole = states[0].keys() == states[1].keys() and not any((*states[0].values(), *states[1].values()))
     outputs = Outputs(
         returned=sum(len(ours) for (kind, _, _), (ours, _) in pairs.items() if kind is ValueKind.RETURNED),
         printed=printed,
@@ -71,7 +72,7 @@ def compare_ends(first: Values, second: Values) -> ComparedEnds:
         ends=tuple(end for end in differ if not (end.only_one or end.kind in _TEXTS)),
         notes=tuple(end for end in differ if end.only_one or end.kind in _TEXTS),
         ends_compared=len(pairs) + printed,
-        states_compared=len(states[0]) if states[0] == states[1] else 0,
+        states_compared=len(states[0]) if is_whole else 0,
         outputs=outputs,
     )
 

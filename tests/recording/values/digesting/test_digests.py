@@ -258,6 +258,32 @@ def test_what_has_no_bytes_has_no_digest() -> None:
     assert digest(fake) is digest(torch.empty(3, device="meta")) is digest(gone) is None
 
 
+class Placed(torch.Tensor):
+    """A tensor of a part, and of something that is no tensor, as ``DTensor`` names its mesh."""
+
+    part: torch.Tensor
+    mesh = "one machine"
+
+    @staticmethod
+    def __new__(cls, part: torch.Tensor) -> Placed:
+        wrapper: Placed = torch.Tensor._make_wrapper_subclass(cls, part.shape, dtype=part.dtype)  # type: ignore[attr-defined]
+        wrapper.part = part
+        return wrapper
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["part", "mesh"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise AssertionError("nothing is computed")
+
+
+def test_a_wrapper_that_names_more_than_tensors_has_the_digest_of_its_tensors() -> None:
+    one, same, other = (digest(Placed(torch.full((2,), value))) for value in (1.0, 1.0, 2.0))
+    assert one is not None
+    assert one == same != other
+
+
 def test_looking_changes_nothing() -> None:
     torch.manual_seed(0)
     tensors = [make(1.0) for make in KINDS.values()]

@@ -67,12 +67,15 @@ def _is_wrapper(tensor: Any) -> bool:
 
 
 def _attributes_of(tensor: Any) -> list[str] | None:
-    """The attributes of a wrapper that hold its parts; ``None`` where it does not say."""
+    """The attributes of a wrapper that are its parts; ``None`` where it does not say.
+
+    ``DTensor`` names its mesh among them, which is no tensor.
+    """
     kind = type(tensor)
     if seams.is_fake(kind) or not hasattr(kind, "__tensor_flatten__"):
         return None
     names: list[str] = tensor.__tensor_flatten__()[0]
-    return names
+    return [name for name in names if isinstance(getattr(tensor, name), torch.Tensor)]
 
 
 @contextmanager
