@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from textwrap import dedent
 
@@ -91,6 +92,47 @@ SCRIPTS = {
         """,
         (3, "clock", True),
     ),
+    "draw in a library": (
+        """\
+        import numpy, torch
+        from others import split
+        torch.manual_seed(0)
+        a, b = split(numpy.arange(40.0))
+        y = torch.from_numpy(a) * 2
+        """,
+        (4, "draw-numpy", True),
+    ),
+    "library": (
+        """\
+        import torch
+        from others import Environment
+        env = Environment()
+        x = env.reset()
+        y = torch.from_numpy(x) * 2
+        """,
+        (4, "", True),
+    ),
+    "a class's own": (
+        """\
+        import random
+        import torch
+        class Scaled(torch.nn.Module):
+            strength = random.random()
+            def forward(self, x):
+                return x * self.strength
+        y = Scaled()(torch.ones(3))
+        """,
+        (4, "draw-python", True),
+    ),
+    "seed": (
+        """\
+        import os, torch
+        torch.manual_seed(os.getpid())
+        x = torch.rand(3)
+        y = x * 2
+        """,
+        (2, "process-id", True),
+    ),
     "slots": (
         """\
         import os
@@ -106,6 +148,17 @@ SCRIPTS = {
         (8, "", True),
     ),
 }
+#: A package of somebody else's, which the scripts below import.
+LIBRARY = """\
+import numpy
+class Environment:
+    def reset(self, seed=None):
+        self.generator = numpy.random.default_rng(seed)
+        return self.generator.random(4)
+def split(x):
+    order = numpy.random.permutation(len(x))
+    return x[order[: len(x) // 2]], x[order[len(x) // 2 :]]
+"""
 #: What proves the claim in every run; the others in the long run of tests.
 QUICK = ("numpy",)
 
@@ -113,11 +166,16 @@ QUICK = ("numpy",)
 def repeated(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> Repeated:
     """Run the script ``name`` as often as it takes."""
     (folder / "train.py").write_text(dedent(SCRIPTS[name][0]), encoding="utf-8")
+    packages = folder.parent / f"{folder.name}-packages" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "others.py").write_text(LIBRARY, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(packages), os.environ.get("PYTHONPATH")))))
+    monkeypatch.syspath_prepend(packages)
     monkeypatch.chdir(folder)
     return repeat_script(Asked(task=Task(target="train.py"), folder=folder / "runs", **options)).repeated  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", slow_unless(QUICK, SCRIPTS))
+@pytest.mark.parametrize("name", slow_unless(QUICK, [name for name in SCRIPTS if name != "library"]))
 def test_the_line_is_named_and_proven(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     line, row, is_proven = SCRIPTS[name][1]
     found = repeated(tmp_path, name, monkeypatch)
@@ -127,6 +185,18 @@ def test_the_line_is_named_and_proven(tmp_path: Path, name: str, monkeypatch: py
     assert repeated_headline(found).startswith("`")
     document = repeated_json(found)
     assert document["sources"][0]["location"] == first.location
+    assert len(list((tmp_path / "runs").glob("run-*.values"))) <= MOST_RUNS
+
+
+@pytest.mark.slow
+def test_a_librarys_line_is_named_with_the_programs_that_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = repeated(tmp_path, "library", monkeypatch)
+    first = found.sources[0]
+    assert (first.location, first.called_from, first.source) == ("others.py:4", "train.py:4", "own-generator")
+    assert any(held.agrees and held.lines == (first.location,) for held in found.held_lines)
+    assert repeated_headline(found).startswith("`x = env.reset()` (train.py:4, which leads to others.py:4) makes")
     assert len(list((tmp_path / "runs").glob("run-*.values"))) <= MOST_RUNS
 
 

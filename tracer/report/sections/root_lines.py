@@ -26,10 +26,12 @@ def line_sentence(repeated: Repeated) -> str:
     reaches = ""
     if root is not None and root.cause.is_from_lines:
         place = root.called_from or root.location
-        at = " there" if place == source.location else f" at {place}" if place else ""
+        at = " there" if place in (source.location, source.called_from) else f" at {place}" if place else ""
         reaches = f"; it reaches {root.op.removesuffix('.default')}{at}"
-    text = repeated.texts.get(source.location, "")
-    named = f"`{text}` ({source.location})" if text else source.location
+    own = source.called_from or source.location
+    text = repeated.texts.get(own, "")
+    place = f"{own}, which leads to {source.location}" if source.called_from else own
+    named = f"`{text}` ({place})" if text else place
     sentences = (f"{named} {what_it_does(source)}{_values_of(source, repeated.second)}{reaches}", proof_of(repeated))
     return ". ".join(filter(None, sentences))
 

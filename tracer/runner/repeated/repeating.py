@@ -421,7 +421,7 @@ class _Series:
             sources=self.found.sources,
             held_lines=self.found.held,
             lines_note=self.found.note,
-            texts=texts_of((source.location for source in self.found.sources), os.getcwd()),
+            texts=texts_of((source.called_from or source.location for source in self.found.sources), os.getcwd()),
             source=with_neighbours((root.called_from or root.location for root in roots), os.getcwd()),
             ended_by=self.ended_by,
             unrecorded=not_followed(
