@@ -469,7 +469,7 @@ class _LineRuns:
             output=str(output),
             children=series.children,
             settings=series.sets,
-            number=len(series.runs),
+            number=series.started,
             temporary=str(temporary_of(folder)) if folder is not None else "",
             scratch=str(series.scratch),
             lines=lines,

@@ -123,13 +123,17 @@ def find_lines(laboratory: Laboratory, divergence: Divergence, folder: Callable[
 def _followed(
     laboratory: Laboratory, lines: Lines, name: str, last: int | None
 ) -> tuple[ComparedLines, Divergence] | str:
-    """Two runs that follow lines, compared; or why there is nothing to compare."""
-    first, second = (laboratory.follow(f"{name}-{number}", lines, last) for number in (1, 2))
-    if first is None or second is None:
-        return "a run whose lines were followed left nothing to compare"
-    again = laboratory.compare(first.family, second.family)
-    if not again.differs:
-        return "two runs whose lines were followed agree"
+    """Two runs that follow lines, compared, or why not. If they agree by chance, a third one is made."""
+    first = laboratory.follow(f"{name}-1", lines, last)
+    for number in (2, 3):
+        second = laboratory.follow(f"{name}-{number}", lines, last) if laboratory.left else None
+        if first is None or second is None:
+            return "a run whose lines were followed left nothing to compare"
+        again = laboratory.compare(first.family, second.family)
+        if again.differs:
+            break
+    else:
+        return "runs whose lines were followed agree"
     try:
         return compared_traces(first.trace, second.trace, again), again
     except TraceError as problem:

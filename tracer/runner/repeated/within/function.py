@@ -136,7 +136,7 @@ def explained(
     if further is None or not repeated.divergence.differs:
         return repeated
     found = find_lines(further, repeated.divergence, further.values_folder)
-    texts = texts_of((source.location for source in found.sources), os.getcwd())
+    texts = texts_of((source.called_from or source.location for source in found.sources), os.getcwd())
     fields = {"sources": found.sources, "held_lines": found.held, "lines_note": found.note, "texts": texts}
     return replace(repeated, **fields)
 
