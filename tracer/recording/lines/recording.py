@@ -26,6 +26,7 @@ from tracer.trace.lines import (
     GLOBAL,
     RETURNED,
     SAMPLED_FROM,
+    STATIC,
     Code,
     Entered,
     Header,
@@ -395,11 +396,11 @@ class _Frame:
         is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
         place = f"{recording._role}-{self.thread.number}"
         at = f"{self.code.file}:{line}"
-        if recording.held is not None and recording.held.after(
-            frame, at, place, changed, (self.call, recording.place())
-        ):
-            changed |= self.changes(frame)
-            self.line = self.line if returns else frame.f_lineno
+        if recording.held is not None:
+            names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
+            if recording.held.after(frame, at, place, names, (self.call, recording.place())):
+                changed |= self.changes(frame)
+                self.line = self.line if returns else frame.f_lineno
         self.call = recording.place()
         recording.write(Row(self.number, line, n, self.call, changed, returns, is_sampled))
 
