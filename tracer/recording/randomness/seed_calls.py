@@ -116,7 +116,7 @@ class _Instruction:
 def _read(code: CodeType) -> list[_Instruction]:
     line, found = code.co_firstlineno, []
     for each in dis.get_instructions(code):
-        if isinstance(each.starts_line, int) and each.starts_line > 0:
+        if type(each.starts_line) is int:  # from Python 3.13 on it says whether one begins
             line = each.starts_line
         at: Any = getattr(each, "positions", None)
         exact = at is not None and None not in at  # Python 3.10 has lines alone
