@@ -135,13 +135,19 @@ class JoinedRanks:
             self._replicas = {renamed.get(key, key): rows for key, rows in self._replicas.items()}
 
     def numbers_in(self, steps: Container[int]) -> set[PlaceKey]:
-        """The losses and outputs of ``steps`` that are one number each time, as the first of their places."""
-        sizes: dict[PlaceKey, set[int]] = {}
+        """The losses and outputs of ``steps`` that are one number each time, as the first of their places.
+
+        A tensor of one element may be the row of one sample.
+        """
+        is_number: dict[PlaceKey, bool] = {}
         for key, row in self.rows.items():
             if key[0] in (PlaceKind.LOSS, PlaceKind.OUTPUT) and key[-1] in steps:
-                is_read = Whole([self.at(row)]).is_read
-                sizes.setdefault(_first_of(key), set()).add(self.form(row).size if is_read else 0)
-        return {key for key, several in sizes.items() if several == {1}}
+                shape = self.form(row).shape
+                is_one = (shape == () or (key[0] is PlaceKind.LOSS and set(shape) == {1})) and Whole(
+                    [self.at(row)]
+                ).is_read
+                is_number[_first_of(key)] = is_number.get(_first_of(key), True) and is_one
+        return {key for key, is_one in is_number.items() if is_one}
 
     def join_parts(self, numbers: Container[PlaceKey]) -> None:
         """Make one place of all that differ from one of ``numbers`` in their occurrence alone."""

@@ -114,10 +114,11 @@ def step(
         stepping = optimizer([one for one in model.parameters() if one.requires_grad])
         numbers = torch.Generator().manual_seed(2)
         for _ in range(2):
-            ids = torch.randint(0, 24, (4, 6), generator=numbers)[list(order)]
+            ids = torch.randint(0, 24, (4, 6), generator=numbers)
             attends = torch.ones_like(ids)
             if pads:
                 attends[0, :2] = attends[2, :1] = 0
+            ids, attends = ids[list(order)], attends[list(order)]
             for part, own in zip(ids.split(sizes), attends.split(sizes), strict=True):
                 given = [(own.cumsum(1) - 1).clamp_min(0)] if pads and has_positions else []
                 logits = called(part, own, *given)[:, :-1].flatten(0, 1).float()
@@ -234,6 +235,7 @@ TWINS: dict[str, tuple[Step, Step]] = {
     "accumulated": (step(), step(sizes=(2, 2))),
     "accumulated, weighed by rows": (step(), step(sizes=(3, 1))),
     "a batch in another order": (step(), step(order=(3, 1, 0, 2))),
+    "a padded batch in another order": (step(pads=True), step(pads=True, order=(3, 1, 0, 2))),
     "recomputed": (step(), step(recomputes="anew")),
     "recomputed in a pass of its own": (step(), step(recomputes="reentrant")),
     "Adam over lists": (step(optimizer=adam()), step(optimizer=adam(foreach=True))),

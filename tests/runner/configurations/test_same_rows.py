@@ -402,6 +402,20 @@ def test_rows_that_one_side_lacks_are_said() -> None:
     assert (comparison.verdict, comparison.rows) == (CompareVerdict.EQUAL, (3, 5))
 
 
+@pytest.mark.parametrize("is_faulty", [False, True])
+def test_the_number_of_one_sample_is_a_row(is_faulty: bool) -> None:
+    def step(rows: int, factor: float = 1.0) -> Step:
+        torch.manual_seed(0)
+        net, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1)), torch.randn(3, 4)
+        faulty(net, "1", factor)
+        return inference(lambda: [net(row) for row in x[:rows].split(1)])
+
+    comparison = compared((step(3), step(2, 1.01 if is_faulty else 1.0)))
+    assert comparison.rows == (2, 3)
+    assert {one.module for one in comparison.significant} == ({"Sequential.1"} if is_faulty else set())
+    assert comparison.verdict is (CompareVerdict.SIGNIFICANT if is_faulty else CompareVerdict.EQUAL)
+
+
 def test_other_rows_are_compared_with_nothing() -> None:
     torch.manual_seed(0)
     net, x = nn.Linear(4, 2), torch.randn(5, 4)
