@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from tracer.recording.origin.optimizers import PASSES, unless_compiled
+from tracer.recording.origin.optimizers import HAS_OPTIMIZER, PASSES, unless_compiled
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete
@@ -56,6 +56,7 @@ class StepWindow:
 
     def open(self) -> None:
         """Start counting steps; enter the recorder if the first one is to be recorded."""
+        HAS_OPTIMIZER.look_again()
         self._before = register_optimizer_step_pre_hook(unless_compiled(self._before_step))
         self._after = register_optimizer_step_post_hook(unless_compiled(self._after_step))
         PASSES.add(self._pass_ended)
@@ -90,12 +91,13 @@ class StepWindow:
         if self.settings is None:
             self.settings = capture_environment()
 
-    def _before_step(self, *_: object) -> None:
+    def _before_step(self, optimizer: Optimizer, *_: object) -> None:
         """Read the settings of the first recorded step, and make our post hook the last one.
 
         Entering and leaving add and remove the recorder's own hooks. torch iterates over the hooks while
         it calls them, which only the last one may disturb; and the recorder's own must see the step's end.
         """
+        HAS_OPTIMIZER.steps(optimizer)
         if self._thread is not None:
             self.read_settings()
         if self._will_switch() and self._after is not None:

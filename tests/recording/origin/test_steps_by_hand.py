@@ -149,3 +149,18 @@ def test_the_steps_of_a_script_that_updates_by_hand_are_recorded_as_asked(tmp_pa
     calls = {call.op: call.count for call in trace.calls}
     assert calls["aten.addmm.default"] == 2
     assert "2 steps;" in done.err
+
+
+def test_an_optimizer_that_replaces_another_has_the_steps() -> None:
+    """A phase's optimizer is gone as the next one's is made, and both are of one class."""
+    model = nn.Linear(4, 1)
+    with DeterminismTracer() as tracer:
+        for _ in range(3):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(2):
+                (model(X) - Y).pow(2).mean().backward()
+                optimizer.step()
+            del optimizer
+            gc.collect()
+    (source,) = tracer.trace.sources
+    assert (source.optimizer_steps, source.steps_by_hand, tracer.optimizer_steps) == (6, 0, 6)

@@ -81,11 +81,16 @@ class _HasOptimizer:
     def __init__(self) -> None:
         self._one: Callable[[], Any] = lambda: None
         self._none_of: set[type[Optimizer]] = set()
-        """Classes whose instances are known to be gone, as far as this recording saw."""
+        """Classes whose instances were looked for in vain since something began to count steps."""
 
     def look_again(self) -> None:
-        """A recording begins."""
+        """A recording begins, or its window of steps."""
         self._none_of = set()
+
+    def steps(self, optimizer: Optimizer) -> None:
+        """``optimizer`` steps: it may have been made since there was none."""
+        if self._one() is None:
+            self._one = weakref.ref(optimizer)
 
     def __call__(self) -> bool:
         if self._one() is None:
@@ -96,11 +101,13 @@ class _HasOptimizer:
             made = {each for each in classes if hasattr(vars(each).get("step"), "hooked")}
             if not made <= self._none_of:
                 found = (each for each in gc.get_objects() if issubclass(type(each), Optimizer))
-                self._one, self._none_of = next(map(weakref.ref, found), lambda: None), made
+                self._one = next(map(weakref.ref, found), lambda: None)
+                if self._one() is None:
+                    self._none_of = made
         return self._one() is not None or gc.get_freeze_count() > 0
 
 
-_has_optimizer = _HasOptimizer()
+HAS_OPTIMIZER = _HasOptimizer()
 
 
 def _tell_of_pass(position: int, listener: Callable[[], None], call: Call) -> None:
@@ -110,7 +117,7 @@ def _tell_of_pass(position: int, listener: Callable[[], None], call: Call) -> No
     is_torchs = is_torchs_own(code.co_filename)
     if is_torchs and os.path.basename(code.co_filename) not in _BEGIN_PASSES:
         return
-    if seams.graph_task_id() == -1 and (is_torchs or not is_inner) and not _has_optimizer():
+    if seams.graph_task_id() == -1 and (is_torchs or not is_inner) and not HAS_OPTIMIZER():
         listener()
 
 
@@ -161,7 +168,7 @@ class OptimizerWatch:
             register_optimizer_step_pre_hook(unless_compiled(self._before)),
             register_optimizer_step_post_hook(unless_compiled(self._after)),
         ]
-        _has_optimizer.look_again()
+        HAS_OPTIMIZER.look_again()
         PASSES.add(self._pass_ended)
 
     def remove(self) -> None:
@@ -210,6 +217,7 @@ class OptimizerWatch:
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         frame = sys._getframe(2)
+        HAS_OPTIMIZER.steps(optimizer)
         if self.active and not self.is_inside(frame.f_back):
             self._stop()  # an earlier step raised
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
