@@ -655,6 +655,10 @@ class PlaceKind(Word):
     """The result of one call, inside a module that was asked for."""
     DRAW = "draw"
     """A generator's state before a call that draws from it; no place of the step, and never compared as one."""
+    DECISION = "decision"
+    """What a call decides by, in runs that keep their decisions or follow others; compared where one fell otherwise."""
+    FLIP = "flip"
+    """How many values a run that follows another would have decided otherwise, of how many; no place of the step."""
 
 
 #: Stands behind the path of a module in ``PlaceOptions.calls_of``: its own code alone, without the modules it calls.

@@ -94,6 +94,8 @@ class JoinedRanks:
         """The rows of what is one number of each part of a batch, and one place."""
         self.means: set[PlaceKey] = set()
         """Those of them of which the mean is the number of the whole batch; of the others the sum is."""
+        self.flips: dict[PlaceKey, int] = {}
+        """Rows of decisions that fell otherwise than those that were followed, by the place that was decided by."""
         self._replicas: dict[PlaceKey, list[int]] = {}
         self._called: list[tuple[int, int]] = []
         """Steps of the program's own calls, and the rows before what they give and return."""
@@ -110,6 +112,10 @@ class JoinedRanks:
                 continue
             self.steps.add(step)
             key = (*keys[name], occurrence, step)
+            if keys[name][0] is PlaceKind.FLIP:
+                decided_by: PlaceKey = (PlaceKind.DECISION, *key[1:])
+                self.flips[decided_by] = row
+                continue
             if keys[name][0] is PlaceKind.ROWS:
                 self._called.append((step, row))
             elif self.rows.setdefault(key, row) != row:

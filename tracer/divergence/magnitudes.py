@@ -38,7 +38,7 @@ from tracer.trace.values.places import Form, PlaceName
 _OF_ONE_BATCH = frozenset(
     (
         *(PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.CALL),
-        PlaceKind.OUTPUT_GRADIENT,
+        *(PlaceKind.OUTPUT_GRADIENT, PlaceKind.DECISION),
     )
 )
 #: What the backward pass makes.
@@ -46,6 +46,7 @@ _OF_BACKWARD = frozenset((PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT))
 #: What the backward pass makes, and what comes of it.
 _OF_TRAINING = frozenset((*_OF_BACKWARD, PlaceKind.PARAMETER, PlaceKind.STATE))
 _OF_PARAMETERS = frozenset((PlaceKind.INITIAL, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE))
+_DECIDED_BACKWARD = PlaceKind.DECISION, Phase.BACKWARD
 #: What the program computes: a parameter counts if it is no longer what it was at first.
 _COMPUTED = frozenset(
     (PlaceKind.OUTPUT, PlaceKind.REGION, PlaceKind.LOSS, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE)
@@ -164,6 +165,19 @@ class CallDifference(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float | None = None
 
 
+class Flip(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that decides otherwise in the second configuration, by no more than rounding."""
+
+    module: str
+    op: str
+    location: str
+    step: int
+    phase: Phase
+    count: int
+    """Values that it decides otherwise."""
+    of: int
+
+
 class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
     """The shaken runs that a difference is divided by."""
 
@@ -218,6 +232,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The places of ``curve``, in words."""
     steps: tuple[int, int]
     """Steps of both recordings."""
+    flips: tuple[Flip, ...] = ()
+    """Decisions of the second configuration that rounding makes otherwise than the first. A run of the first that
+    follows them was compared then."""
     call: CallDifference | None = None
     """The first call inside the first faulty module that differs, where both ran eagerly and it was looked for."""
     second_is_narrower: bool = False
@@ -380,8 +397,6 @@ class _Comparing:
         self._differing: set[PlaceKey] = set()
         self._weighed: set[int] = set()
         """Steps in which a module gives numbers of unequal parts: nobody knows whether these or the loss are wrong."""
-        self._is_routed_by_rounding = False
-        """Whether shaken runs send as many rows to other modules as the second configuration does."""
         self._has_other_forward = False
         """Whether something differs that is not made by the backward pass of the first step."""
         _leave_out_unchanged(first, second)
@@ -395,7 +410,7 @@ class _Comparing:
         split = self._steps_split_otherwise()
         self._join_parts(split)
         for key, row in first.rows.items():
-            if self._is_of_other_part(key, split):
+            if self._is_of_other_part(key, split) or (key[0] is PlaceKind.DECISION and not self._fell_otherwise(key)):
                 continue
             ones = first.wholes(key)
             others = second.wholes(key) if key in second.rows else Lack.NOT_IN_SECOND
@@ -431,7 +446,7 @@ class _Comparing:
             curve.append((row, key[-1], relative, yardstick))
             names.append(str(first.name(row)))
         for key in second.rows:
-            if key not in first.rows and not self._is_of_other_part(key, split):
+            if key not in first.rows and key[0] is not PlaceKind.DECISION and not self._is_of_other_part(key, split):
                 others = second.wholes(key)
                 if not isinstance(others, Lack) and self._is_lost(key, others[0], first):
                     differences.append(self._lost_gradient(key, (None, others[0].form)))
@@ -443,6 +458,21 @@ class _Comparing:
                 hint="record the same model twice, with --magnitudes, the same --steps and all ranks",
             )
         return self._answer(differences, only, curve, names, split)
+
+    def _fell_otherwise(self, key: PlaceKey) -> bool:
+        """Whether a decision by this place, or by it and others, would not be that of the second configuration."""
+        return (*key[:2], key[2].partition(" #")[0], *key[3:]) in self._first.flips
+
+    def _flips(self, significant: set[PlaceKey]) -> Iterator[Flip]:
+        """Decisions that fell otherwise, by what differs by no more than rounding."""
+        for key, row in self._first.flips.items():
+            if key in significant or key not in self._compared:
+                continue
+            name, (count, of) = self._first.name(row), self._first.form(row).shape
+            places, own = self._first.at(row)
+            step = int(places.rows["step"][own])
+            words = {"module": name.module, "op": name.name.partition(" ")[0], "location": name.location}
+            yield Flip(**words, step=step, phase=name.phase, count=count, of=of)
 
     def _steps_split_otherwise(self) -> set[int]:
         """Steps whose batch is split, padded or packed otherwise, or shared among other ranks."""
@@ -551,11 +581,12 @@ class _Comparing:
         largest = differences[max(range(len(ratios)), key=ratios.__getitem__)] if ratios else None
         unjudged = [one for one in only if one.lack is Lack.NO_YARDSTICK]
         if not differences:
-            verdict = CompareVerdict.NOT_JUDGED if unjudged else CompareVerdict.EQUAL
+            without = CompareVerdict.ROUNDING if self._first.flips else CompareVerdict.EQUAL
+            verdict = CompareVerdict.NOT_JUDGED if unjudged else without
         elif not is_judged:
             verdict = CompareVerdict.NOT_JUDGED
         elif significant:
-            verdict = CompareVerdict.UNDECIDED if self._is_routed_by_rounding else CompareVerdict.SIGNIFICANT
+            verdict = CompareVerdict.SIGNIFICANT
         elif max(ratios) > ROUNDING or sum(one.kind is not PlaceKind.REGION for one in unjudged) > len(differences):
             verdict = CompareVerdict.UNDECIDED
         else:
@@ -563,7 +594,8 @@ class _Comparing:
         ends = [key in self._compared for key, is_end in self._computed.items() if is_end]
         count = sum(key in self._compared for key in self._computed)
         lacks_ends = not count or (bool(ends) and not any(ends))
-        if lacks_ends and verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING):
+        is_unfounded = not self._compared.issuperset(self._first.flips)  # nobody knows how far these were moved
+        if (lacks_ends or is_unfounded) and verdict in (CompareVerdict.EQUAL, CompareVerdict.ROUNDING):
             verdict = CompareVerdict.UNDECIDED
         handed_in = handed_in or (self._given_other_rows(roots[0], split) if roots else [])
         first = next(iter(handed_in or roots if is_judged else differences), None)
@@ -602,6 +634,7 @@ class _Comparing:
             names=tuple(names),
             steps=(len(self._first.steps), len(self._second.steps)),
             second_is_narrower=self._yardsticks.second_is_narrower,
+            flips=tuple(self._flips({self._keys[one.order] for one in significant})),
             parts_in=self._parts_in,
             agreeing=self._agreeing,
             row_steps=tuple(sorted(split & {key[-1] for key in self._compared if key[0] is PlaceKind.OUTPUT})),
@@ -822,13 +855,10 @@ class _Comparing:
         step = significant[0].step
         here = [one for one in significant if one.step == step]
         made_later = (PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT, PlaceKind.PARAMETER, PlaceKind.STATE)
-        forward = [one for one in here if one.kind not in made_later]
+        forward = [one for one in here if one.kind not in made_later and (one.kind, one.phase) != _DECIDED_BACKWARD]
         if forward:
             return self._forward_roots(forward)
         backward = [one for one in here if one.kind in _OF_BACKWARD and one.phase is Phase.BACKWARD]
-        routed = self._routed_otherwise(step)
-        if backward and routed is not None:
-            return [msgspec.structs.replace(self._own_code(backward[0], routed), phase=Phase.FORWARD, location="")]
         if backward:
             left = self._last_outputs(step)
             first = min(backward, key=lambda one: self._place_in_backward(one, left))
@@ -842,32 +872,6 @@ class _Comparing:
             return [one for one in backward if one.kind is PlaceKind.GRADIENT and one.module == first.module]
         changed = [one for one in here if one.kind is PlaceKind.GRADIENT]
         return [one for one in changed if one.location == changed[0].location] or here[:1]
-
-    def _routed_otherwise(self, step: int) -> int | None:
-        """The first input of modules that one module shares its rows out among, otherwise in the second configuration.
-
-        Experts that are sent other tokens: several beside each other, and all of them together get as many as before.
-        """
-        for row in sorted(row for row in self._reshaped if self._keys[row][-1] == step):
-            around, _, number = self._keys[row][1].rpartition(".")
-            sizes, others = (self._sizes_in(side, around, step) for side in (self._first, self._second))
-            moved = self._moved(sizes, others)
-            if number.isdigit() and len(sizes) > 1 and moved and sum(sizes.values()) == sum(others.values()):
-                runs = self._yardsticks.everywhere.of_first
-                of_shaken = [self._moved(sizes, self._sizes_in(run, around, step)) for run in runs]
-                self._is_routed_by_rounding = moved <= ROUNDING * max(of_shaken, default=0)
-                return row
-        return None
-
-    @staticmethod
-    def _sizes_in(side: JoinedRanks, around: str, step: int) -> dict[PlaceKey, int]:
-        """The elements that each module right inside ``around`` is given in a step."""
-        inputs = ((key, row) for key, row in side.rows.items() if key[0] is PlaceKind.INPUT and key[-1] == step)
-        return {key: side.form(row).size for key, row in inputs if key[1].rpartition(".")[0] == around}
-
-    @staticmethod
-    def _moved(sizes: dict[PlaceKey, int], others: dict[PlaceKey, int]) -> int:
-        return sum(abs(sizes.get(key, 0) - others.get(key, 0)) for key in sizes.keys() | others.keys())
 
     def _place_in_backward(self, one: PlaceDifference, left: dict[str, int]) -> tuple[int, int]:
         """When backward comes to a place: in the opposite order of the forward, to a module's parameters at last."""
@@ -1009,7 +1013,9 @@ class _Comparing:
 
     def _caller(self, row: int) -> str | None:
         """The module around that of ``row`` that was called itself; ``None``: the program."""
-        module = self._keys[row][1]
+        kind, module, *_ = self._keys[row]
+        if kind is PlaceKind.DECISION and module in self._called:  # its own code decides
+            return module
         while module:
             module = module.rpartition(".")[0]
             if module in self._called:

@@ -157,6 +157,10 @@ class Op(msgspec.Struct, frozen=True):
     """Whether ``indices`` is a list, with one index for each dimension of ``self``."""
     indexed_flat_by: str = ""
     """The argument that counts through all elements of ``self``."""
+    bends: tuple[tuple[int, str | float], ...] = ()
+    """Where it, or its backward, bends or jumps: signs, and a number or the argument that holds it."""
+    jumps: bool = False
+    """Whether its floating result is made of steps, of which rounding may choose another one."""
     probabilities: bool = False
     """Whether its floating arguments must lie between 0 and 1."""
     definite: bool = False

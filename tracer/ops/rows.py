@@ -228,12 +228,18 @@ for _op in (
     Op("median", orders=Orders.ONE, tied=True, formula=_selects("MedianBackward")),
     Op("nanmedian", orders=Orders.ONE, tied=True, formula=_selects("NanmedianBackward")),
     *_rows(
-        """
-        adaptive_max_pool2d adaptive_max_pool3d amax amin argmax argmin argsort cummax cummin
-        max_pool2d_with_indices max_pool3d_with_indices mode msort unique_consecutive unique_dim_consecutive
-        """,
-        tied=True,
+        "amax amin argmax argmin argsort cummax cummin mode msort unique_consecutive unique_dim_consecutive", tied=True
     ),
+    *_rows("adaptive_max_pool2d max_pool2d_with_indices", tied=True, spatial=2),
+    *_rows("adaptive_max_pool3d max_pool3d_with_indices", tied=True, spatial=3),
+    Op("fractional_max_pool2d", spatial=2),
+    Op("fractional_max_pool3d", spatial=3),
+    *_rows("elu leaky_relu _prelu_kernel relu", bends=((1, 0.0),)),
+    *_rows("hardsigmoid hardswish", bends=((-1, 3.0), (1, 3.0))),
+    *_rows("hardshrink softshrink", bends=((-1, "lambd"), (1, "lambd"))),
+    Op("hardtanh", bends=((1, "min_val"), (1, "max_val"))),
+    Op("threshold", bends=((1, "threshold"),)),
+    *_rows("ceil floor floor_divide heaviside round sgn sign trunc", jumps=True),
     Op("_ctc_loss", scratch=1, route=Route.CTC),
     *_rows("_cudnn_rnn miopen_rnn", scratch=3, undeclared=("dropout_state",), route=Route.RECURRENT),
     Op("mkldnn_rnn_layer", scratch=3, route=Route.RECURRENT, on_cpu_for="nn.LSTM"),

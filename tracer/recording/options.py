@@ -121,6 +121,10 @@ class PlaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """One of the run that splits it: rows that it has not are left out. Empty: all rows are there."""
     is_whole: bool = False
     """Whether this run takes the batch as a whole itself, and leaves rows out alone."""
+    keeps_decisions: bool = False
+    """Whether what calls decide (``argmax``, the side of zero of a ReLU) is kept, beside the file of values."""
+    decides_as: str = ""
+    """A file of decisions that are followed."""
 
     def __post_init__(self) -> None:
         if self.shake is not None:

@@ -121,6 +121,7 @@ class RecordingState:
 if TYPE_CHECKING:  # loaded where they are asked for
     from tracer.recording.compiled.listing import RegionList
     from tracer.recording.kept_inputs import KeptInputs
+    from tracer.recording.magnitudes.decisions import Decisions
     from tracer.recording.magnitudes.place_recorder import PlaceRecorder
     from tracer.recording.magnitudes.shaking import Shaking
     from tracer.recording.trials.call_trials import TrialObserver
@@ -210,6 +211,11 @@ class Recorder:
 
             running = (lambda node: "") if self.magnitudes is None else self.magnitudes.running
             self._shaking = Shaking(places.shake, places.shake_in, places.shake_not, running=running)
+        self._decisions: Decisions | None = None
+        if self.magnitudes is not None and (places.keeps_decisions or places.decides_as):
+            from tracer.recording.magnitudes.decisions import Decisions
+
+            self._decisions = Decisions(self.magnitudes, places.keeps_decisions, places.decides_as)
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self.storages.copies.on_first = self.mode.ask_again
         self.kept_inputs: KeptInputs | None = None
@@ -282,6 +288,8 @@ class Recorder:
                 begin(self.magnitudes.start, lambda: self._end_magnitudes(), self._environment)
             for observer in self.mode.observers:
                 observer.start(self._environment)
+            if self._decisions is not None:
+                begin(self._decisions.start, self._decisions.stop)
             if self._shaking is not None:
                 begin(self._shaking.start, self._shaking.stop)
             begin(leave_to_python, leave_to_python)  # the last to begin and to end: while everything is in its place

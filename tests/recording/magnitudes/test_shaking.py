@@ -180,3 +180,27 @@ def test_what_is_finite_stays_finite() -> None:
     edge = torch.full((1000,), torch.finfo(torch.float32).max).requires_grad_()
     with Shaking(1):
         assert bool((edge * 1.0).isfinite().all())
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1.7e-5])
+def test_sums_of_equal_gradients_move_by_what_adding_them_one_by_one_is_off(
+    memory_format: torch.memory_format, value: float
+) -> None:
+    norm = torch.nn.BatchNorm2d(6)
+    x = torch.randn(8, 6, 40, 40, generator=torch.Generator().manual_seed(0)).to(memory_format=memory_format)
+    gradient = torch.full_like(x, value) * torch.arange(1, 9).view(8, 1, 1, 1)
+    exact = float(gradient[:, 0].double().sum())
+    one_by_one = torch.zeros(())
+    for term in gradient[:, 0].flatten():
+        one_by_one += term
+    off = abs(float(one_by_one) - exact)
+
+    def summed() -> torch.Tensor:
+        return torch.autograd.grad(norm(x), norm.bias, gradient)[0]
+
+    shaken = []
+    for seed in range(3):
+        with Shaking(seed):
+            shaken.append((summed().double() - exact).abs().max().item())
+    assert off / 2 < max(shaken) < 3 * off

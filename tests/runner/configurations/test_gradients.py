@@ -214,13 +214,13 @@ def test_clipping_before_unscaling_is_named_after_backward() -> None:
 class Experts(torch.nn.Module):
     def __init__(self, *, is_cast: bool) -> None:
         super().__init__()
-        self.router = torch.nn.Linear(32, 64, bias=False)
-        self.experts = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(64))
+        self.router = torch.nn.Linear(32, 12, bias=False)
+        self.experts = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(12))
         self.is_cast = is_cast
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         chances = torch.softmax(torch.nn.functional.linear(x.float(), self.router.weight.float()) * 0.2, -1)
-        weights, chosen = (chances.to(x.dtype) if self.is_cast else chances).topk(4, -1)  # routes
+        weights, chosen = (chances.to(x.dtype) if self.is_cast else chances).topk(3, -1)  # routes
         out = x
         for number, expert in enumerate(self.experts):
             rows, ranks = (chosen == number).nonzero(as_tuple=True)
@@ -233,7 +233,7 @@ def routed(*, is_cast: bool) -> Callable[[], None]:
     torch.manual_seed(0)
     layers = torch.nn.Embedding(64, 32), Experts(is_cast=is_cast), Experts(is_cast=is_cast), torch.nn.Linear(32, 64)
     model = torch.nn.Sequential(*layers).to(torch.bfloat16)
-    tokens = torch.randint(0, 64, (512,))
+    tokens = torch.randint(0, 64, (256,))
 
     def run() -> None:
         model.zero_grad()
@@ -242,12 +242,10 @@ def routed(*, is_cast: bool) -> Callable[[], None]:
     return run
 
 
-@pytest.mark.xfail(strict=False, reason="with two threads a later expert's gradient is still named on some machines")
 def test_tokens_that_are_routed_otherwise_are_told_at_the_router() -> None:
     comparison = tracer.compare(routed(is_cast=False), routed(is_cast=True))
-    assert comparison.first is not None
-    first = comparison.first
-    assert (first.module, first.is_own_code, first.phase) == ("Sequential.1", True, Phase.FORWARD)
-    assert first.place.startswith("Sequential.1.experts.")
-    assert len(first.shapes) == 2
-    assert first.location.endswith(line_of("# routes"))
+    assert comparison.verdict is CompareVerdict.ROUNDING, headline(comparison)
+    flip = comparison.flips[0]
+    assert (flip.module, flip.op, flip.phase, flip.of) == ("Sequential.1", "topk", Phase.FORWARD, 256 * 3)
+    assert flip.location.endswith(line_of("# routes"))
+    assert all(one.op == "topk" for one in comparison.flips)

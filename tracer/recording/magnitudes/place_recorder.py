@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import msgspec
 import torch
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -238,10 +239,11 @@ class PlaceRecorder:
         self._write(place, Form("rows", tuple(contents.shape)), self._counts[place.key], sketch=sketch)
         self._counts[place.key] += 1
         if self._batch_rows is not None:
-            self._batch_rows.enters(place, self._step, contents)
+            self._batch_rows.enters(place, self.step, contents)
 
     @property
-    def _step(self) -> int:
+    def step(self) -> int:
+        """The step that runs."""
         return self.first_step + self._optimizer.steps
 
     def _follow_hooks(self, running: _Running) -> None:
@@ -430,6 +432,24 @@ class PlaceRecorder:
             return self.spelt(self._attribution.inside_engine(node, _getframe(1))[0].scope.path)
         return self.spelt(self._modules.scope.path)
 
+    # --- decisions ---
+
+    def place_of_decision(self, name: str) -> PlaceName:
+        """What the running call decides by."""
+        node = seams.current_node()
+        phase = Phase.FORWARD if node is None else Phase.BACKWARD
+        site = {} if node is not None else placed(self._sites.innermost(_getframe(1)), self._modules.scope.called_from)
+        return PlaceName(kind=PlaceKind.DECISION, module=self.running(node), name=name, phase=phase, **site)
+
+    def decides(self, place: PlaceName, tensor: torch.Tensor, number: int, occurrence: int) -> None:
+        """A call decides by ``tensor``, the argument with this ``number`` among floating ones."""
+        name = f"{place.name} #{number}" if number else place.name
+        self.record(msgspec.structs.replace(place, name=name), tensor, occurrence=occurrence)
+
+    def falls_otherwise(self, place: PlaceName, count: int, of: int, occurrence: int) -> None:
+        """It would have decided ``count`` of ``of`` values otherwise than the run that it follows."""
+        self._write(msgspec.structs.replace(place, kind=PlaceKind.FLIP), Form("decisions", (count, of)), occurrence)
+
     # --- draws ---
 
     def draws(self, op: str, generator: str, state: int, shape: tuple[int, ...] = (), **site: str) -> None:
@@ -458,7 +478,7 @@ class PlaceRecorder:
             part = part_of(tensor)
         several = [Rows([] if part is None else [part], occurrence)]
         if self._batch_rows is not None and part is not None:
-            several = self._batch_rows.rows(place, self._step, occurrence, part)
+            several = self._batch_rows.rows(place, self.step, occurrence, part)
         for parts, number in several:
             self._record(place, tensor, number, parts, shared=shared)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -20,6 +21,7 @@ from tracer.names import BACKWARD_OF
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.magnitudes.parts import storage_of
 from tracer.recording.torch_private import seams
+from tracer.recording.values.digesting.digests import unseen
 
 _Tensor = torch.Tensor
 _current_node = seams.current_node
@@ -101,28 +103,30 @@ class Shaking(TorchDispatchMode):
         reduces, may_write = known
         # Only with gradients on it shows which tensors are constants; those that may be written are handed on as such.
         has_constants = torch.is_grad_enabled()
-        constants = self._note_constants(args, kwargs, tensors) if has_constants else []
-        if reduces:
-            shakes_all = not (has_constants or may_write)
+        shakes_all = not (has_constants or may_write)
 
-            def shaken_input(tensor: torch.Tensor) -> torch.Tensor:
-                return self._shaken(tensor) if tensor.dim() and (shakes_all or tensor.requires_grad) else tensor
+        def shaken_input(tensor: torch.Tensor) -> torch.Tensor:
+            return self._shaken(tensor) if tensor.dim() and (shakes_all or tensor.requires_grad) else tensor
 
-            args, kwargs = tree_map_only(_Tensor, shaken_input, (args, kwargs))
+        with unseen():
+            constants = self._note_constants(args, kwargs, tensors) if has_constants else []
+            if reduces:
+                args, kwargs = tree_map_only(_Tensor, shaken_input, (args, kwargs))
         result = func(*args, **kwargs)
         storages = {storage_of(tensor) for tensor in tensors}
-        result = tree_map_only(
-            _Tensor,
-            lambda tensor: tensor if storage_of(tensor) in storages else self._shaken(tensor, constants),
-            result,
-        )
-        if reduces and isinstance(result, tuple) and tensors:
-            name = func.name()
-            if "backward" in name:
-                of_gradient = "batch_norm" in name
-                result = tuple(self._with_order_of_terms(tensors[0], part, of_gradient) for part in result)
-            elif "batch_norm" in name:
-                result = (self._with_shifted_channels(tensors[0], result[0]), *result[1:])
+        with unseen():
+            result = tree_map_only(
+                _Tensor,
+                lambda tensor: tensor if storage_of(tensor) in storages else self._shaken(tensor, constants),
+                result,
+            )
+            if reduces and isinstance(result, tuple) and tensors:
+                name = func.name()
+                if "backward" in name:
+                    of_gradient = "batch_norm" in name
+                    result = tuple(self._with_order_of_terms(tensors[0], part, of_gradient) for part in result)
+                elif "batch_norm" in name:
+                    result = (self._with_shifted_channels(tensors[0], result[0]), *result[1:])
         return result
 
     def _is_inside(self, node: Any) -> bool:
@@ -132,9 +136,7 @@ class Shaking(TorchDispatchMode):
     def _with_order_of_terms(self, gradient: torch.Tensor, summed: Any, of_gradient: bool) -> Any:
         """The gradient of a norm's or a convolution's own parameters, shaken by the order in which it may be summed.
 
-        Kernels add these terms one by one, by blocks, or in float64, as memory format and threads have it. One by one,
-        ``n`` terms of one sign are off by half a unit times ``sqrt(n / 3)`` of the sum of their magnitudes. Batch norm
-        subtracts such a sum from the gradient of its input (``of_gradient``), a whole channel at a time.
+        Batch norm subtracts such a sum from the gradient of its input (``of_gradient``), a whole channel at a time.
         """
         if not _is_wide(summed) or gradient.dtype != summed.dtype or gradient.dim() < 2:
             return summed
@@ -142,34 +144,38 @@ class Shaking(TorchDispatchMode):
         if shape == tuple(gradient.shape):
             return self._with_shifted_channels(gradient, summed) if of_gradient else summed
         if shape == (gradient.shape[1],) and gradient.dim() != 2:
-            others = [dimension for dimension in range(gradient.dim()) if dimension != 1]
+            others = _all_but_channels(gradient)
         elif shape == tuple(gradient.shape[-len(shape) :]) and len(shape) < gradient.dim():
             others = list(range(gradient.dim() - len(shape)))
         else:
             return summed
-        with torch.no_grad():
-            terms = gradient.numel() / max(1, summed.numel())
-            return summed + gradient.detach().abs().sum(others) * self._order_noise(summed, shape, terms)
+        return summed + self._order_noise(gradient, others).view(shape)
 
     def _with_shifted_channels(self, source: torch.Tensor, result: Any) -> Any:
         """``result`` with each channel shifted as a whole: by what its mean over ``source`` can be off."""
         if not _is_wide(result) or source.dtype != result.dtype or source.dim() < 2 or source.shape != result.shape:
             return result
-        with torch.no_grad():
-            others = [dimension for dimension in range(source.dim()) if dimension != 1]
-            shape = [1 if dimension != 1 else source.shape[1] for dimension in range(source.dim())]
-            values = source.detach()
-            scale = result.detach().std(others, keepdim=True, correction=0) / values.std(
-                others, keepdim=True, correction=0
-            ).clamp_min(torch.finfo(result.dtype).tiny)
-            terms = source.numel() / max(1, source.shape[1])
-            shift = values.abs().mean(others, keepdim=True) * scale * self._order_noise(result, tuple(shape), terms)
-            return torch.empty_like(result).copy_(result + shift)
+        others = _all_but_channels(source)
+        scale = result.std(others, keepdim=True, correction=0) / source.std(
+            others, keepdim=True, correction=0
+        ).clamp_min(torch.finfo(result.dtype).tiny)
+        shift = self._order_noise(source, others) * scale * (source.shape[1] / source.numel())
+        return torch.empty_like(result).copy_(result + shift)
 
-    def _order_noise(self, like: torch.Tensor, shape: tuple[int, ...], terms: float) -> torch.Tensor:
-        unit = torch.finfo(like.dtype).eps / 2 * (terms / 3) ** 0.5
-        noise = torch.rand(shape, generator=self._generator(like.device), dtype=like.dtype, device=like.device)
-        return noise.sub_(0.5).mul_(2 * unit)
+    def _order_noise(self, terms: torch.Tensor, others: list[int]) -> torch.Tensor:
+        """By what sums over the dimensions ``others`` can be off for the order of their ``terms``.
+
+        Kernels add one by one, by blocks, or in float64, as memory format and threads have it. One by one, ``n`` terms
+        of one sign are off by half a unit times ``sqrt(n / 3)`` of the sum of their magnitudes, if they are any
+        numbers. Equal ones, such as the gradient of a mean, are rounded to one side for long: adding them up tells.
+        """
+        rows = terms.detach().movedim(others, list(range(len(others)))).flatten(0, len(others) - 1)
+        one_by_one = torch.from_numpy(np.add.accumulate(rows.cpu().numpy(), 0)[-1]).to(rows.device)
+        off = torch.finfo(rows.dtype).eps / 2 * (len(rows) / 3) ** 0.5 * rows.abs().sum(0)
+        noise = torch.rand(off.shape, generator=self._generator(off.device), dtype=off.dtype, device=off.device)
+        noise.sub_(0.5).mul_(2)
+        off = torch.maximum(noise.abs() * off, (one_by_one - rows.sum(0)).abs()) * noise.sign()
+        return off.view([1 if at in others else n for at, n in enumerate(terms.shape)])
 
     def _note_constants(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]
@@ -200,22 +206,21 @@ class Shaking(TorchDispatchMode):
             return tensor
         device = tensor.device
         generator = self._generator(device)
-        with torch.no_grad():
-            values = tensor.detach()
-            moved = torch.empty_like(tensor)  # with its strides
-            if tensor.dtype is torch.float64:
-                moved.copy_(_neighbours(values, generator))
-            else:
-                wide = torch.float64 if tensor.dtype is torch.float32 else torch.float32
-                noise = torch.rand(tensor.shape, generator=generator, dtype=wide, device=device).sub_(0.5)
-                moved.copy_(noise.mul_(torch.finfo(tensor.dtype).eps).add_(1.0).mul_(values))
-            stays = ~moved.isfinite()
-            for number in self._constants:
-                stays |= values == number
-            for constant in constants:
-                with suppress(RuntimeError):  # another shape, another device
-                    stays |= values == constant
-            return moved.copy_(torch.where(stays, values, moved))
+        values = tensor.detach()
+        moved = torch.empty_like(tensor)  # with its strides
+        if tensor.dtype is torch.float64:
+            moved.copy_(_neighbours(values, generator))
+        else:
+            wide = torch.float64 if tensor.dtype is torch.float32 else torch.float32
+            noise = torch.rand(tensor.shape, generator=generator, dtype=wide, device=device).sub_(0.5)
+            moved.copy_(noise.mul_(torch.finfo(tensor.dtype).eps).add_(1.0).mul_(values))
+        stays = ~moved.isfinite()
+        for number in self._constants:
+            stays |= values == number
+        for constant in constants:
+            with suppress(RuntimeError):  # another shape, another device
+                stays |= values == constant
+        return moved.copy_(torch.where(stays, values, moved))
 
 
 def _is_real(tensor: torch.Tensor) -> bool:
@@ -225,13 +230,17 @@ def _is_real(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
 
 
+def _all_but_channels(tensor: torch.Tensor) -> list[int]:
+    return [dimension for dimension in range(tensor.dim()) if dimension != 1]
+
+
 def _is_in(path: str, module: str) -> bool:
     return path == module or path.startswith(f"{module}.")
 
 
 def _is_wide(tensor: Any) -> bool:
     """Return whether ``tensor`` is summed in its own precision. Narrower types are summed in float32."""
-    return isinstance(tensor, _Tensor) and tensor.dtype in (torch.float32, torch.float64)
+    return isinstance(tensor, _Tensor) and _is_real(tensor) and tensor.dtype in (torch.float32, torch.float64)
 
 
 def _neighbours(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

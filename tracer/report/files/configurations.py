@@ -91,6 +91,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "unjudged": comparison.unjudged,
         "draws": msgspec.to_builtins(comparison.draws),
         "unrepeated": _place(comparison.unrepeated),
+        "flips": msgspec.to_builtins(comparison.flips),
         "steps": list(comparison.steps),
         "yardstick": msgspec.to_builtins(comparison.yardstick),
         "factor": comparison.factor,

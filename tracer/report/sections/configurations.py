@@ -13,11 +13,13 @@ from tracer.divergence.magnitudes import (
     CallDifference,
     CompareVerdict,
     Comparison,
+    Flip,
     OnlyOne,
     PlaceDifference,
 )
 from tracer.divergence.yardsticks import ROUNDING, SIGNIFICANT
 from tracer.names import Phase, PlaceKind, Verdict
+from tracer.ops.rows import row_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, columns
 from tracer.report.words import plural
@@ -47,7 +49,9 @@ _WHAT = {
     PlaceKind.GRADIENT: "gradient",
     PlaceKind.PARAMETER: "after the optimizer's step",
     PlaceKind.STATE: "of the optimizer",
+    PlaceKind.DECISION: "what it decides by",
 }
+_AT_ZERO = ((1, 0.0),)
 _LACKS = {
     Lack.OTHER_SHAPE: "Of another shape",
     Lack.OTHER_KIND: "Of another kind: floating-point numbers, and whole numbers or truth values",
@@ -142,11 +146,13 @@ def _answer(comparison: Comparison) -> str:
         if share := _share(comparison):
             return f"The two configurations are equal as far as they could be compared: {share}"
         return f"The two configurations are equal at all {plural(comparison.places, 'place')} of the step"
-    if verdict is CompareVerdict.ROUNDING and largest is not None:
+    if verdict is CompareVerdict.ROUNDING:
         share = f"; {share}" if (share := _share(comparison)) else ""
-        return (
-            f"They differ by rounding alone: nowhere more than {_times(largest)} what rounding does to this step{share}"
-        )
+        they = f"{_flipped(comparison.flips[0])}. Apart from that, they" if comparison.flips else "They"
+        if largest is None:  # another one of several equal numbers was chosen
+            return f"{they} are equal{share}"
+        most = f"nowhere more than {_times(largest)} what rounding does to this step"
+        return f"{they} differ by rounding alone: {most}{share}"
     if verdict is CompareVerdict.UNDECIDED and comparison.lacks_ends:
         return f"Undecided: {_share(comparison) or 'nothing that the program computes was recorded'}"
     if verdict is CompareVerdict.NOT_JUDGED and largest is not None:
@@ -161,8 +167,6 @@ def _answer(comparison: Comparison) -> str:
             f"Undecided: of {plural(comparison.differing + comparison.unjudged, 'place')} that differ only"
             f" {comparison.differing:,} can be judged, and there it is rounding (at most {_times(largest)})"
         )
-    if verdict is CompareVerdict.UNDECIDED and first is not None:
-        return f"Undecided: rows are routed otherwise, as many as in shaken runs, in {_own_code(first)}"
     if verdict is CompareVerdict.UNDECIDED and largest is not None:
         return (
             f"Undecided: {_where(largest)} differs by {_times(largest)} what rounding does there, which is neither"
@@ -195,6 +199,18 @@ def _answer(comparison: Comparison) -> str:
     return f"They diverge at {_where(first)}: {_size(first)}{_given(first, comparison)}"
 
 
+def _flipped(flip: Flip) -> str:
+    """A decision that rounding makes otherwise."""
+    place = f"`{flip.module}`" if flip.module else "the program's own code"
+    what = "changed its sign" if row_of(flip.op).bends == _AT_ZERO else f"was decided otherwise by `{flip.op}`"
+    if flip.count > 1:
+        what = what.replace("its", "their").replace("was", "were")
+    line = f", {flip.location}" if flip.location else ""
+    return (
+        f"{place} in step {flip.step}, {flip.phase}{line}: {flip.count:,} of {flip.of:,} values {what} within rounding"
+    )
+
+
 def _share(comparison: Comparison) -> str:
     """How much of what the program computed was compared; empty: all of it."""
     (count, of), (rows, all_rows) = comparison.compared, comparison.rows
@@ -211,6 +227,8 @@ def _own_code(first: PlaceDifference) -> str:
     """A fault in the code of a module between those that it calls, or of the program outside all modules."""
     code = f"the code of `{first.module}`" if first.module else "the program's own code, outside all modules,"
     makes = "the loss" if first.kind is PlaceKind.LOSS else f"what it gives `{first.place}`"
+    if first.kind is PlaceKind.DECISION:
+        makes = f"what `{first.place}` decides by"
     if first.kind is PlaceKind.OUTPUT_GRADIENT:
         code = f"the backward of {code if first.is_own_code else f'`{first.module}`'}"
         makes = f"the gradient of what `{first.place}` returned"
@@ -327,6 +345,11 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
         yield said.Paragraph(
             f"The loss and what backward makes of it differ by one factor ({_factor(comparison.undone)}), which is gone"
             " when the optimizer reads the gradients."
+        )
+    if comparison.flips:
+        yield said.Paragraph(
+            f"{plural(len(comparison.flips), 'call')} of the second decided otherwise within rounding, first in"
+            f" {_flipped(comparison.flips[0])}. A run of the first that decides as the second does was compared."
         )
     yield from _not_compared(comparison, reader)
     yield said.quiet(_yardstick(comparison))

@@ -61,7 +61,7 @@ def compare_script(asked: Asked) -> Comparison:
             _check_python(name, side.python)
     for left in (asked.folder / "compare.json", asked.folder / "compare.html", *asked.folder.glob("*-shaken-*")):
         left.unlink(missing_ok=True)  # would be taken for this one's, if it is killed
-    for name in ("a", "a-again", "b"):
+    for name in ("a", "a-again", "a-decided", "b", "b-again"):
         remove_run(asked.folder / f"{name}.json")
     with scratch_of(asked.folder) as scratch:
         return answered(_Runs(asked, scratch).record, asked.yardstick_runs)
@@ -143,6 +143,8 @@ def _named(side: Side, places: PlaceOptions) -> tuple[str, str]:
         inside = places.shake_in and not places.calls_of
         name += f"-shaken{'-inside' if inside else ''}{'' if places.calls_of else f'-{places.shake}'}"
         words += f", shaken{f' inside {places.shake_in} alone' if places.shake_in else ''} ({places.shake})"
+    elif places.decides_as and side == "a" and not places.calls_of:
+        name, words = f"{name}-decided", f"{words}, deciding as the second does"
     if places.calls_of:
         return f"{name}-calls", f"{words}, call by call"
     return (f"{name}-rows", f"{words}, its batches as rows of the whole") if places.rows_of else (name, words)

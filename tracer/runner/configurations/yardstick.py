@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -12,6 +13,7 @@ from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side, unrep
 from tracer.errors import TraceError
 from tracer.names import BACKWARD_OF, OWN_CODE, Phase, PlaceKind
 from tracer.recording.options import UNSHAKEN, PlaceOptions
+from tracer.trace.values.decisions import decisions_beside, follow_the_others
 from tracer.trace.values.joined_rows import joined_parts
 
 #: Further shaken runs where the answer is undecided.
@@ -32,7 +34,9 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
 
     Where all agrees bit for bit up to one module, runs of both that are shaken inside it alone judge what it returns.
     What is undecided then is decided by more runs, and by the means of shaken runs of both. Where they differ the first
-    runs twice: shaken runs of a configuration that does not repeat are no yardstick.
+    runs twice: shaken runs of a configuration that does not repeat are no yardstick. Where calls of the second (a ReLU,
+    a top-k) decide otherwise, a run of the first that decides as they do is compared. Shaken runs decide as the run
+    that they shake.
     """
     first = record("a")
     check_job(first, "a", is_first=True)
@@ -44,18 +48,53 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
         first = first if rows["a"] is UNSHAKEN else record("a", rows["a"])
         second = second if rows["b"] is UNSHAKEN else record("b", rows["b"])
         comparison = compared_jobs(first, second)
-    if comparison.verdict is not CompareVerdict.EQUAL:
-        alone = compared_jobs(first, record("a", rows["a"]))
+    if comparison.verdict is CompareVerdict.EQUAL:
+        return comparison
+    # One can decide as the other does in single processes that run eagerly.
+    follows = rows["a"] is rows["b"] and _are_single(first, second) and not _runs_compiled((first, second), "")
+    follows = follows and comparison.draws is None
+    options = rows
+    again = record("a", msgspec.structs.replace(rows["a"], keeps_decisions=follows))
+    kept = [_decisions(again)]
+    try:
+        alone = compared_jobs(first, again)
         if (place := unrepeated(alone)) is not None:
             return msgspec.structs.replace(
                 comparison, verdict=CompareVerdict.UNDECIDED, unrepeated=place, draws=alone.draws
             )
+        if follows:
+            second = record("b", PlaceOptions(keeps_decisions=True))
+            kept.append(_decisions(second))
+            options = {"a": PlaceOptions(decides_as=str(kept[0])), "b": PlaceOptions(decides_as=str(kept[1]))}
+            if follow_the_others(*kept):
+                first = record("a", options["a"])
+                comparison = compared_jobs(first, second)
+        comparison = _judged(record, comparison, first, second, options, yardstick_runs)
+        return _with_call(record, comparison, first, second, options)
+    finally:
+        for path in kept:
+            path.unlink(missing_ok=True)
+
+
+def _decisions(job: Job) -> Path:
+    return decisions_beside(next(iter(job.processes.values())).places.path)
+
+
+def _judged(
+    record: Recording,
+    comparison: Comparison,
+    first: Job,
+    second: Job,
+    options: Mapping[Side, PlaceOptions],
+    yardstick_runs: int,
+) -> Comparison:
+    """Judge what differs by shaken runs."""
     shaken: list[Job] = []
     of_second: list[Job] = []
 
     def shake(side: Side, seeds: Iterable[int], module: str = "") -> list[Job]:
         shake_not = comparison.agreeing if module else ()
-        places = msgspec.structs.replace(rows[side], shake_in=module, shake_not=shake_not)
+        places = msgspec.structs.replace(options[side], shake_in=module, shake_not=shake_not)
         return [record(side, msgspec.structs.replace(places, shake=seed)) for seed in seeds]
 
     second_is_narrower = comparison.second_is_narrower
@@ -76,6 +115,13 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
     if comparison.is_open:
         of_second += shake("b", () if second_is_narrower else range(1, runs + 1))
         comparison = compared_jobs(first, second, shaken, of_second, by_means=True)
+    return comparison
+
+
+def _with_call(
+    record: Recording, comparison: Comparison, first: Job, second: Job, options: Mapping[Side, PlaceOptions]
+) -> Comparison:
+    """The answer with the first call inside the first faulty module that differs."""
     place = comparison.first
     if place is None or comparison.is_given or comparison.verdict is not CompareVerdict.SIGNIFICANT:
         return comparison
@@ -86,11 +132,12 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
     if place.step in comparison.split_steps:  # single calls of a part are not those of the whole
         return comparison
     inside = comparison.parts_in if place.is_alone else ""
-    calls = PlaceOptions(calls_of=f"{place.module}{OWN_CODE}" if place.is_own_code else place.module)
+    own = f"{place.module}{OWN_CODE}" if place.is_own_code else place.module
+    of_a, of_b = (msgspec.structs.replace(places, calls_of=own) for places in (options["a"], options["b"]))
     try:
-        one, two = record("a", calls), record("b", calls)
+        one, two = record("a", of_a), record("b", of_b)
         without = comparison.agreeing if inside else ()
-        shaken_calls = record("a", msgspec.structs.replace(calls, shake=1, shake_in=inside, shake_not=without))
+        shaken_calls = record("a", msgspec.structs.replace(of_a, shake=1, shake_in=inside, shake_not=without))
         call = first_call_of_jobs(one, two, shaken_calls, place)
     except TraceError:  # a side that fails now and then; the answer stands
         return comparison
@@ -104,10 +151,9 @@ def answered(record: Recording, yardstick_runs: int) -> Comparison:
 def _rows(first: Job, second: Job) -> dict[Side, PlaceOptions]:
     """How both are recorded once more, where one has rows of the other's batch in calls of other shapes."""
     options: dict[Side, PlaceOptions] = {"a": UNSHAKEN, "b": UNSHAKEN}
-    jobs = (first.processes, second.processes)
-    if any(list(job) != [""] or job[""].other_ranks for job in jobs):
+    if not _are_single(first, second):
         return options
-    places = [job[""].places for job in jobs]
+    places = [job.processes[""].places for job in (first, second)]
     part = joined_parts(*places)
     if part is None:
         return options
@@ -118,8 +164,12 @@ def _rows(first: Job, second: Job) -> dict[Side, PlaceOptions]:
     return options
 
 
+def _are_single(*jobs: Job) -> bool:
+    return all(list(job.processes) == [""] and not job.processes[""].other_ranks for job in jobs)
+
+
 def _runs_compiled(jobs: Iterable[Job], module: str) -> bool:
-    """Return whether compiled code runs in ``module`` or around it: the calls that it was made of are made nowhere."""
+    """Return whether compiled code runs in ``module`` (empty: anywhere) or around it: its calls are made nowhere."""
     names = (name for job in jobs for own in job.processes.values() for name in own.places.names)
     regions = {f"{name.module}." for name in names if name.kind is PlaceKind.REGION}
-    return any(region.startswith(f"{module}.") or f"{module}.".startswith(region) for region in regions)
+    return any(not module or region.startswith(f"{module}.") or f"{module}.".startswith(region) for region in regions)

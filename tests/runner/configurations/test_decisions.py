@@ -1,0 +1,343 @@
+"""``tracer.compare`` where rounding makes a decision otherwise: the sign of a number, the index of the largest."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import tracer
+from tracer.divergence.magnitudes import CompareVerdict, Comparison
+from tracer.names import Phase
+from tracer.report.sections.configurations import headline
+
+
+class Product(nn.Linear):
+    """A product whose terms are summed in one of two orders."""
+
+    by_parts = False
+    factor = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = (slice(0, 100), slice(100, None)) if self.by_parts else (slice(None),)
+        return (sum(x[:, part] @ self.weight[:, part].T for part in parts) + self.bias) * self.factor
+
+
+class Scaling(torch.autograd.Function):
+    """Multiplies the gradient alone."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: float) -> torch.Tensor:
+        ctx.factor = factor
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return gradients[0] * ctx.factor, None
+
+
+class Scaled(nn.Module):
+    factor = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = Scaling.apply(x, self.factor)
+        return out
+
+
+class Decides(nn.Module):
+    def __init__(self, decide: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.decide = decide
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.decide(x)
+
+
+class Experts(nn.Module):
+    """One of four experts for each row, whose weights are one tensor: no expert is a module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(4, 256, 256) / 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen = x[:, :4].topk(1)[1]
+        weight = x[:, :4].softmax(-1).gather(1, chosen)
+        return x + weight * torch.einsum("ri,rij->rj", x, self.weights[chosen[:, 0]]).tanh()
+
+
+DECIDING: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "relu, in place": lambda: nn.ReLU(inplace=True),
+    "leaky relu": lambda: nn.LeakyReLU(0.1),
+    "hardtanh": lambda: nn.Hardtanh(0.0, 6.0),
+    "maximum": lambda: Decides(lambda x: torch.maximum(x, torch.zeros_like(x))),
+    "clamp": lambda: Decides(lambda x: x.clamp(min=0)),
+    "mask": lambda: Decides(lambda x: x * (x.detach() > 0)),
+    "threshold": lambda: Decides(lambda x: F.threshold(x, 0.0, -1.0)),
+    "rounding to whole numbers": lambda: Decides(lambda x: x + x.detach().floor()),
+    "argmax": lambda: Decides(lambda x: x + F.one_hot(x[:, :2].argmax(-1), 256)),
+    "sort": lambda: Decides(lambda x: x + torch.cat((x[:, :2].sort(-1)[0], x[:, 2:]), -1)),
+    "experts": Experts,
+}
+
+
+def step(deciding: str, *, by_parts: bool, **factors: float) -> Callable[[], None]:
+    """A network in which summing in another order changes what one call decides; ``factors`` are faults, by layer."""
+    torch.manual_seed(0)
+    parts = Product(256, 256), nn.Tanh(), Scaled(), Product(256, 256), DECIDING[deciding](), Scaled(), Product(256, 8)
+    model = nn.Sequential(*parts)
+    x, y = torch.randn(32, 256), torch.randint(0, 8, (32,))
+
+    def before(*, by_parts: bool) -> torch.Tensor:
+        for layer in (model[0], model[3]):
+            layer.by_parts = by_parts
+        out: torch.Tensor = model[:4](x)
+        return out - out[:, :1] if deciding in PAIRS else out
+
+    with torch.no_grad():
+        bias = model[3].bias
+        for row in range(32):
+            for column in range(1, 2 if deciding in PAIRS else 256):
+                if deciding == "experts":  # between two of them
+                    bias[2:4] = -9.0
+                bias[column] -= sum(before(by_parts=one)[row, column] for one in (False, True)) / 2
+                signs = [before(by_parts=one)[row, column] > 0 for one in (False, True)]
+                if signs[0] != signs[1]:
+                    break
+            else:
+                continue
+            break
+        else:
+            raise AssertionError("no sign changes")
+    before(by_parts=by_parts)
+    for layer, factor in factors.items():
+        model[int(layer.removeprefix("layer"))].factor = factor
+
+    def run() -> None:
+        model.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+
+    return run
+
+
+SLOW = pytest.mark.slow
+#: Those that decide between the first two numbers of a row.
+PAIRS = ("argmax", "sort", "experts")
+
+
+def compared(deciding: str, **factors: float) -> Comparison:
+    return tracer.compare(step(deciding, by_parts=False), step(deciding, by_parts=True, **factors), yardstick_runs=1)
+
+
+@pytest.mark.parametrize("deciding", DECIDING)
+def test_a_decision_that_rounding_makes_otherwise_is_told_and_is_rounding(deciding: str) -> None:
+    comparison = compared(deciding)
+    assert comparison.verdict is CompareVerdict.ROUNDING, headline(comparison)
+    assert all(flip.module == "Sequential.4" for flip in comparison.flips)
+    assert comparison.flips or deciding == "sort"  # whose values hardly change
+
+
+def test_the_sentence_says_how_many_values_changed_their_sign() -> None:
+    comparison = compared("relu")
+    flip = comparison.flips[0]
+    assert (flip.op, flip.phase, flip.of) == ("relu", Phase.FORWARD, 32 * 256)
+    assert 1 <= flip.count <= 3
+    words = "values changed their sign" if flip.count > 1 else "values changed its sign"
+    assert f"{flip.count} of 8,192 {words} within rounding" in headline(comparison)
+
+
+@pytest.mark.parametrize("deciding", ["relu", "experts", pytest.param("mask", marks=SLOW)])
+@pytest.mark.parametrize("layer", [2, 3, 5, pytest.param(0, marks=SLOW), pytest.param(6, marks=SLOW)])
+def test_a_fault_before_or_after_such_a_decision_is_found(deciding: str, layer: int) -> None:
+    comparison = compared(deciding, **{f"layer{layer}": 1.01})
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert comparison.first.module == f"Sequential.{layer}"
+
+
+@pytest.mark.parametrize("threshold", [1e-3, -1e-3])
+def test_another_threshold_is_no_rounding(threshold: float) -> None:
+    def made(at: float) -> Callable[[], None]:
+        torch.manual_seed(0)
+        deciding = Decides(lambda x: x * (x > at))
+        model = nn.Sequential(nn.Linear(256, 256), deciding, nn.Linear(256, 8))
+        x, y = torch.randn(64, 256), torch.randint(0, 8, (64,))
+        return lambda: F.cross_entropy(model(x), y).backward()
+
+    comparison = tracer.compare(made(0.0), made(threshold), yardstick_runs=1)
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert not comparison.flips
+
+
+def test_a_number_that_is_compared_is_judged_where_nothing_else_shows_it() -> None:
+    def made(factor: float) -> Callable[[], None]:
+        torch.manual_seed(0)
+        deciding = Decides(lambda x: x + (x * factor > 0.5))
+        model = nn.Sequential(nn.Linear(256, 256), deciding, nn.Linear(256, 8))
+        x, y = torch.randn(64, 256), torch.randint(0, 8, (64,))
+        return lambda: F.cross_entropy(model(x), y).backward()
+
+    comparison = tracer.compare(made(1.0), made(1.01), yardstick_runs=1)
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert (comparison.first.module, comparison.first.is_own_code) == ("Sequential.1", True)
+
+
+# --- batch norm, whose channels are summed in the order in which they lie ---
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = (nn.Conv2d(8, 8, 3, padding=1, bias=False) for _ in range(2))
+        self.norm1, self.norm2, self.relu = nn.BatchNorm2d(8), nn.BatchNorm2d(8), nn.ReLU()
+        self.scaled = Scaled()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = self.norm1(self.conv1(x))
+        if type(self.scaled) is InHalf:
+            out = self.scaled(out)
+        return self.relu(x + self.norm2(self.scaled(self.conv2(self.relu(out)))))  # type: ignore[no-any-return]
+
+
+class InHalf(nn.Module):
+    """Passes the gradient on through bfloat16."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = Rounding.apply(x)
+        return out
+
+
+class Rounding(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return gradients[0].bfloat16().float()
+
+
+def residual(seed: int, *, is_last: bool, is_flipping: bool = False, fault: str = "") -> Callable[[], None]:
+    """A step of a net whose last gradients are constant over an image; ``is_flipping``: the two layouts' signs part."""
+    torch.manual_seed(seed)
+    parts = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), Block(), Block()
+    model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
+    x, y = torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,))
+    if is_flipping:
+        model[1].bias = nn.Parameter(torch.zeros(8))
+        model.requires_grad_(False)
+        last = copy.deepcopy(model).to(memory_format=torch.channels_last)
+        for channel in range(8):
+            both = model[:2](x)[:, channel], last[:2](x.contiguous(memory_format=torch.channels_last))[:, channel]
+            for value in ((both[0] + both[1]) / 2)[both[0] != both[1]][:50]:
+                ends = [(one - value).sign() for one in both]
+                if bool((ends[0] * ends[1] < 0).any()):
+                    model[1].bias[channel] = -value
+                    break
+        model = copy.deepcopy(model).requires_grad_(True)
+        model[1].reset_running_stats()
+    if fault == "factor":
+        model[4].scaled.factor = 1.01
+    elif fault:
+        model[4].scaled = InHalf()
+    if is_last:
+        model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
+
+    def run() -> None:
+        model.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+
+    return run
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=SLOW), pytest.param(2, marks=SLOW)])
+def test_constant_gradients_that_are_added_in_another_order_are_rounding(seed: int) -> None:
+    comparison = tracer.compare(residual(seed, is_last=False), residual(seed, is_last=True), yardstick_runs=2)
+    assert comparison.verdict is CompareVerdict.ROUNDING, headline(comparison)
+
+
+@pytest.mark.parametrize("fault", ["factor", pytest.param("bfloat16", marks=SLOW)])
+def test_a_fault_behind_batch_norm_is_found_in_another_memory_format(fault: str) -> None:
+    comparison = tracer.compare(residual(0, is_last=False), residual(0, is_last=True, fault=fault), yardstick_runs=2)
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert comparison.first.module.startswith("Sequential.4")
+    assert comparison.first.phase is Phase.BACKWARD
+
+
+def test_a_sign_behind_batch_norm_that_the_memory_format_changes_is_told() -> None:
+    one, other = (residual(0, is_last=is_last, is_flipping=True) for is_last in (False, True))
+    comparison = tracer.compare(one, other, yardstick_runs=2)
+    assert comparison.verdict is CompareVerdict.ROUNDING, headline(comparison)
+    flip = comparison.flips[0]
+    assert (flip.module, flip.op, flip.phase, flip.of) == ("Sequential.2", "relu", Phase.FORWARD, 8 * 8 * 32 * 32)
+    assert f"{flip.count} of 65,536 values changed" in headline(comparison)
+
+
+# --- a mixture of experts in bfloat16 ---
+
+
+WHOLE, PARTS = slice(None), (slice(0, 7), slice(7, None))
+
+
+class Mixture(nn.Module):
+    """Two of four experts for each token, whose chances are summed in one of two orders."""
+
+    def __init__(self, kind: str, *parts: slice) -> None:
+        super().__init__()
+        self.router, self.kind, self.parts = nn.Linear(16, 4, bias=False), kind, parts
+        self.experts = nn.ModuleList(nn.Linear(16, 16, bias=False) for _ in range(4))
+        if kind != "modules":
+            self.weights = nn.Parameter(torch.stack([expert.weight.detach() for expert in self.experts]))
+            del self.experts
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chances = torch.stack([x[:, part] @ self.router.weight[:, part].T for part in self.parts]).sum(0)
+        weights, chosen = chances.softmax(-1).topk(2, -1)
+        if self.kind == "scattered":
+            gates = torch.zeros_like(chances).scatter(1, chosen, weights)
+            return x + torch.einsum("te,td,eod->to", gates, x, self.weights)
+        out = x
+        for expert in range(4):
+            rows, ranks = (chosen == expert).nonzero(as_tuple=True)
+            given = x[rows]
+            made = self.experts[expert](given) if self.kind == "modules" else given @ self.weights[expert].T
+            out = out.index_add(0, rows, made * weights[rows, ranks, None])
+        return out
+
+
+def mixture(kind: str, *parts: slice) -> Callable[[], None]:
+    torch.manual_seed(0)
+    layers = nn.Embedding(1024, 16), Mixture(kind, *parts), Mixture(kind, *parts), nn.Linear(16, 16)
+    model = nn.Sequential(*layers).to(torch.bfloat16)
+    tokens = torch.arange(1024)
+
+    def run() -> None:
+        model.zero_grad()
+        F.cross_entropy(model(tokens).float(), tokens % 16).backward()
+
+    return run
+
+
+@pytest.mark.parametrize("kind", ["modules", pytest.param("one tensor", marks=SLOW), "scattered"])
+def test_tokens_that_rounding_sends_to_other_experts_are_told_at_the_router(kind: str) -> None:
+    comparison = tracer.compare(mixture(kind, WHOLE), mixture(kind, *PARTS), yardstick_runs=2)
+    assert comparison.verdict is CompareVerdict.ROUNDING, headline(comparison)
+    assert (comparison.flips[0].module, comparison.flips[0].op) == ("Sequential.1", "topk")
+    assert comparison.flips[0].of == 2048
+
+
+@pytest.mark.parametrize("kind", [pytest.param("modules", marks=SLOW), "scattered"])
+def test_a_router_that_is_wrong_is_no_rounding(kind: str) -> None:
+    lacks_one = mixture(kind, PARTS[0], slice(7, 15))
+    comparison = tracer.compare(mixture(kind, WHOLE), lacks_one, yardstick_runs=2)
+    assert comparison.verdict is CompareVerdict.SIGNIFICANT
+    assert comparison.first is not None
+    assert comparison.first.module.startswith("Sequential.1")
