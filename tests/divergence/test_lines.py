@@ -81,6 +81,11 @@ def test_the_root_is_the_line_whose_values_differ_although_all_that_it_reads_agr
     assert lines_of(compared(tmp_path, source)) == roots
 
 
+def test_a_line_that_seeds_is_held_by_its_generators_state(tmp_path: Path) -> None:
+    source = "import os, random\nrandom.seed(os.urandom(3))\nx = random.random()\n"
+    assert [root.held_at for root in compared(tmp_path, source).sources] == ["program.py:3"]
+
+
 def test_values_that_may_be_shown_are(tmp_path: Path) -> None:
     (root,) = compared(tmp_path, "x = A * 3\n", second="__import__('os').getpid()").sources
     assert (root.names, root.first) == (("A",), "1")

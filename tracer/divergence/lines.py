@@ -235,6 +235,8 @@ class _Comparison:
         self.shown: dict[LineRoot, tuple[tuple[str, ...], str, str]] = {}
         self.functions: dict[LineRoot, tuple[str, str]] = {}
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
+        self.seeds: set[LineRoot] = set()
+        """Roots that seed a global generator."""
         self.stored: dict[str, Origins] = {}
         """The origins of names that bodies of modules and classes store, of which attributes may be read elsewhere."""
         self.threaded = {frame.process for run in (one, two) for frame in run.frames if frame.entered.thread}
@@ -472,6 +474,8 @@ class _Comparison:
         root = LineRoot(kind=kind, file=frame.code.file, line=line, generator=generator)
         self.roots.setdefault(root, len(self.roots))
         self.counts[root] += 1
+        if any(name.startswith(GENERATOR) for name in names):
+            self.seeds.add(root)
         if root not in self.shown and (names or not generator):
             pair = shown.pair
             sides = (shown.state, {} if pair is None else pair.state)
@@ -566,7 +570,7 @@ class _Comparison:
         )
 
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
-        if not names and root.kind is Kind.LINE:
+        if not names and root.kind is Kind.LINE and root not in self.seeds:
             return ""
         return next(iter(path), "") if tuple(names) == (_RESULT,) else root.location
 
