@@ -62,6 +62,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/fake.py
 	$(BIN)/python benchmarks/fake_ranks.py
 	$(BIN)/python benchmarks/trials.py
+	$(BIN)/python benchmarks/lines.py
 	$(BIN)/python benchmarks/values.py
 	$(BIN)/python benchmarks/repeat.py
 	$(BIN)/python benchmarks/comparing.py
