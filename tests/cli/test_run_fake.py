@@ -245,6 +245,32 @@ def test_a_call_is_the_hosts_where_all_its_tensors_would_lie_there(
     assert bool(varies & {"cuda-cumsum", "cuda-cumprod", "cuda-index-add"}) is runs_there
 
 
+@pytest.mark.parametrize("values", ["torch.arange(6) % 3", "torch.rand(2000).mul(3).int()"], ids=["known", "unknown"])
+def test_whole_numbers_are_counted_as_a_gpu_counts_them(tracer: Any, folder: Path, values: str) -> None:
+    Path("train.py").write_text(
+        f"import torch\nx = ({values}).to('cuda').int()\n"
+        "counts = torch.histc(x.int() if x.device.type == 'cuda' else x.float(), bins=3, min=0, max=2)\n"
+        "print(counts.dtype, counts.shape)\n"
+    )
+    result = tracer("run", "--fake", "--as", "cuda:8.0", "train.py")
+    assert (result.code, result.out) == (0, "torch.int32 torch.Size([3])\n"), result.err
+
+
+def test_a_loop_over_sequences_ends_where_each_is_at_its_end(tracer: Any, folder: Path) -> None:
+    Path("train.py").write_text(
+        "import torch\n"
+        "words = torch.randn(2, 4000).argmax(1, keepdim=True)\n"
+        "goes_on, steps = torch.ones(2, dtype=torch.long), 0\n"
+        "while goes_on.max() != 0:\n"
+        "    steps += 1\n"
+        "    assert steps < 9\n"
+        "    is_at_end = torch.full((2,), steps == 3) | torch.isin(words[:, -1], torch.tensor([7]))\n"
+        "    goes_on = goes_on & ~is_at_end\n"
+        "print('ended')\n"
+    )
+    assert tracer("run", "--fake", "train.py").out == "ended\n"
+
+
 def test_a_program_that_asks_for_no_gpu_is_judged_as_if_it_ran_there(tracer: Any, folder: Path) -> None:
     Path("train.py").write_text("import torch\ntorch.rand(9).cumsum(0)\n")
     assert tracer("run", "--fake", "--as", "cuda:8.0", "train.py").code == 0

@@ -54,6 +54,8 @@ TAKERS_OF_DEVICES = (
 _OVERFLOW_CHECK = "_maybe_opt_step"
 #: Where a distribution asks whether its parameters, or a sample, are in its support.
 _SUPPORT_CHECK = inspect.getfile(torch.distributions.Distribution)
+#: What torch says of a kernel that lacks a type.
+_LACKS = "not implemented for"
 #: Where C++ writes lengths into a tensor that it makes.
 _PADS = "pad_packed_sequence"
 
@@ -178,8 +180,8 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         if role is _Role.UNWRITTEN and isinstance(result, FakeTensor):
             result.constant = None
         if isinstance(result, FakeTensor) and result.constant is None:
-            is_truth = result.dtype is torch.bool
-            if is_truth or (result.numel() == 1 and any(_reads_zero(arg) for arg in args)):
+            counts = result.numel() == 1 or not result.is_floating_point()  # which sequences go on, as whole numbers
+            if result.dtype is torch.bool or (counts and any(map(_reads_zero, args))):
                 result._reads_zero = _is_zero_for_ones(func, args, named)
         return result
 
@@ -188,6 +190,13 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         self._depth += 1
         try:
             return super().__torch_dispatch__(func, types, args, named)
+        except RuntimeError as problem:
+            whole = [leaf.dtype for leaf in tree_leaves((args, named)) if _is_whole(leaf)]
+            if _LACKS not in str(problem) or not whole:
+                raise
+            with self:  # a CPU lacks a kernel for whole numbers, which a GPU has
+                args, named = tree_map_only(torch.Tensor, _widened, (tuple(args), dict(named)))
+                return tree_map_only(torch.Tensor, lambda made: made.to(whole[0]), func(*args, **named))
         finally:
             self._depth -= 1
 
@@ -326,6 +335,14 @@ def _role_of(func: Any) -> _Role:
         return _Role.UNWRITTEN
     draws_into = not schema.is_mutable or str(func).partition(".")[2].partition(".")[0].endswith("_")
     return _Role.DRAWS if draws_into and torch.Tag.nondeterministic_seeded in tags else _Role.PLAIN
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not value.is_floating_point() and value.dtype is not torch.bool
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if _is_whole(tensor) else tensor
 
 
 def _all_positions(values: Any, indices: Sequence[Any]) -> list[Any]:
