@@ -16,7 +16,6 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from tracer.recording.patching import original_of
-from tracer.tables.sources import source_of
 
 #: Calls and statements that are followed, at most.
 _DEPTH = 6
@@ -53,7 +52,11 @@ def takes_another_number(frame: FrameType | None) -> bool:
 def _differs(name: str, is_certain: bool) -> bool:
     if name in DREW_UNSEEDED:
         return DREW_UNSEEDED[name]()
-    return name == OWN or (is_certain and getattr(source_of((name,)), "id", "") in _NEVER_ALIKE)
+    if name == OWN or not is_certain:
+        return name == OWN
+    from tracer.tables.sources import source_of  # here: not every program seeds anything
+
+    return getattr(source_of((name,)), "id", "") in _NEVER_ALIKE
 
 
 def _named_in_call(frame: FrameType, is_certain: bool, depth: int) -> Iterator[tuple[str, bool]]:

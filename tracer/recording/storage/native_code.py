@@ -34,6 +34,8 @@ _WITHOUT_TORCH = frozenset(
     }
 )
 _STANDARD_LIBRARY = f"{os.sep}lib-dynload{os.sep}"
+#: Where wheels keep the libraries that their extension modules link.
+_BUNDLED = f".libs{os.sep}"
 #: Libraries that take tensors without calling a method of them.
 _BY_NAME = ("tvm_ffi",)
 _TORCH = os.path.dirname(torch.__file__)
@@ -205,6 +207,7 @@ def _is_foreign(name: str, path: Any) -> bool:
         top not in _WITHOUT_TORCH
         and isinstance(path, str)
         and _STANDARD_LIBRARY not in path
+        and _BUNDLED not in path
         and path.endswith(tuple(EXTENSION_SUFFIXES))
         and not (compile_seams.SEES_REGIONS and compile_seams.is_generated(name, path))
         and _names_torch(path)
