@@ -200,10 +200,8 @@ class Block(nn.Module):
         self.scaled = Scaled()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out = self.norm1(self.conv1(x))
-        if type(self.scaled) is InHalf:
-            out = self.scaled(out)
-        return self.relu(x + self.norm2(self.scaled(self.conv2(self.relu(out)))))  # type: ignore[no-any-return]
+        out = self.relu(self.norm1(self.conv1(x)))
+        return self.relu(x + self.norm2(self.scaled(self.conv2(out))))  # type: ignore[no-any-return]
 
 
 class InHalf(nn.Module):
