@@ -20,7 +20,6 @@ remedy = "Write once."
   when = { deterministic_mode = "off" }
   verdict = "nondeterministic"
   [[rule.case]]
-  when = { deterministic_mode = ["warn", "on"] }
   verdict = "raises"
   [[rule.evidence]]
   kind = "documented"

@@ -32,7 +32,6 @@ sets = {{ "{KEY}" = true }}
   when = {{ value = ["unset", "other"] }}
   verdict = "nondeterministic"
   [[row.case]]
-  when = {{ value = "safe" }}
   verdict = "deterministic"
   [[row.evidence]]
   kind = "source"

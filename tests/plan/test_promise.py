@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import call, environment, event, finding, generator, judgement, loader, read, trace
 from tests.support.slow import slow_unless
-from tests.tables.samples import satisfying
+from tests.tables.samples import reaching, releases_of, split
 from tracer import Trace, judge
 from tracer.bundled.training_step import make_training
 from tracer.names import Backend, Cause, DeterministicMode, Phase, Prerequisite, SeedOrigin, Verdict
@@ -25,7 +25,6 @@ from tracer.session import DeterminismTracer
 from tracer.tables.loading import load_tables
 from tracer.tables.rules import LibraryRule, Rule
 from tracer.tables.settings.rows import load_rows
-from tracer.tables.vocabulary import SETTINGS
 from tracer.trace.records import Allocation, CallGroup, Environment
 
 ON_CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 3}
@@ -104,7 +103,8 @@ def every_call(backend: Backend) -> tuple[CallGroup, ...]:
     device = "cuda" if backend is Backend.ROCM else str(backend)
     groups = []
     for line, (rule, case) in enumerate((one, case) for one in _rules(table) for case in one.case):
-        met = {key: value for key, value in satisfying(case).items() if key not in SETTINGS}
+        minors = releases_of(table, rule, case)
+        met, _ = split(reaching(rule, case, minors[-1])) if minors else ({}, {})
         facts = {"device": device, "dtype": "float32", "layout": "strided", "ndim": 2, **met}
         op = rule.ops[0] if not rule.ops[0].endswith("*") else rule.ops[0].replace("*", "any")
         name = op if op.count(".") > 1 else f"{op}.default"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from tracer.facts.fact import Value
-from tracer.tables.conditions import wanted_values
+from tracer.tables.conditions import pieces
 from tracer.tables.loading import parse_table
-from tracer.tables.rules import Case, Rule, Table
-from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.rules import Case, Cased, Reviewed, Table
+from tracer.tables.versions import reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS
 
 HEAD = 'schema = 1\nbackend = "cuda"\nreviewed = ">=1.11,<=2.15"\n'
@@ -41,25 +41,16 @@ def table(*rules: str, head: str = HEAD) -> Table:
     return parse_table(head + "".join(rules or (rule_text(),)), "sample.toml")
 
 
-def releases_of(holder: Table, case: Case) -> list[str]:
-    """The reviewed minor releases that a case speaks of."""
-    return [r for r in reviewed_releases(holder.reviewed) if speaks_of(case.torch, r)]
+def releases_of(holder: Reviewed, rule: Cased, case: Case) -> list[str]:
+    """The reviewed minor releases in which ``case`` can be reached."""
+    reviewed = reviewed_releases(holder.reviewed)
+    return [minor for minor in reviewed if any(each is case for each, _ in pieces(rule.case, minor))]
 
 
-def satisfying(case: Case, keys: Mapping[str, object] | None = None) -> dict[str, Value]:
-    """For each key of the case (and of ``keys``), the first value of the domain for which the case holds."""
-    asked = dict.fromkeys((*case.when, *(keys or {})))
-    return {key: next(v for v in DOMAINS[key] if v in wanted_values(case, key)) for key in asked}
-
-
-def near_misses(case: Case) -> Iterator[tuple[str, dict[str, Value]]]:
-    """The case's values with one key at a time set to a value for which it does not hold."""
-    met = satisfying(case)
-    for key in case.when:
-        for value in DOMAINS[key]:
-            if value not in wanted_values(case, key):
-                yield key, {**met, key: value}
-                break
+def reaching(rule: Cased, case: Case, minor: str) -> dict[str, Value]:
+    """A value for each key of the rule's cases with which ``case`` is the first that matches in release ``minor``."""
+    met = next(when for each, when in pieces(rule.case, minor) if each is case)
+    return {key: next(v for v in DOMAINS[key] if v in met.get(key, DOMAINS[key])) for key in keys_of(rule)}
 
 
 def split(values: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
@@ -70,6 +61,6 @@ def split(values: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Valu
     )
 
 
-def keys_of(rule: Rule) -> dict[str, None]:
+def keys_of(rule: Cased) -> dict[str, None]:
     """Every key that a rule's cases ask for, in order."""
     return dict.fromkeys(key for case in rule.case for key in case.when)

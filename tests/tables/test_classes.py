@@ -14,9 +14,11 @@ from torch import Tensor
 from tests.tables.samples import rule_text, table
 from tracer.errors import TableError
 from tracer.names import Verdict
+from tracer.tables.conditions import BoundRule
 from tracer.tables.lint.rule_lint import lint_classes, lint_table
 from tracer.tables.loading import load_classes, load_tables, parse_classes, with_classes
 from tracer.tables.rules import Table
+from tracer.tables.vocabulary import DOMAINS
 
 CLASSES = load_classes()
 NPU = 'schema = 1\nbackend = "npu"\nreviewed = ">=1.11,<=2.15"\ndeny_list = false\nclasses = {}\n'
@@ -181,8 +183,11 @@ def test_an_update_of_a_fused_optimizer_computes_each_element_from_its_own_place
 def test_sparse_sums_are_in_no_class_of_what_is_sure() -> None:
     for name in ("pointwise", "elementwise", "foreach"):
         (rule,) = [rule for rule in CLASSES.rule if rule.id == f"class-{name}"]
-        unsure = [case for case in rule.case if case.verdict is Verdict.UNKNOWN]
-        assert [case.when for case in unsure] == [
-            {"layout": ["strided", "mkldnn", "jagged", "none"], "operands.sparse": True},
-            {"layout": ["sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"]},
-        ]
+        bound = BoundRule(rule, "2.13.0", {})
+        sure = {
+            (layout, sparse)
+            for layout in DOMAINS["layout"]
+            for sparse in (True, False)
+            if bound.decide({"layout": layout, "operands.sparse": sparse}).verdict is Verdict.DETERMINISTIC
+        }
+        assert sure == {(layout, False) for layout in ("strided", "mkldnn", "jagged", "none")}

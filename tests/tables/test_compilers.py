@@ -27,7 +27,6 @@ remedy = "Do not."
   when = { deterministic_mode = "off" }
   verdict = "nondeterministic"
   [[rule.case]]
-  when = { deterministic_mode = ["warn", "on"] }
   calls = "aten.index_put_"
   facts = { "arg.accumulate" = true }
   [[rule.evidence]]
@@ -69,7 +68,7 @@ def test_what_a_table_may_not_hold_fails_in_one_line(instead: str, of: str, says
 @pytest.mark.parametrize(
     ("instead", "of", "says"),
     [
-        ('deterministic_mode = "on"', 'deterministic_mode = ["warn", "on"]', "gap in torch 2.4"),
+        ('when = { deterministic_mode = "on" }\n  calls', "calls", "the last case has conditions"),
         ('verdict = "raises"\n  calls', "calls", "has a verdict and calls"),
         ("", '  verdict = "nondeterministic"\n', "says neither what is called"),
         ('kind = "generated"', 'kind = "source"', "which a table cannot cite"),
@@ -83,13 +82,6 @@ def test_the_lint_finds_what_a_case_leaves_out(instead: str, of: str, says: str)
 
 def test_inductors_table_is_proven() -> None:
     assert lint_compiler(load_compiler("inductor")) == []
-
-
-def test_an_exemption_becomes_cases_of_the_same_kind() -> None:
-    rule = load_compiler("inductor").find("aten.index_add.default", Backend.CPU)
-    assert rule is not None
-    assert rule.exempt == ()
-    assert any(case.when.get("index.distinct") is True and not case.calls for case in rule.case)
 
 
 def test_what_is_called_has_an_answer_in_the_backends_table() -> None:

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from tracer.errors import TableError
 from tracer.facts.fact import Value
 from tracer.names import Backend, Verdict
-from tracer.tables.conditions import wanted_values
+from tracer.tables.conditions import pieces, wanted_values
 from tracer.tables.loading import required_facts
 from tracer.tables.reading import OP, misspelt_head, misspelt_rule, parse, read
-from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Reviewed, Table, Wanted, with_exemptions
+from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Reviewed, Table, Wanted
 from tracer.tables.settings.rows import load_rows
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, in_domain
@@ -77,8 +77,7 @@ COMPILERS: Mapping[str, Path] = {"inductor": Path(__file__).parent / "inductor.t
 
 def parse_compiler(text: str, source: str) -> CompilerTable:
     """Parse a compiler's table from TOML. Raises ``TableError`` with ``source`` for invalid text."""
-    table = parse(text, source, CompilerTable, _misspelt)
-    return replace(table, rule=with_exemptions(table.rule))
+    return parse(text, source, CompilerTable, _misspelt)
 
 
 @cache
@@ -148,7 +147,9 @@ def with_compiled(tables: Mapping[Backend, Table]) -> dict[Backend, Table]:
 def answered(rule: CompiledRule, table: Table, compiler: CompilerTable) -> AnsweredRule:
     """``rule`` of ``compiler`` with the answers of ``table`` for the ops that it calls."""
     fields = {name: getattr(rule, name) for name in AnsweredRule.__struct_fields__ if hasattr(rule, name)}
-    cases = tuple(answer for case in rule.case for answer in _answers(case, rule, table, compiler.reviewed))
+    every = [answer for case in rule.case for answer in _answers(case, rule, table, compiler.reviewed)]
+    reached = {id(case) for release in reviewed_releases(compiler.reviewed) for case, _ in pieces(every, release)}
+    cases = tuple(case for case in every if id(case) in reached or case is every[-1])
     return AnsweredRule(**{**fields, "case": cases, "compiler": compiler.compiler, "reviewed": compiler.reviewed})
 
 

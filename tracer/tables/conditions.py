@@ -1,12 +1,13 @@
 """Which case of a rule matches a call whose facts may be incomplete, and facts derived from others.
 
-Cases are disjoint and leave no gap (the lint proves it), so exactly one matches. With facts missing, several may: if
-they agree, their verdict stands; if not, it is ``unknown``. So a further fact never flips a decided verdict.
+The first case that matches decides; the last one always matches. With facts missing, several may be the first: if they
+agree, their verdict stands; if not, it is ``unknown``. So a further fact never flips a decided verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
@@ -19,6 +20,10 @@ from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import DOMAINS, FORWARD_FACTS, SETTINGS, UNNOTED, expand, in_domain
 
 AnyRule = TypeVar("AnyRule", bound=Cased)
+AnyCase = TypeVar("AnyCase")
+ConditionedType = TypeVar("ConditionedType", bound=Conditioned)
+#: Keys, joined by AND, each with the values for which it holds.
+Conditions = dict[str, frozenset[Value]]
 
 #: The conditions of a matching case: each key with the values for which the case holds.
 Met = tuple[tuple[str, tuple[Value, ...]], ...]
@@ -34,6 +39,8 @@ class Outcome(NamedTuple):
     reason: UnknownReason | None = None
     missing: tuple[str, ...] = ()
     """The facts and settings that would have decided."""
+    met: Met | None = None
+    """The conditions under which ``case`` decides, as far as this call meets them; ``None`` if none decides."""
 
 
 class _Test(NamedTuple):
@@ -55,13 +62,38 @@ def wanted_values(case: Conditioned, key: str) -> frozenset[Value]:
     return frozenset(chain.from_iterable(expand(key, value) for value in asked) if key == "dtype" else asked)
 
 
-def conditions_of(case: Case | None) -> Met | None:
-    """The conditions of ``case``, its versions last; ``None`` for no case."""
-    if case is None:
-        return None
-    wanted = {key: wanted_values(case, key) for key in case.when}
-    asked = [(key, tuple(value for value in DOMAINS[key] if value in values)) for key, values in wanted.items()]
-    return (*asked, *([("torch", (case.torch,))] if case.torch else ()))
+def pieces(cases: Iterable[ConditionedType], release: str) -> Iterator[tuple[ConditionedType, Conditions]]:
+    """The calls that come to each of ``cases`` in a ``release`` of torch; none for a case that cannot be reached."""
+    live = (case for case in cases if speaks_of(case.torch, release))
+    return disjoint((case, {key: wanted_values(case, key) for key in case.when}) for case in live)
+
+
+def disjoint(cases: Iterable[tuple[AnyCase, Conditions]]) -> Iterator[tuple[AnyCase, Conditions]]:
+    """``cases``, of which the first that matches decides, as sets of calls that do not overlap; one may be several."""
+    taken: list[Conditions] = []
+    for case, when in cases:
+        yield from ((case, piece) for piece in uncovered(taken, when))
+        taken.append(when)
+
+
+def uncovered(taken: Iterable[Conditions], when: Conditions | None = None) -> list[Conditions]:
+    """The calls of ``when``, or all, for which none of ``taken`` holds, as sets that do not overlap."""
+    left = [when or {}]
+    for earlier in taken:
+        left = [part for piece in left for part in _outside(piece, earlier)]
+    return left
+
+
+def _outside(piece: Conditions, earlier: Conditions) -> Iterator[Conditions]:
+    """The calls of ``piece`` for which ``earlier`` does not hold."""
+    if any(values.isdisjoint(piece.get(key, _WHOLE[key])) for key, values in earlier.items()):
+        yield piece
+        return
+    for key, values in earlier.items():
+        whole = piece.get(key, _WHOLE[key])
+        if rest := whole - values:
+            yield {**piece, key: rest}
+            piece = {**piece, key: whole & values}
 
 
 class BoundRule:
@@ -71,7 +103,9 @@ class BoundRule:
         """``version`` is a release (``2.9.0``); a setting missing from ``settings`` is unknown."""
         self.rule = rule
         settings = with_forward(settings)
-        live = [case for case in rule.case if speaks_of(case.torch, version) and may_hold(case, settings)]
+        self._settings = settings
+        self._cases = [case for case in rule.case if speaks_of(case.torch, version)]
+        live = list(_until_certain((case for case in self._cases if may_hold(case, settings)), settings))
         asked = dict.fromkeys(key for case in live for key in case.when if key not in SETTINGS)
         self.facts: tuple[str, ...] = tuple(asked)
         """Facts that can matter, in a fixed order."""
@@ -106,11 +140,18 @@ class BoundRule:
             value if value is not None and in_domain(key, value) else UNNOTED.get(key)
             for key, value in zip(self.facts, values, strict=True)
         ]
-        return valid_facts, [
-            test
-            for test in self._tests
-            if all(valid_facts[place] is None or valid_facts[place] in wanted for place, wanted in test.asks)
-        ]
+        possible = []
+        for test in self._tests:
+            unmet = [valid_facts[place] for place, wanted in test.asks if valid_facts[place] not in wanted]
+            if not any(value is not None for value in unmet):
+                possible.append(test)
+                if not unmet and not test.open_settings:
+                    break
+        return valid_facts, possible
+
+    @cached_property
+    def _wanted(self) -> list[Conditions]:
+        return [{key: wanted_values(case, key) for key in case.when} for case in self._cases]
 
     def _missing(self, valid_facts: list[Value | None], possible: list[_Test]) -> tuple[str, ...]:
         missing = {self.facts[place] for test in possible for place, _ in test.asks if valid_facts[place] is None}
@@ -124,8 +165,29 @@ class BoundRule:
         case = possible[0].case
         if len({test.case.verdict for test in possible}) == 1:
             reason = UnknownReason.NO_EVIDENCE if case.verdict is Verdict.UNKNOWN else None
-            return Outcome(case.verdict, case, reason)
+            return Outcome(case.verdict, case, reason, met=self._met(case, valid_facts))
         return Outcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, self._missing(valid_facts, possible))
+
+    def met(self, case: Case | None, facts: Mapping[str, Value]) -> Met | None:
+        """The conditions under which ``case`` decides, as far as a call with ``facts`` meets them."""
+        if case is None:
+            return None
+        valid_facts, _ = self._possible(tuple([facts.get(key) for key in self.facts]))
+        return self._met(case, valid_facts)
+
+    def _met(self, case: Case, valid_facts: Sequence[Value | None]) -> Met:
+        """One value a key at first, then each key with all values that leave the call to ``case``."""
+        known = {**self._settings, **dict(zip(self.facts, valid_facts, strict=True))}
+        place = next(place for place, one in enumerate(self._cases) if one is case)
+        own, before = self._wanted[place], self._wanted[:place]
+        keys = sorted(dict.fromkeys(key for wanted in (own, *before) for key in wanted), key=SETTINGS.__contains__)
+        box = {key: own.get(key, _WHOLE[key]) if known.get(key) is None else frozenset((known[key],)) for key in keys}
+        for key in keys:
+            if known.get(key) is not None:
+                rivals = (one for one in before if all(box[k] & values for k, values in one.items() if k != key))
+                box[key] |= own.get(key, _WHOLE[key]).difference(*(one.get(key, _WHOLE[key]) for one in rivals))
+        asked = [(key, tuple(v for v in DOMAINS[key] if v in box[key])) for key in keys if box[key] != _WHOLE[key]]
+        return (*asked, *([("torch", (case.torch,))] if case.torch else ()))
 
 
 class Answer(NamedTuple):
@@ -153,7 +215,7 @@ class Answer(NamedTuple):
     @property
     def decided(self) -> tuple[Met | None, Met | None]:
         """The conditions of the cases that decided; ``None`` if none did."""
-        return conditions_of(self.as_is.case), conditions_of(self.in_mode.case)
+        return self.as_is.met, self.in_mode.met
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -201,6 +263,14 @@ def with_forward(settings: Mapping[str, Value]) -> dict[str, Value]:
 def in_deterministic_mode(settings: Mapping[str, Value]) -> dict[str, Value]:
     """``settings`` with the mode on, in the forward too."""
     return {**settings, MODE: DeterministicMode.ON.value, FORWARD + MODE: DeterministicMode.ON.value}
+
+
+def _until_certain(cases: Iterable[Case], settings: Mapping[str, Value]) -> Iterator[Case]:
+    """``cases`` up to the first that holds for every call under ``settings``."""
+    for case in cases:
+        yield case
+        if all(key in SETTINGS and key in settings for key in case.when):
+            return
 
 
 def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tracer.errors import TargetError, UsageError
-from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, DeterministicMode, Settings, Verdict
-from tracer.tables.conditions import wanted_values, with_forward
+from tracer.tables.conditions import Conditions, disjoint, wanted_values, with_forward
 from tracer.tables.lookup import find_rules, find_translations, is_rule_id, is_torchs, refusal, spelled
 from tracer.tables.rules import Case, Cased, Rule, Table
 from tracer.tables.settings.declared import FORWARD, MODE
@@ -23,8 +22,6 @@ from tracer.trace.records import Environment
 
 #: torch's default settings. The number of threads has no default.
 _DEFAULTS = with_forward(settings_of(Environment(python="", platform="", torch=""), Settings.DEFAULT))
-
-Conditions = dict[str, frozenset[Value]]
 
 
 class Row(NamedTuple):
@@ -127,18 +124,14 @@ def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
 
 
 def _rows(live: list[Case]) -> tuple[Row, ...]:
-    """Intersections of the cases for each state of the mode are disjoint and without a gap; equal rows are merged.
+    """Intersections of the cases for each state of the mode; equal rows are merged.
 
     The forward of a backward call is taken to have run in the same state.
     """
     modes = (MODE, FORWARD + MODE)
-    asked = [(case, _meet({}, {k: wanted_values(case, k) for k in case.when if k not in modes})) for case in live]
+    asked = [(case, {key: wanted_values(case, key) for key in case.when if key not in modes}) for case in live]
     offs, warns, ons = (
-        [
-            (case, when)
-            for case, when in asked
-            if when is not None and all(mode in wanted_values(case, k) for k in modes)
-        ]
+        [*disjoint((case, when) for case, when in asked if all(mode in wanted_values(case, key) for key in modes))]
         for mode in map(str, DeterministicMode)
     )
     rows: list[Row] = []

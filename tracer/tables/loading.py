@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from tracer.errors import TableError
 from tracer.names import TORCH_NAMESPACES, Backend, EvidenceKind
+from tracer.tables.conditions import pieces
 from tracer.tables.reading import VARIABLE, misspelt_head, misspelt_rule, misspelt_schema, parse, read
 from tracer.tables.rules import (
     ClassTable,
@@ -30,12 +31,11 @@ from tracer.tables.rules import (
     RuleEvidence,
     Switches,
     Table,
-    with_exemptions,
 )
 from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of
 from tracer.tables.translation import load_translations, translated_facts
-from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.versions import reviewed_releases
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS
 
 _FOLDER = Path(__file__).parent
@@ -54,8 +54,7 @@ _SETTING_VARIABLES = frozenset(setting.key for setting in DECLARED if setting.is
 
 def parse_table(text: str, source: str) -> Table:
     """Parse a table from TOML. Raises ``TableError`` with ``source`` for invalid text."""
-    table = parse(text, source, Table, _misspelt)
-    return replace(table, rule=with_exemptions(table.rule))
+    return parse(text, source, Table, _misspelt)
 
 
 def parse_libraries(text: str, source: str) -> LibraryTable:
@@ -263,7 +262,8 @@ def _inherited(table: Table, parent: Table) -> Iterator[Rule]:
     releases = reviewed_releases(table.reviewed)
     for rule in parent.rule:
         ops = tuple(op for op in rule.ops if op not in claimed and _packet(op) not in claimed)
-        live = [case for case in rule.case if any(speaks_of(case.torch, release) for release in releases)]
+        reached = {id(case) for release in releases for case, _ in pieces(rule.case, release)}
+        live = [case for case in rule.case if id(case) in reached or case is rule.case[-1]]
         said = f"Inherited from {parent.backend}"
         if ops:
             yield replace(

@@ -12,7 +12,7 @@ import msgspec
 from tracer.errors import TableError
 from tracer.tables.rules import SCHEMA, LibraryRule, Reviewed, Rule, Wanted
 from tracer.tables.versions import specifiers
-from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, NOTED_FACTS, allowed
+from tracer.tables.vocabulary import DOMAINS, allowed
 
 try:
     import tomli as toml  # four times as fast as the standard library's where its compiled wheel exists
@@ -77,11 +77,6 @@ def misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str
     for place, op in enumerate(rule.ops):
         if not OP.fullmatch(op) and not (type(rule) is LibraryRule and NAMESPACE.fullmatch(op)):
             yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not of the form namespace.name[.overload]"
-    for place, exemption in enumerate(rule.exempt):
-        if exemption.fact not in NOTED_FACTS and exemption.fact not in DERIVED_FACTS:
-            facts = ", ".join((*NOTED_FACTS, *DERIVED_FACTS))
-            fault = f"{exemption.fact!r} cannot exempt calls (choose from {facts})"
-            yield f"{path}.exempt[{place}].fact ({rule.id})", fault
     for place, case in enumerate(rule.case):
         yield from misspelt_conditions(f"{path}.case[{place}] ({rule.id})", case.when, case.torch)
 

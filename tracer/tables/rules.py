@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from tracer.facts.fact import Value
 from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, Rewriting, Verdict
@@ -54,15 +52,6 @@ class Case(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     to."""
 
 
-class Exemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A condition that exempts calls from a rule, whatever its cases say; see ``with_exemptions``."""
-
-    fact: str
-    """A boolean fact. Unknown counts as false."""
-    why: str
-    """The reason why runs cannot differ if it is true."""
-
-
 class Cased(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Cases, with a ``why`` and a ``remedy`` for those without their own: a rule, or a row of settings."""
 
@@ -74,7 +63,7 @@ class Cased(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     remedy: str
     """The replacement to use."""
     case: tuple[Case, ...]
-    """Disjoint and without a gap."""
+    """The first that matches decides. The last has no conditions."""
     evidence: tuple[RuleEvidence, ...]
 
 
@@ -83,8 +72,6 @@ class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
 
     ops: tuple[str, ...]
     """``aten.index_add.default``, or ``aten.index_add`` for every overload."""
-    exempt: tuple[Exemption, ...] = ()
-    """Empty after loading, which turns them into cases."""
     apis: tuple[str, ...] = ()
     """Names that users and documents use."""
     needs: tuple[Prerequisite, ...] = ()
@@ -238,31 +225,6 @@ class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     @cached_property
     def _shared(self) -> dict[str, Rule]:
         return {op: rule for rule in self.libraries for op in rule.ops}
-
-
-RuleType = TypeVar("RuleType", bound=Rule)
-
-
-def with_exemptions(rules: tuple[RuleType, ...]) -> tuple[RuleType, ...]:
-    """``rules`` with their exemptions as cases: each case that may vary becomes two, with the fact and without it."""
-    return tuple(replace(rule, case=tuple(_exempted(rule)), exempt=()) for rule in rules)
-
-
-def _exempted(rule: Rule) -> Iterable[Case]:
-    cases: Iterable[Case] = rule.case
-    for exemption in rule.exempt:
-        cases = [part for case in cases for part in _split(case, exemption)]
-    return cases
-
-
-def _split(case: Case, exemption: Exemption) -> Iterator[Case]:
-    if case.verdict not in (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL):
-        yield case
-        return
-    yield replace(case, when={**case.when, exemption.fact: False})
-    when = {**case.when, exemption.fact: True}
-    safe = Verdict.DETERMINISTIC
-    yield type(case)(verdict=safe, when=when, torch=case.torch, why=exemption.why, cause=case.cause)
 
 
 #: Grades of evidence, strongest first, in the order in which they are shown.

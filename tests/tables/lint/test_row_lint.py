@@ -33,7 +33,7 @@ where = "in the shell"
 sets = { SAMPLE = "1" }
 case = [
   { when = { value = ["unset", "other"] }, verdict = "conditional" },
-  { when = { value = "safe" }, verdict = "deterministic" },
+  { verdict = "deterministic" },
 ]
 evidence = [{ kind = "documented", ref = "The page, 2.13" }]
 """
@@ -58,20 +58,20 @@ def test_a_sound_row_has_no_fault() -> None:
 @pytest.mark.parametrize(
     ("whole", "broken", "says"),
     [
-        ('"unset", "other"', '"unset"', "gap in torch 2.0: no case for value = other"),
+        ('{ verdict = "det', '{ when = { value = "safe" }, verdict = "det', "the last case has conditions"),
         (
-            'value = "safe"',
-            'value = ["safe", "other"]',
-            "overlap in torch 2.0: cases 0 and 1 both hold for value = other",
+            '{ verdict = "deterministic"',
+            '{ when = { value = "unset" }, verdict = "raises" }, { verdict = "deterministic"',
+            "case 1 can never be reached",
         ),
         (
-            'value = "safe" }',
-            'value = "safe", late = "certain" }',
+            '"unset", "other"]',
+            '"unset", "other"], late = "certain"',
             "asks late, which a row about setting does not have",
         ),
         (
-            'value = "safe" }',
-            'value = "safe" }, torch = ">=2.16"',
+            '{ verdict = "det',
+            '{ torch = ">=2.16", verdict = "det',
             "case 1 is dead: `>=2.16` contains no reviewed release",
         ),
         (
@@ -137,7 +137,7 @@ def test_two_rows_may_read_a_variable_for_other_calls_and_not_for_the_same() -> 
         ('"hardware and versions"', '"elsewhere"', "unknown category 'elsewhere'"),
         ('variable = "SAMPLE"', 'variable = "SAMPLE"\nread = "a.b"', "names more than one of field, variable and read"),
         ('variable = "SAMPLE"', 'variable = "sample"', "'sample' is not the name of an environment variable"),
-        ('value = "safe" }', 'device = "cpu" }', "'device' is not a fact of the process"),
+        ('value = ["unset", "other"]', 'device = "cpu"', "'device' is not a fact of the process"),
         ("environment-sample", "sample", "'sample' is not kebab-case with the prefix `environment-`"),
         ('about = "setting"', 'about = "generator"\ngenerator = ["cuda"]', "Invalid enum value 'cuda'"),
     ],

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from tracer.facts.fact import Value
 from tracer.names import About, Differs, EventKind, Verdict
-from tracer.tables.lint.rule_lint import empty_fields, incomplete, repeated, unproven
+from tracer.tables.lint.rule_lint import empty_fields, incomplete, repeated, unreached
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import NARROWING, RESERVED, EnvironmentTable, Row
 from tracer.tables.versions import reviewed_releases, speaks_of
@@ -47,7 +47,7 @@ def _faults(row: Row, releases: tuple[str, ...]) -> Iterator[str]:
     yield from (*incomplete(row), *empty_fields(row, "name"))
     if not releases:
         yield f"`{row.torch}` contains no reviewed release"
-    yield from unproven(row, releases)
+    yield from unreached(row, releases)
     for number, case in enumerate(row.case):
         for key in case.when:
             if key not in KEYS[row.about] and key not in SETTINGS:

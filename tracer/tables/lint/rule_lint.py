@@ -1,29 +1,21 @@
-"""Proves a table: no overlap, no gap, no dead case, no op in two rules, a source for every claim.
-
-Domains are finite, so this is enumeration. Values that no case of the rule distinguishes are enumerated as one.
-"""
+"""Proves a table: each case can be reached, the last takes what is left, no op has two rules, each claim a source."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import compress, product
-from math import prod
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TypeVar
 
-from tracer.facts.fact import Value
 from tracer.names import OF_A_RUN, Backend, EvidenceKind, Verdict
 from tracer.tables.compilers import ITSELF, CompiledRule, CompilerTable
-from tracer.tables.conditions import wanted_values
-from tracer.tables.rules import Case, Cased, ClassTable, Conditioned, LibraryTable, Rule, RuleEvidence, Table
+from tracer.tables.conditions import pieces, wanted_values
+from tracer.tables.rules import Cased, ClassTable, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS
 
 Name = TypeVar("Name", bound=Hashable)
-#: A rule with more combinations has too many conditions and should be split.
-LIMIT = 100_000
 
 _FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|metal|yaml|csv|md)\b")
 #: Verdicts that a class of ops may have: what varies on one device need not vary on another.
@@ -93,18 +85,22 @@ def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
     yield from _bad_ops(rule)
     yield from _bad_routes(rule)
     yield from _bad_kernels(rule)
-    yield from unproven(rule, releases)
+    yield from unreached(rule, releases)
 
 
-def unproven(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
-    """Cases without effect, and overlaps and gaps in any of ``releases``."""
+def unreached(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
+    """Cases that no call comes to, and calls for which no case is left."""
+    reached = {id(case) for release in releases for case, _ in pieces(rule.case, release)}
     for number, case in enumerate(rule.case):
         for key in case.when:
             if len(wanted_values(case, key)) == len(DOMAINS[key]):
                 yield f"case {number} lists every value of {key}; leave the key out"
         if not any(speaks_of(case.torch, release) for release in releases):
             yield f"case {number} is dead: `{case.torch}` contains no reviewed release"
-    yield from _overlaps_and_gaps(rule.case, releases)
+        elif id(case) not in reached and case is not rule.case[-1]:
+            yield f"case {number} can never be reached"
+    if rule.case and (rule.case[-1].when or rule.case[-1].torch):
+        yield "the last case has conditions: what no other case takes is left without one"
 
 
 def incomplete(rule: Cased) -> Iterator[str]:
@@ -192,56 +188,6 @@ def _bad_routes(rule: Rule) -> Iterator[str]:
             yield f"case {number}: a route is for deterministic mode, but the case holds without it"
         if case.route.startswith("torch.") and "direct call" not in (case.why or rule.why):
             yield f"case {number}: why does not say what a direct call of the op does"
-
-
-def _overlaps_and_gaps(cases: tuple[Case, ...], releases: tuple[str, ...]) -> Iterator[str]:
-    """One line for each pair of overlapping cases, and for the first gap of each set of live cases."""
-    for live, release in live_sets(cases, releases):
-        combinations = Combinations(cases, live)
-        if combinations.size > LIMIT:
-            yield f"its conditions have {combinations.size:,} combinations; split the rule"
-            continue
-        met: set[tuple[int, ...]] = set()
-        for holding, where in combinations:
-            if holding in met or len(holding) == 1:
-                continue
-            met.add(holding)
-            if holding:
-                yield f"overlap in torch {release}: cases {' and '.join(map(str, holding))} both hold for {where}"
-            else:
-                yield f"gap in torch {release}: no case for {where}"
-
-
-def live_sets(cases: Sequence[Conditioned], releases: tuple[str, ...]) -> Iterable[tuple[tuple[int, ...], str]]:
-    """Each set of cases that apply to one release, by position, and the first such release."""
-    first: dict[tuple[int, ...], str] = {}
-    for release in releases:
-        first.setdefault(tuple(i for i, case in enumerate(cases) if speaks_of(case.torch, release)), release)
-    return first.items()
-
-
-class Combinations:
-    """Every combination that the ``live`` ones of ``cases`` distinguish: the cases that match it, and its text."""
-
-    def __init__(self, cases: Sequence[Conditioned], live: tuple[int, ...]) -> None:
-        self._keys = list(dict.fromkeys(key for i in live for key in cases[i].when))
-        self._wanted = {i: [wanted_values(cases[i], key) for key in self._keys] for i in live}
-        self._choices = [_told_apart(key, [self._wanted[i][k] for i in live]) for k, key in enumerate(self._keys)]
-        self.size = prod(map(len, self._choices))
-
-    def __iter__(self) -> Iterator[tuple[tuple[int, ...], str]]:
-        for values in product(*self._choices):
-            holds = (all(v in w for v, w in zip(values, wanted, strict=True)) for wanted in self._wanted.values())
-            where = ", ".join(f"{key} = {value}" for key, value in zip(self._keys, values, strict=True)) or "always"
-            yield tuple(compress(self._wanted, holds)), where
-
-
-def _told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
-    """One value of ``key`` for each set of values that the cases do not distinguish."""
-    first: dict[tuple[bool, ...], Value] = {}
-    for value in DOMAINS[key]:
-        first.setdefault(tuple(value in wanted for wanted in sets), value)
-    return list(first.values())
 
 
 def repeated(names: Iterable[Name]) -> Iterator[tuple[Name, int]]:

@@ -7,20 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from tracer.names import TORCH_NAMESPACES, Backend
-from tracer.tables.conditions import wanted_values
-from tracer.tables.lint.rule_lint import (
-    LIMIT,
-    Combinations,
-    bad_references,
-    empty_fields,
-    is_sentence,
-    live_sets,
-    repeated,
-)
+from tracer.tables.conditions import uncovered, wanted_values
+from tracer.tables.lint.rule_lint import bad_references, empty_fields, is_sentence, repeated
 from tracer.tables.rules import RuleEvidence, Table
 from tracer.tables.translation import STAYS, Candidate, Translation, Translations
 from tracer.tables.versions import reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DOMAINS
+from tracer.tables.vocabulary import DOMAINS, in_words
 
 Resolves = Callable[[str], bool]
 
@@ -103,14 +95,15 @@ def _unjudged(row: Translation, tables: Mapping[Backend, Table]) -> Iterator[str
 
 
 def _gaps(row: Translation, releases: tuple[str, ...]) -> Iterator[str]:
-    """The first gap of each set of live candidates: a call without a candidate."""
-    for live, release in live_sets(row.becomes, releases):
-        combinations = Combinations(row.becomes, live)
-        if combinations.size > LIMIT:
-            yield f"its conditions have {combinations.size:,} combinations; split the row"
-            continue
-        holes = (where for holding, where in combinations if not holding)
-        yield from (f"gap in torch {release}: no candidate for {where}" for where in islice(holes, 1))
+    """Calls without a candidate, each with the first release in which they have none."""
+    holes: dict[str, str] = {}
+    for release in releases:
+        live = [candidate for candidate in row.becomes if speaks_of(candidate.torch, release)]
+        asked = [(candidate, {key: wanted_values(candidate, key) for key in candidate.when}) for candidate in live]
+        for hole in uncovered(when for _, when in asked):
+            where = ", ".join(in_words(key, values) for key, values in hole.items()) or "any call"
+            holes.setdefault(where, release)
+    yield from (f"gap in torch {release}: no candidate for {where}" for where, release in islice(holes.items(), 1))
 
 
 def _claimed_twice(table: Translations) -> Iterator[str]:

@@ -25,7 +25,7 @@ from tracer.names import (
 )
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
-from tracer.tables.conditions import BothWays, Met, conditions_of, with_derived
+from tracer.tables.conditions import BothWays, Met, with_derived
 from tracer.tables.rules import Case
 from tracer.tables.ruling.bound_table import RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.settings.declared import MODE
@@ -212,10 +212,6 @@ class _Way(NamedTuple):
             return ""
         return ", ".join(self.missing) if self.missing or self.ruling is None else self.ruling.detail
 
-    def decided(self, number: int) -> Met | None:
-        """The conditions that decided, under the target's settings (0) or in deterministic mode (1)."""
-        return conditions_of(self.case) if self.ruling is None else self.ruling.decided[number]
-
 
 class CompiledCall(NamedTuple):
     """A compiled call with all that is known of it."""
@@ -250,8 +246,14 @@ class CompiledCall(NamedTuple):
             runs_as=ruling.runs_as or (called if called != self.op.removesuffix(".default") else ""),
             route=in_mode.called if in_mode.called != self.op else "",
             shown=as_is.shown,
-            decided=(as_is.decided(0), in_mode.decided(1)),
+            decided=(self._decided(0, as_is), self._decided(1, in_mode)),
         )
+
+    def _decided(self, number: int, way: _Way) -> Met | None:
+        """The conditions that decided, under the target's settings (0) or in deterministic mode (1)."""
+        if way.ruling is not None or self.bound is None:
+            return way.ruling.decided[number] if way.ruling is not None else None
+        return (self.bound.in_mode if number else self.bound.as_is).met(way.case, self.known_facts)
 
     def _own_ruling(self, backend: Backend, way: _Way) -> RuleOutcome:
         """The ruling on a generated kernel, in the rule's words if there is a rule."""
