@@ -32,7 +32,7 @@ from tracer.errors import TraceError
 from tracer.names import BACKWARD_OF, Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
 from tracer.trace.values.joined_rows import Matching, are_alike, joined_rows
-from tracer.trace.values.places import Form, PlaceName
+from tracer.trace.values.places import PlaceName
 
 #: Places that belong to one part of a batch that is accumulated.
 _OF_ONE_BATCH = frozenset(
@@ -415,12 +415,11 @@ class _Comparing:
             ones = first.wholes(key)
             others = second.wholes(key) if key in second.rows else Lack.NOT_IN_SECOND
             if isinstance(ones, Lack) or isinstance(others, Lack):
-                lack = others if isinstance(others, Lack) else ones
-                assert isinstance(lack, Lack)
-                if lack is Lack.NOT_IN_SECOND and not isinstance(ones, Lack) and self._is_lost(key, ones[0], second):
-                    differences.append(self._lost_gradient(key, (ones[0].form, None)))
-                    continue
-                only.append(self._only(first, key, lack))
+                if (lost := self._lost_gradient(key, first, second)) is not None:
+                    differences.append(lost)
+                else:
+                    lack = next(one for one in (others, ones) if isinstance(one, Lack))
+                    only.append(self._only(first, key, lack))
                 continue
             shapes = tuple(dict.fromkeys(whole.form.shape for whole in (*ones, *others)))
             if len({whole.form.size for whole in (*ones, *others)}) > 1:
@@ -447,11 +446,10 @@ class _Comparing:
             names.append(str(first.name(row)))
         for key in second.rows:
             if key not in first.rows and key[0] is not PlaceKind.DECISION and not self._is_of_other_part(key, split):
-                others = second.wholes(key)
-                if not isinstance(others, Lack) and self._is_lost(key, others[0], first):
-                    differences.append(self._lost_gradient(key, (None, others[0].form)))
-                    continue
-                only.append(self._only(second, key, Lack.NOT_IN_FIRST))
+                if (lost := self._lost_gradient(key, second, first)) is not None:
+                    differences.append(lost)
+                else:
+                    only.append(self._only(second, key, Lack.NOT_IN_FIRST))
         if not curve:
             raise TraceError(
                 "the two recordings have no place that can be compared",
@@ -662,27 +660,20 @@ class _Comparing:
         second_row = self._second.rows.get(self._keys[place.order], len(self._second.rows))
         return other_draws(self._first, self._second, place.order, second_row)
 
-    def _is_lost(self, key: PlaceKey, gradient: Whole, without: JoinedRanks) -> bool:
-        """Return whether one side lacks a gradient of a parameter of both, in a step in which others have theirs."""
-        if key[0] is not PlaceKind.GRADIENT or not gradient.norm or key[-1] not in without.steps_with_gradients:
-            return False
-        return all(self._initial(key) in side.initial for side in (self._first, self._second))
+    def _lost_gradient(self, key: PlaceKey, side: JoinedRanks, without: JoinedRanks) -> PlaceDifference | None:
+        """A gradient that one side alone has, of a parameter of both, in a step in which the other has some.
 
-    @staticmethod
-    def _initial(gradient: PlaceKey) -> tuple[str, str]:
-        return gradient[1], gradient[2]
-
-    def _lost_gradient(self, key: PlaceKey, forms: tuple[Form | None, Form | None]) -> PlaceDifference:
-        """A gradient that one side alone has differs by all of its norm; rounding loses none."""
-        side = self._first if forms[0] is not None else self._second
-        return self._place(
-            side.name(side.rows[key]),
-            key,
-            relative=1.0,
-            shape=next(form.shape for form in forms if form is not None),
-            dtypes=("" if forms[0] is None else forms[0].dtype, "" if forms[1] is None else forms[1].dtype),
-            order=self._first.rows.get(key, self._first.initial[self._initial(key)]),
-        )
+        It differs by all of its norm; rounding loses none.
+        """
+        if key[0] is not PlaceKind.GRADIENT or key in without.rows or key[-1] not in without.steps_with_gradients:
+            return None
+        initial, wholes = (key[1], key[2]), side.wholes(key)
+        if isinstance(wholes, Lack) or not (wholes[0].norm and initial in side.initial and initial in without.initial):
+            return None
+        form, order = wholes[0].form, self._first.rows.get(key, self._first.initial[initial])
+        dtypes = (form.dtype, "") if side is self._first else ("", form.dtype)
+        name = side.name(side.rows[key])
+        return self._place(name, key, relative=1.0, shape=form.shape, dtypes=dtypes, order=order)
 
     def _place(self, name: PlaceName, key: PlaceKey, **fields: Any) -> PlaceDifference:
         """A difference at the place of that name. One without a line of its own has that of its module's call."""
