@@ -71,7 +71,8 @@ def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
     found = []
     for root in roots:
         seed = root.reason.seed if root.reason is not None else None
-        if root.cause is not RootCause.DRAW or seed is None or not seed.is_machines or root.process:
+        is_unseeded = seed is not None and seed.is_machines and not seed.location
+        if root.cause is not RootCause.DRAW or not is_unseeded or root.process:
             return ()
         generator = "cuda" if root.name.startswith("cuda") else "torch"
         if not root.name.startswith(("cpu", "cuda")):
