@@ -44,7 +44,7 @@ from tracer.tables.settings import declared
 
 declared.DECLARED += (
     declared.Setting(
-        KEY, label="made up", default=False, read=KEY, made_by=KEY, place=declared.Place.AUTOTUNE,
+        KEY, label="made up", default=False, read=KEY, made_by=KEY, place=declared.PlanOrder.AUTOTUNE,
         watched=("_set_mkldnn_deterministic", "_get_mkldnn_deterministic"), title="Make it up",
         condition=declared.itself(KEY, wanted=True), wanted=True,
     ),

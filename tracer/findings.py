@@ -9,6 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from tracer import names
+from tracer.facts.fact import Met
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     Child,
@@ -38,10 +39,6 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
     """A fact or setting of the tables' vocabulary (``arg.reduction``, ``deterministic_mode``), or ``torch``."""
     holds_for: tuple[FactValue, ...]
     """Its answers, in the vocabulary's order; for ``torch`` the range of versions."""
-
-
-Met = tuple[tuple[str, tuple[FactValue, ...]], ...]
-"""A case's conditions as it met a call: each question with the answers for which the case holds."""
 
 
 class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -39,7 +39,7 @@ from tracer.tables.settings.declared import (
     FORWARD,
     MODE,
     SEEDS,
-    Place,
+    PlanOrder,
     declared,
     variable_line,
 )
@@ -49,10 +49,10 @@ from tracer.trace.records import ORIGIN, SEEDED_AT, FactValue, is_set_up, kind_d
 class Step(IntEnum):
     """Ways to close a finding, in the order in which the plan names them: settings as they are declared."""
 
-    MODE = Place.MODE
-    WORKSPACE = Place.WORKSPACE
-    AUTOTUNE = Place.AUTOTUNE
-    SETTING = Place.OTHER
+    MODE = PlanOrder.MODE
+    WORKSPACE = PlanOrder.WORKSPACE
+    AUTOTUNE = PlanOrder.AUTOTUNE
+    SETTING = PlanOrder.OTHER
     """Another setting or variable."""
     LOADING = 5
     """Data loading."""
@@ -72,7 +72,7 @@ class Step(IntEnum):
 
 #: The step of a planned setting, by its name; ``SETTING`` for others.
 STEP_OF_SETTING = {
-    **{setting.key: Step(setting.place) for setting in DECLARED if setting.place is not Place.OTHER},
+    **{setting.key: Step(setting.place) for setting in DECLARED if setting.place is not PlanOrder.OTHER},
     **dict.fromkeys(SEEDS, Step.SEED),
 }
 #: Which of the settings that a finding needs is the one that closes it: the one that fewest others share.

@@ -15,7 +15,7 @@ from benchmarks.evidence.switching import Mode, deterministic_mode, is_refusal
 from tests.support.samples import UNWRITTEN, Sample
 from tracer import DeterminismTracer
 from tracer.names import Backend, DeterministicMode, Settings, Verdict
-from tracer.tables.lint.measured import SCHEMA, MeasuredCall, Measurement, Run, verdicts_of
+from tracer.tables.lint.measured import SCHEMA, MeasuredCall, MeasuredRun, Measurement, verdicts_of
 from tracer.tables.loading import load_tables
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import release
@@ -84,7 +84,9 @@ def calls_of(sample: Sample) -> tuple[MeasuredCall, ...] | None:
     return tuple(seen.values())
 
 
-def repeated(sample: Sample, mode: Mode, runs: int, stir: Callable[[], None], calls: tuple[MeasuredCall, ...]) -> Run:
+def repeated(
+    sample: Sample, mode: Mode, runs: int, stir: Callable[[], None], calls: tuple[MeasuredCall, ...]
+) -> MeasuredRun:
     """Run ``sample`` ``runs`` times; once where torch refuses it.
 
     The sample ran without the mode (``calls_of``): an error of whatever kind under the mode comes from the mode. Some
@@ -108,10 +110,10 @@ def repeated(sample: Sample, mode: Mode, runs: int, stir: Callable[[], None], ca
     return _run(sample, mode, done, len(results), calls, warned=warned)
 
 
-def _run(sample: Sample, mode: Mode, runs: int, distinct: int, calls: Any, **what: bool) -> Run:
+def _run(sample: Sample, mode: Mode, runs: int, distinct: int, calls: Any, **what: bool) -> MeasuredRun:
     name = sample.entry if not sample.number else f"{sample.entry}, sample {sample.number}"
     name = name if sample.dtype == "float32" else f"{name}, {sample.dtype}"
-    return Run(what=name, mode=DeterministicMode(mode.value), runs=runs, distinct=distinct, calls=calls, **what)
+    return MeasuredRun(what=name, mode=DeterministicMode(mode.value), runs=runs, distinct=distinct, calls=calls, **what)
 
 
 def measure(
@@ -140,7 +142,7 @@ def measure(
         settings=settings,
     )
     tables = load_tables()
-    kept: dict[str, Run] = {}
+    kept: dict[str, MeasuredRun] = {}
     tried = alike = 0
     with contention(device) as stir:
         for sample in samples:
@@ -158,7 +160,7 @@ def measure(
     return replace(frame, samples=tried, alike=alike, run=tuple(kept.values()))
 
 
-def _expected(run: Run, frame: Measurement, tables: Any) -> bool:
+def _expected(run: MeasuredRun, frame: Measurement, tables: Any) -> bool:
     """Whether a table expects the run to be refused or to vary."""
     wary = {Verdict.RAISES, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL}
     return bool(wary & set(verdicts_of(run, frame, tables)))

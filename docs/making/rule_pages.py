@@ -13,12 +13,11 @@ from tracer.names import Backend, Differs
 from tracer.report.render.rules import from_to, rows_in_short
 from tracer.tables.compilers import with_compiled
 from tracer.tables.examples import Examples, load_examples, program
-from tracer.tables.explaining import Row, Span, spans
+from tracer.tables.explaining import VerdictRow, VersionSpan, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.overview import is_inherited
 from tracer.tables.rules import AnsweredRule, LibraryRule, Rule, Table
-from tracer.tables.settings.rows import CATEGORIES, RESERVED, load_rows
-from tracer.tables.settings.rows import Row as SettingRow
+from tracer.tables.settings.rows import CATEGORIES, RESERVED, SettingRow, load_rows
 
 HEADINGS = (
     "What happens",
@@ -72,12 +71,12 @@ def rule_pages() -> Iterator[Page]:
     yield Page(INDEX, _index(tables.values(), [one for _, one in compiled], libraries.rule, settings.row))
 
 
-def _page(id: str, told: Sequence[Span], sections: Mapping[str, str]) -> Page:
+def _page(id: str, told: Sequence[VersionSpan], sections: Mapping[str, str]) -> Page:
     parts = [f"# {id}", _answer(told), *(f"## {heading}\n\n{sections[heading]}" for heading in HEADINGS), _MADE]
     return Page(f"{id}.md", "\n\n".join(parts) + "\n")
 
 
-def _answer(told: Sequence[Span]) -> str:
+def _answer(told: Sequence[VersionSpan]) -> str:
     """What most readers came for, in a line; a search shows it too."""
     if not told:
         return "It makes no finding."
@@ -87,7 +86,7 @@ def _answer(told: Sequence[Span]) -> str:
 
 
 def _of_rule(
-    rule: Rule, told: Sequence[Span], backend: Backend | None, examples: Examples, heirs: Sequence[str]
+    rule: Rule, told: Sequence[VersionSpan], backend: Backend | None, examples: Examples, heirs: Sequence[str]
 ) -> dict[str, str]:
     where = [f"Backend: {backend}" if backend else f"Backends: {_backends_of(rule)}"]
     where.append(f"Ops: {_code(rule.ops)}")
@@ -117,7 +116,7 @@ def _of_rule(
     }
 
 
-def _of_row(row: SettingRow, told: Sequence[Span]) -> dict[str, str]:
+def _of_row(row: SettingRow, told: Sequence[VersionSpan]) -> dict[str, str]:
     where = [f"Name: {_code((row.name,))}"]
     if row.aliases:
         where.append(f"Also: {_code(row.aliases)}")
@@ -161,11 +160,11 @@ def _evidence(rule: Rule | SettingRow) -> str:
     return _list(f"{row.kind}: {_text(row.ref)}" for row in rule.evidence) or "None is cited."
 
 
-def _history(told: Sequence[Span], rest: str) -> str:
+def _history(told: Sequence[VersionSpan], rest: str) -> str:
     return "\n\n".join(f"### torch {from_to(span)}\n\n{_grid(span.rows, rest)}" for span in told)
 
 
-def _grid(rows: tuple[Row, ...], rest: str) -> str:
+def _grid(rows: tuple[VerdictRow, ...], rest: str) -> str:
     lines = [f"| {rest}s | mode off | warn only | mode on |", "|---|---|---|---|"]
     for words, row in rows_in_short(rows, rest):
         on = f"{row.on}, through `{row.route}`" if row.route else str(row.on)

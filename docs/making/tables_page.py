@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
 from tracer.tables.compilers import load_compilers, with_compiled
-from tracer.tables.explaining import Span, spans
+from tracer.tables.explaining import VersionSpan, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.overview import is_inherited, summarise
 from tracer.tables.rules import GRADES, Rule, Table, strongest
@@ -54,7 +54,7 @@ def tables_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _backends(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iterator[str]:
+def _backends(tables: list[Table], history: dict[int, tuple[VersionSpan, ...]]) -> Iterator[str]:
     yield "## Backends\n"
     yield from _grid(
         "backend", "torch", "rules", "ops", *map(str, GRADES), "inherited", "open", "an aten op without a rule"
@@ -123,11 +123,11 @@ def _compiled() -> Iterator[str]:
         yield ""
 
 
-def _is_open(span: Span) -> bool:
+def _is_open(span: VersionSpan) -> bool:
     return Verdict.UNKNOWN in (*span.as_is, *span.in_mode)
 
 
-def _versions(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iterator[str]:
+def _versions(tables: list[Table], history: dict[int, tuple[VersionSpan, ...]]) -> Iterator[str]:
     yield "## Versions\n"
     yield f"Rules that speak of each version of torch, as {'/'.join(map(str, GRADES))}; after the plus sign, those"
     yield "whose answer changed in that version.\n"
@@ -143,7 +143,7 @@ def _versions(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iter
     yield ""
 
 
-def _rules(rules: tuple[Rule, ...], history: dict[int, tuple[Span, ...]]) -> Iterator[str]:
+def _rules(rules: tuple[Rule, ...], history: dict[int, tuple[VersionSpan, ...]]) -> Iterator[str]:
     yield from _grid("rule", "ops", "by default", "under the mode", "changed in", "evidence")
     for rule in rules:
         told = history[id(rule)]

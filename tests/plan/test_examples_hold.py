@@ -27,7 +27,7 @@ from tracer.names import Backend, Verdict
 from tracer.recording.process.settings import make, read_now, read_settings
 from tracer.tables.examples import Example, program
 from tracer.tables.settings.declared import DECLARED, declared
-from tracer.tables.settings.rows import Row, load_rows
+from tracer.tables.settings.rows import SettingRow, load_rows
 
 EXPORT = "export "
 ROWS = [row for row in load_rows().row if row.code]
@@ -189,7 +189,9 @@ def test_an_examples_plan_for_another_backend_runs_to_its_end(
     "row",
     [pytest.param(row, id=row.id) for row in ROWS if not (row.code.startswith(EXPORT) or row.id in OF_A_PROGRAM)],
 )
-def test_a_settings_code_makes_what_it_says_and_a_step_under_it_agrees_without_nan(row: Row, tmp_path: Path) -> None:
+def test_a_settings_code_makes_what_it_says_and_a_step_under_it_agrees_without_nan(
+    row: SettingRow, tmp_path: Path
+) -> None:
     if row.id == "environment-tunable-op" and not hasattr(torch._C, "_cuda_tunableop_enable"):
         pytest.skip("this build of torch has no TunableOp")
     divergence, with_nan = twice(f"{row.code}{STEP}", tmp_path)
@@ -204,5 +206,5 @@ def test_a_settings_code_makes_what_it_says_and_a_step_under_it_agrees_without_n
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in ROWS if row.code.startswith(EXPORT)])
-def test_a_settings_line_for_the_shell_sets_its_variables(row: Row) -> None:
+def test_a_settings_line_for_the_shell_sets_its_variables(row: SettingRow) -> None:
     assert exported(row.code) == row.sets

@@ -22,8 +22,8 @@ from tracer.tables.loading import load_tables, required_facts
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import (
     STAYS,
-    Candidate,
-    Note,
+    TargetNote,
+    TargetOp,
     Translation,
     Translations,
     load_translations,
@@ -98,7 +98,7 @@ def test_a_recorder_notes_what_the_candidates_ask(row: Translation) -> None:
 
 
 @pytest.mark.parametrize(("row", "candidate"), CANDIDATES)
-def test_a_candidate_is_open_where_it_says_and_closed_at_a_near_miss(row: Translation, candidate: Candidate) -> None:
+def test_a_candidate_is_open_where_it_says_and_closed_at_a_near_miss(row: Translation, candidate: TargetOp) -> None:
     met = {key: next(v for v in DOMAINS[key] if v in wanted_values(candidate, key)) for key in candidate.when}
     version = release(next(r for r in reviewed_releases(">=1.11,<=2.15") if speaks_of(candidate.torch, r)))
     assert candidate in open_candidates(row, version, met)
@@ -112,7 +112,7 @@ def test_a_candidate_is_open_where_it_says_and_closed_at_a_near_miss(row: Transl
         assert candidate in open_candidates(row, version, without), f"{key} is not known, so it may be the one"
 
 
-def open_candidates(row: Translation, version: str, values: dict[str, Value]) -> tuple[Candidate, ...]:
+def open_candidates(row: Translation, version: str, values: dict[str, Value]) -> tuple[TargetOp, ...]:
     """What a call may run as, as things stand."""
     facts, settings = split(values)
     only = Translations(schema=1, reviewed=">=1.11", translation=(row,))
@@ -152,7 +152,7 @@ def judged(op: str, backend: Backend) -> Judgement:
 
 
 @pytest.mark.parametrize("note", [pytest.param(n, id=n.id) for n in load_translations().note])
-def test_a_note_is_said_where_its_ops_were_seen_and_only_there(note: Note) -> None:
+def test_a_note_is_said_where_its_ops_were_seen_and_only_there(note: TargetNote) -> None:
     for backend in note.to:
         for op in note.seen:
             overload = op if op.count(".") == 2 else f"{op}.Tensor"

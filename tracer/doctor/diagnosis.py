@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 
 from tracer.findings import Evidence
-from tracer.judging.setting_findings import Read, is_worth_a_note, read_setting
+from tracer.judging.setting_findings import ReadSetting, is_worth_a_note, read_setting
 from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
-from tracer.tables.conditions import BoundRule, Outcome
-from tracer.tables.settings.rows import EnvironmentTable, Row
+from tracer.tables.conditions import BoundRule, CaseOutcome
+from tracer.tables.settings.rows import EnvironmentTable, SettingRow
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
 from tracer.trace.records import CudaDevice, Environment, FactValue
@@ -130,14 +130,16 @@ def _banners(outlook: Outlook, place: str, asked: str, releases: Sequence[str]) 
         yield f"The table was reviewed for torch {releases[0]} to {releases[-1]} alone: nothing is known here."
 
 
-def _bears(row: Row, outlook: Outlook) -> bool:
+def _bears(row: SettingRow, outlook: Outlook) -> bool:
     """Return whether the row's setting can be read, and calls that it affects can be made here."""
     is_setting = row.about in (About.SETTING, About.COMPILED) and bool(row.field or row.variable or row.read)
     is_here = row.id not in outlook.absent and (not row.needs or not set(row.needs) <= set(outlook.absent))
     return is_setting and is_here and (not row.backends or not set(row.backends).isdisjoint(outlook.backends))
 
 
-def _check(row: Row, read: Read, versions: Sequence[str], environment: Environment, outlook: Outlook) -> Checked:
+def _check(
+    row: SettingRow, read: ReadSetting, versions: Sequence[str], environment: Environment, outlook: Outlook
+) -> Checked:
     """``versions``: those that the row is asked for; none where the table was not reviewed for the installed one."""
     outcomes = [
         _decided(_bound(row, version, environment, outlook), read.word)
@@ -165,18 +167,20 @@ def _check(row: Row, read: Read, versions: Sequence[str], environment: Environme
     )
 
 
-def _bound(row: Row, version: str, environment: Environment, outlook: Outlook, *, remedied: bool = False) -> BoundRule:
+def _bound(
+    row: SettingRow, version: str, environment: Environment, outlook: Outlook, *, remedied: bool = False
+) -> BoundRule:
     """The row with what its cases may ask of the process; nothing is known of torch where it is absent."""
     sets = row.sets if remedied else None
     return BoundRule(row, version, settings_of(environment, Settings.RECORDED, sets) if outlook.has_torch else {})
 
 
-def _decided(bound: BoundRule, word: str) -> Outcome:
+def _decided(bound: BoundRule, word: str) -> CaseOutcome:
     """Return the row's outcome for a value, all code being taken as compiled."""
     return bound.decide({"value": word, "compiled": "ran"})
 
 
-def _wanted(row: Row, version: str, environment: Environment, outlook: Outlook) -> str:
+def _wanted(row: SettingRow, version: str, environment: Environment, outlook: Outlook) -> str:
     """The values with which two runs agree, in words; empty where that is all of them."""
     if row.differs is Differs.MACHINES:
         is_default_good = not row.safe and row.default is not None
@@ -187,7 +191,7 @@ def _wanted(row: Row, version: str, environment: Environment, outlook: Outlook) 
     return "" if len(good) == len(asked) else " or ".join(_in_words(row, good))
 
 
-def _in_words(row: Row, good: Collection[str]) -> Iterator[str]:
+def _in_words(row: SettingRow, good: Collection[str]) -> Iterator[str]:
     values: list[FactValue | None] = [*(row.safe if "safe" in good else ())]
     if "unset" in good and row.default not in values:
         values.append(row.default)

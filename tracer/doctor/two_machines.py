@@ -11,7 +11,7 @@ from tracer.doctor.diagnosis import Checked, Diagnosis, diagnose, spelled
 from tracer.doctor.installation import DRIVER, PLATFORM, PROCESSOR
 from tracer.doctor.machine import Machine
 from tracer.names import SEVERITY, Backend, Differs, Verdict
-from tracer.tables.settings.rows import CATEGORIES, EnvironmentTable, Row
+from tracer.tables.settings.rows import CATEGORIES, EnvironmentTable, SettingRow
 from tracer.trace.records import CudaDevice
 
 #: Number of the comparison's JSON format.
@@ -129,7 +129,7 @@ def _order(difference: MachineDifference) -> tuple[int, int]:
 
 
 def _versions(
-    ours: Mapping[str, str], theirs: Mapping[str, str], rows: Mapping[str, Row]
+    ours: Mapping[str, str], theirs: Mapping[str, str], rows: Mapping[str, SettingRow]
 ) -> Iterator[MachineDifference]:
     for name in dict.fromkeys((*ours, *theirs)):
         if ours.get(name) == theirs.get(name):
@@ -144,7 +144,7 @@ def _versions(
         yield difference
 
 
-def _devices(machines: Sequence[Machine], rows: Mapping[str, Row]) -> Iterator[MachineDifference]:
+def _devices(machines: Sequence[Machine], rows: Mapping[str, SettingRow]) -> Iterator[MachineDifference]:
     counts = [Counter(map(_in_words, machine.outlook.devices)) for machine in machines]
     if counts[0] == counts[1]:
         return
@@ -161,7 +161,7 @@ def _in_words(device: CudaDevice) -> str:
     return f"{device.name} ({device.capability})" if device.capability else device.name
 
 
-def _by_row(name: str, first: str, second: str, row: Row | None) -> MachineDifference:
+def _by_row(name: str, first: str, second: str, row: SettingRow | None) -> MachineDifference:
     """Return a difference that is no setting; without a row: the tables do not say whether it matters."""
     if row is None:
         return MachineDifference(name=name, first=first, second=second, matters=None)
@@ -181,7 +181,9 @@ def _by_row(name: str, first: str, second: str, row: Row | None) -> MachineDiffe
 # --- settings ---------------------------------------------------------------------------------------------
 
 
-def _settings(diagnoses: Sequence[Diagnosis], rows: Mapping[str, Row]) -> tuple[dict[str, MachineDifference], int]:
+def _settings(
+    diagnoses: Sequence[Diagnosis], rows: Mapping[str, SettingRow]
+) -> tuple[dict[str, MachineDifference], int]:
     """Return the settings that differ, by what holds them, in the table's order, and the number of equal ones."""
     ours, theirs = ({setting.row: setting for setting in diagnosis.settings} for diagnosis in diagnoses)
     differences: dict[str, MachineDifference] = {}
@@ -208,7 +210,7 @@ def _settings(diagnoses: Sequence[Diagnosis], rows: Mapping[str, Row]) -> tuple[
 
 
 def _of_no_backend(
-    table: EnvironmentTable, machines: Sequence[Machine], diagnoses: Sequence[Diagnosis], rows: Mapping[str, Row]
+    table: EnvironmentTable, machines: Sequence[Machine], diagnoses: Sequence[Diagnosis], rows: Mapping[str, SettingRow]
 ) -> dict[str, MachineDifference]:
     """Return differences that matter to neither machine's backends: a variable for CUDA, with a CPU build of torch."""
     wide = [_for(machine, tuple(Backend)) for machine in machines]
@@ -229,12 +231,12 @@ def _of_no_backend(
     }
 
 
-def _source(row: Row) -> str:
+def _source(row: SettingRow) -> str:
     """Return the variable or function that holds the setting: several rows may be about one."""
     return row.field or row.variable or row.read
 
 
-def _of_setting(first: Checked, second: Checked, row: Row) -> MachineDifference:
+def _of_setting(first: Checked, second: Checked, row: SettingRow) -> MachineDifference:
     verdicts = (first.verdict, second.verdict)
     worse = min((first, second), key=lambda setting: SEVERITY.index(setting.verdict))
     matters: Differs | None = row.differs

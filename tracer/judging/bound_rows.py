@@ -35,9 +35,9 @@ from tracer.tables.settings.rows import (
     PADDABLE,
     SINGLE,
     UNROLLED,
+    AffectedCalls,
     EnvironmentTable,
-    Group,
-    Row,
+    SettingRow,
 )
 from tracer.tables.settings.target_settings import effective_environment, settings_of
 from tracer.tables.versions import speaks_of
@@ -123,7 +123,7 @@ class _Group(NamedTuple):
     asks: tuple[tuple[str, frozenset[FactValue]], ...]
 
 
-def _asked_by(group: Group) -> tuple[tuple[str, frozenset[FactValue]], ...]:
+def _asked_by(group: AffectedCalls) -> tuple[tuple[str, frozenset[FactValue]], ...]:
     conditions = Conditioned(when=group.when)
     return tuple((key, wanted_values(conditions, key)) for key in group.when)
 
@@ -165,7 +165,7 @@ class Dependents:
         return tuple(dict.fromkeys((frozenset(), *(held for *_, held in self._calls))))
 
     def of(
-        self, row: Row, *, without: str = "", regions: Container[str] | None = None, held: _Held | None = None
+        self, row: SettingRow, *, without: str = "", regions: Container[str] | None = None, held: _Held | None = None
     ) -> dict[str, int]:
         """Op to calls for what ``row`` needs on its backends, most first; ``without``: a need left out.
 
@@ -183,7 +183,7 @@ class Dependents:
             calls.update(self._reads)
         return dict(sorted(calls.items(), key=lambda item: (-item[1], item[0])))
 
-    def backend_of(self, row: Row, target: Target) -> Backend:
+    def backend_of(self, row: SettingRow, target: Target) -> Backend:
         """The backend of a finding of ``row``; ``recorded`` if there may be several."""
         if target.backend is not Backend.RECORDED:
             return target.backend
@@ -237,7 +237,12 @@ class BoundRows:
     """The rows that hold for one version of torch, under one scene's settings."""
 
     def __init__(
-        self, rows: tuple[Row, ...], version: str, scene: TraceUnderTarget, dependents: Dependents, extrapolated: bool
+        self,
+        rows: tuple[SettingRow, ...],
+        version: str,
+        scene: TraceUnderTarget,
+        dependents: Dependents,
+        extrapolated: bool,
     ) -> None:
         """``version`` is a release that the rows were reviewed for."""
         self.scene = scene
@@ -245,13 +250,13 @@ class BoundRows:
         self._rows = tuple(row for row in rows if speaks_of(row.torch, version))
         self._version = version
         self._extrapolated = extrapolated
-        self._bound: dict[str, BothWays[Row]] = {}
+        self._bound: dict[str, BothWays[SettingRow]] = {}
 
-    def about(self, about: About) -> Iterator[Row]:
+    def about(self, about: About) -> Iterator[SettingRow]:
         """The rows about ``about`` that apply to the target."""
         return (row for row in self._rows if row.about is about and self.scene.bears_on(row.backends))
 
-    def named(self, row_id: str) -> Iterator[Row]:
+    def named(self, row_id: str) -> Iterator[SettingRow]:
         """The row of that id, if it holds for this version and applies to the target."""
         return (row for row in self._rows if row.id == row_id and self.scene.bears_on(row.backends))
 
@@ -261,7 +266,7 @@ class BoundRows:
         is_anywhere = self.scene.target.backend is not Backend.RECORDED or not there or not backends
         return is_anywhere or not there.isdisjoint(backends)
 
-    def ops_for(self, row: Row, regions: Container[str] | None = None) -> dict[str, int] | None:
+    def ops_for(self, row: SettingRow, regions: Container[str] | None = None) -> dict[str, int] | None:
         """The calls that ``row`` affects; ``None`` if it needs some and none was recorded.
 
         ``regions``: those of compiled code whose calls count; ``None`` for all calls.
@@ -271,7 +276,7 @@ class BoundRows:
         is_there = not row.backends or self.dependents.backends.intersection(row.backends)
         return {} if is_there else None
 
-    def ops_by_settings(self, row: Row) -> Iterator[tuple[dict[str, FactValue], dict[str, int]]]:
+    def ops_by_settings(self, row: SettingRow) -> Iterator[tuple[dict[str, FactValue], dict[str, int]]]:
         """The calls that ``row`` affects, by the settings that they ran under, as ``finding`` takes those."""
         changed = self.scene.sets
         for held in self.dependents.held if row.needs else ():
@@ -279,7 +284,7 @@ class BoundRows:
             if ops := self.dependents.of(row, held=held):
                 yield settings_of(self.scene.environment, Settings.RECORDED, own) if own else {}, ops
 
-    def matters_unset(self, row: Row) -> bool:
+    def matters_unset(self, row: SettingRow) -> bool:
         """Return whether two runs of this step can differ while the row's variable is not set, as far as calls show."""
         if row.differs is Differs.MACHINES or ("unseen" not in row.needs and self.ops_for(row) is None):
             return False
@@ -291,7 +296,7 @@ class BoundRows:
 
     def finding(
         self,
-        row: Row,
+        row: SettingRow,
         facts: Mapping[str, Value],
         *,
         subject: str,
@@ -349,7 +354,9 @@ class BoundRows:
             }
         )
 
-    def note(self, row: Row, *, subject: str, ops: Mapping[str, int], facts: Mapping[str, Value] | None = None) -> Note:
+    def note(
+        self, row: SettingRow, *, subject: str, ops: Mapping[str, int], facts: Mapping[str, Value] | None = None
+    ) -> Note:
         """Return the note of ``row`` on runs on different machines or versions; ``facts``: if a case says why."""
         case = None if facts is None else BothWays(row, self._version, self.scene.conditions).decide(facts, None)
         return Note(
@@ -364,7 +371,7 @@ class BoundRows:
         )
 
 
-def evidence_of(row: Row) -> tuple[Evidence, ...]:
+def evidence_of(row: SettingRow) -> tuple[Evidence, ...]:
     """The evidence of ``row``."""
     return tuple(Evidence(kind=evidence.kind, ref=evidence.ref) for evidence in row.evidence)
 

@@ -55,11 +55,11 @@ class Unsafe(NamedTuple):
     planned: Both
 
 
-Counted = Mapping[tuple[int, Phase, str], int]
+CallCounts = Mapping[tuple[int, Phase, str], int]
 """Calls by the identity of the ruling on them, phase and module."""
 
 
-def by_ruling(counted: Counted) -> dict[int, int]:
+def by_ruling(counted: CallCounts) -> dict[int, int]:
     """Calls by the identity of the ruling on them."""
     calls: Counter[int] = Counter()
     for (name, _, _), count in counted.items():
@@ -67,7 +67,7 @@ def by_ruling(counted: Counted) -> dict[int, int]:
     return calls
 
 
-def tally_of(counted: Counted, rulings: Mapping[int, RuleOutcome]) -> Tally:
+def tally_of(counted: CallCounts, rulings: Mapping[int, RuleOutcome]) -> Tally:
     """Calls by verdict, with and without deterministic mode, and by phase and module."""
     as_is, in_mode = Counter[Verdict](), Counter[Verdict]()
     by_phase: defaultdict[Phase, Counter[Verdict]] = defaultdict(Counter)
@@ -363,7 +363,7 @@ def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
     return msgspec.structs.replace(finding, library=library, remedy=remedy, needs=())
 
 
-class _Call(NamedTuple):
+class _SourceCall(NamedTuple):
     """A call of a known name, with the source text of its arguments."""
 
     name: str
@@ -400,7 +400,7 @@ def rewritten(line: str, how: Rewriting) -> str:
     return text
 
 
-def _read(node: ast.Call, function: ast.Attribute, line: str, parameters: tuple[str, ...]) -> _Call | None:
+def _read(node: ast.Call, function: ast.Attribute, line: str, parameters: tuple[str, ...]) -> _SourceCall | None:
     """The call's arguments by name; ``None`` if it has others than ``parameters``."""
     positional = list(node.args)
     owner = ast.get_source_segment(line, function.value) or ""
@@ -421,10 +421,10 @@ def _read(node: ast.Call, function: ast.Attribute, line: str, parameters: tuple[
             return None
         arguments[keyword.arg] = keyword.value
     texts = {name: ast.get_source_segment(line, value) or "" for name, value in arguments.items()}
-    return _Call(function.attr, owner, texts)
+    return _SourceCall(function.attr, owner, texts)
 
 
-def _index_add(call: _Call) -> str:
+def _index_add(call: _SourceCall) -> str:
     texts = call.arguments
     if texts.keys() != {"dim", "index", "source"} or texts["dim"] != "0":
         return ""
@@ -432,11 +432,11 @@ def _index_add(call: _Call) -> str:
     return f"{call.on}.index_put{in_place}(({texts['index']},), {texts['source']}, accumulate=True)"
 
 
-def _take(call: _Call) -> str:
+def _take(call: _SourceCall) -> str:
     return f"{call.on}.reshape(-1)[{call.arguments['index']}]" if call.arguments.keys() == {"index"} else ""
 
 
-def _reflect(call: _Call) -> str:
+def _reflect(call: _SourceCall) -> str:
     texts = call.arguments
     if texts.keys() != {"pad", "mode"} or texts["mode"] not in ("'reflect'", '"reflect"'):
         return ""
@@ -452,7 +452,7 @@ _FUNCTIONS_OF = ("torch", "F")
 #: Names that objects of other libraries have too: recognized only as functions of torch.
 _NEVER_METHODS = ("take", "pad")
 #: Each rewrite: the names of the call, its parameters after the tensor, and what writes the new call.
-_WAYS: Mapping[Rewriting, tuple[tuple[str, ...], tuple[str, ...], Callable[[_Call], str]]] = {
+_WAYS: Mapping[Rewriting, tuple[tuple[str, ...], tuple[str, ...], Callable[[_SourceCall], str]]] = {
     Rewriting.INDEX_ADD: (("index_add", "index_add_"), ("dim", "index", "source"), _index_add),
     Rewriting.TAKE: (("take",), ("index",), _take),
     Rewriting.REFLECTION_PAD: (("pad",), ("pad", "mode"), _reflect),

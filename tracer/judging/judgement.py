@@ -26,7 +26,7 @@ from tracer.judging.call_findings import (
 from tracer.judging.host_code import host_banners, with_hosts
 from tracer.judging.minimal_settings import SEED, MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.observations import fill_cost
-from tracer.judging.process_findings import Process, extrapolated_banner
+from tracer.judging.process_findings import ProcessUnderTarget, extrapolated_banner
 from tracer.judging.trials import TrialsHere
 from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings, Training
 from tracer.tables.compilers import CompilerTable
@@ -83,7 +83,7 @@ def judge_calls(
     mode = str(trace.environment.deterministic_mode or "")
     if MODE in target.sets and mode:  # a line that changes the mode counts by what depends on the mode
         as_ran = [(group, by_settings.under({**group.settings, MODE: mode}).rule_on(group)) for group in groups]
-    process = Process(settings, rows, as_ran, strict=strict)
+    process = ProcessUnderTarget(settings, rows, as_ran, strict=strict)
     observed = process.observe({})
     unsafe = _with(judged, rulings, lambda ruling: not ruling.is_safe)
     of_this_run = _with(judged, rulings, lambda ruling: ruling.observed or ruling.refuted is not None)

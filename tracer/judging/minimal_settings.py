@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tracer.findings import Finding
-from tracer.judging.process_findings import Observed, Process, key_of
+from tracer.judging.process_findings import Observed, ProcessUnderTarget, key_of
 from tracer.names import REPEATABLE, Cause, DeterministicMode, GeneratorKind, Phase, Prerequisite, SeedOrigin, Verdict
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
@@ -99,7 +99,7 @@ class MinimalSettings:
         self,
         unsafe: Sequence[tuple[CallGroup, RuleOutcome]],
         tables_under: Callable[[Sets], TargetTables],
-        process: Process,
+        process: ProcessUnderTarget,
         conditions: Mapping[str, FactValue],
         sets: Sets,
     ) -> None:

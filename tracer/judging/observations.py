@@ -14,7 +14,7 @@ import msgspec
 from tracer.facts.fact import Value
 from tracer.findings import Evidence, FillCost, Finding, Note
 from tracer.judging.bound_rows import BoundRows, TraceUnderTarget, device_backend
-from tracer.judging.setting_findings import Read, compiled_how, is_worth_a_note, read_setting, subject_of
+from tracer.judging.setting_findings import ReadSetting, compiled_how, is_worth_a_note, read_setting, subject_of
 from tracer.names import (
     HOST_GENERATORS,
     About,
@@ -38,7 +38,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.tables.settings.declared import FILL, INDUCTOR_FLAG, MODE, declared
-from tracer.tables.settings.rows import Row
+from tracer.tables.settings.rows import SettingRow
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
 from tracer.trace.records import (
@@ -311,7 +311,7 @@ def _is_own(sampler: str) -> bool:
 class _CompiledUnder(NamedTuple):
     """Regions that were compiled under the same value of a row's setting and the same state of deterministic mode."""
 
-    read: Read | None
+    read: ReadSetting | None
     """``None`` for a row without a setting."""
     settings: dict[str, Value]
     """The settings when they were compiled, if not the target's."""
@@ -338,7 +338,7 @@ def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
                     )
 
 
-def _compiled_under(row: Row, scene: TraceUnderTarget) -> Iterator[_CompiledUnder]:
+def _compiled_under(row: SettingRow, scene: TraceUnderTarget) -> Iterator[_CompiledUnder]:
     """Findings about how code was compiled: by region for a row that needs calls, unless the target replaces it."""
     replaced = {MODE, INDUCTOR_FLAG, row.read} & scene.sets.keys()
     regions = [region for region in scene.trace.regions if region.kind is RegionKind.COMPILED and region.options]
@@ -352,7 +352,7 @@ def _compiled_under(row: Row, scene: TraceUnderTarget) -> Iterator[_CompiledUnde
         if read is not None or not _reads(row):
             yield _CompiledUnder(read, {}, None)
         return
-    alike: dict[tuple[Read | None, tuple[tuple[str, Value], ...]], set[str]] = {}
+    alike: dict[tuple[ReadSetting | None, tuple[tuple[str, Value], ...]], set[str]] = {}
     for region in regions:
         settings = {**environment.settings, **region.options}
         read = _read_by(row, msgspec.structs.replace(environment, settings=settings), scene)
@@ -373,11 +373,11 @@ def _chose_without_timing(region: Region, scene: TraceUnderTarget) -> bool:
     return is_here and is_seen and not any(kernel.by_stopwatch for kernel in region.kernels)
 
 
-def _reads(row: Row) -> bool:
+def _reads(row: SettingRow) -> bool:
     return bool(row.field or row.variable or row.read)
 
 
-def _read_by(row: Row, environment: Environment, scene: TraceUnderTarget) -> Read | None:
+def _read_by(row: SettingRow, environment: Environment, scene: TraceUnderTarget) -> ReadSetting | None:
     return read_setting(row, environment) if _reads(row) else None
 
 

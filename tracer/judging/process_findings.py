@@ -27,7 +27,7 @@ class Observed(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-class Process:
+class ProcessUnderTarget:
     """The table of settings for one trace and target."""
 
     def __init__(

@@ -10,7 +10,7 @@ from tracer.findings import Finding, Note
 from tracer.judging.bound_rows import BoundRows
 from tracer.names import About, BlindSpotKind, DeterministicMode, Differs, EventKind, RegionKind, Subsystem
 from tracer.tables.settings.declared import MODE, variable_line
-from tracer.tables.settings.rows import Row
+from tracer.tables.settings.rows import SettingRow
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment, Event
 
@@ -18,7 +18,7 @@ from tracer.trace.records import Environment, Event
 _COMPILED = "torch.compile"
 
 
-class Read(NamedTuple):
+class ReadSetting(NamedTuple):
     """A setting's value, as a row reads it."""
 
     value: Value | None
@@ -69,7 +69,7 @@ def compiled_how(trace: Trace) -> frozenset[str]:
     return frozenset(word for word, holds in (("ran", ran), ("would", would and not ran)) if holds)
 
 
-def read_setting(row: Row, environment: Environment) -> Read | None:
+def read_setting(row: SettingRow, environment: Environment) -> ReadSetting | None:
     """The value that ``row`` reads; ``None`` if a process cannot read it or did not."""
     value: Value | None = None
     if row.field:
@@ -79,29 +79,29 @@ def read_setting(row: Row, environment: Environment) -> Read | None:
     elif row.variable:
         value = environment.variables.get(row.variable)
         if value is None:
-            return Read(None, "unset")
+            return ReadSetting(None, "unset")
     elif row.read:
         value = environment.settings.get(row.read, environment.settings.get(row.read.removesuffix("()")))
     if value is None:
         return None
     word = _word(row, value)
-    return Read(None if word == "unset" else value, word)
+    return ReadSetting(None if word == "unset" else value, word)
 
 
-def _word(row: Row, value: Value) -> str:
+def _word(row: SettingRow, value: Value) -> str:
     if _same(value, row.default):
         return "unset"
     return "safe" if any(_same(value, safe) for safe in row.safe) else "other"
 
 
-def is_worth_a_note(row: Row, read: Read) -> bool:
+def is_worth_a_note(row: SettingRow, read: ReadSetting) -> bool:
     """Return whether the value is neither unset nor safe, or unset with a default that is not safe."""
     if read.word == "unset":
         return row.default is not None and not any(_same(row.default, safe) for safe in row.safe)
     return read.word == "other"
 
 
-def subject_of(row: Row, read: Read) -> str:
+def subject_of(row: SettingRow, read: ReadSetting) -> str:
     """The setting and its value."""
     if read.value is not None:
         return f"{row.name} = {read.value}"
@@ -112,7 +112,7 @@ def _same(value: Value, other: Value | None) -> bool:
     return value == other and type(value) is type(other)
 
 
-def _made_at(row: Row, rows: BoundRows) -> Event | None:
+def _made_at(row: SettingRow, rows: BoundRows) -> Event | None:
     """The line that gave the setting its value when recording began, if recorded."""
     scene = rows.scene
     names = {row.name, row.variable, row.read, row.read.removesuffix("()"), *row.events} - {""}

@@ -18,7 +18,7 @@ _FOLDER = Path(__file__).parent
 FILE = _FOLDER / "asked.json"
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class AskedFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts, settings and variables that the tables need of a recorder."""
 
     tables: str
@@ -39,19 +39,19 @@ def digest_of_tables() -> str:
     return f"{digest:08x}"
 
 
-def asked_by_tables() -> Asked:
+def asked_by_tables() -> AskedFacts:
     """The same, from the tables themselves."""
     from tracer.tables.loading import named_settings as settings
     from tracer.tables.loading import named_variables as variables
     from tracer.tables.loading import required_facts as facts
 
-    return Asked(tables=digest_of_tables(), variables=variables(), settings=settings(), facts=dict(facts()))
+    return AskedFacts(tables=digest_of_tables(), variables=variables(), settings=settings(), facts=dict(facts()))
 
 
 @cache
-def _asked() -> Asked:
+def _asked() -> AskedFacts:
     try:
-        asked = msgspec.json.decode(FILE.read_bytes(), type=Asked)
+        asked = msgspec.json.decode(FILE.read_bytes(), type=AskedFacts)
         if asked.tables == digest_of_tables():
             return asked
     except (OSError, msgspec.DecodeError):

@@ -18,7 +18,7 @@ from tracer.names import Backend, Verdict
 from tracer.tables.conditions import pieces, wanted_values
 from tracer.tables.loading import required_facts
 from tracer.tables.reading import OP, misspelt_head, misspelt_rule, parse, read
-from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Reviewed, Table, Wanted
+from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Reviewed, Table, WantedValue
 from tracer.tables.settings.rows import load_rows
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, in_domain
@@ -171,9 +171,9 @@ def _answers(case: CompiledCase, rule: CompiledRule, table: Table, reviewed: str
             yield Case(verdict=answer.verdict, when=when, torch=versions, why=says, route=name)
 
 
-def _both(case: CompiledCase, other: Case) -> dict[str, Wanted] | None:
+def _both(case: CompiledCase, other: Case) -> dict[str, WantedValue] | None:
     """Conditions under which a call matches ``case`` and then, as the op it calls, ``other``; ``None`` if none."""
-    met: dict[str, Wanted] = {}
+    met: dict[str, WantedValue] = {}
     for key in dict.fromkeys((*case.when, *other.when)):
         theirs = wanted_values(other, key)
         if key in case.facts:

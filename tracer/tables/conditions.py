@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 from tracer.facts.derived import SELECTING_NODES
-from tracer.facts.fact import Value
+from tracer.facts.fact import Met, Value
 from tracer.names import Cause, DeterministicMode, UnknownReason, Verdict
 from tracer.tables.rules import Case, Cased, Conditioned
 from tracer.tables.settings.declared import FORWARD, MODE
@@ -25,12 +25,10 @@ ConditionedType = TypeVar("ConditionedType", bound=Conditioned)
 #: Keys, joined by AND, each with the values for which it holds.
 Conditions = dict[str, frozenset[Value]]
 
-#: The conditions of a matching case: each key with the values for which the case holds.
-Met = tuple[tuple[str, tuple[Value, ...]], ...]
 _WHOLE: Mapping[str, frozenset[Value]] = {key: frozenset(domain) for key, domain in DOMAINS.items()}
 
 
-class Outcome(NamedTuple):
+class CaseOutcome(NamedTuple):
     """A rule's outcome for a call."""
 
     verdict: Verdict
@@ -118,9 +116,9 @@ class BoundRule:
             )
             for case in live
         )
-        self._outcomes: dict[tuple[Value | None, ...], Outcome] = {}
+        self._outcomes: dict[tuple[Value | None, ...], CaseOutcome] = {}
 
-    def decide(self, facts: Mapping[str, Value]) -> Outcome:
+    def decide(self, facts: Mapping[str, Value]) -> CaseOutcome:
         """The outcome for a call with ``facts``. A value outside the vocabulary counts as not recorded."""
         get = facts.get
         values = tuple([get(key) for key in self.facts])
@@ -158,15 +156,15 @@ class BoundRule:
         missing.update(key for test in possible for key in test.open_settings)
         return tuple(sorted(missing))
 
-    def _decide(self, values: tuple[Value | None, ...]) -> Outcome:
+    def _decide(self, values: tuple[Value | None, ...]) -> CaseOutcome:
         valid_facts, possible = self._possible(values)
         if not possible:
-            return Outcome(Verdict.UNKNOWN, None, UnknownReason.NO_EVIDENCE)
+            return CaseOutcome(Verdict.UNKNOWN, None, UnknownReason.NO_EVIDENCE)
         case = possible[0].case
         if len({test.case.verdict for test in possible}) == 1:
             reason = UnknownReason.NO_EVIDENCE if case.verdict is Verdict.UNKNOWN else None
-            return Outcome(case.verdict, case, reason, met=self._met(case, valid_facts))
-        return Outcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, self._missing(valid_facts, possible))
+            return CaseOutcome(case.verdict, case, reason, met=self._met(case, valid_facts))
+        return CaseOutcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, self._missing(valid_facts, possible))
 
     def met(self, case: Case | None, facts: Mapping[str, Value]) -> Met | None:
         """The conditions under which ``case`` decides, as far as a call with ``facts`` meets them."""
@@ -194,8 +192,8 @@ class Answer(NamedTuple):
     """A rule's answer for a call, under the target's settings and in deterministic mode."""
 
     rule: Cased
-    as_is: Outcome
-    in_mode: Outcome
+    as_is: CaseOutcome
+    in_mode: CaseOutcome
 
     @property
     def both(self) -> tuple[Verdict, Verdict]:

@@ -24,7 +24,7 @@ from tracer.trace.records import Environment
 _DEFAULTS = with_forward(settings_of(Environment(python="", platform="", torch=""), Settings.DEFAULT))
 
 
-class Row(NamedTuple):
+class VerdictRow(NamedTuple):
     """A set of calls that have the same verdicts, in each state of deterministic mode."""
 
     when: Conditions
@@ -43,12 +43,12 @@ class Row(NamedTuple):
         return self.off, self.warn, self.on
 
 
-class Span(NamedTuple):
+class VersionSpan(NamedTuple):
     """Adjacent versions for which a rule says the same."""
 
     first: str
     last: str
-    rows: tuple[Row, ...]
+    rows: tuple[VerdictRow, ...]
 
     @property
     def as_is(self) -> tuple[Verdict, ...]:
@@ -70,7 +70,7 @@ class Explanation(NamedTuple):
     place: str
     """The version's place among the reviewed ones; see ``tables.versions.placed``."""
     table: Table
-    rules: tuple[tuple[Rule, Span | None], ...]
+    rules: tuple[tuple[Rule, VersionSpan | None], ...]
     """Rules with the span that contains the version; ``None`` if the table was not reviewed for it."""
     becomes: tuple[Translation, ...]
     """Translations of the op, if recorded on a CPU, to the ops that run here; the rules are for both."""
@@ -109,21 +109,21 @@ def explain(
     ]
 
 
-def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
+def spans(rule: Cased, reviewed: str) -> tuple[VersionSpan, ...]:
     """The rule's history: adjacent versions with the same answers merged, oldest first."""
-    history: list[Span] = []
+    history: list[VersionSpan] = []
     before: list[Case] = []
     for version in reviewed_releases(reviewed):
         live = [case for case in rule.case if speaks_of(case.torch, version)]
         if history and (live == before or _answers(history[-1].rows) == _answers(_rows(live))):
             history[-1] = history[-1]._replace(last=version)
         else:
-            history.append(Span(version, version, _rows(live)))
+            history.append(VersionSpan(version, version, _rows(live)))
         before = live
     return tuple(history)
 
 
-def _rows(live: list[Case]) -> tuple[Row, ...]:
+def _rows(live: list[Case]) -> tuple[VerdictRow, ...]:
     """Intersections of the cases for each state of the mode; equal rows are merged.
 
     The forward of a backward call is taken to have run in the same state.
@@ -134,13 +134,13 @@ def _rows(live: list[Case]) -> tuple[Row, ...]:
         [*disjoint((case, when) for case, when in asked if all(mode in wanted_values(case, key) for key in modes))]
         for mode in map(str, DeterministicMode)
     )
-    rows: list[Row] = []
+    rows: list[VerdictRow] = []
     for (off, when_off), (warn, when_warn) in product(offs, warns):
         met = _meet(when_off, when_warn)
         for on, when_on in ons if met is not None else ():
             if (when := _meet(met or {}, when_on)) is not None:
                 notes = tuple(dict.fromkeys(case.why for case in (off, warn, on) if case.why))
-                rows.append(Row(when, off.verdict, warn.verdict, on.verdict, notes, on.route))
+                rows.append(VerdictRow(when, off.verdict, warn.verdict, on.verdict, notes, on.route))
     return tuple(_joined(rows))
 
 
@@ -154,7 +154,7 @@ def _explanation(
     becomes = tuple(replace(row, becomes=tuple(c for c in row.becomes if speaks_of(c.torch, minor))) for row in becomes)
     candidates = (table.find(candidate.op) for row in becomes for candidate in row.becomes if candidate.op)
     there = [rule for rule in candidates if rule is not None]
-    explained: list[tuple[Rule, Span | None]] = []
+    explained: list[tuple[Rule, VersionSpan | None]] = []
     for rule in {rule.id: rule for rule in (*rules, *there)}.values():
         history = spans(rule, table.reviewed_for(rule)) if place in ("reviewed", "newer") else ()
         holding = (span for span in history if RELEASES.index(span.first) <= at <= RELEASES.index(span.last))
@@ -162,11 +162,11 @@ def _explanation(
     return Explanation(table.backend, version, place, table, tuple(explained), becomes, its_own)
 
 
-def _answers(rows: tuple[Row, ...]) -> list[tuple[Conditions, tuple[Verdict, ...]]]:
+def _answers(rows: tuple[VerdictRow, ...]) -> list[tuple[Conditions, tuple[Verdict, ...]]]:
     return [(row.when, row.verdicts) for row in rows]
 
 
-def _at_defaults(rows: tuple[Row, ...], column: int) -> tuple[Verdict, ...]:
+def _at_defaults(rows: tuple[VerdictRow, ...], column: int) -> tuple[Verdict, ...]:
     defaults = (row for row in rows if all(_DEFAULTS[key] in row.when[key] for key in row.when if key in _DEFAULTS))
     verdicts = {row.verdicts[column] for row in defaults}
     return tuple(verdict for verdict in SEVERITY if verdict in verdicts)
@@ -178,7 +178,7 @@ def _meet(first: Conditions, second: Conditions) -> Conditions | None:
     return met if all(met.values()) else None
 
 
-def _joined(rows: list[Row]) -> list[Row]:
+def _joined(rows: list[VerdictRow]) -> list[VerdictRow]:
     """Rows with equal verdicts that differ in one condition, merged."""
     rows = list(rows)
     while pair := next(_neighbours(rows), None):
@@ -193,7 +193,7 @@ def _joined(rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _neighbours(rows: list[Row]) -> Iterator[tuple[int, int, str]]:
+def _neighbours(rows: list[VerdictRow]) -> Iterator[tuple[int, int, str]]:
     for first, row in enumerate(rows):
         for second in range(first + 1, len(rows)):
             below = rows[second]

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from tracer.errors import UsageError
 from tracer.names import TORCH_NAMESPACES, Backend
 from tracer.tables.rules import AnsweredRule, Rule, Table
-from tracer.tables.settings.rows import EnvironmentTable, Row, load_rows
+from tracer.tables.settings.rows import EnvironmentTable, SettingRow, load_rows
 from tracer.tables.translation import Translation, Translations
 
 #: Abbreviations that people type or documents use.
@@ -137,13 +137,13 @@ def _hint(text: str, tables: Mapping[Backend, Table]) -> str:
     return f"did you mean {' or '.join(near)}?" if near else "`tracer tables list --backend B` lists what they know"
 
 
-def names_of(row: Row) -> Iterator[str]:
+def names_of(row: SettingRow) -> Iterator[str]:
     """Names of a row: its id, and its setting up to a bracket or a space."""
     named = (row.id, *row.name.split(", "), *row.aliases, row.variable, row.read)
     yield from dict.fromkeys(spelled(name) for name in named if name)
 
 
-def find_rows(text: str, table: EnvironmentTable) -> tuple[Row, ...]:
+def find_rows(text: str, table: EnvironmentTable) -> tuple[SettingRow, ...]:
     """The rows that ``text`` names: by id, else by setting, in full or from a dot on (``cudnn.benchmark``)."""
     wanted = spelled(text).lower()
 

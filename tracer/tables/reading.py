@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tracer.errors import TableError
-from tracer.tables.rules import SCHEMA, LibraryRule, Reviewed, Rule, Wanted
+from tracer.tables.rules import SCHEMA, LibraryRule, Reviewed, Rule, WantedValue
 from tracer.tables.versions import specifiers
 from tracer.tables.vocabulary import DOMAINS, allowed
 
@@ -81,7 +81,7 @@ def misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str
         yield from misspelt_conditions(f"{path}.case[{place}] ({rule.id})", case.when, case.torch)
 
 
-def misspelt_conditions(path: str, when: Mapping[str, Wanted], torch: str) -> Iterator[tuple[str, str]]:
+def misspelt_conditions(path: str, when: Mapping[str, WantedValue], torch: str) -> Iterator[tuple[str, str]]:
     """Every key or value of a condition that the vocabulary does not have, with ``path``."""
     if torch:
         yield from bad_range(path, torch, ("<", ">="))

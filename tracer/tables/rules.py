@@ -14,7 +14,7 @@ from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, R
 SCHEMA = 1
 
 #: A value in ``when``, or several of which any may hold.
-Wanted = Value | list[Value]
+WantedValue = Value | list[Value]
 
 
 class RuleEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class RuleEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class Conditioned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Conditions: of a rule's case, or of a translation's candidate."""
 
-    when: dict[str, Wanted] = {}
+    when: dict[str, WantedValue] = {}
     """Keys of the vocabulary, joined by AND; the values of a list by OR. Empty: always."""
     torch: str = ""
     """Versions of torch for which it holds (``">=2.6,<2.9"``); empty for every reviewed one."""
@@ -149,7 +149,7 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ops: frozenset[str]
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class IntegerKernels(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Kernels that add integers only, and why their results do not depend on the order."""
 
     kernels: tuple[str, ...]
@@ -171,7 +171,7 @@ class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Rule to the evidence on it."""
     vouched: tuple[Vouched, ...] = ()
     rest: tuple[Rest, ...] = ()
-    counted: tuple[Counted, ...] = ()
+    counted: tuple[IntegerKernels, ...] = ()
 
     @property
     def oldest(self) -> str:

@@ -30,7 +30,7 @@ STAYS = "recorded"
 RECORDED_ON = "cpu"
 
 
-class Candidate(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class TargetOp(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """An op that the target may run, and under which conditions."""
 
     op: str = ""
@@ -56,7 +56,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Recorded ops, named as in a rule."""
     why: str
     """The criterion between the candidates, in sentences for the reader of a finding."""
-    becomes: tuple[Candidate, ...]
+    becomes: tuple[TargetOp, ...]
     """Every op that the target may run. If the conditions of several hold, it may be any of them."""
     evidence: tuple[RuleEvidence, ...]
     forward: str = ""
@@ -65,7 +65,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Versions of torch whose recordings contain the ops; empty for every one."""
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class TargetNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A difference that single ops do not show: reported, never applied."""
 
     id: str
@@ -81,7 +81,7 @@ class Translations(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """All known differences between a CPU recording and a run on another device."""
 
     translation: tuple[Translation, ...] = ()
-    note: tuple[Note, ...] = ()
+    note: tuple[TargetNote, ...] = ()
 
 
 #: No translations: every op runs as it was recorded.

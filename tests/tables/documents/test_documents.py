@@ -26,12 +26,12 @@ from tracer import Trace, judge
 from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, Settings
 from tracer.tables.conditions import BoundRule, with_forward
-from tracer.tables.explaining import Row as Said
+from tracer.tables.explaining import VerdictRow as Said
 from tracer.tables.explaining import spans
 from tracer.tables.loading import load_tables
 from tracer.tables.lookup import find_rules
 from tracer.tables.rules import Rule
-from tracer.tables.settings.rows import Row, load_rows
+from tracer.tables.settings.rows import SettingRow, load_rows
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases
 from tracer.tables.vocabulary import FORWARD_FACTS, UNNOTED
@@ -187,7 +187,7 @@ def test_a_statement_about_a_process_is_carried_by_its_row(document: Document, s
             assert not says_something(check, row, check.clean, version), f"torch {version}: triggered by its twin"
 
 
-def says_something(check: RowCheck, row: Row, process: Trace | Mapping[str, Value], version: str) -> bool:
+def says_something(check: RowCheck, row: SettingRow, process: Trace | Mapping[str, Value], version: str) -> bool:
     """Whether the row puts ``process`` at risk, or has a note on it. A seeded draw is none."""
     if not isinstance(process, Trace):
         return BoundRule(row, version, {}).decide(process).verdict not in (D, S)

@@ -13,8 +13,8 @@ from tracer.tables.lint.measured import (
     SCHEMA,
     Explained,
     MeasuredCall,
+    MeasuredRun,
     Measurement,
-    Run,
     contradictions,
     dump_measurement,
     faults_of_measurements,
@@ -33,7 +33,9 @@ PLAIN = MeasuredCall(op="aten.add.Tensor", facts={"device": "cpu", "dtype": "flo
 def measured(call: MeasuredCall, mode: str = "off", **fields: object) -> Measurement:
     """One run of one call on the CPU: 20 runs, one result, unless ``fields`` say otherwise."""
     explained = fields.pop("explained", ())
-    run = Run(**{"what": "it", "mode": DeterministicMode(mode), "runs": 20, "distinct": 1, "calls": (call,)} | fields)
+    run = MeasuredRun(
+        **{"what": "it", "mode": DeterministicMode(mode), "runs": 20, "distinct": 1, "calls": (call,)} | fields
+    )
     return Measurement(
         schema=SCHEMA, backend=Backend.CPU, torch="2.13.0", settings=SETTINGS, run=(run,), explained=explained
     )

@@ -23,7 +23,7 @@ from tracer.report import Report
 from tracer.tables.conditions import BoundRule
 from tracer.tables.lint.row_lint import KEYS, field_type
 from tracer.tables.rules import Case
-from tracer.tables.settings.rows import CATEGORIES, NARROWING, RESERVED, Row, load_rows
+from tracer.tables.settings.rows import CATEGORIES, NARROWING, RESERVED, SettingRow, load_rows
 from tracer.tables.versions import release, speaks_of
 from tracer.tables.vocabulary import PROCESS_FACTS, expand
 from tracer.trace.records import CallGroup, Environment, Event
@@ -69,13 +69,13 @@ EMPTY = {
 }
 
 
-def releases_of(row: Row, case: Case) -> list[str]:
+def releases_of(row: SettingRow, case: Case) -> list[str]:
     """The reviewed releases in which ``case`` can be reached."""
     return [one for one in samples.releases_of(TABLE, row, case) if speaks_of(row.torch, one)]
 
 
 @pytest.mark.parametrize(("row", "case"), CASES)
-def test_a_case_decides_what_it_asks_for(row: Row, case: Case) -> None:
+def test_a_case_decides_what_it_asks_for(row: SettingRow, case: Case) -> None:
     minors = releases_of(row, case)
     assert minors
     for minor in minors:
@@ -86,7 +86,7 @@ def test_a_case_decides_what_it_asks_for(row: Row, case: Case) -> None:
 class Risk(NamedTuple):
     """A case of a setting's row by which runs differ, and a process in which it holds."""
 
-    row: Row
+    row: SettingRow
     case: Case
     torch: str
     backend: Backend
@@ -127,7 +127,7 @@ def state(risk: Risk, word: str) -> Environment:
     return environment(**fields)
 
 
-def value_of(row: Row, word: str) -> Value | None:
+def value_of(row: SettingRow, word: str) -> Value | None:
     """A value that counts as ``word``."""
     if word == "unset":
         return None
@@ -139,7 +139,7 @@ def value_of(row: Row, word: str) -> Value | None:
     return next(one for one in candidates if one not in row.safe and one != row.default)
 
 
-def calls_for(row: Row) -> tuple[CallGroup, ...]:
+def calls_for(row: SettingRow) -> tuple[CallGroup, ...]:
     """One call of the first group that the row needs; any one where it needs none."""
     named = [GROUPS[need] for need in row.needs if need in GROUPS]
     if not named:
@@ -156,7 +156,7 @@ def found(risk: Risk, word: str, *calls: CallGroup, **settings: Any) -> Report:
     return judge(recorded, backend=risk.backend.value, torch=risk.torch, **settings)
 
 
-def verdicts(report: Report, row: Row) -> set[Verdict]:
+def verdicts(report: Report, row: SettingRow) -> set[Verdict]:
     return {one.verdict for one in report.findings if one.rule == row.id}
 
 
@@ -179,7 +179,7 @@ def test_the_code_of_a_row_closes_it(risk: Risk) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in TABLE.row if row.differs is Differs.MACHINES], ids=lambda row: row.id)
-def test_what_differs_between_machines_never_makes_a_finding(row: Row) -> None:
+def test_what_differs_between_machines_never_makes_a_finding(row: SettingRow) -> None:
     if row.about is not About.SETTING or not (row.field or row.variable or row.read) or "unseen" in row.needs:
         return
     risk = Risk(row, row.case[0], "2.13", (row.backends or (Backend.CUDA,))[0])

@@ -16,11 +16,10 @@ from tracer.plain import one_line
 from tracer.report.render.terminal import Program, Prose, indented
 from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural, some
 from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
-from tracer.tables.explaining import Explanation, Row, Span, spans
+from tracer.tables.explaining import Explanation, VerdictRow, VersionSpan, spans
 from tracer.tables.overview import TableSummary
 from tracer.tables.rules import GRADES, AnsweredRule, Rule, Table, strongest
-from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable
-from tracer.tables.settings.rows import Row as SettingRow
+from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.translation import STAYS
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import in_words
@@ -175,7 +174,7 @@ def _without_rule(explanation: Explanation) -> str:
     return f"= deterministic: no rule names it, and {exceptions}."
 
 
-def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[RenderableType]:
+def _rule_now(rule: Rule, span: VersionSpan, table: Table, width: int) -> Iterator[RenderableType]:
     yield Text(rule.id, style="bold")
     if isinstance(rule, AnsweredRule):
         yield indented(f"Compiled by {rule.compiler.capitalize()}, in place of the rules above.")
@@ -218,7 +217,7 @@ def _words(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[Rende
 
 
 def _conditions(
-    rows: tuple[Row, ...], width: int, *, heading: str = "Calls", rest: str = "call"
+    rows: tuple[VerdictRow, ...], width: int, *, heading: str = "Calls", rest: str = "call"
 ) -> Iterator[RenderableType]:
     """Verdicts by call: a grid, or in a narrow terminal a few lines for each set of calls."""
     short = rows_in_short(rows, rest)
@@ -235,7 +234,7 @@ def _conditions(
     yield indented(grid)
 
 
-def _by_mode(row: Row) -> Text:
+def _by_mode(row: VerdictRow) -> Text:
     """A line for each state of the mode, or for several that agree."""
     text = Text()
     lines = dict.fromkeys(row.verdicts)
@@ -248,7 +247,7 @@ def _by_mode(row: Row) -> Text:
     return text
 
 
-def rows_in_short(rows: tuple[Row, ...], rest: str) -> list[tuple[str, Row]]:
+def rows_in_short(rows: tuple[VerdictRow, ...], rest: str) -> list[tuple[str, VerdictRow]]:
     """Rows with their conditions in words; the answer that most rows give stands last, for every other ``rest``."""
     answer, times = Counter((row.verdicts, row.route) for row in rows).most_common(1)[0]
     if times < 2:
@@ -258,7 +257,7 @@ def rows_in_short(rows: tuple[Row, ...], rest: str) -> list[tuple[str, Row]]:
     return [*short, (f"any other {rest}" if short else f"any {rest}", others)]
 
 
-def _when(row: Row, rest: str) -> str:
+def _when(row: VerdictRow, rest: str) -> str:
     return "\n".join(in_words(key, values) for key, values in row.when.items()) or f"any {rest}"
 
 
@@ -271,7 +270,7 @@ def _or(verdicts: tuple[Verdict, ...]) -> Text:
     return text
 
 
-def from_to(span: Span) -> str:
+def from_to(span: VersionSpan) -> str:
     """The versions of a span, in words."""
     return span.first if span.first == span.last else f"{span.first} to {span.last}"
 

@@ -43,7 +43,7 @@ class MeasuredCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     facts: dict[str, FactValue] = {}
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One input run several times under one state of deterministic mode."""
 
     what: str
@@ -84,7 +84,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Number of inputs tried, in each mode."""
     alike: int = 0
     """Number of runs not listed: equal results, no error, no warning, and no table that predicts either."""
-    run: tuple[Run, ...] = ()
+    run: tuple[MeasuredRun, ...] = ()
     explained: tuple[Explained, ...] = ()
 
 
@@ -125,13 +125,13 @@ def _backend_of(device: str, *, is_rocm: bool) -> Backend:
         raise TableError(f"no table is for {device}", hint="measure on a backend that has one") from problem
 
 
-def _runs(groups: list[CallGroup], mode: DeterministicMode) -> Iterator[Run]:
+def _runs(groups: list[CallGroup], mode: DeterministicMode) -> Iterator[MeasuredRun]:
     numbers: Counter[str] = Counter()
     for group in groups:
         if group.tried is not None and group.tried.varied:
             named = f"{group.op}, {group.phase}"
             numbers[named] += 1
-            yield Run(
+            yield MeasuredRun(
                 what=f"{named}, {numbers[named]}",
                 mode=mode,
                 runs=group.tried.trials + group.tried.calls,
@@ -172,7 +172,7 @@ def _lines(value: msgspec.Raw) -> bytes:
     return b"[\n" + b",\n".join(b"  " + msgspec.json.format(bytes(record), indent=0) for record in records) + b"\n ]"
 
 
-def verdicts_of(run: Run, measurement: Measurement, tables: Mapping[Backend, Table]) -> tuple[Verdict, ...]:
+def verdicts_of(run: MeasuredRun, measurement: Measurement, tables: Mapping[Backend, Table]) -> tuple[Verdict, ...]:
     """The tables' verdicts on each call of ``run``, under the settings that it was measured with."""
     settings = {**measurement.settings, MODE: str(run.mode)}
     bench = TargetTables(tables, measurement.backend, measurement.torch, settings)
@@ -195,7 +195,7 @@ def contradictions(measurement: Measurement, tables: Mapping[Backend, Table]) ->
         yield f"{what}, mode {mode}: explained, but it contradicts no verdict"
 
 
-def _contradiction(run: Run, verdicts: set[Verdict]) -> str:
+def _contradiction(run: MeasuredRun, verdicts: set[Verdict]) -> str:
     if run.refused:
         explains = verdicts & {Verdict.RAISES, Verdict.UNKNOWN}
         return "" if explains else "torch raised, but no call raises by the table"

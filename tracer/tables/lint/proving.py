@@ -13,14 +13,13 @@ from tracer.tables.examples import EXAMPLES, lint_examples, load_examples
 from tracer.tables.lint.measured import faults_of_measurements
 from tracer.tables.lint.row_lint import lint_rows
 from tracer.tables.lint.rule_lint import lint_classes, lint_compiler, lint_libraries, lint_table
-from tracer.tables.lint.translation_lint import lint_translations
+from tracer.tables.lint.translation_lint import Resolves, lint_translations
 from tracer.tables.loading import existing_tables, load_classes, load_libraries, load_table, load_tables, table_file
 from tracer.tables.rules import ClassTable, LibraryTable, Rule, Table
 from tracer.tables.settings.rows import ROWS, EnvironmentTable, load_rows
 from tracer.tables.translation import TRANSLATIONS, load_translations
 from tracer.tables.versions import speaks_of
 
-Resolves = Callable[[str], bool]
 _Loaded = Union[Table, LibraryTable, ClassTable, CompilerTable, EnvironmentTable]  # noqa: UP007 (Python 3.10 runs it)
 
 

@@ -11,7 +11,7 @@ from tracer.facts.fact import Value
 from tracer.names import About, Differs, EventKind, Verdict
 from tracer.tables.lint.rule_lint import empty_fields, incomplete, repeated, unreached
 from tracer.tables.settings.declared import SEEDS
-from tracer.tables.settings.rows import NARROWING, RESERVED, EnvironmentTable, Row
+from tracer.tables.settings.rows import NARROWING, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS
 from tracer.trace.records import Environment
@@ -43,7 +43,7 @@ def lint_rows(table: EnvironmentTable) -> list[str]:
     return faults + list(_bad_groups(table))
 
 
-def _faults(row: Row, releases: tuple[str, ...]) -> Iterator[str]:
+def _faults(row: SettingRow, releases: tuple[str, ...]) -> Iterator[str]:
     yield from (*incomplete(row), *empty_fields(row, "name"))
     if not releases:
         yield f"`{row.torch}` contains no reviewed release"
@@ -59,7 +59,7 @@ def _faults(row: Row, releases: tuple[str, ...]) -> Iterator[str]:
     yield from _bad_remedy(row)
 
 
-def _bad_reading(row: Row) -> Iterator[str]:
+def _bad_reading(row: SettingRow) -> Iterator[str]:
     """Conditions on a value that nothing provides, and values of another type than the setting's."""
     is_read = bool(row.field or row.variable or row.read)
     if is_read and row.about not in (About.SETTING, About.COMPILED):
@@ -83,7 +83,7 @@ def _bad_reading(row: Row) -> Iterator[str]:
         yield from (f"{value!r} does not have the type of {source}" for value in wrong)
 
 
-def _bad_happening(row: Row) -> Iterator[str]:
+def _bad_happening(row: SettingRow) -> Iterator[str]:
     """Faults in the events and generators that a row watches."""
     watches = row.about in (About.LATE, About.CHANGED)
     if watches and row.watches not in (EventKind.VARIABLE, EventKind.SETTING, EventKind.SEED):
@@ -94,7 +94,7 @@ def _bad_happening(row: Row) -> Iterator[str]:
         yield "must name generators if it is about them, and only then"
 
 
-def _bad_remedy(row: Row) -> Iterator[str]:
+def _bad_remedy(row: SettingRow) -> Iterator[str]:
     """Code that cannot be pasted, and settings that no target has."""
     if row.code and not row.where:
         yield "has code, but does not say where it belongs"
@@ -136,7 +136,7 @@ def field_type(name: str) -> type | None:
     return plain if plain in (bool, int) else str
 
 
-def _read_twice(rows: tuple[Row, ...]) -> Iterator[str]:
+def _read_twice(rows: tuple[SettingRow, ...]) -> Iterator[str]:
     """Variables or names that two rows read for the same calls."""
     claims: defaultdict[tuple[str, frozenset[str]], list[str]] = defaultdict(list)
     for row in rows:

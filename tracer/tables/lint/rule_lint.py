@@ -15,7 +15,7 @@ from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS
 
-Name = TypeVar("Name", bound=Hashable)
+NameType = TypeVar("NameType", bound=Hashable)
 
 _FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|metal|yaml|csv|md)\b")
 #: Verdicts that a class of ops may have: what varies on one device need not vary on another.
@@ -190,7 +190,7 @@ def _bad_routes(rule: Rule) -> Iterator[str]:
             yield f"case {number}: why does not say what a direct call of the op does"
 
 
-def repeated(names: Iterable[Name]) -> Iterator[tuple[Name, int]]:
+def repeated(names: Iterable[NameType]) -> Iterator[tuple[NameType, int]]:
     """Each name that occurs more than once, and how often."""
     return ((name, times) for name, times in Counter(names).items() if times > 1)
 

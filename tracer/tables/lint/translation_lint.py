@@ -10,7 +10,7 @@ from tracer.names import TORCH_NAMESPACES, Backend
 from tracer.tables.conditions import uncovered, wanted_values
 from tracer.tables.lint.rule_lint import bad_references, empty_fields, is_sentence, repeated
 from tracer.tables.rules import RuleEvidence, Table
-from tracer.tables.translation import STAYS, Candidate, Translation, Translations
+from tracer.tables.translation import STAYS, TargetOp, Translation, Translations
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, in_words
 
@@ -61,7 +61,7 @@ def _unspoken(texts: tuple[str, ...], evidence: tuple[RuleEvidence, ...]) -> Ite
 
 
 def _faults_of_candidate(
-    number: int, candidate: Candidate, row: Translation, releases: tuple[str, ...]
+    number: int, candidate: TargetOp, row: Translation, releases: tuple[str, ...]
 ) -> Iterator[str]:
     if not candidate.op and not candidate.why:
         yield f"candidate {number} names no op and does not say why"
@@ -80,7 +80,7 @@ def _faults_of_candidate(
             yield f"overlap in torch {shared[0]}: candidate {number} holds only where {earlier} does, for the same op"
 
 
-def _within(inner: Candidate, outer: Candidate) -> bool:
+def _within(inner: TargetOp, outer: TargetOp) -> bool:
     """Return whether ``outer`` holds whenever ``inner`` does."""
     return all(wanted_values(inner, key) <= wanted_values(outer, key) for key in outer.when)
 

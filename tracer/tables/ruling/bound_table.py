@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tracer.facts.fact import Value
+from tracer.facts.fact import Met, Value
 from tracer.names import TORCH_NAMESPACES, Backend, Cause, EvidenceKind, Prerequisite, Shown, UnknownReason, Verdict
-from tracer.tables.conditions import BothWays, Met, with_derived
+from tracer.tables.conditions import BothWays, with_derived
 from tracer.tables.rules import Rule, RuleEvidence, Table
 from tracer.tables.versions import judged_as, placed, release
 

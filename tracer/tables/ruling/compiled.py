@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tracer.facts.fact import Value
+from tracer.facts.fact import Met, Value
 from tracer.names import (
     CALLED_KERNELS,
     SAFE,
@@ -25,7 +25,7 @@ from tracer.names import (
 )
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
-from tracer.tables.conditions import BothWays, Met, with_derived
+from tracer.tables.conditions import BothWays, with_derived
 from tracer.tables.rules import Case
 from tracer.tables.ruling.bound_table import RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.settings.declared import MODE

@@ -28,7 +28,7 @@ from tracer.tables.ruling.run_evidence import (
 )
 from tracer.tables.ruling.translating import BoundTranslation, Translator
 from tracer.tables.settings.declared import MODE
-from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
+from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, TargetNote, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS
 from tracer.trace.arguments import TensorForm
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, is_set_up
@@ -56,7 +56,7 @@ _MASKS, _MAKES_CAUSAL = ("aten.add.", "aten.add_."), "aten.tril.default"
 #: Ops that count only floats on a CPU, and the dtypes that code converts for them.
 _COUNTS, _WHOLE = "aten.histc", ("int64", "int32", "int16", "int8", "uint8")
 #: Packet, module, location.
-Place = tuple[str, str, str]
+CallPlace = tuple[str, str, str]
 #: The fact of a forward call that makes its backward a risk.
 _SPEAKS_AGAINST = "call.direct"
 _TOLD = frozenset(FORWARD_FACTS.values())
@@ -81,7 +81,7 @@ class ForwardCalls:
         self.math_routes = _math_routes(calls) if SOFTMAX in asked and SOFTMAX in packets else {}
         """Facts about attention from the calls of its math path, by place."""
         has_counts = is_for_device and _COUNTS in packets
-        self.widening = _places_that_widen_counts(calls) if has_counts else frozenset[Place]()
+        self.widening = _places_that_widen_counts(calls) if has_counts else frozenset[CallPlace]()
         """Lines of libraries that convert integers and count them: module, location, called from."""
 
     def may_fuse(self, place: tuple[str, str]) -> bool:
@@ -100,14 +100,14 @@ class ForwardCalls:
         return {key: value for key, value in softmax.items() if key.startswith(_HEAD)}
 
 
-def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[str, FactValue]]]:
+def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[CallPlace, dict[str, FactValue]]]:
     """Facts that forward calls give their backward calls. If calls at one place disagree, the worse value counts."""
     for packet, groups in packets.items():
         # The gradient of a gradient runs a forward op too, which the program did not call.
         forward = [group for group in groups if group.phase is not _BACKWARD]
         if all(_TOLD.isdisjoint(group.facts) for group in forward):
             continue
-        places: defaultdict[Place, list[CallGroup]] = defaultdict(list)
+        places: defaultdict[CallPlace, list[CallGroup]] = defaultdict(list)
         for group in forward:
             places[packet, group.module, group.location].append(group)
         for place, there in places.items():
@@ -115,9 +115,9 @@ def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Pl
             yield place, {key: True for key, each in holds.items() if (any if key == _SPEAKS_AGAINST else all)(each)}
 
 
-def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[str, FactValue]]]:
+def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[CallPlace, dict[str, FactValue]]]:
     """The facts that all calls at a place share: the backward call may belong to any of them."""
-    places: dict[Place, dict[str, FactValue]] = {}
+    places: dict[CallPlace, dict[str, FactValue]] = {}
     for packet, groups in packets.items():
         for group in groups:
             agreed = places.setdefault((packet, group.module, group.location), dict(group.facts))
@@ -192,9 +192,9 @@ def _is_broadcast(keys: object) -> bool:
     return any(size != 1 and step == 0 for size, step in zip(keys.shape[:2], keys.stride[:2], strict=True))
 
 
-def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[Place]:
+def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[CallPlace]:
     """Places in libraries that convert integers to floats and then compute a histogram."""
-    widened: set[Place] = set()
+    widened: set[CallPlace] = set()
     counted: list[CallGroup] = []
     for group in calls:
         if not group.called_from or group.facts.get("device") != RECORDED_ON:
@@ -425,7 +425,7 @@ class TargetTables:
         """Whether any call was judged as another op than was recorded."""
         return any(row is not None for row in self._translated.values())
 
-    def notes(self) -> Iterator[Note]:
+    def notes(self) -> Iterator[TargetNote]:
         """Notes on differences that single ops do not show, for ops that were recorded."""
         if self._translator is not None:
             yield from self._translator.notes.values()

@@ -11,7 +11,7 @@ from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, UnknownReason, Verdict
 from tracer.tables.conditions import in_deterministic_mode, may_hold, wanted_values, with_derived, with_forward
 from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, unknown_ruling
-from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
+from tracer.tables.translation import STAYS, TargetNote, TargetOp, Translation, Translations
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import SETTINGS, UNNOTED, in_domain
 
@@ -22,7 +22,7 @@ _REMEDY_UNKNOWN = "Record the step on the target itself: then its own ops are ju
 class _Choice(NamedTuple):
     """A candidate after version and settings were checked: the conditions on facts that are left."""
 
-    candidate: Candidate
+    candidate: TargetOp
     asks: tuple[tuple[str, frozenset[Value]], ...]
     hangs_on_target: bool
     """Whether it depends on a setting that the target lacks, such as the hardware, or on a choice of the program."""
@@ -43,7 +43,7 @@ class BoundTranslation:
         self._as_is = tuple(_choices(row, op, version, settings))
         self._in_mode = tuple(_choices(row, op, version, in_deterministic_mode(settings)))
 
-    def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
+    def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[TargetOp, ...], tuple[TargetOp, ...]]:
         """Return the candidates for a call with ``facts``, with and without deterministic mode."""
         as_is, in_mode = self._open(facts)
         return tuple(choice.candidate for choice in as_is), tuple(choice.candidate for choice in in_mode)
@@ -95,7 +95,7 @@ class BoundTranslation:
         )
 
     def _judged(
-        self, candidate: Candidate, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None
+        self, candidate: TargetOp, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None
     ) -> RuleOutcome:
         if candidate.op:
             return bound.outcome(candidate.op, {**facts, "device": device, **candidate.facts}, node)
@@ -111,7 +111,7 @@ class Translator:
         self._settings = settings
         self._rows = {op: row for row in table.translation if backend in row.to for op in row.ops}
         self._notes = {op: note for note in table.note if backend in note.to for op in note.seen}
-        self.notes: dict[str, Note] = {}
+        self.notes: dict[str, TargetNote] = {}
         """Notes whose ops were recorded, by id."""
 
     def row_of(self, op: str) -> BoundTranslation | None:

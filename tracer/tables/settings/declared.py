@@ -32,7 +32,7 @@ CUBLAS_WORKSPACES = (":4096:8", ":16:8")
 _RECURRENT_WORKSPACE = ":4096:2"
 
 
-class Place(IntEnum):
+class PlanOrder(IntEnum):
     """Position of a setting in a plan: those that settle most come first."""
 
     MODE = 1
@@ -41,7 +41,7 @@ class Place(IntEnum):
     OTHER = 4
 
 
-class Condition(msgspec.Struct, frozen=True):
+class SettingCondition(msgspec.Struct, frozen=True):
     """A condition on a setting."""
 
     key: str
@@ -76,7 +76,7 @@ class Setting(msgspec.Struct, frozen=True):
     """The dotted name that a program assigns to, with ``()`` after a function; empty for a variable."""
     arguments: Mapping[FactValue, tuple[tuple[Any, ...], dict[str, Any]]] = {}
     """The arguments of ``made_by`` for each value, if it is a function that takes more than the value."""
-    condition: Condition | None = None
+    condition: SettingCondition | None = None
     chosen_in_forward: bool = False
     """Whether torch chooses the kernel of some backward by it as the forward runs."""
     wanted: FactValue | None = None
@@ -85,7 +85,7 @@ class Setting(msgspec.Struct, frozen=True):
     """The plan's words for the change; empty for ``Set ... to ...``."""
     where: str = ""
     """The place of the line, if a row does not say it."""
-    place: Place = Place.OTHER
+    place: PlanOrder = PlanOrder.OTHER
 
     @property
     def name(self) -> str:
@@ -143,9 +143,9 @@ def held(key: str, environment: Environment) -> FactValue | None:
     return (environment.settings if "." in key else environment.variables).get(key)
 
 
-def itself(key: str, domain: tuple[FactValue, ...] = BOOL, wanted: FactValue | None = None) -> Condition:
+def itself(key: str, domain: tuple[FactValue, ...] = BOOL, wanted: FactValue | None = None) -> SettingCondition:
     """A condition on the setting's own value."""
-    return Condition(key, domain, lambda environment: held(key, environment), wanted)
+    return SettingCondition(key, domain, lambda environment: held(key, environment), wanted)
 
 
 def _workspace(environment: Environment) -> str:
@@ -210,15 +210,15 @@ DECLARED: tuple[Setting, ...] = (
         wanted="on",
         title="Turn deterministic mode on",
         where="at the top of the script, before the model is built and any op runs",
-        place=Place.MODE,
+        place=PlanOrder.MODE,
     ),
     Setting(
         CUBLAS_VARIABLE,
         values=str,
-        condition=Condition("cublas_workspace", ("unset", "recurrent", "set"), _workspace, wanted="set"),
+        condition=SettingCondition("cublas_workspace", ("unset", "recurrent", "set"), _workspace, wanted="set"),
         wanted=CUBLAS_WORKSPACES[0],
         title="Give cuBLAS a fixed workspace",
-        place=Place.WORKSPACE,
+        place=PlanOrder.WORKSPACE,
     ),
     _flag(
         "torch.backends.cudnn.enabled",
@@ -243,7 +243,7 @@ DECLARED: tuple[Setting, ...] = (
         condition=itself("cudnn_benchmark", wanted=False),
         wanted=False,
         title="Stop cuDNN from choosing algorithms by timing",
-        place=Place.AUTOTUNE,
+        place=PlanOrder.AUTOTUNE,
     ),
     _flag(
         "torch.utils.deterministic.fill_uninitialized_memory",
@@ -256,7 +256,7 @@ DECLARED: tuple[Setting, ...] = (
     Setting(
         "NCCL_NVLS_ENABLE",
         values=str,
-        condition=Condition("nccl_nvls", ("allowed", "excluded"), _nvls, wanted="excluded"),
+        condition=SettingCondition("nccl_nvls", ("allowed", "excluded"), _nvls, wanted="excluded"),
         wanted="0",
     ),
     Setting(
@@ -312,7 +312,9 @@ DECLARED: tuple[Setting, ...] = (
         default=False,
         read=INDUCTOR_FLAG,
         made_by=INDUCTOR_FLAG,
-        condition=Condition("inductor_deterministic", BOOL, lambda environment: bool(held(INDUCTOR_FLAG, environment))),
+        condition=SettingCondition(
+            "inductor_deterministic", BOOL, lambda environment: bool(held(INDUCTOR_FLAG, environment))
+        ),
     ),
     Setting(
         "num_threads",
@@ -322,13 +324,13 @@ DECLARED: tuple[Setting, ...] = (
         read="torch.get_num_threads()",
         watched=("set_num_threads", "get_num_threads"),
         made_by="torch.set_num_threads()",
-        condition=Condition("threads", ("one", "many"), _threads),
+        condition=SettingCondition("threads", ("one", "many"), _threads),
     ),
     Setting(
         "has_triton",
         label="Triton can be imported",
         read="tracer.recording.process.environment.has_triton()",
-        condition=Condition("triton", ("not-recorded", "importable", "missing"), _triton),
+        condition=SettingCondition("triton", ("not-recorded", "importable", "missing"), _triton),
     ),
     Setting(
         "num_interop_threads",
@@ -340,7 +342,7 @@ DECLARED: tuple[Setting, ...] = (
 )
 
 #: Conditions on the devices of the process, which no program sets.
-OF_THE_MACHINE = (Condition("capability", ("below-8.0", "8.x", "9.x", "10-and-newer"), _capability),)
+OF_THE_MACHINE = (SettingCondition("capability", ("below-8.0", "8.x", "9.x", "10-and-newer"), _capability),)
 
 #: Keys of the settings by which torch chooses a backward's kernel as the forward runs.
 CHOSEN_IN_FORWARD = tuple(setting.key for setting in DECLARED if setting.chosen_in_forward)
@@ -349,7 +351,7 @@ CHOSEN_IN_FORWARD = tuple(setting.key for setting in DECLARED if setting.chosen_
 SEEDS = ("seed.torch", "seed.python", "seed.numpy")
 
 
-def conditions() -> tuple[Condition, ...]:
+def conditions() -> tuple[SettingCondition, ...]:
     """All conditions on the process's settings and devices."""
     asked = [(setting, setting.condition) for setting in DECLARED if setting.condition is not None]
     forward = (itself(FORWARD + own.key, own.domain) for setting, own in asked if setting.chosen_in_forward)

@@ -15,13 +15,13 @@ import msgspec
 from tracer.facts.fact import Value
 from tracer.names import About, Backend, Differs, EventKind, GeneratorKind, Subsystem
 from tracer.tables.reading import ID, OP, VARIABLE, bad_range, misspelt_conditions, misspelt_head, parse, read
-from tracer.tables.rules import Case, Cased, Reviewed, RuleEvidence, Wanted
+from tracer.tables.rules import Case, Cased, Reviewed, RuleEvidence, WantedValue
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, in_domain
 
 ROWS = Path(__file__).parent.parent / "environment.toml"
 #: Prefix of every row's id.
 LEADER = "environment"
-#: Names in ``Row.needs`` that are not groups: the judge determines their calls.
+#: Names in ``SettingRow.needs`` that are not groups: the judge determines their calls.
 RESERVED: Mapping[str, str] = {
     "fixed-by-mode": "calls that vary and that deterministic mode makes deterministic without filling memory",
     "raised-by-mode": "calls that raise in deterministic mode",
@@ -43,17 +43,17 @@ NARROWING = frozenset({UNROLLED, SINGLE, ALIGNED, PADDABLE, OWN_DEPTHWISE})
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class AffectedCalls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Calls that a setting affects: matrix products, convolutions, collectives."""
 
     name: str
     ops: tuple[str, ...] = ()
     """``aten.mm`` (every overload), ``aten.mm.default``, ``c10d.*``; empty for any op for which ``when`` holds."""
-    when: dict[str, Wanted] = {}
+    when: dict[str, WantedValue] = {}
     """Facts that the call must have, as in a rule's condition; a dtype class stands for its members."""
 
 
-class Row(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class SettingRow(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One setting, or one thing that a process can do, and its effect on reproducibility."""
 
     about: About
@@ -105,8 +105,8 @@ class Row(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_def
 class EnvironmentTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """All rows, and the groups of calls that they name."""
 
-    row: tuple[Row, ...]
-    group: tuple[Group, ...] = ()
+    row: tuple[SettingRow, ...]
+    group: tuple[AffectedCalls, ...] = ()
 
 
 #: The headings under which rows are listed, in their order.
@@ -128,7 +128,7 @@ def load_rows() -> EnvironmentTable:
     return parse_rows(read(ROWS), ROWS.name)
 
 
-def variables_of(rows: Iterable[Row]) -> frozenset[str]:
+def variables_of(rows: Iterable[SettingRow]) -> frozenset[str]:
     """Environment variables that rows name, by value or as set too late."""
     named = {row.variable for row in rows if row.variable}
     return frozenset(named.union(*(row.events for row in rows if row.watches is EventKind.VARIABLE)))
@@ -147,7 +147,7 @@ def _misspelt(table: EnvironmentTable) -> Iterator[tuple[str, str]]:
         yield from _misspelt_row(f"$.row[{number}] ({row.id})", row, names)
 
 
-def _misspelt_row(path: str, row: Row, groups: set[str]) -> Iterator[tuple[str, str]]:
+def _misspelt_row(path: str, row: SettingRow, groups: set[str]) -> Iterator[tuple[str, str]]:
     if not (ID.fullmatch(row.id) and row.id.startswith(f"{LEADER}-")):
         yield path, f"{row.id!r} is not kebab-case with the prefix `{LEADER}-`"
     if row.about is About.CALL:
