@@ -7,7 +7,6 @@ Inductor writes into some that are not read afterwards.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +15,6 @@ from msgspec.structs import replace
 from tracer.names import Direction, Untried
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.executions import Run
-from tracer.recording.compiled.graphs.graph_text import Graph
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.storage.accesses import Access
 from tracer.recording.trials.replay import Prepared, Replay, results_of
@@ -29,6 +27,7 @@ from tracer.trace.records import CallGroup, Region, Tried
 _OP = re.compile(r"\btorch\.ops\.([\w.]+)")
 #: Of ops that take functions: those that do something beside computing.
 _EFFECTS = frozenset({"higher_order.with_effects", "higher_order.print", "higher_order.call_torchbind"})
+_NO_SCRATCH: frozenset[int] = frozenset()
 #: What forbids that a region runs again, if an op of it has it.
 _FORBIDS = (Untried.COLLECTIVE, Untried.SIDE_EFFECTS, Untried.FRESH_MEMORY)
 
@@ -42,10 +41,6 @@ class TriedRegion(NamedTuple):
     """``None``: nothing in it is at risk."""
     reason: Untried | None = None
     """The reason not to run it again; ``None`` if there is none."""
-    outputs: int | None = None
-    """The number of results that its graph returns; ``None`` where that does not matter."""
-    scratch: frozenset[int] = frozenset()
-    """Places of results that only its own backward reads: parts of them stay unwritten."""
 
 
 class Begun(NamedTuple):
@@ -101,7 +96,7 @@ class RegionTrials:
             copies_all=run.code.direction is Direction.BACKWARD,
             draws=True,
             is_foreign=True,
-            scratch=frozenset(),
+            scratch=_NO_SCRATCH,
         )
         prepared = self._replay.prepare(tally, plan, tuple(inputs), {}, lets_go=True)
         if isinstance(prepared, Untried):
@@ -118,14 +113,12 @@ class RegionTrials:
         """The execution ended, normally or with an error."""
 
     def _try(self, begun: Begun, result: Any) -> Untried | None:
-        region, call = begun.region, begun.compiled.current_callable
-        if region.outputs is not None and len(result) != region.outputs:
-            return Untried.FRESH_MEMORY  # which of them stay partly unwritten is not known
-        results = list(results_of(region.scratch, result))
+        call = begun.compiled.current_callable
+        results = list(results_of(_NO_SCRATCH, result))
 
         def make(positional: tuple[Any, ...], named: dict[str, Any]) -> list[torch.Tensor]:
             written = [positional[place] for place in begun.written]
-            return [*written, *results_of(region.scratch, call(list(positional)))]  # it empties the list it is handed
+            return [*written, *results_of(_NO_SCRATCH, call(list(positional)))]  # it empties the list it is handed
 
         return self._replay.compare(begun.prepared, [*begun.changed, *results], results, make)
 
@@ -144,10 +137,8 @@ class RegionTrials:
         tally = TrialTally() if is_asked else None
         if graph is None or run.code.uses_cuda_graphs:
             return TriedRegion(region.id, tally, Untried.CAPTURED if run.code.uses_cuda_graphs else Untried.COMPILED)
-        plans = {name: _plan_of(name) for name in dict.fromkeys(_OP.findall(run.code.text))}
-        reason = next((reason for reason in _FORBIDS if reason in plans.values()), None)
-        scratch = frozenset(_scratch_in(graph, plans))
-        return TriedRegion(region.id, tally, reason, len(graph.outputs) if scratch else None, scratch)
+        forbidden = {_forbidden_by(name) for name in dict.fromkeys(_OP.findall(run.code.text))}
+        return TriedRegion(region.id, tally, next((reason for reason in _FORBIDS if reason in forbidden), None))
 
     def in_regions(self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]) -> tuple[Region, ...]:
         """``regions`` with the outcomes of their trials."""
@@ -174,8 +165,8 @@ class RegionTrials:
         return self.risk.suspects(region, [group for group in groups if group.region == region.id])
 
 
-def _plan_of(name: str) -> ReplayPlan | Untried | None:
-    """Return how an op of a graph would be replayed alone; ``None`` if it computes nothing or does not exist."""
+def _forbidden_by(name: str) -> Untried | None:
+    """Return why an op of a graph could not be replayed alone; ``None`` if it could, or does not exist."""
     if name in _EFFECTS:
         return Untried.SIDE_EFFECTS
     func: Any = torch.ops
@@ -183,15 +174,7 @@ def _plan_of(name: str) -> ReplayPlan | Untried | None:
         func = getattr(func, part, None)
         if func is None:
             return None
-    return plan_replay(func, Access(func)) if isinstance(func, torch._ops.OpOverload) else None
-
-
-def _scratch_in(graph: Graph, plans: Mapping[str, ReplayPlan | Untried | None]) -> list[int]:
-    """Positions of scratch outputs among a graph's results."""
-    ops = {node.name: node.op for node in graph.nodes}
-    return [
-        place
-        for place, name in enumerate(graph.outputs)
-        if isinstance(plan := plans.get(ops.get(graph.parts.get(name, ""), "")), ReplayPlan)
-        and graph.places.get(name) in plan.scratch
-    ]
+    plan = plan_replay(func, Access(func)) if isinstance(func, torch._ops.OpOverload) else None
+    if isinstance(plan, ReplayPlan):  # which of the region's results stay partly unwritten is not known
+        return Untried.FRESH_MEMORY if plan.scratch else None
+    return plan

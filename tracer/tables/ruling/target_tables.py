@@ -13,7 +13,7 @@ from tracer.facts.fact import Value
 from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
 from tracer.ops.op import Touch
 from tracer.ops.rows import packet_of, row_of
-from tracer.tables.conditions import DERIVATIONS, with_derived
+from tracer.tables.conditions import DERIVATIONS
 from tracer.tables.rules import Table
 from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
@@ -257,8 +257,6 @@ class TargetTables:
         self._translated: dict[str, BoundTranslation | None] = {}
         self._routes: dict[tuple[str, FactValue | None, bool, bool], _Route] = {}
         """By op, device, whether in the backward pass, and whether on the target."""
-        self._outcomes: dict[tuple[object, ...], RuleOutcome] = {}
-        """The ruling, by backend, op, whether it is translated, and the facts that it depends on."""
         self._alike: dict[tuple[object, ...], RuleOutcome] = {}
         self.devices: set[str] = set()
         """Devices that calls were recorded on."""
@@ -369,13 +367,9 @@ class TargetTables:
                 facts = {**facts, **self._forward.math_routes[place].facts}
             if op == _PRODUCT and self._forward.may_fuse(place):
                 facts = {**facts, "attention.may_fuse": True, **self._forward.heads(place)}
-        asks = bound.asks(op) if translation is None else translation.asks(bound)
-        key = (backend, op, translation is None, *map(with_derived(facts, node, asks).get, asks))
-        if key not in self._outcomes and translation is None:
-            self._outcomes[key] = bound.outcome(op, facts, node)
-        elif key not in self._outcomes and translation is not None:
-            self._outcomes[key] = translation.outcome(bound, self._backend.device, facts, node)
-        return self._outcomes[key]
+        if translation is None:
+            return bound.outcome(op, facts, node)
+        return translation.outcome(bound, self._backend.device, facts, node)
 
     def _note_route(self, at: tuple[str, FactValue | None, bool, bool]) -> None:
         """Store what rulings on such calls depend on; nothing if no table was consulted."""

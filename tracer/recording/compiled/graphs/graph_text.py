@@ -86,8 +86,6 @@ class Graph(NamedTuple):
     has_unfixed_sizes: bool
     places: dict[str, int]
     """The same names, to the result's position."""
-    outputs: tuple[str, ...]
-    """Names of the results; empty for a result without one."""
 
 
 def flat(arguments: Iterable[Any]) -> Iterator[Any]:
@@ -111,9 +109,9 @@ def read_graph(text: str) -> Graph:
         raise ValueError(f"the text of a graph cannot be parsed: {problem}") from problem
     outermost = next((node for node in module.body if isinstance(node, ast.ClassDef)), module)
     reader = _GraphReader(_places(text))
-    inputs, outputs = reader.read(outermost, "", 1)
+    inputs = reader.read(outermost, "", 1)
     is_unfixed = any(value is not None and None in value.shape for value in reader.values.values())
-    return Graph(inputs, tuple(reader.nodes), reader.parts, is_unfixed, reader.numbers, outputs)
+    return Graph(inputs, tuple(reader.nodes), reader.parts, is_unfixed, reader.numbers)
 
 
 class _GraphReader:
@@ -127,8 +125,8 @@ class _GraphReader:
         self.parts: dict[str, str] = {}
         self.numbers: dict[str, int] = {}
 
-    def read(self, cls: ast.ClassDef | ast.Module, path: str, times: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Read one graph, and return the names of its inputs and results. ``path`` is the prefix of their names."""
+    def read(self, cls: ast.ClassDef | ast.Module, path: str, times: int) -> tuple[str, ...]:
+        """Read one graph, and return the names of its inputs. ``path`` is the prefix of all names."""
         functions = (node for node in cls.body if isinstance(node, ast.FunctionDef))
         forward = next((function for function in functions if function.name == "forward"), None)
         if forward is None:
@@ -138,15 +136,10 @@ class _GraphReader:
         unread = set(graphs)
         values: dict[str, Value | None] = {}
         within: dict[str, str] = {}
-        outputs: tuple[str, ...] = ()
         for argument in forward.args.args[1:]:
             values[argument.arg] = _annotated(argument.annotation, path + argument.arg)
         inputs = tuple(path + name for name in values)
         for statement in forward.body:
-            if isinstance(statement, ast.Return):
-                value = statement.value
-                elements = value.elts if isinstance(value, (ast.Tuple, ast.List)) else (value,)
-                outputs = tuple(path + element.id if isinstance(element, ast.Name) else "" for element in elements)
             if not isinstance(statement, (ast.AnnAssign, ast.Assign)):
                 continue
             target = statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
@@ -174,7 +167,7 @@ class _GraphReader:
                 if isinstance(call.slice, ast.Constant) and isinstance(call.slice.value, int):
                     self.numbers[name] = call.slice.value
         self.values |= {path + name: value for name, value in values.items()}
-        return inputs, outputs
+        return inputs
 
 
 def _graphs_run_by(forward: ast.FunctionDef, graphs: Container[str]) -> Iterator[str]:
