@@ -18,7 +18,6 @@ from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete
 from tracer.session import Session
 from tracer.trace.records import Environment
-from tracer.trace.values.columns import STEPS_ON_ANOTHER_THREAD
 
 _WHILE_PAUSED = "optimizer steps ended while its pool waited for a result"
 _INSIDE_BACKWARD = "optimizer steps ended inside the backward pass, where recording can neither begin nor end"
@@ -115,6 +114,8 @@ class StepWindow:
             self.blocked = _WHILE_PAUSED
             return
         if self._thread not in (None, threading.get_ident()):
+            from tracer.trace.values.columns import STEPS_ON_ANOTHER_THREAD
+
             self.blocked = STEPS_ON_ANOTHER_THREAD
         stop = self.steps.stop
         is_over = stop is not None and self.finished >= stop

@@ -182,3 +182,15 @@ def test_a_built_extension_is_named_where_it_is_called_and_accused_of_no_memory(
         f"tracer_test_native.{name}" for name in called
     ]
     assert not tracer.trace.unwritten_reads
+
+
+@pytest.mark.skipif(not Path(native_code._LIBRARIES).exists(), reason="this system lists no mapped files")
+def test_an_environment_behind_a_link_makes_no_library_of_torch_foreign(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    link = tmp_path / "torch"
+    link.symlink_to(Path(torch.__file__).parent.resolve())
+    monkeypatch.setattr(native_code, "_TORCH", str(link))
+    libraries = native_code._mapped_files()
+    assert libraries
+    assert not [path for path in libraries if "/torch/lib/" in path]

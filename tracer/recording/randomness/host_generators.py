@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
-from tracer.recording.origin.sites import USER, is_torchs_own
+from tracer.recording.origin.sites import LIBRARY, SKIPPED, USER, is_torchs_own
 from tracer.recording.patching import Call, Watch, in_children
 from tracer.recording.randomness import own_generators, seed_calls
 from tracer.recording.randomness.own_generators import as_bytes
@@ -147,9 +147,12 @@ class HostWatch(GeneratorWatch):
         generator = self.generators.get(PYTHON)
         if generator is None or self.is_asleep():
             return
-        state, code = generator.hidden.getstate(), frame.f_code
-        is_nested = code.co_name == "<module>" and self._sites.kind_of(code.co_filename) != USER
-        if is_nested and self._at_import is not None and state != self._at_import:
+        code = frame.f_code
+        kind = self._sites.kind_of(code.co_filename) if code.co_name == "<module>" else USER
+        if kind <= SKIPPED:  # torch and the standard library draw nothing as they load, and a state is costly to read
+            return
+        state = generator.hidden.getstate()
+        if kind == LIBRARY and self._at_import is not None and state != self._at_import:
             self._drew_aside(_digest(self._at_import), _digest(state))
         self._at_import = state
 

@@ -15,7 +15,6 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import BuiltinFunctionType, CodeType, FrameType, MethodDescriptorType, ModuleType
-from typing import Any
 
 import torch
 
@@ -26,6 +25,7 @@ from tracer.recording.torch_private import compile_seams, kernels, seams
 
 #: Every library of functions on torch tensors names one of torch's own.
 _MARKS = (b"c10.dll",) if sys.platform == "win32" else (b"libc10", b"libtorch")
+_SUFFIXES = tuple(EXTENSION_SUFFIXES)
 #: Known to be built without torch: not searched. (Triton asks tensors for their address.)
 _WITHOUT_TORCH = frozenset(
     {
@@ -136,10 +136,15 @@ def is_new(*, afresh: bool = False) -> bool:
     if not is_loading and libraries == _libraries:
         return afresh
     _loaded_modules, _libraries = len(sys.modules), libraries
-    files = {name: getattr(module, "__dict__", {}).get("__file__") for name, module in list(sys.modules.items())}
+    files: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(file, str) and (file.endswith(_SUFFIXES) or name.startswith(_BY_NAME)):
+            files[name] = file
     found = {name: sys.modules[name] for name, file in files.items() if _is_foreign(name, file)}
-    mapped = libraries.difference(file for file in files.values() if isinstance(file, str))
+    mapped = libraries.difference(files.values())
     unlisted = frozenset(file for file in mapped if _is_foreign(os.path.basename(file).partition(".")[0], file))
+    unlisted = unlisted.difference(map(os.path.realpath, files.values()) if unlisted else ())
     before, _extensions = _extensions, (*found.values(), *(_modules_of(unlisted) if unlisted else ()))
     return afresh or _extensions != before
 
@@ -151,9 +156,10 @@ def _modules_of(files: frozenset[str]) -> list[ModuleType]:
 
 def _mapped_files() -> set[str]:
     """Libraries that are mapped into memory and no part of torch, where the system tells."""
+    torchs = _TORCH, os.path.realpath(_TORCH)
     with suppress(OSError), open(_LIBRARIES, encoding="utf-8", errors="replace") as mapped:
         paths = {line[line.find(os.sep) :].rstrip() for line in mapped if line.endswith(".so\n")}
-        return {path for path in paths if not path.startswith(_TORCH)}
+        return {path for path in paths if not path.startswith(torchs)}
     return set()
 
 
@@ -201,14 +207,13 @@ def held_elsewhere() -> set[str]:
 
 
 @cache
-def _is_foreign(name: str, path: Any) -> bool:
+def _is_foreign(name: str, path: str) -> bool:
     top = name.partition(".")[0]
     return top in _BY_NAME or (
         top not in _WITHOUT_TORCH
-        and isinstance(path, str)
         and _STANDARD_LIBRARY not in path
         and _BUNDLED not in path
-        and path.endswith(tuple(EXTENSION_SUFFIXES))
+        and path.endswith(_SUFFIXES)
         and not (compile_seams.SEES_REGIONS and compile_seams.is_generated(name, path))
         and _names_torch(path)
     )
