@@ -21,10 +21,10 @@ from pathlib import Path
 
 import msgspec
 
+from tracer.files import toml_values
 from tracer.judging import judge_calls, make_target
 from tracer.names import Backend
 from tracer.tables import loading, translation
-from tracer.tables.reading import content
 from tracer.tables.ruling.bound_table import BoundTable
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment
@@ -66,7 +66,7 @@ def table_as_json(backend: Backend) -> bytes:
     files += [loading.table_file(backend).with_name("classes.toml")] if loading.load_table(backend).classes else []
     inherited = loading.load_table(backend).inherits
     files += [loading.table_file(inherited)] if inherited is not None else []
-    return json.dumps([content(path.read_text(encoding="utf-8")) for path in files]).encode()
+    return json.dumps([toml_values(path.read_text(encoding="utf-8")) for path in files]).encode()
 
 
 def seconds(work: Callable[[], object]) -> float:

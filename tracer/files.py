@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from tracer.errors import TracerError, reason_of
 
@@ -152,3 +153,13 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def toml_values(text: str) -> dict[str, Any]:
+    """The plain values of a TOML text. Raises ``ValueError`` for other text."""
+    try:
+        import tomli as toml  # four times as fast as the standard library's where its compiled wheel exists
+    except ImportError:  # the same parser, slower
+        import tomllib as toml  # type: ignore[import-not-found, no-redef, unused-ignore]
+
+    return toml.loads(text)

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 
 from tracer.errors import UsageError, reason_of
-from tracer.files import read_text
-from tracer.tables.reading import content
+from tracer.files import read_text, toml_values
 
 FILE = "pyproject.toml"
 
@@ -43,7 +42,7 @@ def load_configuration(folder: Path) -> Configuration:
     except (OSError, ValueError) as problem:
         raise UsageError(f"cannot read {FILE}: {reason_of(problem)}", hint="check the file") from problem
     try:
-        tools = content(text).get("tool", {})
+        tools = toml_values(text).get("tool", {})
         table = tools.get("tracer", {}) if isinstance(tools, dict) else {}
         return msgspec.convert(table, Configuration, strict=True)
     except (ValueError, RecursionError) as problem:

@@ -10,29 +10,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from tracer.errors import TableError
+from tracer.files import toml_values
 from tracer.tables.rules import SCHEMA, LibraryRule, Reviewed, Rule, WantedValue
 from tracer.tables.versions import specifiers
 from tracer.tables.vocabulary import DOMAINS, allowed
-
-try:
-    import tomli as toml  # four times as fast as the standard library's where its compiled wheel exists
-except ImportError:  # the same parser, slower
-    import tomllib as toml  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 Model = TypeVar("Model", bound=msgspec.Struct)
 #: Finds values that a model's types allow and the vocabulary does not: path and fault.
 Misspelt = Callable[[Any], Iterator[tuple[str, str]]]
 
 
-def content(text: str) -> dict[str, Any]:
-    """The plain values of a TOML text. Raises ``ValueError`` for other text."""
-    return toml.loads(text)
-
-
 def parse(text: str, source: str, model: type[Model], misspelt: Misspelt) -> Model:
     """Parse ``model`` from TOML. Raises ``TableError`` in one line with ``source`` for invalid text."""
     try:
-        table = msgspec.convert(content(text), model, strict=True)
+        table = msgspec.convert(toml_values(text), model, strict=True)
     except (ValueError, RecursionError) as problem:
         raise TableError(f"{source}: {problem}", hint="see docs/adding-a-rule.md") from problem
     for path, fault in misspelt(table):

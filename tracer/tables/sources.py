@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import msgspec
 
-from tracer.tables.reading import content
+from tracer.files import toml_values
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
 def sources() -> tuple[Source, ...]:
     """The table, in the order in which rows are asked."""
     text = files("tracer.tables").joinpath("sources.toml").read_text(encoding="utf-8")
-    return tuple(msgspec.convert(content(text), _Table).source)
+    return tuple(msgspec.convert(toml_values(text), _Table).source)
 
 
 def source_of(calls: Iterable[str], generator: str = "") -> Source | None:
@@ -44,9 +44,13 @@ def source_of(calls: Iterable[str], generator: str = "") -> Source | None:
     for row in sources():
         if generator and row.generator and generator.startswith(row.generator):
             return row
-        if not generator and any(fnmatchcase(call, glob) for glob in row.calls for call in calls):
+        if not generator and any(_matches(call, glob) for glob in row.calls for call in calls):
             return row
     return None
+
+
+def _matches(call: str, glob: str) -> bool:
+    return call == glob or ("*" in glob and fnmatchcase(call, glob))  # most are no globs, which are costly to compile
 
 
 def source_by_id(name: str) -> Source | None:

@@ -100,7 +100,8 @@ class _HasOptimizer:
             # torch wraps the method as it makes the first instance
             made = {each for each in classes if hasattr(vars(each).get("step"), "hooked")}
             if not made <= self._none_of:
-                found = (each for each in gc.get_objects() if issubclass(type(each), Optimizer))
+                young_first = (each for generation in range(3) for each in gc.get_objects(generation))
+                found = (each for each in young_first if issubclass(type(each), Optimizer))
                 self._one = next(map(weakref.ref, found), lambda: None)
                 if self._one() is None:
                     self._none_of = made

@@ -27,6 +27,8 @@ _STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
 _ENDS_STATEMENT = (*_STORES, "STORE_ATTR", "STORE_SUBSCR", "POP_TOP", "RETURN", "RESUME", "DELETE")
 #: Rows of the table of sources whose numbers are never the same.
 _NEVER_ALIKE = ("clock", "process-id", "entropy")
+#: What seeds: it is named in its own call, and is no source.
+_SEEDING = frozenset({"seed", "manual_seed", "manual_seed_all", "set_seed", "seed_everything"})
 _SETS_A_STATE = frozenset({"seed", "set_state", "setstate", "getstate", "get_state"})
 _TORCH_DRAWS = frozenset({"randint", "rand", "randn", "randperm", "normal", "bernoulli", "multinomial", "initial_seed"})
 _DRAWS_IN_PLACE = frozenset({"random_", "uniform_", "normal_", "exponential_", "geometric_", "bernoulli_"})
@@ -52,7 +54,7 @@ def takes_another_number(frame: FrameType | None) -> bool:
 def _differs(name: str, is_certain: bool) -> bool:
     if name in DREW_UNSEEDED:
         return DREW_UNSEEDED[name]()
-    if name == OWN or not is_certain:
+    if name == OWN or not is_certain or name.rpartition(".")[2] in _SEEDING:
         return name == OWN
     from tracer.tables.sources import source_of  # here: not every program seeds anything
 
