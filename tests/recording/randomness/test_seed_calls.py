@@ -19,6 +19,7 @@ import pytest
 
 from tracer.recording.randomness import seed_calls
 from tracer.recording.randomness.seed_calls import takes_another_number
+from tracer.tables import sources
 
 ARGS = SimpleNamespace(seed=3, begun=time.time())
 CONFIG = {"seed": 7}
@@ -122,3 +123,12 @@ def test_a_draw_is_a_seed_where_its_generator_was_seeded(
     assert not call()
     unseeded.add(name)
     assert call()
+
+
+def test_the_table_is_asked_of_what_gives_a_number_and_not_of_a_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(sources, "source_of", asked.extend)
+    seed(3)
+    assert asked == []
+    seed(time.time_ns())
+    assert "time.time_ns" in asked
