@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from docs.making.json_schemas import schemas
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
-from tests.support.build import call, draw, event, finding, generator, loader, read, report, trace
+from tests.support.build import call, event, finding, generator, loader, read, report, trace
 from tests.trace.strategies import traces
 from tracer.findings import Acceptance
 from tracer.names import AcceptedBy, Overlap
@@ -88,10 +88,7 @@ def gated() -> Report:
     made = replace(made, failing=frozenset({2, 3}))
     return replace(
         made,
-        ranks=compare_ranks(
-            trace(call(count=1 + rank), host_draws=(draw(count=1 + rank),), sources=(TraceSource(rank=rank),))
-            for rank in (0, 1)
-        ),
+        ranks=compare_ranks(trace(call(count=1 + rank), sources=(TraceSource(rank=rank),)) for rank in (0, 1)),
     )
 
 
@@ -110,7 +107,6 @@ def whole_trace() -> Trace:
         call(),
         events=(event(),),
         generators=(generator(),),
-        host_draws=(draw(),),
         allocations=(Allocation(op="aten.empty.memory_format", bytes=4),),
         unwritten_reads=(read(),),
         overlaps=(OverlapWrite(op="aten.add_.Tensor", kind=next(iter(Overlap))),),

@@ -1,6 +1,5 @@
 """Data parallel over gloo, as torchrun starts it; with `apart`, rank one does what rank zero does not."""
 
-import random
 import sys
 
 import torch
@@ -18,7 +17,6 @@ for _ in range(2):
     batch = torch.ones(2, 4)
     if is_apart:
         batch = nn.functional.dropout(batch, 0.1)
-        random.random(), random.random()
     net(batch).sum().backward()
     optimizer.step()
 dist.destroy_process_group()

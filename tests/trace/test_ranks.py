@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from tests.support.build import call, draw, environment, trace
+from tests.support.build import call, environment, trace
 from tests.trace.strategies import traces
-from tracer.report.sections.recorded import agreement, call_rows, draw_rows, ranks_named, setting_rows
+from tracer.report.sections.recorded import agreement, call_rows, ranks_named, setting_rows
 from tracer.trace import Trace, compare_ranks
 from tracer.trace.differences import RankComparison
 from tracer.trace.records import TraceSource
@@ -84,21 +84,6 @@ def test_as_many_calls_with_other_facts_differ() -> None:
     assert next(call_rows(found)).endswith("1 call on each, with other ndim")
 
 
-def test_a_rank_that_draws_more_often_is_ahead() -> None:
-    ours = [rank(n, host_draws=(draw(count=count),)) for n, count in enumerate((2, 2, 5))]
-    found = compared(*ours)
-    assert list(draw_rows(found)) == [
-        "rank 2, generator python: 3 draws more than on rank 0, first in random.random at train.py:9"
-    ]
-    assert found.alike == ((0, 1), (2,))
-
-
-def test_ranks_that_draw_alike_at_first_and_otherwise_later_are_not_alike() -> None:
-    later = [draw(count=n, location="b.py:1") for n in (1, 2, 3)]
-    found = compared(*(rank(n, host_draws=(draw(count=1 + (n > 0)), one)) for n, one in enumerate(later)))
-    assert found.alike == ((0,), (1,), (2,))
-
-
 @given(traces)
 def test_any_trace_is_identical_to_itself_as_another_rank(one: Trace) -> None:
     ranks = [msgspec.structs.replace(one, sources=(TraceSource(rank=n),)) for n in range(3)]
@@ -109,7 +94,7 @@ def test_any_trace_is_identical_to_itself_as_another_rank(one: Trace) -> None:
 def test_identical_means_that_nothing_differs(one: Trace, other: Trace) -> None:
     ranks = [msgspec.structs.replace(each, sources=(TraceSource(rank=n),)) for n, each in enumerate((one, other))]
     found = compared(*ranks)
-    assert found.are_identical is (not (found.settings or found.calls or found.draws))
+    assert found.are_identical is (not (found.settings or found.calls))
     for row in found.calls:
         assert len(row.counts) == 2
 
@@ -128,15 +113,11 @@ def test_ranks_in_a_row_are_a_span(ranks: list[int], said: str) -> None:
 
 
 def test_a_comparison_survives_its_json() -> None:
-    found = compared(rank(0, call(count=3)), rank(1, call(count=9), host_draws=(draw(),)))
+    found = compared(rank(0, call(count=3)), rank(1, call(count=9)))
     assert msgspec.json.decode(msgspec.json.encode(found), type=RankComparison) == found
 
 
-def test_ranks_that_differ_alike_are_said_once_and_many_values_are_counted() -> None:
-    drawing = [rank(n, host_draws=(draw(count=5 if n > 1 else 2),)) for n in range(64)]
-    assert list(draw_rows(compared(*drawing))) == [
-        "ranks 2-63, generator python: 3 draws more than on rank 0, first in random.random at train.py:9"
-    ]
+def test_many_values_are_counted() -> None:
     calling = compared(*(rank(n, call(count=1 + n)) for n in range(64)))
     (row,) = call_rows(calling)
     assert row.endswith("6 calls on rank 5; 58 further values on ranks 6-63")

@@ -47,20 +47,11 @@ def loading_of(
     if loader is None:
         return loading
     draws = tuple(dict.fromkeys(draw for side in loaders if side is not None for draw in side.worker_draws))
-    drawn_at: tuple[str, ...] = ()
     if not loader.workers:
         draws = tuple(
             generator
             for generator in _OF_HOST
             if _agree(ValueKind.GENERATOR, generator, values, until, only_last=True) is False
-        )
-        drawn_at = tuple(
-            dict.fromkeys(
-                draw.location
-                for recording in recordings
-                for draw in (recording.trace.host_draws if recording.trace is not None else ())
-                if draw.generator in draws and draw.location
-            )
         )
     return msgspec.structs.replace(
         loading,
@@ -69,7 +60,6 @@ def loading_of(
         is_iterable=not loader.sampler,
         workers_seen=bool(loader.workers) and all(side.workers_seen for side in loaders if side is not None),
         draws=draws,
-        drawn_at=drawn_at,
         fetched_by=loader.fetched_by,
         fetched_at=loader.fetched_at,
     )

@@ -82,8 +82,6 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     draws: tuple[str, ...] = ()
     """Global generators that workers drew from, ``python``, ``numpy``, ``torch``; without workers, those that were in
     another state in the second run."""
-    drawn_at: tuple[str, ...] = ()
-    """Lines of the training process that drew from those."""
     fetched_by: str = ""
     """The data set's method that gives samples."""
     fetched_at: str = ""

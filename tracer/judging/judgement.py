@@ -324,7 +324,8 @@ def weak_banners(grounded: Mapping[Backend, tuple[int, int]]) -> Iterator[str]:
 
 def process_banners(trace: Trace) -> Iterator[str]:
     """Banners about what the trace does not record of the process."""
-    if not trace.watched_from_start and any(draw.origin is SeedOrigin.UNSEEN for draw in trace.draws):
+    origins = {draw.origin for draw in trace.draws} | {each.origin for each in trace.generators if each.drew}
+    if not trace.watched_from_start and SeedOrigin.UNSEEN in origins:
         yield (
             "Seeds were not recorded from the start of the process: whether the program seeded a generator before"
             " recording began is not known. `tracer run` records it."

@@ -110,37 +110,24 @@ def _seeding(draw: Draw) -> Draw:
 
 
 def _host_generators(rows: BoundRows) -> Iterator[Finding]:
-    """Draws from Python's and NumPy's global generators without a fixed seed."""
-    trace = rows.scene.trace
-    placed = {draw.generator for draw in trace.host_draws}
-    unplaced = (
-        Draw(generator=generator.name, op=f"{generator.name} (unseen)", origin=generator.origin)
-        for generator in trace.generators
-        if generator.kind in HOST_GENERATORS and generator.drew and generator.name not in placed
-    )
-    for draw in (*trace.host_draws, *unplaced):
-        yield from _host_draw(rows, draw)
-
-
-def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
-    origin = rows.scene.origin(draw.origin, f"seed.{draw.generator}", draw.seeded_at)
-    if origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.kind not in HOST_GENERATORS:
-        return
-    is_drawn = origin is SeedOrigin.MACHINE and _is_drawn(rows.scene.trace, draw.seeded_at)
-    state = "never seeded" if origin is SeedOrigin.MACHINE else "seeded or not: not recorded"
-    state = _DRAWN if is_drawn else state
-    for row in rows.named(_OF_GENERATOR[draw.kind]):
-        yield from rows.finding(
-            row,
-            {"origin": origin.value, "seed.number": "drawn" if is_drawn else "none"},
-            subject=f"generator {draw.generator}, {state}",
-            name=f"generator {draw.generator}",
-            ops={draw.op: draw.count},
-            at=_seeding(draw) if is_drawn else draw,
-            phase=draw.phase,
-            module=draw.module,
-            reason_detail=_WATCH if origin is SeedOrigin.UNSEEN else "",
-        )
+    """Python's and NumPy's global generators that were drawn from without a fixed seed."""
+    for generator in rows.scene.trace.generators:
+        if not generator.drew or generator.kind not in HOST_GENERATORS:
+            continue
+        origin = rows.scene.origin(generator.origin, f"seed.{generator.name}", generator.seeded_at)
+        if origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN):
+            continue
+        is_drawn = origin is SeedOrigin.MACHINE and _is_drawn(rows.scene.trace, generator.seeded_at)
+        state = "never seeded" if origin is SeedOrigin.MACHINE else "seeded or not: not recorded"
+        for row in rows.named(_OF_GENERATOR[generator.kind]):
+            yield from rows.finding(
+                row,
+                {"origin": origin.value, "seed.number": "drawn" if is_drawn else "none"},
+                subject=f"generator {generator.name}, {_DRAWN if is_drawn else state}",
+                name=f"generator {generator.name}",
+                at=Draw(generator=generator.name, op="", location=generator.seeded_at if is_drawn else ""),
+                reason_detail=_WATCH if origin is SeedOrigin.UNSEEN else "",
+            )
 
 
 _DRAWN = "seeded with another number in every run"

@@ -241,7 +241,7 @@ class Recorder:
         self._moments = RecordingState(self.attribution, self.mode)
         if self.values is not None:
             self._moments.place_in_values = self.values.place
-        self.generators = GeneratorRecord(frames, self._moments.phase)
+        self.generators = GeneratorRecord()
         self._environment: Environment | None = None
         self._undo = ExitStack()
 
@@ -340,7 +340,6 @@ class Recorder:
             watched_from_start=self.watch.from_start,
             events=with_first_calls(events, first_calls(counted, events)),
             generators=tuple(self.generators.generators(_drawn_by(counted))),
-            host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
             own_generators=self.watch.own_generators.listed(),
             allocations=merged(writes.allocations()),

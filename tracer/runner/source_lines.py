@@ -73,7 +73,6 @@ def _places(trace: Trace) -> Iterator[str]:
     for groups in (
         trace.calls,
         trace.events,
-        trace.host_draws,
         trace.unwritten_reads,
         trace.overlaps,
         trace.loaders,

@@ -1,4 +1,4 @@
-"""Compares traces: the random draws of two runs, and the settings, calls and draws of the ranks of a distributed job.
+"""Compares traces: the random draws of two runs, and the settings and calls of the ranks of a distributed job.
 
 Ranks of a data-parallel step run the same calls; one that makes more calls or draws falls out of step with the others.
 A merged trace has only the sums, so ranks are compared before they are merged.
@@ -42,19 +42,6 @@ class RankCalls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names of the recorded facts that differ, where counts do not."""
 
 
-class RankDraws(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A generator that a rank drew from otherwise than the first one."""
-
-    rank: int
-    generator: str
-    ahead: int
-    """Draws by which it is ahead of the first rank; negative where it is behind. 0: as many, at other places."""
-    op: str = ""
-    """The first draw that the ranks do not share."""
-    location: str = ""
-    module: str = ""
-
-
 class RankComparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The ranks of one job side by side. Columns of ``values`` and ``counts`` stand in the order of ``ranks``."""
 
@@ -63,8 +50,7 @@ class RankComparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Ranks that agree in all that is compared, together; one group: all of them."""
     settings: tuple[RankSetting, ...] = ()
     calls: tuple[RankCalls, ...] = ()
-    """The calls whose counts differ, the largest difference first."""
-    draws: tuple[RankDraws, ...] = ()
+    """The calls whose counts differ, the largest difference first. Random draws are calls."""
 
     @property
     def are_identical(self) -> bool:
@@ -98,9 +84,8 @@ def _compared(merged: Mapping[int, Trace]) -> RankComparison:
     are_alike = all(calls == all_calls[0] for calls in all_calls)  # as most are: comparing them whole is quick
     tables = [{} for _ in merged] if are_alike else _tables(all_calls)
     calls = tuple(sorted(_calls(tables), key=_order))
-    draws = tuple(_draws(merged))
-    alike = _alike(merged, tables, settings, calls, draws)
-    return RankComparison(ranks=tuple(merged), alike=alike, settings=settings, calls=calls, draws=draws)
+    alike = _alike(merged, tables, settings, calls)
+    return RankComparison(ranks=tuple(merged), alike=alike, settings=settings, calls=calls)
 
 
 def _settings(environments: Sequence[Environment]) -> Iterator[RankSetting]:
@@ -195,44 +180,18 @@ def _order(calls: RankCalls) -> tuple[object, ...]:
     return (min(calls.counts) - max(calls.counts), location, op, phase, module, called_from)
 
 
-def _draws(merged: Mapping[int, Trace]) -> Iterator[RankDraws]:
-    """Each rank's ledger against the first one's."""
-    groups = {id(group): group for trace in merged.values() for group in trace.calls}
-    draw_of = {number: draw for number, group in groups.items() if (draw := group.draw) is not None}
-
-    def ledger(trace: Trace) -> _Ledger:
-        draws = [draw for group in trace.calls if (draw := draw_of.get(id(group))) is not None]
-        return _by_generator((*draws, *trace.host_draws))
-
-    (_, first), *others = merged.items()
-    ours = ledger(first)
-    for rank, trace in others:
-        if trace.calls == first.calls and trace.host_draws == first.host_draws:
-            continue
-        for difference in _draw_differences(ours, ledger(trace)):
-            draw = difference.second or difference.first
-            place = {"op": draw.op, "location": draw.location, "module": draw.module} if draw else {}
-            yield RankDraws(rank=rank, generator=difference.generator, ahead=difference.ahead, **place)
-
-
 def _alike(
-    merged: Mapping[int, Trace],
+    ranks: Iterable[int],
     tables: Sequence[_Table],
     settings: Sequence[RankSetting],
     calls: Sequence[RankCalls],
-    draws: Sequence[RankDraws],
 ) -> tuple[tuple[int, ...], ...]:
     """Ranks grouped by everything in which any two of them differ."""
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for column, (rank, trace) in enumerate(merged.items()):
-        host_draws: Counter[_Place] = Counter()  # no call group holds these
-        for draw in trace.host_draws if draws else ():
-            place = (draw.generator, *_place_of(draw))
-            host_draws[place] += draw.count
+    for column, rank in enumerate(ranks):
         key = (
             *(setting.values[column] for setting in settings),
             *(frozenset(tables[column].get(_place_of(call), {}).items()) for call in calls),
-            frozenset(host_draws.items()),
         )
         groups[key].append(rank)
     return tuple(map(tuple, groups.values()))
@@ -257,18 +216,15 @@ def compare_draws(first: Trace, second: Trace) -> tuple[DrawDifference, ...]:
     Two runs of one program draw alike; where they do not, the generator that ran ahead says which module and line drew
     more often. Seeds are not compared.
     """
-    return _draw_differences(_by_generator(first.draws), _by_generator(second.draws))
+    ours, theirs = _by_generator(first.draws), _by_generator(second.draws)
+    differences = (_difference(name, ours.get(name, {}), theirs.get(name, {})) for name in {**ours, **theirs})
+    return tuple(difference for difference in differences if difference is not None)
 
 
 _Entries = dict[_Place, tuple[Draw, int]]
 """Place -> the first entry there, and the calls."""
 _Ledger = dict[str, _Entries]
 """Generator -> its entries."""
-
-
-def _draw_differences(ours: _Ledger, theirs: _Ledger) -> tuple[DrawDifference, ...]:
-    differences = (_difference(name, ours.get(name, {}), theirs.get(name, {})) for name in {**ours, **theirs})
-    return tuple(difference for difference in differences if difference is not None)
 
 
 def _by_generator(draws: Iterable[Draw]) -> _Ledger:

@@ -50,8 +50,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """The settings, seeds and first uses of the program, in order."""
     generators: tuple[records.Generator, ...] = ()
     """The process's own generators: torch's default one of each device in use, Python's and NumPy's global one."""
-    host_draws: tuple[records.Draw, ...] = ()
-    """Draws from NumPy's global generator, as far as their calls were seen."""
     allocations: tuple[records.Allocation, ...] = ()
     """Calls that allocated memory without writing it."""
     unwritten_reads: tuple[records.UnwrittenRead, ...] = ()
@@ -75,8 +73,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def draws(self) -> tuple[records.Draw, ...]:
-        """The ledger of random draws: from every generator, grouped by op and place, first drawn first."""
-        return (*filter(None, (group.draw for group in self.calls)), *self.host_draws)
+        """The ledger of torch's random draws, grouped by op and place, first drawn first."""
+        return tuple(filter(None, (group.draw for group in self.calls)))
 
     @property
     def partial(self) -> str:

@@ -267,7 +267,7 @@ def _records(name: str) -> Callable[[Sequence[Trace]], Any]:
 
 #: Fields of a trace that are merged record by record.
 _LISTS = (
-    *("blind_spots", "events", "generators", "host_draws", "allocations", "unwritten_reads", "overlaps", "loaders"),
+    *("blind_spots", "events", "generators", "allocations", "unwritten_reads", "overlaps", "loaders"),
     *("own_generators", "regions", "launched", "children"),
 )
 #: How each field of a trace is merged.

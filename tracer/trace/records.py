@@ -280,7 +280,8 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     """``cpu``, ``cuda:0``, ``python`` (the module ``random``), ``numpy`` (``numpy.random``'s global one)."""
     origin: names.SeedOrigin
-    """The origin of the state of its first draw; without draws, of the state at the end."""
+    """The origin of the state that was drawn from first; of Python's and NumPy's, of the first that the machine chose,
+    if one was. Without draws, of the state at the end."""
     seeded_at: str = ""
     """``path:line`` of the call that seeded that state, if it was seen."""
     before: str = ""
@@ -297,12 +298,12 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
-    """Draws from one generator by one op or function at one place."""
+    """Draws from one of torch's generators by one op at one place."""
 
     generator: str
-    """``cpu``, ``cuda:0``; ``passed (cpu)`` for a ``torch.Generator`` of the program's; ``python``, ``numpy``."""
+    """``cpu``, ``cuda:0``; ``passed (cpu)`` for a ``torch.Generator`` of the program's."""
     op: str
-    """The overload, or the function (``random.shuffle``, ``numpy.random.rand``)."""
+    """The overload."""
     phase: names.Phase = names.Phase.OTHER
     module: str = ""
     _: ClassVar[Place]

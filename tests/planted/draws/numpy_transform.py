@@ -1,4 +1,5 @@
 """A transform draws from NumPy's global generator, which nobody seeded."""
+# planted: environment-numpy-generator
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ class Noisy(Dataset):
         return 4
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        noise = np.random.rand(2)  # planted: environment-numpy-generator
+        noise = np.random.rand(2)
         return torch.as_tensor(noise + index)
 
 

@@ -448,7 +448,7 @@ def test_what_torch_restores_by_itself_piles_nothing_up() -> None:
     with DeterminismTracer():
         for _ in range(3):
             step()
-        assert not SEEDS._awaiting
+        assert not SEEDS._awaited
 
 
 # --- generators of devices that this machine lacks ---

@@ -7,7 +7,6 @@ import inspect
 import os
 import pickle
 import random
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,26 +40,6 @@ def seeds(tracer: DeterminismTracer) -> list[Event]:
     return [event for event in tracer.trace.events if event.kind is EventKind.SEED]
 
 
-@pytest.mark.parametrize(
-    ("name", "op", "draw"),
-    [
-        ("numpy", "numpy.random.rand", lambda: np.random.rand(2)),
-        ("numpy", "numpy.random.permutation", lambda: np.random.permutation(3)),
-        ("numpy", "numpy.random.sample", lambda: np.random.sample(3)),
-    ],
-)
-def test_a_draw_is_told_with_its_line(name: str, op: str, draw: Callable[[], object]) -> None:
-    def step() -> None:
-        for _ in range(3):
-            draw()
-
-    tracer = record(step)
-    (found,) = tracer.trace.host_draws
-    assert (found.generator, found.op, found.count, found.origin) == (name, op, 3, SeedOrigin.UNSEEN)
-    assert found.location.startswith("tests/recording/randomness/test_host_generators.py:")
-    assert generator(tracer, name).drew is True
-
-
 def test_numpys_own_generators_are_noted_where_they_are_made_without_a_seed() -> None:
     def step() -> None:
         for _ in range(2):
@@ -76,7 +55,7 @@ def test_numpys_own_generators_are_noted_where_they_are_made_without_a_seed() ->
         (GeneratorKind.NUMPY_OBJECTS, False, 1),
     ]
     assert made[0].location.endswith(f":{line_of(step, '# unseeded')}")
-    assert tracer.trace.host_draws == ()
+    assert generator(tracer, "numpy").drew is False
     assert pickle.loads(pickle.dumps(np.random.default_rng)) is np.random.default_rng
 
 
@@ -88,8 +67,8 @@ def test_a_draw_names_the_line_that_seeded() -> None:
         np.random.rand()
 
     tracer = record(step)
-    (numpy,) = tracer.trace.host_draws
-    for found, line in ((generator(tracer, "python"), "# python"), (numpy, "# numpy")):
+    for name in ("python", "numpy"):
+        found, line = generator(tracer, name), f"# {name}"
         assert found.origin is SeedOrigin.PROGRAM
         assert found.seeded_at.endswith(f":{line_of(step, line)}")
 
@@ -117,12 +96,24 @@ def test_seeding_is_no_draw_and_a_draw_on_either_side_of_it_is() -> None:
     assert generator(record(after), "python").origin is SeedOrigin.PROGRAM
 
 
-def test_a_draw_past_the_modules_functions_is_told_by_the_state() -> None:
-    draw_unseen = np.random.mtrand._rand.rand
-    tracer = record(lambda: draw_unseen(2))
-    assert tracer.trace.host_draws == ()
+@pytest.mark.parametrize("draw", [np.random.rand, np.random.mtrand._rand.rand, lambda: np.random.permutation(3)])
+def test_a_draw_is_told_by_the_state(draw: Callable[[], object]) -> None:
+    tracer = record(draw)
     assert generator(tracer, "numpy").drew is True
     assert generator(tracer, "python").drew is False
+
+
+@pytest.mark.parametrize("name", ["python", "numpy"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_several_states_that_were_drawn_from_the_one_that_the_machine_chose_counts(name: str, first: int) -> None:
+    module: Any = {"python": random, "numpy": np.random}[name]
+
+    def step() -> None:
+        for seed in [(0,), ()][first:] + [(0,), ()][:first]:
+            module.seed(*seed)
+            module.random()
+
+    assert generator(record(step), name).origin is SeedOrigin.MACHINE
 
 
 def test_states_have_sixteen_digits_that_change_with_them() -> None:
@@ -174,7 +165,7 @@ def test_functions_are_as_they_were_whatever_recorder_ends_first() -> None:
     first.__exit__(None, None, None)
     np.random.rand()
     second.__exit__(None, None, None)
-    assert len(second.trace.host_draws) == 1
+    assert generator(second, "numpy").drew is True
     assert all(getattr(module, name) is before[module.__name__, name] for module, name in names)
     assert HOST.is_asleep()
 
@@ -220,33 +211,6 @@ def test_a_watched_function_is_looked_into_as_ever() -> None:
     with DeterminismTracer():
         assert [ask(getattr(random, name)) for name in functions for ask in asked] == plain
         assert copy.deepcopy(random.random) is random.random
-
-
-def test_what_a_library_draws_while_it_is_imported_is_no_draw_of_the_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    (folder / "draws_at_import.py").write_text("import numpy\nNUMBER = numpy.random.rand()\n")
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "draws_at_import", raising=False)
-
-    def run() -> None:
-        __import__("draws_at_import")
-        np.random.seed(0)
-
-    tracer = record(run)
-    assert tracer.trace.host_draws == ()
-    assert generator(tracer, "numpy").drew is False
-
-    def draws_too() -> None:
-        sys.modules.pop("draws_at_import")
-        __import__("draws_at_import")
-        np.random.rand()
-
-    tracer = record(draws_too)
-    assert [draw.op for draw in tracer.trace.host_draws] == ["numpy.random.rand"]
-    assert generator(tracer, "numpy").drew is True
 
 
 def test_delays_of_a_launcher_are_no_draw_of_the_program() -> None:
@@ -315,7 +279,7 @@ def test_what_a_forked_child_draws_and_seeds_is_not_its_parents() -> None:
             finally:
                 os._exit(code)
         assert os.waitpid(child, 0)[1] == 0
-    assert tracer.trace.host_draws == ()
+    assert generator(tracer, "numpy").drew is False
     assert seeds(tracer) == []
 
 
@@ -326,7 +290,6 @@ def test_memory_follows_the_lines_and_not_the_draws() -> None:
             np.random.rand()
 
     tracer = record(step)
-    assert [draw.count for draw in tracer.trace.host_draws] == [300]
     assert len(seeds(tracer)) == 1
 
 
@@ -340,30 +303,27 @@ def test_a_watch_from_the_processs_start_knows_that_nobody_seeded(tmp_path: Any)
     assert done.code == 0, done.err
     trace = Trace.load(tmp_path / "trace.json")
     assert trace.watched_from_start
-    found = [(draw.op, draw.location, draw.origin, draw.seeded_at) for draw in trace.host_draws]
-    (python,) = [each for each in trace.generators if each.name == "python"]
-    assert (python.drew, python.origin) == (True, SeedOrigin.MACHINE)
-    assert found == [
-        ("numpy.random.rand", "script.py:5", SeedOrigin.MACHINE, ""),
-        ("numpy.random.rand", "script.py:7", SeedOrigin.PROGRAM, "script.py:6"),
-    ]
+    for name in ("python", "numpy"):
+        (found,) = [each for each in trace.generators if each.name == name]
+        assert (found.drew, found.origin, found.seeded_at) == (True, SeedOrigin.MACHINE, "")
 
 
-@pytest.mark.parametrize(("more", "drew"), [("", False), ("random.random()\n", True)], ids=["library", "program too"])
-def test_what_a_library_draws_from_pythons_generator_as_it_is_imported_is_no_draw(
-    tmp_path: Path, more: str, drew: bool
-) -> None:
+@pytest.mark.parametrize("name", ["python", "numpy"])
+@pytest.mark.parametrize("draws_too", [False, True], ids=["library", "program too"])
+def test_what_a_library_draws_as_it_is_imported_is_no_draw(tmp_path: Path, name: str, *, draws_too: bool) -> None:
+    module = {"python": "random", "numpy": "numpy.random"}[name]
     package = tmp_path / "site-packages" / "drawing"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("from drawing import numbers, others\n")
-    (package / "numbers.py").write_text("import random\nNUMBER = random.getrandbits(24)\n")
+    (package / "numbers.py").write_text(f"import {module}\nNUMBER = {module}.uniform(0, 1)\n")
     (package / "others.py").write_text("")
     paths = f"import sys\nsys.path.insert(0, {str(tmp_path / 'site-packages')!r})\n"
-    (tmp_path / "script.py").write_text(f"{paths}import random\nimport torch\n{more}import drawing\n")
+    draw = f"{module}.uniform(0, 1)\n" if draws_too else ""
+    (tmp_path / "script.py").write_text(f"{paths}import {module}\nimport torch\n{draw}import drawing\n")
     done = tracer_process("run", "-o", "trace.json", "script.py", cwd=tmp_path)
     assert done.code == 0, done.err
-    (python,) = [each for each in Trace.load(tmp_path / "trace.json").generators if each.name == "python"]
-    assert (python.drew, python.origin) == (drew, SeedOrigin.MACHINE)
+    (found,) = [each for each in Trace.load(tmp_path / "trace.json").generators if each.name == name]
+    assert (found.drew, found.origin) == (draws_too, SeedOrigin.MACHINE)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.report.samples import HOSTILE
 from tests.report.test_hostile import Page
-from tests.support.build import call, draw, environment, report, trace
+from tests.support.build import call, environment, report, trace
 from tracer.report import Report
 from tracer.report.render import page as html
 from tracer.report.sections.recorded import ROWS
@@ -29,7 +29,6 @@ def of_ranks(text: str, *, apart: int, calls: int = 1) -> Report:
         ranks=compare_ranks(
             trace(
                 *(call(op=f"{text}{n}", module=text, location=f"{text}:{n}", count=1 + more) for n in range(calls)),
-                host_draws=(draw(location=text, count=1 + more),),
                 environment=environment(num_threads=1 + more, variables={text: str(more)}),
                 sources=(TraceSource(rank=rank),),
             )
@@ -41,7 +40,7 @@ def of_ranks(text: str, *, apart: int, calls: int = 1) -> Report:
 def test_ranks_that_agree_are_one_sentence() -> None:
     page = of_ranks("train.py", apart=0).to_html()
     assert "All 2 ranks agree in settings, calls and random draws." in page
-    assert "<h3>Random draws</h3>" not in page
+    assert "<h3>" not in page[page.index('<section id="ranks">') :].partition("</section>")[0]
 
 
 def test_a_report_on_one_recording_has_no_section() -> None:
@@ -51,9 +50,9 @@ def test_a_report_on_one_recording_has_no_section() -> None:
 def test_each_difference_is_a_line_up_to_a_limit() -> None:
     page = of_ranks("train.py", apart=1, calls=ROWS + 7).to_html()
     section = page[page.index('<section id="ranks">') :].partition("</section>")[0]
-    assert section.count("<li>") == ROWS + 2 + 1
+    assert section.count("<li>") == ROWS + 2
     assert "7 more" in section
-    for heading in ("Settings", "Calls", "Random draws"):
+    for heading in ("Settings", "Calls"):
         assert f"<h3>{heading}</h3>" in section
 
 

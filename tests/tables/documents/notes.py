@@ -51,16 +51,16 @@ SEEDS = (
         "Python's own generator needs its seed for custom operators",
         row(
             "python-generator",
-            drew_on_host("python", "random.random", MACHINE),
-            drew_on_host("python", "random.random", PROGRAM),
+            drew_on_host("python", MACHINE),
+            drew_on_host("python", PROGRAM),
         ),
     ),
     process(
         "NumPy's global generator needs its seed",
         row(
             "numpy-generator",
-            drew_on_host("numpy", "numpy.random.rand", MACHINE),
-            drew_on_host("numpy", "numpy.random.rand", PROGRAM),
+            drew_on_host("numpy", MACHINE),
+            drew_on_host("numpy", PROGRAM),
         ),
     ),
     process(

@@ -8,7 +8,7 @@ from tests.support.build import call, environment, trace
 from tests.tables.documents.cases import RowCheck, row
 from tracer.names import DeterministicMode, EventKind, Overlap, SeedOrigin, Subsystem
 from tracer.trace import Trace
-from tracer.trace.records import Draw, Event, Loader, OverlapWrite, UnwrittenRead
+from tracer.trace.records import Event, Generator, Loader, OverlapWrite, UnwrittenRead
 
 MACHINE, PROGRAM = SeedOrigin.MACHINE, SeedOrigin.PROGRAM
 OFF, ON = {"deterministic_mode": DeterministicMode.OFF}, {"deterministic_mode": DeterministicMode.ON}
@@ -27,9 +27,9 @@ def drew(origin: SeedOrigin, *generators: str, **settings: Any) -> Trace:
     return trace(*calls, environment=environment(**settings))
 
 
-def drew_on_host(generator: str, op: str, origin: SeedOrigin) -> Trace:
+def drew_on_host(generator: str, origin: SeedOrigin) -> Trace:
     """A draw from Python's or NumPy's global generator."""
-    return trace(host_draws=(Draw(generator=generator, op=op, origin=origin, location="train.py:3"),))
+    return trace(generators=(Generator(name=generator, origin=origin, drew=True),))
 
 
 def read_unwritten(*, is_read: bool, **settings: Any) -> Trace:

@@ -105,30 +105,6 @@ Drawn = tuple[str, Provenance, Elsewhere]
 """The generator that a call drew from, and the origin of its state; for the CPU's default one, of the others' too."""
 
 
-class _Reseeded(msgspec.Struct, frozen=True):
-    """A generator was seeded again after it was drawn from."""
-
-    events: list[EventEntry]
-    before: bytes
-    after: bytes
-
-
-class _Followed(msgspec.Struct, eq=False):
-    """A default generator that is watched for draws before and after it is seeded again."""
-
-    rest: bytes
-    """Its state when it was last known not to have drawn since: when watching began, or after it was seeded."""
-    drew: bool = False
-    reseeded: _Reseeded | None = None
-
-    def settle(self, state: bytes) -> None:
-        """Mark the generator as drawn from if its state is no longer the seeded one."""
-        if self.reseeded is not None and state != self.reseeded.after:
-            for event in self.reseeded.events:
-                event.after_draws = True
-            self.reseeded = None
-
-
 class SeedWatch(GeneratorWatch):
     """The watch of torch's generators.
 
@@ -142,11 +118,9 @@ class SeedWatch(GeneratorWatch):
         self._of_passed = Newest()
         self._grown = Newest()
         """Seeds that torch drew from the default generator, for a generator of a sampler's own."""
-        self._followed: dict[str, _Followed] = {}
-        self._awaiting: list[_Reseeded] = []
+        self._awaited: list[EventEntry] = []
+        """To be filled with the events of the call that seeds one kind of device after the other."""
         self._defaults: dict[torch.device, tuple[str, Any]] = {}
-        self._former: Provenance | None = None
-        """Where the state of the CPU's generator came from before the call that seeds now."""
         self._elsewhere: Elsewhere = ()
         """As a device would have it that was not started, or that this machine lacks; empty where nobody knows."""
         self._elsewhere_beside: dict[int, Elsewhere] = {}
@@ -158,36 +132,18 @@ class SeedWatch(GeneratorWatch):
 
     def start(self, log: EventLog, *, from_torch_import: bool = False) -> None:
         """Note in ``log`` what seeds a generator. ``from_torch_import``: none can have been seeded before."""
-        if os.getpid() != self._process:  # a forked child that records for itself
-            self._logs.clear()
-            self._process = os.getpid()
-        if not self._logs:
+        if self._begin(log):
             self._install()
-        self._logs.append(log)
         if from_torch_import:
             self._of_defaults.note(torch.initial_seed(), MACHINE)
             self._seeded_elsewhere("", MACHINE)
 
     def stop(self, log: EventLog) -> None:
         """End the watch that ``start`` began with this log; the last restores torch's methods and forgets all seeds."""
-        if log in self._logs:
-            self._logs.remove(log)
-        if not self._logs:
-            self._put_back()
-            for cleared in (self._of_defaults, self._of_passed, self._grown, self._followed, self._awaiting):
+        if self._end(log):
+            for cleared in (self._of_defaults, self._of_passed, self._grown):
                 cleared.clear()
             self._elsewhere, self._elsewhere_beside = (), {}
-
-    def follow(self) -> None:
-        """Recording starts: from now on, note whether a default generator is drawn from before it is seeded again."""
-        self.settle()
-        self._followed = {name: _Followed(state_of(generator)) for name, generator in seams.default_generators()}
-
-    def settle(self) -> None:
-        """Mark the generators that were seeded again and drawn from since."""
-        for name, generator in seams.default_generators():
-            if name in self._followed and self._followed[name].reseeded is not None:
-                self._followed[name].settle(state_of(generator))
 
     # --- what a draw asks ---
 
@@ -223,8 +179,8 @@ class SeedWatch(GeneratorWatch):
         return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
 
     def _drew_unseeded(self) -> bool:
-        former = self._former or self.provenance(torch.default_generator)
-        return os.getpid() == self._process and former.origin is SeedOrigin.MACHINE  # torch seeds workers itself
+        is_machines = self.provenance(torch.default_generator).origin is SeedOrigin.MACHINE
+        return is_machines and os.getpid() == self._process  # torch seeds workers itself
 
     def _is_default(self, generator: torch.Generator) -> bool:
         _name, default = seams.default_generator(generator.device)
@@ -233,11 +189,14 @@ class SeedWatch(GeneratorWatch):
     # --- what seeds ---
 
     def _install(self) -> None:
-        methods = dict.fromkeys(("manual_seed", "seed"), self._note_seed)
-        methods |= dict.fromkeys(("set_state", "set_offset", "graphsafe_set_state"), self._note_state)
-        self.sees_lines = False
-        for name, note in methods.items():
-            self.sees_lines |= self._watch((torch._C.Generator, name), Watch(self._look, note))
+        methods = {
+            "manual_seed": Watch(self._look_at_number, self._note_seed),
+            "seed": Watch(self._look, self._note_seed),
+        }
+        for name in ("set_state", "set_offset", "graphsafe_set_state"):
+            methods[name] = Watch(self._look, self._note_state)
+        placed = [self._watch((torch._C.Generator, name), watch) for name, watch in methods.items()]
+        self.sees_lines = any(placed)
         owners = seams.sleeping_devices() if self.sees_lines else [torch, torch.random]
         for owner in owners:
             for name in ("manual_seed", "manual_seed_all" if self.sees_lines else "seed"):
@@ -248,8 +207,14 @@ class SeedWatch(GeneratorWatch):
                 self._watch((module, name), Watch(after=partial(self._asked_of_device, kind, name)))
 
     def _look(self, call: Call) -> None:
-        self._former = self.provenance(torch.default_generator)
-        call.before = state_of(call.first) if self._followed and self._is_default(call.first) else b""
+        call.before = state_of(call.first) if self.recordings and self._is_default(call.first) else b"", False
+
+    def _look_at_number(self, call: Call) -> None:
+        """Whether the number differs in every process is asked before it is the state that a draw of it came from."""
+        self._look(call)
+        caller = seed_caller(call.frame)
+        if not caller.is_torch or caller.through_torch_random:
+            call.before = call.before[0], seed_calls.takes_another_number(caller.frame)
 
     def _asked_of_device(self, kind: str, name: str, call: Call) -> None:
         """A function of one kind of device seeds its generators, started or not, on this machine or not."""
@@ -288,17 +253,15 @@ class SeedWatch(GeneratorWatch):
             self._note_event(name, origin, call.frame, number, is_drawn=is_drawn)
 
     def _note_seed(self, call: Call) -> None:
-        generator, before, caller = call.first, call.before, seed_caller(call.frame)
+        generator, (before, is_drawn), caller = call.first, call.before, seed_caller(call.frame)
         is_from_machine = len(call.args) == 1 and not call.kwargs  # `manual_seed` takes a number
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         values = self._of_defaults if is_default else self._of_passed
         earlier = values.get(seed)
         device = generator.device.type
-        is_drawn = False
         if not is_from_machine and (not caller.is_torch or caller.through_torch_random):
-            is_drawn = self._differs(seed) or seed_calls.takes_another_number(caller.frame)
-        self._former = None
+            is_drawn = is_drawn or self._differs(seed)
         origin = _origin(is_from_machine or is_drawn)
         if "_lazy_init" in caller.functions or (caller.through_torch_random and device != "cpu"):
             # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
@@ -337,8 +300,7 @@ class SeedWatch(GeneratorWatch):
         return any(provenance is not None and provenance.origin is SeedOrigin.MACHINE for provenance in known)
 
     def _note_state(self, call: Call) -> None:
-        self._former = None
-        generator, before, caller = call.first, call.before, seed_caller(call.frame)
+        generator, (before, _), caller = call.first, call.before, seed_caller(call.frame)
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         values = self._of_defaults if is_default else self._of_passed
@@ -357,22 +319,12 @@ class SeedWatch(GeneratorWatch):
         if not before:
             return
         name, _ = seams.default_generator(generator.device)
-        after = state_of(generator)
-        followed = self._followed.setdefault(name, _Followed(before))
-        if followed.reseeded is not None and after == followed.reseeded.before:
-            followed.reseeded = None  # a fork ended: what it was seeded with inside is past
-        else:
-            followed.settle(before)
-        followed.drew |= before != followed.rest
-        followed.rest = after
-        if followed.drew:
-            followed.reseeded = _Reseeded(events or [], before, after)
-            if events is None:
-                self._awaiting.append(followed.reseeded)
+        for recording in tuple(self.recordings):
+            noted = self._awaited if events is None else events
+            recording.seeded(name, UNSEEN, digest_of(before), digest_of(state_of(generator)), noted)
         if events is not None:
-            for reseeded in self._awaiting:
-                reseeded.events.extend(events)
-            self._awaiting.clear()
+            self._awaited.extend(events)
+            self._awaited = []
 
 
 def _origin(is_from_machine: bool) -> SeedOrigin:

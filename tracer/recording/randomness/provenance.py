@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Hashable
 from functools import cache
 from types import FrameType
+from typing import Protocol
 
 from tracer.names import EventKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
@@ -69,6 +70,19 @@ class Newest:
         self._of_line.clear()
 
 
+class Listener(Protocol):
+    """A recording that is under way; states are told by their digests."""
+
+    def appeared(self, name: str, state: str) -> None:
+        """Generator ``name`` is watched from now on."""
+
+    def drew_aside(self, name: str, before: str, after: str) -> None:
+        """It drew, and that is no draw of the program's."""
+
+    def seeded(self, name: str, former: Provenance, before: str, after: str, events: list[EventEntry]) -> None:
+        """It was given the state ``after``; ``former``: where the state ``before`` came from."""
+
+
 class GeneratorWatch:
     """Watches this process's generators; recorders and a runner start and stop it, each with its own log."""
 
@@ -76,8 +90,31 @@ class GeneratorWatch:
         self._sites = Sites()
         self._provenance_at = cache(Provenance)
         self._logs: list[EventLog] = []
+        self.recordings: list[Listener] = []
         self._undo: list[Callable[[], None]] = []
         self._process = os.getpid()
+
+    def _begin(self, log: EventLog) -> bool:
+        """Note in ``log`` what seeds a generator; returns whether nothing was watched before."""
+        if os.getpid() != self._process:  # a forked child that records for itself
+            self._process = os.getpid()
+            self._logs.clear()
+            self.recordings.clear()
+            self._put_back()
+        self._logs.append(log)
+        return len(self._logs) == 1
+
+    def _end(self, log: EventLog) -> bool:
+        """End what ``_begin`` began with this log; the last one puts the functions back, and ``True`` is returned."""
+        if log in self._logs:
+            self._logs.remove(log)
+        if not self._logs:
+            self._put_back()
+        return not self._logs
+
+    def is_asleep(self) -> bool:
+        """Whether nothing watches, or this is a forked child."""
+        return not self._logs or os.getpid() != self._process
 
     def _watch(self, holder: Holder, watch: Watch) -> bool:
         """Replace a function until ``_put_back``; returns whether that is possible."""

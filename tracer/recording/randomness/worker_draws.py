@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 import mmap
-import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ import torch
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call, Watch, place
 from tracer.recording.randomness.generators import state_of
+from tracer.recording.randomness.host_generators import libraries
 from tracer.recording.randomness.seed_calls import takes_another_number
 
 #: What workers may draw from, by the byte that says so.
@@ -51,14 +52,14 @@ class WorkerMarks:
         """In a worker, before it starts: compare the generators around each fetch."""
         if "numpy" in sys.modules:
             importlib.import_module("numpy.random")  # which torch seeds in a moment
-        for byte, _ in _states():
-            place([holder for holder in _seeders(byte) if "state" not in holder[1]], Watch(after=self._seeded))
+        for _, _, seeders in _generators():
+            place([holder for holder in seeders if "state" not in holder[1]], Watch(after=self._seeded))
         kinds = getattr(sys.modules.get("torch.utils.data"), "_DatasetKind", None)
         watched: list[_WorkerGenerator] = []
 
         def begins(_: Call) -> None:
             if not watched:  # torch has seeded by now, and worker_init_fn ran; a worker that lives on comes again
-                watched.extend(_WorkerGenerator(self._shared, byte, state) for byte, state in _states())
+                watched.extend(_WorkerGenerator(self._shared, *generator) for generator in _generators())
 
         place([(kinds, "create_fetcher")], Watch(begins, lambda call: _look_after_each_fetch(call.result, watched)))
 
@@ -66,7 +67,7 @@ class WorkerMarks:
 class _WorkerGenerator:
     """One generator of a worker."""
 
-    def __init__(self, shared: mmap.mmap, byte: int, state: Callable[[], Any]) -> None:
+    def __init__(self, shared: mmap.mmap, byte: int, state: Callable[[], Any], seeders: list[tuple[Any, str]]) -> None:
         self._shared = shared
         self._byte = byte
         self._state = state
@@ -74,7 +75,7 @@ class _WorkerGenerator:
         """The state after torch, or the program's ``worker_init_fn``, seeded it."""
         self._is_programs = False
         """Whether the program seeded it since."""
-        place(_seeders(byte), Watch(lambda _: self.look(), self._was_seeded))
+        place(seeders, Watch(lambda _: self.look(), self._was_seeded))
 
     def look(self) -> None:
         """Set the mark if the generator was drawn from."""
@@ -99,27 +100,10 @@ def _look_after_each_fetch(fetcher: Any, watched: list[_WorkerGenerator]) -> Non
     fetcher.fetch = fetch_and_look
 
 
-def _seeders(byte: int) -> list[tuple[Any, str]]:
-    """The functions that set a generator's state."""
-    if NAMES[byte] == "torch":
-        return [(owner, name) for owner in (torch, torch.random) for name in ("manual_seed", "set_rng_state")]
-    module, restores = (random, "setstate") if NAMES[byte] == "python" else (sys.modules["numpy.random"], "set_state")
-    return [(module, "seed"), (module, restores)]
-
-
-def _states() -> list[tuple[int, Callable[[], Any]]]:
-    """The loaded generators, each with the function that reads its state."""
-    getters: list[tuple[int, Callable[[], Any]]] = [
-        (0, random.getstate),
-        (2, lambda: state_of(torch.default_generator)),
-    ]
-    if "numpy.random" in sys.modules:
-        getters.append((1, _numpy_state))
-    return getters
-
-
-def _numpy_state() -> Any:
-    numpy: Any = sys.modules["numpy.random"]
-    state = numpy.get_state(legacy=False)
-    numbers = [value.tobytes() if hasattr(value, "tobytes") else value for value in state["state"].values()]
-    return [*numbers, state.get("has_gauss")]
+def _generators() -> Iterator[tuple[int, Callable[[], Any], list[tuple[Any, str]]]]:
+    """Yield for each loaded generator its byte, what reads its state, and the functions that seed it."""
+    for library in libraries():
+        seeders = [(library.module, name) for name in ("seed", library.restores)]
+        yield NAMES.index(library.name), library.state, seeders
+    seeders = [(owner, name) for name in ("manual_seed", "set_rng_state") for owner in (torch, torch.random)]
+    yield NAMES.index("torch"), partial(state_of, torch.default_generator), seeders

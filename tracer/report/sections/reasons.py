@@ -116,8 +116,7 @@ def _of_loading(loading: Loading, *, is_given: bool) -> str:
     elif loading.workers:
         said.append(f"its workers drew from {generators or 'no global generator'}{method}")
     elif loading.draws:
-        drawn = f", drawn from at {joined(loading.drawn_at[:_MOST_INPUTS])}" if loading.drawn_at else ""
-        said.append(f"it is loaded in the training process, where {generators} was in another state{drawn}")
+        said.append(f"it is loaded in the training process, where {generators} was in another state")
     return "".join(f"; {words}" for words in said)
 
 

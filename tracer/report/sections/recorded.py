@@ -22,7 +22,7 @@ from tracer.trace.records import GROUP_SIZE, BlindSpot, Environment, TraceSource
 if TYPE_CHECKING:
     from tracer.findings import Process, Target
     from tracer.report.view import ReportView
-    from tracer.trace.differences import RankComparison, RankDraws
+    from tracer.trace.differences import RankComparison
 
 #: How a trace is named that a rank wrote.
 _RANK = re.compile(r"\.rank\d+\.")
@@ -241,7 +241,7 @@ def ranks(report: ReportView, reader: Reader) -> Section | None:
 
 def differences(compared: RankComparison) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each kind in which the ranks differ, with a sentence a difference."""
-    kinds = (("Settings", setting_rows), ("Calls", call_rows), ("Random draws", draw_rows))
+    kinds = (("Settings", setting_rows), ("Calls", call_rows))
     for title, rows_of in kinds:
         if rows := tuple(rows_of(compared)):
             yield title, rows
@@ -284,20 +284,6 @@ def call_rows(compared: RankComparison) -> Iterator[str]:
         calls = [plural(count, "call") for count in call.counts]
         facts = f"{calls[0]} on each, with other {joined(call.facts)}" if call.facts else _spread(compared.ranks, calls)
         yield f"{name_of(call.op)} {call.phase}{at}{module}: {facts}"
-
-
-def draw_rows(compared: RankComparison) -> Iterator[str]:
-    """A sentence a generator that ranks drew from otherwise than the first rank; ranks that did so alike are one."""
-    first = compared.ranks[0]
-    ranks: dict[RankDraws, list[int]] = {}
-    for draw in compared.draws:
-        ranks.setdefault(replace(draw, rank=first), []).append(draw.rank)
-    for draw, numbers in ranks.items():
-        place = draw.location or draw.module
-        where = f", first in {name_of(draw.op)}{f' at {place}' if place else ''}" if draw.op else ""
-        more = f"{plural(abs(draw.ahead), 'draw')} {'more' if draw.ahead > 0 else 'fewer'} than on rank {first}"
-        how = more if draw.ahead else f"as many draws as on rank {first}, elsewhere"
-        yield f"{ranks_named(numbers)}, generator {draw.generator}: {how}{where}"
 
 
 def ranks_named(ranks: Iterable[int]) -> str:
