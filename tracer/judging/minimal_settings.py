@@ -13,7 +13,17 @@ import msgspec
 
 from tracer.findings import Finding
 from tracer.judging.process_findings import Observed, ProcessUnderTarget, key_of
-from tracer.names import REPEATABLE, Cause, DeterministicMode, GeneratorKind, Phase, Prerequisite, SeedOrigin, Verdict
+from tracer.names import (
+    REPEATABLE,
+    About,
+    Cause,
+    DeterministicMode,
+    GeneratorKind,
+    Phase,
+    Prerequisite,
+    SeedOrigin,
+    Verdict,
+)
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
@@ -155,6 +165,7 @@ class MinimalSettings:
         seed: frozenset[str] = frozenset()
         is_devices = group.facts.get(ORIGIN) == SeedOrigin.DEVICE.value
         is_machines = is_devices or group.facts.get(ORIGIN) == SeedOrigin.MACHINE.value
+        is_machines = is_machines and ruling.cause is not Cause.UNINITIALIZED_MEMORY
         if not self._is_seeded and _can_be_seeded(group) and (ruling.verdict is Verdict.SEEDED or is_machines):
             seed = frozenset({SEED})
             if is_machines:
@@ -261,6 +272,8 @@ def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
             sets = {name: planned[name] for name in finding.sets if name in planned}
             sets = sets or ({MODE: planned[MODE]} if MODE in planned else planned)
             finding = msgspec.structs.replace(finding, planned=after, sets=sets)
+        elif finding.about is About.LOADER and not any(name in planned for name in finding.sets):
+            finding = msgspec.structs.replace(finding, sets={})  # its own generator is not among them
         closed.append(finding)
     return closed
 
