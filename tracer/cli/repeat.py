@@ -24,7 +24,7 @@ Examples:
   tracer repeat train.py --epochs 1
   tracer repeat --steps 0:3 --exit-after-steps --format text,html train.py
   tracer repeat --vary all -m mypackage.train --config small.yaml
-  tracer repeat --hold clock,entropy train.py
+  tracer repeat --hold hash-seed,folder train.py
   tracer repeat --settings planned train.py
   torchrun --nproc-per-node 2 -m tracer repeat train.py
 

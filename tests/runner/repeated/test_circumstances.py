@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from tests.runner.repeated.comparisons import divergence, repeated, root
+from tracer.cli.repeat import EXAMPLES
 from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
 from tracer.plain import json_text
@@ -23,6 +25,11 @@ def test_all_is_every_circumstance_and_another_word_is_refused_with_those_that_c
     with pytest.raises(UsageError, match=r"unknown circumstance 'sound' for --vary") as refused:
         parse_varied("memory,sound")
     assert refused.value.hint.startswith("choose from hash-seed, memory")
+
+
+def test_the_help_shows_circumstances_that_exist() -> None:
+    (held,) = re.findall(r"--hold (\S+)", EXAMPLES)
+    assert len(parse_held(held)) == held.count(",") + 1
 
 
 @pytest.mark.parametrize("one", list(Circumstance), ids=str)
