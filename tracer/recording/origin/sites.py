@@ -264,7 +264,7 @@ def below_packages(path: str) -> str:
     for marker in _SITE_MARKERS:
         if marker in path:
             return path.rpartition(marker)[2]
-    for entry in sys.path:
+    for entry in () if path.startswith(_STDLIB) else sys.path:
         folder = os.path.join(os.path.abspath(entry), "")
         if path.startswith(folder) and path[len(folder) :].split(os.sep)[0] in _installed_in(folder):
             return path[len(folder) :]
