@@ -20,13 +20,12 @@ import json
 from pathlib import Path
 from tests.divergence.recorded import Recorder
 from tracer.divergence import compare_recordings
-from tracer.report.sections.reasons import why_of
 from tracer.report.sections.runs import divergence_headline
 
 record = Recorder(Path())
 found = compare_recordings(record(), record(kernel=2))
 (root,) = found.roots
-print(json.dumps([root.cause.value, root.reason.shows.value, why_of(root), divergence_headline(found)]))
+print(json.dumps([root.cause.value, root.shows.value, root.why, divergence_headline(found)]))
 """
 
 

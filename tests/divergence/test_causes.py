@@ -12,7 +12,6 @@ from tests.support.build import call, environment, finding, trace
 from tracer.divergence import Divergence, Root, RootCause, compare_recordings
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, Cause, EventKind, Phase, RegionOrigin, SeedOrigin, Verdict
-from tracer.report.sections.reasons import why_of
 from tracer.trace.records import BlindSpot, Event, Generator, Region, Tried
 from tracer.trace.values import Mark, ValueKind
 
@@ -62,7 +61,7 @@ def test_a_kernel_that_does_not_repeat_itself(record: Recorder) -> None:
     assert seen(root) == ("kernel", "aten.index_put_.default", 2, "train.py:14")
     # the rest of that step, and the whole of the next but the first draw
     assert found.follows == root.follows == 3 + 6
-    assert "everything that it read agrees" in why_of(root)
+    assert "everything that it read agrees" in root.why
 
 
 def test_a_kernel_that_races_in_each_step_is_told_once(record: Recorder) -> None:
@@ -83,7 +82,7 @@ def test_what_the_tables_say_stands_beside_a_kernel(record: Recorder) -> None:
     first = record(trace=recorded)
     agreed = only(compare_recordings(first, record(kernel=2, trace=recorded), findings=[known]))
     assert (agreed.rule, agreed.verdict, agreed.contradicts) == ("cpu-index-put", Verdict.NONDETERMINISTIC, False)
-    assert "expects it" in why_of(agreed)
+    assert "expects it" in agreed.why
     unasked = only(compare_recordings(first, record(kernel=2)))
     assert (unasked.verdict, unasked.contradicts) == (None, False)
 
@@ -104,7 +103,7 @@ def test_a_kernel_that_the_tables_call_deterministic_is_blamed_where_a_replay_va
     runs = (record(trace=trace(call(**where))), record(kernel=2, trace=trace(call(**where))))
     root = only(compare_recordings(*runs, findings=[], replayed=trace(call(**where, tried=tried))))
     assert (root.cause, root.verdict, root.contradicts) == (cause, Verdict.DETERMINISTIC, bool(varied))
-    assert says in why_of(root)
+    assert says in root.why
 
 
 @pytest.mark.parametrize("varied", [0, 3])
@@ -115,7 +114,7 @@ def test_a_kernel_is_not_blamed_beside_a_thread_that_may_have_written_its_inputs
     replayed = trace(call(**where, tried=Tried(calls=1, trials=10, varied=varied)))
     root = only(compare_recordings(first, record(kernel=2), findings=[], replayed=replayed))
     assert (root.cause, root.contradicts) == (RootCause.UNKNOWN, False)
-    assert "a thread that the program started at train.py:3 may have written it" in why_of(root)
+    assert "a thread that the program started at train.py:3 may have written it" in root.why
 
 
 def test_an_op_that_only_writes_to_another_tensor_is_no_kernel(record: Recorder) -> None:
@@ -124,7 +123,7 @@ def test_an_op_that_only_writes_to_another_tensor_is_no_kernel(record: Recorder)
 
     root = only(compare_recordings(record(fills, shape=(3, 4)), record(fills, shape=(5,))))
     assert (root.cause, root.op) == (RootCause.INPUT_DATA, "aten.normal_.default")
-    assert "writes to a different tensor" in why_of(root)
+    assert "different tensors" in root.why
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ def test_a_region_that_was_compiled_to_other_code_is_no_kernel(
     ]
     root = only(compare_recordings(*runs))
     assert root.cause is cause
-    assert ("compiled to different code" in why_of(root)) == (cause is RootCause.STRUCTURE)
+    assert ("compiled to different code" in root.why) == (cause is RootCause.STRUCTURE)
 
 
 @pytest.mark.parametrize("varied", [0, 4])
@@ -165,7 +164,7 @@ def test_an_op_of_the_programs_own_may_have_drawn_where_nobody_looks(record: Rec
     runs = (record(run, noise=noise, trace=trace()) for noise in "ab")
     root = only(compare_recordings(*runs, findings=[opaque], replayed=trace(call(**where, tried=tried))))
     assert root.cause is RootCause.UNKNOWN
-    assert "a custom op" in why_of(root)
+    assert "a custom op" in root.why
 
 
 def test_settings_that_differ_come_before_the_kernel(record: Recorder) -> None:
@@ -201,7 +200,7 @@ def test_a_generator_that_nobody_seeded(record: Recorder) -> None:
     root = only(compare_recordings(record(trace=trace(generators=(unseeded,))), record(seed=7)))
     assert seen(root) == ("draw", "aten.rand.default", 0, "train.py:11")
     assert (root.name, root.earlier) == ("cpu", None)
-    assert "never seeded" in why_of(root)
+    assert "never seeded" in root.why
 
 
 def test_a_draw_too_many_is_told_as_the_draw_that_ran_ahead_and_the_draws_after_it_follow(record: Recorder) -> None:
@@ -209,7 +208,7 @@ def test_a_draw_too_many_is_told_as_the_draw_that_ran_ahead_and_the_draws_after_
     root = only(found)
     assert seen(root) == ("draw", "aten.rand.default", 1, "train.py:8")
     assert root.only_second
-    assert why_of(root) == (
+    assert root.why == (
         "only the second run draws here, so the generator cpu is in a different state before the next common draw,"
         " aten.rand.default at train.py:11"
     )
@@ -221,10 +220,10 @@ def test_a_draw_of_another_size_is_told_as_the_draw_that_ran_ahead(record: Recor
     root = only(compared(record, draw_size={1: 6}))
     assert seen(root) == ("draw", "aten.rand.default", 1, "train.py:11")
     assert (root.kind, root.name) == (ValueKind.GENERATOR, "cpu")
-    assert "it draws different numbers of values: size=[5] and size=[6], so the generator cpu" in why_of(root)
+    assert "it draws different numbers of values: size=[5] and size=[6], so the generator cpu" in root.why
     assert root.follows > 10
     root = only(compared(record, {"draw_size": {1: "5, 4"}}, draw_size={1: "6, 4"}))
-    assert "numbers of values: size=[5, 4] and size=[6, 4], so" in why_of(root)
+    assert "numbers of values: size=[5, 4] and size=[6, 4], so" in root.why
 
 
 def test_a_generator_that_something_unseen_moved(record: Recorder) -> None:
@@ -232,7 +231,7 @@ def test_a_generator_that_something_unseen_moved(record: Recorder) -> None:
     assert seen(root) == ("draw", "aten.native_dropout.default", 2, "train.py:12")
     assert root.earlier is not None
     assert (root.earlier.op, root.earlier.location, root.earlier.step) == ("aten.rand.default", "train.py:11", 2)
-    assert "aten.rand.default at train.py:11" in why_of(root)
+    assert "aten.rand.default at train.py:11" in root.why
 
 
 def test_a_generator_that_is_seeded_again_in_each_step_parts_once(record: Recorder) -> None:
@@ -275,20 +274,20 @@ def test_a_batch_that_differs_is_named_with_loader_and_position(record: Recorder
     root = only(compared(record, batches={2: "another"}))
     assert seen(root) == ("input-data", "aten.mm.default", 2, "train.py:10")
     assert (root.kind, root.name, root.first) == (ValueKind.BATCH, "DataLoader at train.py:5", "2")
-    assert "position 2" in why_of(root)
+    assert "position 2" in root.why
 
 
 def test_batches_in_another_order_are_told_as_such(record: Recorder) -> None:
     root = only(compared(record, batches={1: ("batch", 3), 3: ("batch", 1)}))
     assert (root.cause, root.step, root.first, root.second, root.same_cause) == (RootCause.INPUT_DATA, 1, "1", "3", 1)
-    assert "order" in why_of(root)
+    assert "order" in root.why
 
 
 def test_a_parameter_that_was_another_one_from_the_start(record: Recorder) -> None:
     root = only(compared(record, weight="other"))
     assert seen(root) == ("initial-state", "aten.mm.default", 0, "train.py:10")
     assert (root.kind, root.name) == (ValueKind.PARAMETER, "fc.weight")
-    assert "before the first step" in why_of(root)
+    assert "before the first step" in root.why
 
 
 def test_all_parameters_of_a_model_are_one_cause(record: Recorder) -> None:
@@ -304,7 +303,7 @@ def test_all_parameters_of_a_model_are_one_cause(record: Recorder) -> None:
 def test_a_number_among_the_arguments(record: Recorder) -> None:
     root = only(compared(record, {"alpha": {2: "alpha=1, dim=0"}}, alpha={2: "alpha=1.5, dim=0"}))
     assert seen(root) == ("argument", "aten.add.Tensor", 2, "train.py:15")
-    assert why_of(root).endswith("alpha=1 and alpha=1.5")
+    assert root.why.endswith("alpha=1 and alpha=1.5")
 
 
 def test_a_generator_that_was_seeded_again_with_another_number_names_the_line(record: Recorder) -> None:
@@ -314,7 +313,7 @@ def test_a_generator_that_was_seeded_again_with_another_number_names_the_line(re
     )
     root = only(compare_recordings(record(trace=one), record(trace=two, moved=2)))
     assert root.cause is RootCause.DRAW
-    assert why_of(root).endswith("it was seeded at train.py:2 with 1, in the second run with 2")
+    assert root.why.endswith("it was seeded at train.py:2 with 1, in the second run with 2")
 
 
 def test_bytes_that_changed_while_no_op_wrote(record: Recorder) -> None:
@@ -373,7 +372,7 @@ def test_a_call_that_only_one_run_makes(record: Recorder, side: str) -> None:
 def test_a_run_that_ends_earlier_parts_there(record: Recorder) -> None:
     root = only(compared(record, steps=3))
     assert (root.cause, root.step) == (RootCause.STRUCTURE, 3)
-    assert "the second ends" in why_of(root)
+    assert "the second ends" in root.why
 
 
 def test_a_run_that_was_cut_off_is_compared_as_far_as_it_goes(record: Recorder, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from tests.support.lines import line_of
 from tracer import DeterminismTracer
 from tracer.divergence import Divergence, RootCause, compare_recordings
 from tracer.divergence.recordings import read_recording
-from tracer.report.sections.reasons import why_of
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def test_another_part_of_a_tensor_is_an_argument(
     (root,) = found.roots
     assert root.cause is RootCause.ARGUMENT
     assert root.location.endswith(f":{line_of(step, '# the root')}")
-    assert why_of(root).startswith("it is given different parts of a tensor: ")
+    assert root.why.startswith("it is given different parts of a tensor: ")
     assert root.follows >= 0
     assert compared(step, 3, 3).agrees
 
@@ -86,7 +85,7 @@ def test_other_numbers_beside_another_part_are_told_as_numbers(compared: Callabl
         torch.randn(12)[place].mul(place)
 
     (root,) = compared(step, 3, 5).roots
-    assert why_of(root) == "one of its arguments differs: other=3 and other=5"
+    assert root.why == "one of its arguments differs: other=3 and other=5"
 
 
 def test_another_dtype_is_an_argument(compared: Callable[..., Divergence]) -> None:
@@ -94,7 +93,7 @@ def test_another_dtype_is_an_argument(compared: Callable[..., Divergence]) -> No
         torch.ones(3).to(dtype)
 
     (root,) = compared(step, torch.float16, torch.float64).roots
-    assert why_of(root) == "one of its arguments differs: dtype=torch.float16 and dtype=torch.float64"
+    assert root.why == "one of its arguments differs: dtype=torch.float16 and dtype=torch.float64"
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -109,7 +108,7 @@ def test_another_order_of_tensors_is_what_came_in(together: bool, compared: Call
 
     (root,) = compared(step, [0, 1, 2], [0, 2, 1]).roots
     assert root.cause is RootCause.INPUT_DATA
-    assert why_of(root).startswith(
+    assert root.why.startswith(
         "it is given different tensors in the second run, or the same ones in another order: call "
     )
 

@@ -11,7 +11,7 @@ import pytest
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement, report
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import EndState, Place, Reason, Seed
+from tracer.divergence.model import EndState, Place, Seed
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import Held
 from tracer.findings import Change
@@ -34,13 +34,13 @@ def test_each_cause_has_a_step_at_its_line(cause: RootCause) -> None:
 
 @pytest.mark.parametrize("shows", Shows)
 def test_whatever_shows_at_a_root_has_a_step(shows: Shows) -> None:
-    (step,) = next_steps(repeated(divergence(root(41, shows.cause, reason=Reason(shows=shows)))))
+    (step,) = next_steps(repeated(divergence(root(41, shows.cause, shows=shows))))
     assert step.roots == (1,)
 
 
 def test_the_line_that_seeds_is_the_line_to_change() -> None:
     seed = Seed(location="train.py:7", first="1", second="2")
-    drawn = root(41, RootCause.DRAW, name="cpu", reason=Reason(shows=Shows.DRAW, seed=seed))
+    drawn = root(41, RootCause.DRAW, name="cpu", shows=Shows.DRAW, seed=seed)
     (step,) = next_steps(repeated(divergence(drawn)))
     assert step.where == "train.py:7"
     assert "stands in the code" in step.remedy
@@ -48,7 +48,7 @@ def test_the_line_that_seeds_is_the_line_to_change() -> None:
 
 def test_memory_is_written_where_it_was_given() -> None:
     gave = Place(op="aten.empty.memory_format", location="train.py:3", phase=Phase.FORWARD)
-    read = root(41, RootCause.UNWRITTEN_MEMORY, earlier=gave, reason=Reason(shows=Shows.UNWRITTEN))
+    read = root(41, RootCause.UNWRITTEN_MEMORY, earlier=gave, shows=Shows.UNWRITTEN)
     (step,) = next_steps(repeated(divergence(read)))
     assert step.where == "train.py:3"
     assert "torch.zeros" in step.remedy

@@ -12,7 +12,6 @@ import torch
 from tracer import DeterminismTracer
 from tracer.divergence import Divergence, compare_recordings, read_recording
 from tracer.divergence.causes import RootCause
-from tracer.report.sections.reasons import why_of
 
 mkldnn: Any = torch.backends.mkldnn
 
@@ -53,7 +52,7 @@ def test_onednn_that_one_run_switched_off_is_the_cause(
     assert first is not None
     assert (first.op, first.cause) == ("aten.convolution.default", RootCause.SETTING)
     assert (first.name, first.second) == ("torch.backends.mkldnn.enabled", "False")
-    assert "torch.backends.mkldnn.enabled" in why_of(first)
+    assert "torch.backends.mkldnn.enabled" in first.why
 
 
 @pytest.mark.parametrize("both", [(True, True), (False, False)])

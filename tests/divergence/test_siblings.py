@@ -14,9 +14,7 @@ from tests.support.build import trace
 from tracer.divergence import Divergence, Recording, compare_recordings
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.families import compare_families
-from tracer.divergence.model import Reason
 from tracer.names import ChildState, StartedBy
-from tracer.report.sections.reasons import why_of
 from tracer.trace.records import Child
 
 STARTED = Child(role="1", started_by=StartedBy.FORK, location="start.py:20", state=ChildState.RECORDED, calls=4)
@@ -27,8 +25,8 @@ STARTED = Child(role="1", started_by=StartedBy.FORK, location="start.py:20", sta
     [
         ({"contradicts": True}, RootCause.UNKNOWN, True),
         ({}, RootCause.KERNEL, False),
-        ({"cause": RootCause.UNKNOWN, "reason": Reason(shows=Shows.REPLAYED)}, RootCause.UNKNOWN, True),
-        ({"cause": RootCause.OUTSIDE_CHANGE, "reason": Reason(shows=Shows.CHANGED_OUTSIDE)}, None, True),
+        ({"cause": RootCause.UNKNOWN, "shows": Shows.REPLAYED}, RootCause.UNKNOWN, True),
+        ({"cause": RootCause.OUTSIDE_CHANGE, "shows": Shows.CHANGED_OUTSIDE}, None, True),
     ],
     ids=["table-says-deterministic", "table-says-it-varies", "replayed", "changed-outside"],
 )
@@ -47,13 +45,13 @@ def test_what_a_process_beside_may_have_written_is_no_kernels_fault(
     own = next(each for each in joined.roots if not each.process.startswith("child"))
     assert own.cause is (cause or differing.cause)
     assert not own.contradicts
-    assert ("processes that were started at start.py:20" in why_of(own)) == names_them
+    assert ("processes that were started at start.py:20" in own.why) == names_them
 
 
 def test_a_process_whose_input_differs_received_what_another_drew(tmp_path: Path) -> None:
     record = Recorder(tmp_path)
-    drawn = root(37, RootCause.DRAW, reason=Reason(shows=Shows.DRAW))
-    own = root(20, RootCause.INPUT_DATA, reason=Reason(shows=Shows.ENTERED))
+    drawn = root(37, RootCause.DRAW, shows=Shows.DRAW)
+    own = root(20, RootCause.INPUT_DATA, shows=Shows.ENTERED)
     whole = msgspec.structs.replace(record(), trace=trace(children=(STARTED,)))
     child = msgspec.structs.replace(record(), trace=trace())
 

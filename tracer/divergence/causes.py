@@ -14,27 +14,56 @@ from tracer.names import ValueKind, Way, Word
 Evidence = Any
 
 
+_SEED_ALL = (
+    "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
+    " are drawn from, before the first draw."
+)
+_FIND_OUT = (
+    "Find out what {call} differs by",
+    "Run `tracer repeat --vary all` and compare which circumstances move it; record from the script's first line.",
+)
+
+
 class RootCause(Word):
     """Why two runs diverge at a call.
 
-    Each is declared by its name, its words in a sentence about the root, the kinds of input values whose difference it
-    stands for, and what a resumed run with such a root did not restore.
+    Each is declared by its name, its words in a sentence about the root, what to change next and how, the kinds of
+    input values whose difference it stands for, and what a resumed run with such a root did not restore.
     """
 
     _value_: str
     words: str
+    step: tuple[str, str]
     entered: tuple[ValueKind, ...]
     lacks: ValueKind | None
 
-    KERNEL = "kernel", "by its kernel"
+    KERNEL = (
+        "kernel",
+        "by its kernel",
+        (
+            "Replace {call}, which does not repeat itself",
+            "`tracer explain {op}` says what may be written instead and what deterministic mode does to it.",
+        ),
+    )
     """Everything that the call read agrees, and what it wrote differs."""
-    DRAW = "draw", "by a random draw", (), ValueKind.GENERATOR
+    DRAW = "draw", "by a random draw", ("Seed generator {name}", _SEED_ALL), (), ValueKind.GENERATOR
     """The generator that it draws from was in a different state."""
-    UNWRITTEN_MEMORY = "unwritten-memory", "by unwritten memory"
+    UNWRITTEN_MEMORY = (
+        "unwritten-memory",
+        "by unwritten memory",
+        (
+            "Write before reading in {call}",
+            "Write all of it first: `torch.nn.init` for a parameter, `torch.zeros` elsewhere.",
+        ),
+    )
     """It read unwritten memory."""
     INPUT_DATA = (
         "input-data",
         "by its input data",
+        (
+            "Give the step the same data{named}",
+            "Seed what makes it (NumPy's generators have seeds of their own), sort what is listed, read fixed copies.",
+        ),
         (ValueKind.BATCH, ValueKind.OUTSIDE),
         ValueKind.DATA_POSITION,
     )
@@ -42,31 +71,84 @@ class RootCause(Word):
     INITIAL_STATE = (
         "initial-state",
         "by its initial state",
+        (
+            "Begin every run with the same {kind} {name}",
+            "Seed before the model is built, `torch.manual_seed(0)`, or load the same checkpoint in every run.",
+        ),
         (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.GRADIENT, ValueKind.OPTIMIZER_STATE),
     )
     """A parameter, a buffer or an optimizer's state differs before the first step."""
-    ARGUMENT = "argument", "by one of its arguments"
+    ARGUMENT = (
+        "argument",
+        "by one of its arguments",
+        (
+            "Give {call} the same arguments in every run",
+            "Compute them from what is the same in every run; where a layout differs, `.contiguous()` before the call.",
+        ),
+    )
     """A Python number or a dtype among its arguments differs, or the part of a tensor that it is given."""
-    OUTSIDE_CHANGE = "outside-change", "by bytes that no op changed", (ValueKind.OUTSIDE_CHANGE,)
+    OUTSIDE_CHANGE = (
+        "outside-change",
+        "by bytes that no op changed",
+        (
+            "Let nothing else write to what {call} reads",
+            "A NumPy array, a thread, a process or a library that shares the memory writes to it: wait for it before"
+            " the call, or give the step a copy.",
+        ),
+        (ValueKind.OUTSIDE_CHANGE,),
+    )
     """Bytes that it read changed while no op wrote."""
-    STRUCTURE = "structure", "by different calls"
+    STRUCTURE = (
+        "structure",
+        "by different calls",
+        (
+            "Make the same calls in every run",
+            "Look at the condition, the length or the order of the loop that decides which calls follow.",
+        ),
+    )
     """The runs make different calls from here on."""
-    THREAD_ORDER = "thread-order", "by the order of threads"
+    THREAD_ORDER = (
+        "thread-order",
+        "by the order of threads",
+        (
+            "Give each branch of `torch.jit.fork` tensors of its own",
+            "Let no branch write to a tensor, or draw from a generator, that another one reads: return what it made.",
+        ),
+    )
     """Threads of torch's own pool (branches of ``torch.jit.fork``) reached it in another order."""
-    SETTING = "setting", "by a different setting"
+    SETTING = (
+        "setting",
+        "by a different setting",
+        (
+            "Set {name} alike in every run",
+            "Set it, and what else differs, in the script or in the shell that starts it.",
+        ),
+    )
     """As ``kernel``, and the runs had different settings or versions."""
-    COLLECTIVE = "collective", "by the results of other processes"
+    COLLECTIVE = (
+        "collective",
+        "by the results of other processes",
+        (
+            "Find the rank that gives {call} something else",
+            "Record each rank of both runs with `tracer run --values`, and hold rank against rank with `tracer diff`.",
+        ),
+    )
     """The other processes of the job sent different data."""
     UNKNOWN = "unknown", "by an unknown cause"
     """The runs diverge here, and what was recorded does not say why."""
 
     def __new__(
-        cls, name: str, words: str, entered: tuple[ValueKind, ...] = (), lacks: ValueKind | None = None
+        cls,
+        name: str,
+        words: str,
+        step: tuple[str, str] = _FIND_OUT,
+        entered: tuple[ValueKind, ...] = (),
+        lacks: ValueKind | None = None,
     ) -> RootCause:
         """Declare one cause."""
         cause = str.__new__(cls, name)
         cause._value_ = name
-        cause.words, cause.entered, cause.lacks = words, entered, lacks
+        cause.words, cause.step, cause.entered, cause.lacks = words, step, entered, lacks
         return cause
 
     @property
@@ -93,8 +175,8 @@ class Shows(Word):
     """The evidence at a root, in the order in which it is tried; the first that holds decides.
 
     Each is declared by its name, its cause, the ways in which such roots are found, its condition, and the sentence
-    that explains it; if ``says`` is empty, the report composes one. The cause of ``ENTERED`` and ``KEPT`` is that of
-    the value that differs.
+    that explains it; ``roots`` words what depends on the values that differ. The cause of ``ENTERED`` and ``KEPT`` is
+    that of the value.
     """
 
     _value_: str
@@ -162,8 +244,14 @@ class Shows(Word):
         "it reads something that could not be digested, so the first difference is unknown",
     )
     """It reads something that could not be digested."""
-    OTHER_TENSORS = "other-tensors", RootCause.INPUT_DATA, (Way.READ,), lambda root: root.reads_other_tensors
-    """It is given different tensors, or the same ones in a different order."""
+    OTHER_TENSORS = (
+        "other-tensors",
+        RootCause.INPUT_DATA,
+        (Way.READ, Way.WROTE),
+        lambda root: root.is_given_other_tensors,
+        "it is given different tensors in the second run, or the same ones in another order",
+    )
+    """It reads or writes different tensors, or the same ones in a different order."""
     OTHER_LAYOUT = (
         "other-layout",
         RootCause.ARGUMENT,
@@ -190,15 +278,6 @@ class Shows(Word):
         " op wrote to this memory",
     )
     """The calls that wrote what it reads agree, yet it reads different bytes."""
-    OTHER_TARGET = (
-        "other-target",
-        RootCause.INPUT_DATA,
-        (Way.WROTE,),
-        lambda root: root.only_writes,
-        "it reads nothing, and writes to a different tensor in the second run: another shape or dtype, or the same"
-        " tensors in another order",
-    )
-    """It writes to a different tensor without reading it."""
     SETTINGS = "settings", RootCause.SETTING, (Way.WROTE,), lambda root: root.settings_differ
     """Everything that the call read agrees, what it wrote differs, and so do settings."""
     OTHER_CODE = (
@@ -224,6 +303,7 @@ class Shows(Word):
         RootCause.UNKNOWN,
         (Way.WROTE,),
         lambda root: root.is_deterministic_by_tables and root.runs_beside_threads,
+        "everything that it read agreed when it was digested, and what it wrote differs",
     )
     """Another thread may have written what it read, between the digest and the call, or between two replays."""
     REPLAYED = (
@@ -244,20 +324,12 @@ class Shows(Word):
         " its kernel varies",
     )
     """The tables call it deterministic, and it was not replayed."""
-    REGION = (
-        "region",
-        RootCause.KERNEL,
-        (Way.WROTE,),
-        lambda root: root.is_region,
-        "everything that the compiled region read agrees in both runs, and what it returned differs",
-    )
-    """Everything that a compiled region read agrees, and what it wrote differs."""
     KERNEL = (
         "kernel",
         RootCause.KERNEL,
         (Way.WROTE,),
         _always,
-        "everything that it read agrees in both runs, and what it wrote differs: its kernel is not deterministic",
+        "everything that it read agrees in both runs, and what it wrote differs",
     )
     """Everything that the call read agrees, and what it wrote differs."""
 
@@ -274,6 +346,11 @@ class Shows(Word):
         shows._value_ = name
         shows.cause, shows.ways, shows.holds, shows.says = cause, ways, holds, says
         return shows
+
+    @property
+    def is_against_tables(self) -> bool:
+        """Whether it wrote something else, though the tables call it deterministic, and is not blamed."""
+        return self in (Shows.THREADS, Shows.REPLAYED, Shows.NOT_REPLAYED)
 
     @classmethod
     def at(cls, way: Way, evidence: Evidence) -> Shows:

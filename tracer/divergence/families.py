@@ -14,6 +14,7 @@ from tracer.divergence.end_states import kept_otherwise
 from tracer.divergence.model import Divergence, Outputs, Root
 from tracer.divergence.pool_tasks import paired_parts, parts_of
 from tracer.divergence.process_pairs import paired_roles, siblings
+from tracer.divergence.reasons import of_processes, of_tables
 from tracer.divergence.recordings import Family, Recording, has_values, read_recording
 from tracer.names import ChildState, StartedBy
 from tracer.trace.families import load_family
@@ -115,17 +116,13 @@ def _beside(root: Root, places: tuple[str, ...]) -> Root:
     Memory that both have may be written between a digest and the call, and between two replays: against the tables no
     kernel is blamed then.
     """
-    reason = root.reason
-    if reason is None:
-        return root
     if root.contradicts:
-        reason = msgspec.structs.replace(reason, shows=Shows.THREADS)
-        root = msgspec.structs.replace(root, cause=RootCause.UNKNOWN, contradicts=False)
-    is_state = root.cause is RootCause.INITIAL_STATE and reason.seed is None
-    is_written = reason.shows in (Shows.THREADS, Shows.REPLAYED, Shows.NOT_REPLAYED)
-    if not (is_state or is_written or root.cause is RootCause.OUTSIDE_CHANGE):
+        root = msgspec.structs.replace(root, cause=RootCause.UNKNOWN, shows=Shows.THREADS, contradicts=False)
+        root = msgspec.structs.replace(root, why=Shows.THREADS.says + of_tables(root))
+    is_written = root.shows is not None and root.shows.is_against_tables
+    if not (is_written or root.cause in (RootCause.INITIAL_STATE, RootCause.OUTSIDE_CHANGE)):
         return root
-    return msgspec.structs.replace(root, reason=msgspec.structs.replace(reason, processes=places))
+    return msgspec.structs.replace(root, why=root.why + of_processes(places))
 
 
 def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from tracer.divergence.model import Loading, Root
@@ -14,6 +15,8 @@ from tracer.trace.values.columns import NO_DIGEST
 
 #: Global generators that a data set may draw from in the training process.
 _OF_HOST = (GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value)
+#: Global generators, as sentences speak of them.
+_GENERATORS = {"python": "Python's `random`", "numpy": "NumPy's `numpy.random`", "torch": "torch's own generator"}
 
 
 def loads_in(call: int, values: Values) -> tuple[str, int] | None:
@@ -30,39 +33,54 @@ def loads_in(call: int, values: Values) -> tuple[str, int] | None:
 
 
 def loading_of(
-    name: str, position: int, root: Root, values: tuple[Values, Values], recordings: tuple[Recording, Recording]
+    name: str,
+    root: Root,
+    values: tuple[Values, Values],
+    recordings: tuple[Recording, Recording],
+    *,
+    position: int | None = None,
 ) -> Loading:
-    """Return what both recordings show of the loader ``name`` until it gave the batch that ``root`` reads or makes."""
+    """Return what both recordings show of the loader ``name`` until it gave the batch that ``root`` reads or makes.
+
+    ``position``: of the batch that is being loaded; ``None`` for one that the loader gave.
+    """
     until = (root.call, root.call if root.other_call is None else root.other_call)
-    loaders = [_loader(recording, name) for recording in recordings]
-    loader = loaders[0] or loaders[1]
-    loading = Loading(
-        loader=name,
-        position=position,
-        indices_agree=_agree(ValueKind.INDICES, name, values, until),
-        seeds_agree=_agree(ValueKind.WORKER_SEED, name, values, until),
-    )
-    if loading.indices_agree is False:
-        loading = msgspec.structs.replace(loading, order_from=_order_from(name, values, until))
-    if loader is None:
-        return loading
-    draws = tuple(dict.fromkeys(draw for side in loaders if side is not None for draw in side.worker_draws))
-    if not loader.workers:
-        draws = tuple(
+    loaders = [loader for recording in recordings if (loader := _loader(recording, name)) is not None]
+    indices_agree = _agree(ValueKind.INDICES, name, values, until)
+    seeds_agree = _agree(ValueKind.WORKER_SEED, name, values, until)
+    order_from = _order_from(name, values, until) if indices_agree is False else ""
+    said = [] if position is None else [f"{name} loads batch {position} here"]
+    if indices_agree is not None:
+        order = f": it drew them from generator {order_from} in another state" if order_from else ""
+        said.append(f"the sampler's indices {'agree' if indices_agree else 'differ'}{order}")
+    elif loaders:
+        of_itself = "its data set gives the order itself, so there are no indices to compare"
+        said.append("its indices were not seen" if loaders[0].sampler else of_itself)
+    if seeds_agree is not None:
+        said.append(f"its workers' seeds {'agree' if seeds_agree else 'differ'}")
+    if loaders:
+        moved = [
             generator
             for generator in _OF_HOST
             if _agree(ValueKind.GENERATOR, generator, values, until, only_last=True) is False
-        )
-    return msgspec.structs.replace(
-        loading,
-        workers=loader.workers,
-        start_method=loader.start_method,
-        is_iterable=not loader.sampler,
-        workers_seen=bool(loader.workers) and all(side.workers_seen for side in loaders if side is not None),
-        draws=draws,
-        fetched_by=loader.fetched_by,
-        fetched_at=loader.fetched_at,
-    )
+        ]
+        said += _draws(loaders, moved)
+    says = "".join(f"; {words}" for words in said)
+    return Loading(loader=name, indices_agree=indices_agree, order_from=order_from, says=says)
+
+
+def _draws(loaders: Sequence[Loader], moved: Sequence[str]) -> Iterator[str]:
+    """Yield from which global generators its workers drew, or which of them stood otherwise where it loads itself."""
+    loader = loaders[0]
+    method = f" in {loader.fetched_by} ({loader.fetched_at})" if loader.fetched_by else ""
+    if loader.workers and not all(side.workers_seen for side in loaders):
+        yield f"what its workers drew{method} was not seen: they are started by {loader.start_method}, not forked"
+    elif loader.workers:
+        drawn = dict.fromkeys(_GENERATORS.get(draw, draw) for side in loaders for draw in side.worker_draws)
+        yield f"its workers drew from {' and '.join(drawn) or 'no global generator'}{method}"
+    elif moved:
+        named = " and ".join(_GENERATORS[generator] for generator in moved)
+        yield f"it is loaded in the training process{method}, where {named} was in another state"
 
 
 #: Draws from which a sampler's order comes: a seed for a generator of its own, and the permutation.

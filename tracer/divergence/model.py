@@ -39,6 +39,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     call: int = -1
     """Its index in the recording that has it; -1 if unknown."""
 
+    @property
+    def words(self) -> str:
+        """``aten.mm.default at train.py:4``."""
+        return f"{self.op} at {self.location}" if self.location else self.op
+
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """A setting, variable or version that differs between the recordings."""
@@ -59,67 +64,17 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
     second: str = ""
 
 
-class Loading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Loading(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of a batch that is another one in the second run."""
 
     loader: str
     """Its name, with the line that iterated it."""
-    position: int
-    """The batch's position, from 0; -1 if unknown."""
-    indices_agree: bool | None = None
+    indices_agree: bool | None
     """Whether the sampler gave both runs the same indices, up to this batch; ``None`` if none were recorded."""
-    order_from: str = ""
+    order_from: str
     """The generator that was in another state when the sampler drew its order."""
-    seeds_agree: bool | None = None
-    """Whether the workers' seeds were the same; ``None`` without workers, or if they were not recorded."""
-    workers: int | None = None
-    """Worker processes, 0 for the training process itself; ``None`` where no trace says it."""
-    start_method: str = ""
-    is_iterable: bool = False
-    """Whether the data set gives the order itself, without a sampler."""
-    workers_seen: bool = False
-    """Whether the workers' draws could be watched. Only forked ones' can."""
-    draws: tuple[str, ...] = ()
-    """Global generators that workers drew from, ``python``, ``numpy``, ``torch``; without workers, those that were in
-    another state in the second run."""
-    fetched_by: str = ""
-    """The data set's method that gives samples."""
-    fetched_at: str = ""
-
-
-class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The recordings' evidence at a root, in addition to the root's own fields."""
-
-    shows: Shows
-    settings: tuple[Changed, ...] = ()
-    """The settings that differ."""
-    is_first: bool = False
-    """Whether it was read before the end of the first step."""
-    position: int = -1
-    """The position of a batch; -1 if unknown."""
-    elsewhere: int | None = None
-    """The position at which the first run has the second's batch."""
-    loading: Loading | None = None
-    """Of a batch: how it came about."""
-    is_resumed: bool = False
-    """Whether it is where a resumed run goes on."""
-    seed: Seed | None = None
-    next_draw: Place | None = None
-    """The draw that finds the generator in a different state."""
-    is_alone: bool = False
-    """Whether only one run draws here."""
-    goes_on: tuple[Place | None, Place | None] = (None, None)
-    """The next call of each run; ``None`` if it ends."""
-    only: tuple[int, int] = (0, 0)
-    """The number of calls here that only the first or only the second run makes."""
-    adding: tuple[str, ...] = ()
-    """Kernels of the region that add atomically."""
-    threads: tuple[str, ...] = ()
-    """The lines that started threads which may have written what the call reads."""
-    processes: tuple[str, ...] = ()
-    """The lines that started processes which may share the memory that the call reads."""
-    suspects: tuple[Place, ...] = ()
-    """Calls in the region that the tables call a risk, the worst first."""
+    says: str
+    """What the recordings show of it, in words."""
 
 
 class Root(records.Placed, frozen=True, kw_only=True):
@@ -142,8 +97,14 @@ class Root(records.Placed, frozen=True, kw_only=True):
     """The tables' verdict on the call under its settings; ``None`` if the tables were not asked."""
     contradicts: bool = False
     """Whether a kernel differed that the tables call deterministic. Then the table is wrong here."""
-    reason: Reason | None = None
+    shows: Shows | None = None
     """The recordings' evidence."""
+    why: str = ""
+    """The same in a sentence, without a full stop; empty if nothing shows it."""
+    seed: Seed | None = None
+    """Who seeded the generator that differs."""
+    loading: Loading | None = None
+    """How the batch that it reads or makes came about, if it does."""
     kind: ValueKind | None = None
     """The kind of input that differs, if one does."""
     name: str = ""
@@ -171,11 +132,6 @@ class Root(records.Placed, frozen=True, kw_only=True):
         """Identifies the root across pairs of runs: lines and counts may differ."""
         file = self.location.rpartition(":")[0] or self.location
         return (self.cause.value, self.op, self.phase.value, self.module, file, self.function)
-
-    @property
-    def loading(self) -> Loading | None:
-        """How the batch that it reads or makes came about, if it does."""
-        return None if self.reason is None else self.reason.loading
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):

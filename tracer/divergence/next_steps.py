@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import Loading, Reason, Root
+from tracer.divergence.model import Root
 from tracer.divergence.repeated import Repeated
 from tracer.findings import Change, Finding, Need
 from tracer.names import About
@@ -26,9 +26,14 @@ _OF_TABLES = (
     RootCause.UNWRITTEN_MEMORY,
     RootCause.COLLECTIVE,
 )
-_SEED_ALL = (
-    "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
-    " are drawn from"
+_ORDER = (
+    "Give it a seeded generator, `generator=torch.Generator().manual_seed(0)`, seed what its sampler draws from, and"
+    " sort what it indexes."
+)
+_SAMPLES = (
+    "The samples themselves differ: draw in its data set for each sample by its index, from a seed in the code; give"
+    " the loader `generator=torch.Generator().manual_seed(0)`, from which its workers' seeds are drawn; and read no"
+    " clock, entropy or changing file there."
 )
 
 
@@ -86,8 +91,7 @@ def _of_tables(root: Root, repeated: Repeated, plan: Sequence[Change], findings:
 def _speaks_of(finding: Finding, root: Root) -> bool:
     """Return whether the finding is about the call, or about what the root was seen to come from."""
     if finding.about is not About.CALL:
-        reason = root.reason
-        seed = reason.seed.location if reason is not None and reason.seed is not None else ""
+        seed = root.seed.location if root.seed is not None else ""
         is_its_generator = root.cause is RootCause.DRAW and finding.name == f"generator {root.name}"
         if (seed and finding.location == seed) or is_its_generator:
             return True
@@ -130,109 +134,38 @@ def _line(root: Root) -> str:
 
 
 def _step(root: Root) -> _Step:
-    """The next step for one root."""
-    line, reason = _line(root), root.reason
-    shows = reason.shows if reason is not None else None
-    op = root.region or root.op.removesuffix(".default")
-    if root.cause is RootCause.DRAW:
-        return _seed(root, reason)
-    if root.cause is RootCause.UNWRITTEN_MEMORY:
-        gave = root.earlier.location or root.earlier.called_from if root.earlier is not None else ""
-        how = "Write all of it first: `torch.nn.init` for a parameter, `torch.zeros` elsewhere"
-        return _Step(f"Write before reading in {op}", f"{how}.", gave or line)
-    if root.cause is RootCause.INPUT_DATA:
-        return _Step(*_data(root, reason), line)
-    if root.cause is RootCause.INITIAL_STATE:
-        what = f"{root.kind.value.replace('-', ' ') if root.kind is not None else 'state'} {root.name}".strip()
-        how = f"{_SEED_ALL}, before the model is built; or load the same checkpoint in every run"
-        return _Step(f"Begin every run with the same {what}", f"{how}.", line)
-    if root.cause is RootCause.ARGUMENT:
-        how = "Compute it from what is the same in every run"
-        if shows is Shows.OTHER_LAYOUT:
-            how = "Give the op one memory layout in every run: `.contiguous()` before it, and a fixed order of axes"
-        return _Step(f"Give {op} the same arguments in every run", f"{how}.", line)
-    if root.cause is RootCause.OUTSIDE_CHANGE:
-        how = "A NumPy array, a thread or a library that shares the memory writes to it: give the step a copy"
-        if reason is not None and reason.processes:
-            started = reason.processes[0]
-            how = f"Processes started at {started} may share it: give each its own copy, or let them take turns"
-        return _Step(f"Let nothing else write to what {op} reads", f"{how}.", line)
-    if root.cause is RootCause.STRUCTURE:
-        after = root.earlier
-        where = (after.called_from or after.location if after is not None else "") or line
-        how = "Look at the condition, the length or the order of the loop that decides which calls follow"
-        return _Step("Make the same calls in every run", f"{how}.", where)
-    if root.cause is RootCause.THREAD_ORDER:
-        how = "Let no branch write to a tensor, or draw from a generator, that another one reads: return what it made"
-        return _Step("Give each branch of `torch.jit.fork` tensors of its own", f"{how}.", line)
-    if root.cause is RootCause.SETTING:
-        names = [setting.name for setting in reason.settings] if reason is not None else []
-        named = " and ".join(names[:3]) or "the settings that differ"
-        return _Step(f"Set {named} alike in every run", "Set it in the script, or in the shell that starts it.", line)
-    if root.cause is RootCause.COLLECTIVE:
-        how = "Record each rank of both runs with `tracer run --values`, and hold rank against rank with `tracer diff`"
-        return _Step(f"Find the rank that gives {op} something else", f"{how}.", line)
-    if root.cause is RootCause.KERNEL:
-        how = f"`tracer explain {root.op}` says what may be written instead and what deterministic mode does to it"
-        return _Step(f"Replace {op}, which does not repeat itself", f"{how}.", line)
-    if reason is not None and reason.threads:
-        how = "Wait for the threads before the call (`thread.join()`, `future.result()`), or give them a copy"
-        return _Step(f"Let no thread write to what {op} reads", f"{how}.", reason.threads[0])
-    how = "Run `tracer repeat --vary all` and compare which circumstances move it; record from the script's first line"
-    return _Step(f"Find out what {op} differs by", f"{how}.", line)
-
-
-def _seed(root: Root, reason: Reason | None) -> _Step:
-    """For a generator in another state: the line that seeds it, or that draws otherwise."""
-    line = _line(root)
-    if reason is None or reason.shows is Shows.DRAWN_AHEAD:
-        how = "How often and how much it draws hangs on something that differs: the data, a condition, a length"
-        return _Step(f"Draw alike from {root.name} in every run", f"{how}.", line)
-    seed = reason.seed
-    if seed is not None and seed.first != seed.second:
-        how = "Seed with a number that stands in the code or the configuration"
-        return _Step(f"Change the line that seeds generator {root.name}", f"{how}.", seed.location or line)
-    if root.earlier is not None:
-        after = root.earlier.called_from or root.earlier.location
-        how = "Between this draw and the one before it something that is no recorded call seeded or moved the generator"
-        return _Step(f"Leave generator {root.name} alone after {root.earlier.op}", f"{how}.", after or line)
-    return _Step(f"Seed generator {root.name}", f"{_SEED_ALL}, before the first draw.", line)
-
-
-def _data(root: Root, reason: Reason | None) -> tuple[str, str]:
-    """For data that came in: whether their order differs, or they do."""
-    if reason is not None and reason.shows is Shows.BATCH:
-        if reason.elsewhere is not None:
-            how = "Give it a seeded generator, `generator=torch.Generator().manual_seed(0)`, and sort what it indexes"
-            return f"Fix the order of {root.name or 'the loader'}", f"{how}."
-        return _samples(root.name, reason.loading)
-    if reason is not None and reason.loading is not None:
-        return _samples(reason.loading.loader, reason.loading)
-    if reason is not None and reason.shows in (Shows.OTHER_TENSORS, Shows.OTHER_TARGET):
-        return "Walk the tensors in one order", "Sort what comes out of a set, a dictionary of hashes or a directory."
-    how = "Seed what makes it (NumPy's generators have seeds of their own), sort what is listed, read fixed copies"
-    return f"Give the step the same data{f' ({root.name})' if root.name else ''}", f"{how}."
-
-
-def _samples(loader: str, loading: Loading | None) -> tuple[str, str]:
-    """For a loader that gives other samples: their order, the seeds of its workers, or what the data set draws."""
-    name = loader or "the loader"
-    seeded = "give the loader `generator=torch.Generator().manual_seed(0)`"
-    if loading is None:
-        how = f"Draw in the data set from what is seeded for each sample or worker, and {seeded}"
-        return f"Fix the samples of {name}", f"The samples themselves differ. {how}."
-    if loading.indices_agree is False:
-        how = f"The sampler's indices differ: {seeded}, or seed what the sampler draws from"
-        return f"Fix the order of {name}", f"{how}."
-    method = f"{loading.fetched_by} ({loading.fetched_at})" if loading.fetched_by else "the data set"
-    if loading.seeds_agree is False:
-        how = f"Workers' seeds are drawn from it: {seeded}. Draw in {method} from the generators that are seeded so"
-        return f"Seed the workers of {name}", f"{how}, or for each sample by its index."
-    if loading.workers == 0 and loading.draws:
-        how = f"{_SEED_ALL}, before the first batch, or draw in {method} for each sample by its index"
-        return f"Fix the samples of {name}", f"{how}."
-    how = f"What was compared agrees, so {method} takes in something else: entropy, a clock, a file, other threads"
-    return f"Fix the samples of {name}", f"{how}. Draw there for each sample by its index, from a seed in the code."
+    """The next step for one root: its cause's, or what the evidence says beyond it."""
+    where, (title, remedy) = _line(root), root.cause.step
+    is_moved = root.cause in (RootCause.STRUCTURE, RootCause.UNWRITTEN_MEMORY)
+    if root.shows is Shows.THREADS:
+        title, remedy = RootCause.OUTSIDE_CHANGE.step
+    elif root.cause is RootCause.DRAW and root.shows is Shows.DRAWN_AHEAD:
+        title = "Draw alike from {name} in every run"
+        remedy = "How often and how much it draws hangs on something that differs: the data, a condition, a length."
+    elif root.cause is RootCause.DRAW and root.seed is not None and root.seed.first != root.seed.second:
+        title, where = "Change the line that seeds generator {name}", root.seed.location or where
+        remedy = "Seed with a number that stands in the code or the configuration."
+    elif root.cause is RootCause.DRAW and root.earlier is not None:
+        title, is_moved = f"Leave generator {{name}} alone after {root.earlier.op}", True
+        remedy = "Between this draw and the one before it something that is no recorded call seeded or moved it."
+    elif root.loading is not None:
+        is_elsewhere = root.shows is Shows.BATCH and root.second
+        is_order = is_elsewhere or root.loading.indices_agree is False
+        title, remedy = ("Fix the order of {loader}", _ORDER) if is_order else ("Fix the samples of {loader}", _SAMPLES)
+    elif root.shows is Shows.OTHER_TENSORS:
+        title = "Walk the tensors in one order"
+        remedy = "Sort what comes out of a set, a dictionary of hashes or a directory."
+    if is_moved and root.earlier is not None:
+        where = root.earlier.called_from or root.earlier.location or where
+    words = {
+        "call": root.region or root.op.removesuffix(".default"),
+        "op": root.op,
+        "name": root.name,
+        "named": f" ({root.name})" if root.name else "",
+        "loader": (root.loading.loader if root.loading is not None else "") or "the loader",
+        "kind": root.kind.value.replace("-", " ") if root.kind is not None else "state",
+    }
+    return _Step(title.format_map(words).strip(), remedy.format_map(words), where)
 
 
 def _left(repeated: Repeated) -> Iterator[Change]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from tracer.divergence import reasons
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.loading import loading_of, loads_in
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate
 from tracer.divergence.matching.pairing import Pairs, texts_of
-from tracer.divergence.model import Changed, Loading, Place, Reason, Root, Seed
+from tracer.divergence.model import Changed, Place, Root, Seed
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import (
@@ -31,6 +32,7 @@ from tracer.names import (
     Way,
 )
 from tracer.ops.rows import packet_of
+from tracer.trace.differences import NOT_SET, differing_settings
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment, Region, Tried
 from tracer.trace.values import Group, Mark, ValueKind, Values
@@ -80,7 +82,7 @@ class Classifier:
         shows = Shows.at(candidate.way, Evidence(self, candidate))
         is_gap = self.pairs.is_gap(candidate.node)
         root = self._of_gap(candidate) if is_gap else self._of_pair(candidate.node)
-        root = msgspec.structs.replace(root, cause=shows.cause, reason=Reason(shows=shows))
+        root = replace(root, cause=shows.cause, shows=shows, why=shows.says)
         if shows in self._details:
             root = self._details[shows](root, candidate)
         if root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT):
@@ -105,22 +107,18 @@ class Classifier:
         return values.names[int(values.entries.name[candidate.row])]
 
     def _entered(self, root: Root, candidate: Candidate) -> Root:
-        name = self.entry(candidate)
+        kind, name = self.entry(candidate).kind, self.entry(candidate).name
         steps = self.pairs.first.steps[1]
         is_first = root.step <= int(steps[0]) if len(steps) else not root.step
-        threads = self.threads if name.kind is ValueKind.OUTSIDE_CHANGE else ()
-        return msgspec.structs.replace(
-            root,
-            cause=RootCause.of_entered(name.kind),
-            kind=name.kind,
-            name=name.name,
-            reason=Reason(shows=Shows.ENTERED, is_first=is_first, threads=threads),
+        why = reasons.of_entry(
+            kind, name, "before the first step" if is_first else f"when it was first read, in step {root.step}"
         )
+        root = replace(root, cause=RootCause.of_entered(kind), kind=kind, name=name, why=why)
+        return self._beside_threads(root, candidate) if kind is ValueKind.OUTSIDE_CHANGE else root
 
     def _beside_threads(self, root: Root, candidate: Candidate) -> Root:
         """With the threads that may have written what it reads."""
-        assert root.reason is not None
-        return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, threads=self.threads))
+        return replace(root, why=root.why + reasons.of_threads(self.threads))
 
     def _batch(self, root: Root, candidate: Candidate) -> Root:
         """A batch that differs: which loader and position, and whether the first run has it elsewhere."""
@@ -129,12 +127,16 @@ class Classifier:
         values = (self.pairs.first, self.pairs.second)
         position = int(values[candidate.side].entries.position[candidate.row])
         elsewhere = _elsewhere(_batches(values[0], loader), _batches(values[1], loader), position)
-        loading = loading_of(loader, position, root, values, self.recordings)
-        return msgspec.structs.replace(
+        loading = loading_of(loader, root, values, self.recordings)
+        why = f"{name or 'the loader'} yielded a different batch{f' at position {position}' if position >= 0 else ''}"
+        if elsewhere is not None:
+            why += f": the second run's is the first run's batch {elsewhere}, so their order differs"
+        return replace(
             root,
             kind=ValueKind.BATCH,
             name=name,
-            reason=Reason(shows=Shows.BATCH, position=position, elsewhere=elsewhere, loading=loading),
+            why=why + loading.says,
+            loading=loading,
             first=str(position) if position >= 0 else "",
             second=str(elsewhere) if elsewhere is not None else "",
         )
@@ -142,23 +144,27 @@ class Classifier:
     def _with_loader(self, root: Root) -> Root:
         """With the loader that made the call, where it loads a batch in the training process."""
         values = (self.pairs.first, self.pairs.second)
-        if root.reason is None or root.reason.loading is not None or root.only_second:
+        if root.loading is not None or root.only_second or (loads := loads_in(root.call, values[0])) is None:
             return root
-        if (loads := loads_in(root.call, values[0])) is None:
-            return root
-        loading = loading_of(*loads, root, values, self.recordings)
-        return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, loading=loading))
+        loading = loading_of(loads[0], root, values, self.recordings, position=loads[1])
+        return replace(root, loading=loading, why=root.why + loading.says)
 
     def _drawn(self, root: Root, candidate: Candidate) -> Root:
         first = self.pairs.first
         name = first.names[int(first.draws[1][candidate.row])].name
         earlier = place(first, int(self.pairs.at[0][candidate.earlier])) if candidate.earlier >= 0 else None
-        is_resumed = self.pairs.is_resumed and earlier is None
-        if is_resumed:
-            return self._restored(msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name), candidate.row)
-        seed = _seeded(name, self.recordings[0]) if earlier is None else None
-        reason = Reason(shows=Shows.DRAW, seed=self._with_values(seed, name))
-        return msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name, earlier=earlier, reason=reason)
+        root = replace(root, kind=ValueKind.GENERATOR, name=name, earlier=earlier)
+        if self.pairs.is_resumed and earlier is None:
+            return self._restored(root, candidate.row)
+        seed = self._with_values(_seeded(name, self.recordings[0]) if earlier is None else None, name)
+        since = " before its first recorded draw"
+        if earlier is not None:
+            after = f"{earlier.op} at {earlier.location or earlier.called_from or 'an unknown line'}"
+            since = f", though earlier draws agree: after {after} something other than a recorded call advanced or"
+            since += " seeded it"
+        return replace(
+            root, seed=seed, why=f"the generator {name} was in a different state{since}{reasons.of_seed(seed)}"
+        )
 
     def _restored(self, root: Root, row: int) -> Root:
         """A resumed run draws from a generator in another state: with the draw that found it in the first run's, and
@@ -168,23 +174,32 @@ class Classifier:
         is_wanted = (states == first.draws[2][row]) & (calls < (root.other_call or 0))
         rows = [at for at in np.flatnonzero(is_wanted).tolist() if second.names[int(names[at])].name == root.name]
         earlier = place(second, int(calls[rows[-1]])) if rows else None
-        loader = "" if earlier is None else f"DataLoader at {earlier.called_from or earlier.location}"
-        is_loaders = any(name.name == loader and name.kind is not ValueKind.BATCH for name in second.names)
         trace = self.recordings[1].trace
         given = [
-            Seed(location=event.location)
+            event.location
             for event in (trace.events if trace is not None else ())
             if event.kind is EventKind.SEED
             and event.value == SeedOrigin.RESTORED
             and GeneratorKind.spelt(event.name) is GeneratorKind.spelt(root.name)
         ]
-        reason = Reason(
-            shows=Shows.DRAW,
-            is_resumed=True,
-            seed=given[-1] if given else None,
-            loading=Loading(loader=loader, position=-1) if is_loaders else None,
+        if earlier is not None:
+            by = f"{earlier.op} at {earlier.location or earlier.called_from or 'an unknown line'}"
+            loader = f"DataLoader at {earlier.called_from or earlier.location}"
+            if any(name.name == loader and name.kind is not ValueKind.BATCH for name in second.names):
+                by = f"the iterator of {loader}, which draws ({by})"
+            how = f"was restored at {given[-1]}, and then" if given else "had the first run's, and was"
+            since = f": it {how} advanced by {by}: restore it after that"
+        elif given:
+            since = f" where the run resumes: it was given a saved state at {given[-1]}, which was saved at another"
+            since += " moment or drawn from since"
+        else:
+            since = " where the run resumes: it was not restored"
+        return replace(
+            root,
+            earlier=earlier,
+            seed=Seed(location=given[-1]) if given else None,
+            why=f"the generator {root.name} was in a different state{since}",
         )
-        return msgspec.structs.replace(root, earlier=earlier, reason=reason)
 
     def _with_values(self, seed: Seed | None, generator: str) -> Seed | None:
         """With the numbers of both runs; where the line is not known, that of a seed that differs."""
@@ -203,24 +218,30 @@ class Classifier:
         place = seed.location if seed is not None else next(differing, "")
         if place not in both:
             return seed
-        return msgspec.structs.replace(seed or Seed(location=place), first=both[place][0], second=both[place][1])
+        return replace(seed or Seed(location=place), first=both[place][0], second=both[place][1])
 
     def _ahead(self, root: Root, candidate: Candidate) -> Root:
         """It draws otherwise, and the draw that finds the generator in another state comes later."""
-        is_gap = self.pairs.is_gap(candidate.node)
-        root = self._structure(root, candidate) if is_gap else self._numbers(root, candidate)
         first = self.pairs.first
         name = first.names[int(first.draws[1][candidate.shows_in])].name
         next_draw = place(first, int(first.draws[0][candidate.shows_in]))
-        reason = Reason(shows=Shows.DRAWN_AHEAD, next_draw=next_draw, is_alone=is_gap)
-        return msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name, earlier=None, reason=reason)
+        if self.pairs.is_gap(candidate.node):
+            root = self._structure(root, candidate)
+            draws = f"only the {'second' if root.only_second else 'first'} run draws here"
+        else:
+            root = self._numbers(root, candidate)
+            counts = reasons.parted(root.first, root.second)
+            how = f"different numbers of values: {' and '.join(counts)}" if all(counts) else "differently"
+            draws = f"it draws {how}"
+        why = f"{draws}, so the generator {name} is in a different state before the next common draw, {next_draw.words}"
+        return replace(root, kind=ValueKind.GENERATOR, name=name, earlier=None, why=why)
 
     def _numbers(self, root: Root, candidate: Candidate) -> Root:
         first, second = (
             texts_of(values, int(values.numbers[int(at[candidate.node])]))
             for values, at in zip((self.pairs.first, self.pairs.second), self.pairs.at, strict=True)
         )
-        return msgspec.structs.replace(root, first=first, second=second)
+        return replace(root, first=first, second=second, why=reasons.of_numbers(first, second))
 
     def data_read(self, call: int) -> Name | None:
         """The data from outside that a call of the first recording reads, or a part of them."""
@@ -235,7 +256,7 @@ class Classifier:
     def _part(self, root: Root, candidate: Candidate) -> Root:
         name = self.data_read(root.call)
         assert name is not None
-        return msgspec.structs.replace(root, kind=name.kind, name=name.name)
+        return replace(root, kind=name.kind, name=name.name)
 
     def _other_tensors(self, root: Root, candidate: Candidate) -> Root:
         """No op shows why it is given other tensors: Python chose them."""
@@ -243,7 +264,8 @@ class Classifier:
         sources = [_sources(values, call) for values, call in calls if call is not None]
         different = (pair for pair in zip(*sources, strict=False) if pair[0] != pair[1])
         ours, theirs = next(different, ("", ""))
-        return msgspec.structs.replace(root, first=ours, second=theirs)
+        pairs = f": {ours} in the first run, {theirs} in the second" if ours and theirs else ""
+        return replace(root, first=ours, second=theirs, why=root.why + pairs)
 
     def _resumed_state(self, root: Root, candidate: Candidate) -> Root:
         """A resumed run reads what was there before it went on, and it is another one: its digest says what, where a
@@ -271,7 +293,7 @@ class Classifier:
             cause, kind, name = RootCause.INPUT_DATA, ValueKind.DATA_POSITION, ""
         elif buffer := next((name for name in sides[0].names if _is_buffer_of(name, root.module)), None):
             kind, name = ValueKind.BUFFER, buffer.name
-        return msgspec.structs.replace(root, cause=cause, kind=kind, name=name)
+        return replace(root, cause=cause, kind=kind, name=name, why=reasons.of_earlier_state(kind))
 
     def unwritten_origin(self, call: int) -> Place | None:
         """The call that gave memory without writing it, where what ``call`` read goes back to one."""
@@ -296,17 +318,14 @@ class Classifier:
         for read in trace.unwritten_reads if origin is None and trace is not None else ():
             if (read.op, read.location, read.module) == (root.op, root.location, root.module):
                 origin = Place(op=read.allocated_by, location=read.allocated_at, called_from=read.allocated_from)
-        return msgspec.structs.replace(root, earlier=origin)
+        at = f" at {origin.location}" if origin is not None and origin.location else ""
+        source = f", allocated by {origin.op}{at}" if origin is not None else ""
+        return replace(root, earlier=origin, why=f"it reads unwritten memory{source}")
 
     def _settings(self, root: Root, candidate: Candidate) -> Root:
         changed = self.settings[0]
-        return msgspec.structs.replace(
-            root,
-            name=changed.name,
-            first=changed.first,
-            second=changed.second,
-            reason=Reason(shows=Shows.SETTINGS, settings=self.settings),
-        )
+        why = reasons.of_settings(self.settings)
+        return replace(root, name=changed.name, first=changed.first, second=changed.second, why=why)
 
     def _structure(self, root: Root, candidate: Candidate) -> Root:
         gap = self.pairs.gaps[candidate.node - self.pairs.size]
@@ -315,8 +334,9 @@ class Classifier:
         theirs = place(second, gap.second) if gap.second < len(second) else None
         before = place(first, gap.first - 1) if gap.first > self.pairs.begins[0] else None
         only = (gap.first_end - gap.first, gap.second_end - gap.second)
-        reason = Reason(shows=Shows.STRUCTURE, goes_on=(ours, theirs), only=only)
-        return msgspec.structs.replace(root, earlier=before, first=_word(ours), second=_word(theirs), reason=reason)
+        words = [here.words if here is not None else "" for here in (ours, theirs)]
+        why = reasons.of_structure(before, (ours, theirs), only)
+        return replace(root, earlier=before, first=words[0], second=words[1], why=why)
 
 
 class Evidence:
@@ -336,19 +356,6 @@ class Evidence:
     def is_collective(self) -> bool:
         """Whether other processes contribute to its result."""
         return Mark.COLLECTIVE in self._call_marks
-
-    @property
-    def is_region(self) -> bool:
-        """Whether it is a compiled region."""
-        return Mark.COMPILED in self._call_marks
-
-    @property
-    def only_writes(self) -> bool:
-        """Whether it writes to a tensor of which it reads nothing."""
-        first, second = self._pairs.first, self._pairs.second
-        ours, theirs = (int(at[self._candidate.node]) for at in self._pairs.at)
-        op = first.groups[int(first.group[ours])].op
-        return packet_of(op).endswith("_") and not first.inputs[ours] and not second.inputs[theirs]
 
     @cached_property
     def _group(self) -> Group:
@@ -446,9 +453,14 @@ class Evidence:
         )
 
     @property
-    def reads_other_tensors(self) -> bool:
-        """Whether it gets other tensors, or the same in another order."""
-        return reads_another(self._pairs, self._candidate.node)
+    def is_given_other_tensors(self) -> bool:
+        """Whether it gets other tensors, or the same in another order; or writes to one of which it reads nothing."""
+        if self._candidate.way is Way.READ:
+            return reads_another(self._pairs, self._candidate.node)
+        sides = zip((self._pairs.first, self._pairs.second), self._pairs.at, strict=True)
+        return packet_of(self._group.op).endswith("_") and not any(
+            values.inputs[int(at[self._candidate.node])] for values, at in sides
+        )
 
     @property
     def reads_part(self) -> bool:
@@ -480,7 +492,7 @@ def _sources(values: Values, call: int) -> list[str]:
     sources = []
     for origin in values.origins_of(call).tolist():
         if origin >= 0:
-            sources.append(f"call {origin:,}, {_word(place(values, origin))}")
+            sources.append(f"call {origin:,}, {place(values, origin).words}")
         else:
             name = values.names[int(values.entries.name[-1 - origin])]
             sources.append(f"the {name.kind.value} {name.name}".rstrip())
@@ -526,10 +538,6 @@ def _is_loaded(values: Values, origins: list[int]) -> bool:
                     return True
                 left += values.origins_of(origin).tolist()
     return False
-
-
-def _word(place: Place | None) -> str:
-    return "" if place is None else f"{place.op} at {place.location}" if place.location else place.op
 
 
 def _at(values: Values, call: int, **fields: object) -> Root:
@@ -621,7 +629,9 @@ class Tables:
             return self._in_region(root) if root.cause.is_of_op else root
         rule, verdict = self._of(values.groups[int(values.group[root.call])])
         contradicts = root.cause is RootCause.KERNEL and verdict in SAFE
-        return msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
+        root = replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
+        is_of_tables = root.cause.is_of_op or (root.shows is not None and root.shows.is_against_tables)
+        return replace(root, why=root.why + reasons.of_tables(root)) if is_of_tables else root
 
     def tried(self, group: Group) -> Tried | None:
         """Return the outcome of replaying these calls on the spot; ``None`` if they were not."""
@@ -654,7 +664,7 @@ class Tables:
         suspects = [finding for finding in varying if set(finding.kernels) & set(adding)] or varying
         if suspects:
             worst = suspects[0]
-            root = msgspec.structs.replace(
+            root = replace(
                 root,
                 module=worst.module or root.module,
                 location=worst.location or root.location,
@@ -666,12 +676,9 @@ class Tables:
         elif not adding and root.region in self._judged_regions:
             verdict = inside[0].verdict if inside else Verdict.DETERMINISTIC
             contradicts = root.cause is RootCause.KERNEL and verdict in SAFE
-            root = msgspec.structs.replace(root, verdict=verdict, contradicts=contradicts)
-        if root.reason is None:
-            return root
-        places = tuple(Place(op=finding.op, location=finding.location) for finding in suspects)
-        reason = msgspec.structs.replace(root.reason, adding=adding, suspects=places)
-        return msgspec.structs.replace(root, reason=reason)
+            root = replace(root, verdict=verdict, contradicts=contradicts)
+        places = [Place(op=finding.op, location=finding.location) for finding in suspects]
+        return replace(root, why=root.why + reasons.of_region(root, adding, places))
 
 
 def _key(record: object) -> _Key:
@@ -688,7 +695,6 @@ def _severity(finding: Finding) -> int:
 _SEEDS = ("torch_seed", "cuda_seed")
 #: Variables that no kernel reads: they make other orders of sets, other bytes in fresh memory.
 NO_KERNELS = frozenset({"PYTHONHASHSEED", "MALLOC_PERTURB_", "RANK", "LOCAL_RANK"})
-_ABSENT = "not set"
 
 
 def changed_settings(first: Recording, second: Recording) -> tuple[Changed, ...]:
@@ -701,22 +707,11 @@ def changed_settings(first: Recording, second: Recording) -> tuple[Changed, ...]
 
 
 def _of_environments(first: Environment, second: Environment) -> Iterator[Changed]:
-    sides = [msgspec.to_builtins(environment) for environment in (first, second)]
-    for name in Environment.__struct_fields__:
-        if name in _SEEDS:
-            continue
-        ours, theirs = (side.get(name) for side in sides)
-        if name not in ("variables", "settings"):
-            if ours != theirs and None not in (
-                ours,
-                theirs,
-            ):  # what could not be read on one side is not known to differ
-                yield Changed(name=name, first=_text(ours), second=_text(theirs))
-            continue
-        ours, theirs = ours or {}, theirs or {}
-        for key in sorted({*ours, *theirs} if name == "variables" else {*ours} & {*theirs}):
-            if ours.get(key) != theirs.get(key):
-                yield Changed(name=key, first=_text(ours.get(key)), second=_text(theirs.get(key)))
+    """What differs, but for seeds; what could not be read on one side is not known to differ."""
+    for name, (ours, theirs) in differing_settings((first, second)):
+        is_variable = name in first.variables or name in second.variables
+        if name not in _SEEDS and (is_variable or NOT_SET not in (ours, theirs)):
+            yield Changed(name=name, first=ours, second=theirs)
 
 
 def _of_events(first: Recording, second: Recording) -> Iterator[Changed]:
@@ -729,10 +724,6 @@ def _of_events(first: Recording, second: Recording) -> Iterator[Changed]:
         for trace in (first.trace, second.trace)
     ]
     for key in dict.fromkeys((*sides[0], *sides[1])):
-        ours, theirs = sides[0].get(key), sides[1].get(key)
+        ours, theirs = (side.get(key, NOT_SET) for side in sides)
         if ours != theirs:
-            yield Changed(name=key[0], first=_text(ours), second=_text(theirs))
-
-
-def _text(value: object) -> str:
-    return _ABSENT if value is None else str(value)
+            yield Changed(name=key[0], first=ours, second=theirs)

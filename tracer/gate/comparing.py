@@ -14,7 +14,8 @@ from tracer.gate.baseline import risk_of
 from tracer.names import SAFE, SEVERITY, Verdict, Word
 from tracer.ops.rows import spoken
 from tracer.tables.versions import speaks_of
-from tracer.trace.records import Draw, Environment
+from tracer.trace.differences import differing_settings
+from tracer.trace.records import Draw
 
 
 class Kind(Word):
@@ -98,7 +99,10 @@ def compare_judgements(
         after=after.target,
         differences=tuple(sorted(filter(None, compared), key=_order)),
         same=sum(_key_of(finding) in alike for finding in after.findings if not _repeats(finding)),
-        settings=tuple(_settings(before.trace.environment, after.trace.environment)),
+        settings=tuple(
+            SettingDifference(name=name, before=values[0], after=values[1])
+            for name, values in differing_settings((before.trace.environment, after.trace.environment))
+        ),
         tally_before=before.tally.as_is,
         tally_after=after.tally.as_is,
         draws=(
@@ -184,23 +188,6 @@ def _order(difference: Difference) -> tuple[object, ...]:
     calls = difference.calls_after or difference.calls_before
     place = (difference.place, difference.op, difference.phase, difference.module)
     return (list(Kind).index(difference.kind), SEVERITY.index(verdict), -calls, *place)
-
-
-def _settings(before: Environment, after: Environment) -> Iterable[SettingDifference]:
-    """Fields, variables and dotted names whose values differ; devices by their names."""
-    sides = [msgspec.to_builtins(side) for side in (before, after)]
-    for name in Environment.__struct_fields__:
-        if name in ("variables", "settings"):
-            ours, theirs = (side.get(name, {}) for side in sides)
-            for key in sorted({*ours, *theirs}):
-                if ours.get(key) != theirs.get(key):
-                    yield SettingDifference(name=key, before=_text(ours.get(key)), after=_text(theirs.get(key)))
-        elif getattr(before, name) != getattr(after, name):
-            yield SettingDifference(name=name, before=_text(sides[0].get(name)), after=_text(sides[1].get(name)))
-
-
-def _text(value: object) -> str:
-    return "not set" if value is None else str(value)
 
 
 def _sentence(generator: str, ahead: int, place: Draw | None) -> str:

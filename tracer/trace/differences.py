@@ -79,7 +79,8 @@ def compare_ranks(traces: Iterable[Trace]) -> RankComparison | None:
 
 def _compared(merged: Mapping[int, Trace]) -> RankComparison:
     """Each rank's one recording, side by side."""
-    settings = tuple(_settings([trace.environment for trace in merged.values()]))
+    differing = differing_settings([trace.environment for trace in merged.values()])
+    settings = tuple(RankSetting(name=name, values=values) for name, values in differing)
     all_calls = [trace.calls for trace in merged.values()]
     are_alike = all(calls == all_calls[0] for calls in all_calls)  # as most are: comparing them whole is quick
     tables = [{} for _ in merged] if are_alike else _tables(all_calls)
@@ -88,8 +89,12 @@ def _compared(merged: Mapping[int, Trace]) -> RankComparison:
     return RankComparison(ranks=tuple(merged), alike=alike, settings=settings, calls=calls)
 
 
-def _settings(environments: Sequence[Environment]) -> Iterator[RankSetting]:
-    """Fields that differ; variables and further settings each by its own name."""
+#: The value of a variable or a setting that is not there, or could not be read.
+NOT_SET = "not set"
+
+
+def differing_settings(environments: Sequence[Environment]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the name and the values, as text, of what differs; variables and further settings each by its own name."""
     for field in Environment.__struct_fields__:
         values = [getattr(environment, field) for environment in environments]
         if all(value == values[0] for value in values):
@@ -97,14 +102,14 @@ def _settings(environments: Sequence[Environment]) -> Iterator[RankSetting]:
         if isinstance(values[0], dict):
             for name in sorted(set().union(*values)):
                 if len({(type(value.get(name)), value.get(name)) for value in values}) > 1:
-                    yield RankSetting(name=name, values=tuple(_spelled(value.get(name)) for value in values))
+                    yield name, tuple(_spelled(value.get(name)) for value in values)
         else:
-            yield RankSetting(name=field, values=tuple(map(_spelled, values)))
+            yield field, tuple(map(_spelled, values))
 
 
 def _spelled(value: object) -> str:
     if value is None:
-        return "not set"
+        return NOT_SET
     if isinstance(value, tuple):
         return ", ".join(getattr(item, "name", str(item)) for item in value) or "none"
     return str(value)

@@ -20,7 +20,6 @@ from tracer.divergence import Recording, RootCause, compare_recordings
 from tracer.findings import Finding
 from tracer.names import DeterministicMode, EvidenceKind, Shown, Verdict
 from tracer.report import Report
-from tracer.report.sections.reasons import why_of
 from tracer.trace.values import read_values
 
 ROWS, SLOTS, WIDTH = 250_000, 8, 8  # work for tens of milliseconds, as in tests.support.racing
@@ -162,7 +161,7 @@ def test_compiled_twins_that_part_are_roots_with_line_region_and_kernel_and_exac
     for root in found.roots:
         region = next(one for one in runs[2].trace.regions if one.id == root.region)
         adding = [kernel.name for kernel in region.kernels if kernel.adds_in_any_order]
-        assert f"suspected is its kernel {adding[0]}, which adds atomically" in why_of(root)
+        assert f"suspected is its kernel {adding[0]}, which adds atomically" in root.why
         assert (root.verdict, root.contradicts) == (Verdict.CONDITIONAL, False)
         assert root.location.endswith(line)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import Divergence, Reason, Root, Span, State
+from tracer.divergence.model import Divergence, Root, Span, State
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, outcomes, with_arms
 from tracer.names import Phase
 from tracer.runner.repeated.circumstances.declared import Circumstance
@@ -24,7 +24,8 @@ def root(line: int = 41, cause: RootCause = RootCause.KERNEL, **fields: Any) -> 
         "module": "net.table",
         "location": f"train.py:{line}",
         "function": "forward",
-        "reason": Reason(shows=Shows.KERNEL),
+        "shows": Shows.KERNEL,
+        "why": Shows.KERNEL.says,
         "other_call": line,
     }
     return Root(**given | fields)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import pytest
 
 from tracer.divergence.repeated import UNVARIED, Repeated
-from tracer.report.sections.reasons import why_of
 from tracer.runner import Steps
 from tracer.runner.repeated.circumstances.declared import parse_varied
 from tracer.runner.repeated.repeating import Asked, repeat_script
@@ -66,7 +65,7 @@ def seen(found: Repeated) -> dict[int, str]:
 
 def told(found: Repeated) -> str:
     """The roots, for a failure's message."""
-    return "; ".join(f"{root.location} {root.op} {root.cause} {root.arms}: {why_of(root)}" for root in found.roots)
+    return "; ".join(f"{root.location} {root.op} {root.cause} {root.arms}: {root.why}" for root in found.roots)
 
 
 def expect_parting(one: Program, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tracer.files import write_whole
 from tracer.findings import Change
 from tracer.plain import json_text
 from tracer.report.report import Report
-from tracer.report.sections.reasons import lack_of, why_of
+from tracer.report.sections.runs import lack_of
 
 SCHEMA = 1
 #: How everything that was held together is called.
@@ -121,10 +121,9 @@ def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, A
 
 
 def _root(root: Root) -> dict[str, Any]:
-    """A root with its reason as a sentence."""
+    """A root with its evidence as a sentence."""
     fields: dict[str, Any] = msgspec.to_builtins(root)
-    fields.pop("reason")
-    return fields | {"why": why_of(root)}
+    return {name: value for name, value in fields.items() if name not in ("shows", "seed", "loading")}
 
 
 def _source(source: LineSource) -> dict[str, Any]:

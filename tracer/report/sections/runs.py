@@ -11,6 +11,7 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.end_states import OF_TRAINING, kept_otherwise
 from tracer.divergence.model import Changed, Divergence, EndState, Fork, NotRestored, Place, Replicas, Root
 from tracer.divergence.next_steps import next_steps
+from tracer.divergence.reasons import parted
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
 from tracer.findings import Change, Finding
 from tracer.names import Phase, Verdict
@@ -20,7 +21,6 @@ from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.calls_strip import picture_of
 from tracer.report.sections.losses import nan_at_end, nan_clause, of_losses
 from tracer.report.sections.plan import step_of_plan
-from tracer.report.sections.reasons import lack_of, why_of
 from tracer.report.sections.root_lines import line_sentence, root_line_blocks
 from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
@@ -250,7 +250,7 @@ def _root(root: Root, source: Mapping[str, str]) -> said.Row:
     called = f" (called from {root.called_from})" if root.location and root.called_from else ""
     of = " of the second run" if root.only_second else ""
     process = f" of {root.process}" if root.process else ""
-    sentences = [f"{_capital(why)}." if (why := why_of(root)) else "", f"{consequence(root)}."]
+    sentences = [f"{_capital(root.why)}." if root.why else "", f"{consequence(root)}."]
     if root.arms and root.arms != (UNVARIED,):
         sentences.append(f"Seen in: {', '.join(root.arms)}. {sensitive(root)}")
     tables: Words = ""
@@ -466,6 +466,20 @@ def not_restored(lack: NotRestored) -> str:
     """``optimizer state: the resumed run has none (12 were there); exp_avg of fc.weight``."""
     kind = _NOT_RESTORED.get(lack.kind, lack.kind.value)
     return f"{kind}{f' ({lack.name})' if lack.name else ''}{f': {why}' if (why := lack_of(lack)) else ''}"
+
+
+def lack_of(lack: NotRestored) -> str:
+    """Return why something counts as not restored."""
+    if lack.root is not None:
+        return lack.root.why
+    if lack.has_none:
+        return f"the resumed run has none, and the other run has {lack.count:,}"
+    if lack.is_missing:
+        return f"the resumed run lacks it ({lack.count:,} in all)"
+    if lack.first and lack.second:
+        first, second = parted(lack.first, lack.second)
+        return f"it was {first}, and is {second} in the resumed run"
+    return f"it differs in the resumed run ({lack.count:,} in all)" if lack.count else ""
 
 
 def caveats(divergence: Divergence) -> list[str]:

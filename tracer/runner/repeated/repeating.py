@@ -567,7 +567,7 @@ class _HeldRuns:
 
 
 def _is_not_replayed(root: Root) -> bool:
-    return root.reason is not None and root.reason.shows in (Shows.NOT_REPLAYED, Shows.OPAQUE)
+    return root.shows in (Shows.NOT_REPLAYED, Shows.OPAQUE)
 
 
 def without_luck(held: Held) -> Held:

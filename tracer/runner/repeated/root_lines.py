@@ -70,8 +70,7 @@ def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
     """Roots that no further run need prove: draws from a generator that nobody seeded; empty if there is another."""
     found = []
     for root in roots:
-        seed = root.reason.seed if root.reason is not None else None
-        is_unseeded = seed is not None and seed.is_machines and not seed.location
+        is_unseeded = root.seed is not None and root.seed.is_machines and not root.seed.location
         if root.cause is not RootCause.DRAW or not is_unseeded or root.process:
             return ()
         generator = "cuda" if root.name.startswith("cuda") else "torch"
