@@ -135,20 +135,24 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
         for process, divergence in compared.items()
     ]
     differing = [roots for roots in of_process if roots]
-    least = min((_received(roots) for roots in differing), default=0)
-    causing = [roots for roots in differing if _received(roots) == least]
+    received = [min(map(_received_by, roots)) for roots in differing]
+    least = min(received, default=0)
+    causing = [roots for roots, how in zip(differing, received, strict=True) if how == least]
     causing = causing if least == 0 else causing[:1]
     roots = tuple(_each_once(sorted((root for roots in causing for root in roots), key=_order)))
     shown = compared[roots[0].process] if roots else next(iter(compared.values()))
     every = compared.values()
+    sums = {
+        name: sum(getattr(divergence, name) for divergence in every)
+        for name in ("calls_compared", "reordered", "states_compared", "not_digested")
+    }
     partial: Sequence[str] = [next((side.partial[at] for side in every if side.partial[at]), reason) for at in (0, 1)]
     return msgspec.structs.replace(
         shown,
         agrees=all(divergence.agrees for divergence in every),
         reaches_nothing=all(divergence.agrees or divergence.reaches_nothing for divergence in every),
-        calls_compared=sum(divergence.calls_compared for divergence in every),
+        **sums,
         calls=(sum(side.calls[0] for side in every), sum(side.calls[1] for side in every)),
-        reordered=sum(divergence.reordered for divergence in every),
         roots=roots,
         follows=sum(_differing(divergence.follows, divergence.roots) for divergence in every) - _differing(0, roots),
         ends=tuple(end for divergence in every for end in divergence.ends),
@@ -159,9 +163,7 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
             printed=sum(divergence.outputs.printed for divergence in every),
             files=sum(divergence.outputs.files for divergence in every),
         ),
-        states_compared=sum(divergence.states_compared for divergence in every),
         ends_compared=0 if any(partial) else sum(divergence.ends_compared for divergence in every),
-        not_digested=sum(divergence.not_digested for divergence in every),
         partial=(partial[0], partial[1]),
     )
 
@@ -202,13 +204,8 @@ def _each_once(roots: Iterable[Root]) -> list[Root]:
     return list(by_place.values())
 
 
-def _received(roots: Iterable[Root]) -> int:
-    """Return how likely the divergence of a process came from another one; 0 if it did not."""
-    return min(map(_received_by, roots))
-
-
 def _received_by(root: Root) -> int:
-    """The same of one root."""
+    """Return how likely what differs came from another process; 0 if it did not."""
     return _RECEIVED.get(root.cause, 0)
 
 

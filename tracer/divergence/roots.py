@@ -80,26 +80,20 @@ class Classifier:
     def root(self, candidate: Candidate) -> Root:
         """The root with its cause and reason; what follows from it is not counted yet."""
         shows = Shows.at(candidate.way, Evidence(self, candidate))
-        is_gap = self.pairs.is_gap(candidate.node)
-        root = self._of_gap(candidate) if is_gap else self._of_pair(candidate.node)
-        root = replace(root, cause=shows.cause, shows=shows, why=shows.says)
+        root = replace(self._at(candidate.node), cause=shows.cause, shows=shows, why=shows.says)
         if shows in self._details:
             root = self._details[shows](root, candidate)
         if root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT):
             root = self._with_loader(root)
         return root if candidate.way in (Way.GAP, Way.AHEAD) else self.tables.beside(root, self.pairs.first)
 
-    def _of_pair(self, node: int) -> Root:
-        """A root at a pair, without a cause."""
-        call = int(self.pairs.at[0][node])
-        return _at(self.pairs.first, call, cause=RootCause.UNKNOWN, other_call=int(self.pairs.at[1][node]))
-
-    def _of_gap(self, candidate: Candidate) -> Root:
-        """A root at a call that only one recording has, without a cause."""
-        gap = self.pairs.gaps[candidate.node - self.pairs.size]
-        if gap.first < gap.first_end:
-            return _at(self.pairs.first, gap.first, cause=RootCause.UNKNOWN)
-        return _at(self.pairs.second, gap.second, cause=RootCause.UNKNOWN, only_second=True)
+    def _at(self, node: int) -> Root:
+        """A root at a pair, or at a call that only one recording has, without a cause."""
+        if not self.pairs.is_gap(node):
+            return _at(self.pairs.first, int(self.pairs.at[0][node]), other_call=int(self.pairs.at[1][node]))
+        gap = self.pairs.gaps[node - self.pairs.size]
+        has_first = gap.first < gap.first_end
+        return _at(self.pairs.first, gap.first) if has_first else _at(self.pairs.second, gap.second, only_second=True)
 
     def entry(self, candidate: Candidate) -> Name:
         """The input that differs."""
@@ -126,20 +120,16 @@ class Classifier:
         loader = name.partition(", [")[0]  # without the path within the batch
         values = (self.pairs.first, self.pairs.second)
         position = int(values[candidate.side].entries.position[candidate.row])
-        elsewhere = _elsewhere(_batches(values[0], loader), _batches(values[1], loader), position)
+        first, second = (_batches(side, loader) for side in values)
+        there = (at for at, digest in first.items() if digest == second.get(position) and at != position)
+        elsewhere = next(there, None)
         loading = loading_of(loader, root, values, self.recordings)
         why = f"{name or 'the loader'} yielded a different batch{f' at position {position}' if position >= 0 else ''}"
         if elsewhere is not None:
             why += f": the second run's is the first run's batch {elsewhere}, so their order differs"
-        return replace(
-            root,
-            kind=ValueKind.BATCH,
-            name=name,
-            why=why + loading.says,
-            loading=loading,
-            first=str(position) if position >= 0 else "",
-            second=str(elsewhere) if elsewhere is not None else "",
-        )
+        root = replace(root, kind=ValueKind.BATCH, name=name, why=why + loading.says, loading=loading)
+        second = "" if elsewhere is None else str(elsewhere)
+        return replace(root, first=str(position) if position >= 0 else "", second=second)
 
     def _with_loader(self, root: Root) -> Root:
         """With the loader that made the call, where it loads a batch in the training process."""
@@ -159,9 +149,8 @@ class Classifier:
         seed = self._with_values(_seeded(name, self.recordings[0]) if earlier is None else None, name)
         since = " before its first recorded draw"
         if earlier is not None:
-            after = f"{earlier.op} at {earlier.location or earlier.called_from or 'an unknown line'}"
-            since = f", though earlier draws agree: after {after} something other than a recorded call advanced or"
-            since += " seeded it"
+            by = "something other than a recorded call advanced or seeded it"
+            since = f", though earlier draws agree: after {_draw_of(earlier)} {by}"
         return replace(
             root, seed=seed, why=f"the generator {name} was in a different state{since}{reasons.of_seed(seed)}"
         )
@@ -183,7 +172,7 @@ class Classifier:
             and GeneratorKind.spelt(event.name) is GeneratorKind.spelt(root.name)
         ]
         if earlier is not None:
-            by = f"{earlier.op} at {earlier.location or earlier.called_from or 'an unknown line'}"
+            by = _draw_of(earlier)
             loader = f"DataLoader at {earlier.called_from or earlier.location}"
             if any(name.name == loader and name.kind is not ValueKind.BATCH for name in second.names):
                 by = f"the iterator of {loader}, which draws ({by})"
@@ -273,11 +262,11 @@ class Classifier:
         sides = (self.pairs.first, self.pairs.second)
         kept = [self.pairs.kept_by(side, candidate.node) for side in (0, 1)]
         digests = [
-            {origin: _digest_at(values, origin) for origin in origins}
+            [int(values.outputs[at] if at >= 0 else values.entries.digest[-1 - at]) for at in origins]
             for values, origins in zip(sides, kept, strict=True)
         ]
         own = [
-            [digest for digest in side.values() if digest not in other.values()]
+            [digest for digest in side if digest not in other]
             for side, other in zip(digests, digests[::-1], strict=True)
         ]
         state = next((name for values, of in zip(sides, own, strict=True) for name in _states_of(values, of)), None)
@@ -291,8 +280,9 @@ class Classifier:
             kind, name = ValueKind.OPTIMIZER_STATE, ""
         elif is_loaded or is_part:
             cause, kind, name = RootCause.INPUT_DATA, ValueKind.DATA_POSITION, ""
-        elif buffer := next((name for name in sides[0].names if _is_buffer_of(name, root.module)), None):
-            kind, name = ValueKind.BUFFER, buffer.name
+        elif buffers := [each.name for each in sides[0].names if each.kind is ValueKind.BUFFER]:
+            of_module = [buffer for buffer in buffers if buffer.rpartition(".")[0] == root.module]
+            kind, name = (ValueKind.BUFFER, of_module[0]) if of_module else (kind, name)
         return replace(root, cause=cause, kind=kind, name=name, why=reasons.of_earlier_state(kind))
 
     def unwritten_origin(self, call: int) -> Place | None:
@@ -346,11 +336,16 @@ class Evidence:
         self._classifier, self._candidate, self._pairs = classifier, candidate, classifier.pairs
 
     @cached_property
+    def _calls(self) -> tuple[tuple[Values, int], tuple[Values, int]]:
+        """Both calls, each with its recording."""
+        node, pairs = self._candidate.node, self._pairs
+        return (pairs.first, int(pairs.at[0][node])), (pairs.second, int(pairs.at[1][node]))
+
+    @cached_property
     def _call_marks(self) -> Mark:
         """The marks of both calls."""
-        first, second = self._pairs.first, self._pairs.second
-        ours, theirs = (int(at[self._candidate.node]) for at in self._pairs.at)
-        return Mark(int(first.mark_bits[ours]) | int(second.mark_bits[theirs]))
+        ours, theirs = (int(values.mark_bits[call]) for values, call in self._calls)
+        return Mark(ours | theirs)
 
     @property
     def is_collective(self) -> bool:
@@ -359,7 +354,8 @@ class Evidence:
 
     @cached_property
     def _group(self) -> Group:
-        return self._pairs.first.groups[int(self._pairs.first.group[int(self._pairs.at[0][self._candidate.node])])]
+        values, call = self._calls[0]
+        return values.groups[int(values.group[call])]
 
     @property
     def is_deterministic_by_tables(self) -> bool:
@@ -375,8 +371,7 @@ class Evidence:
     @property
     def is_opaque(self) -> bool:
         """Whether it is a custom op that the tables do not list."""
-        tables = self._classifier.tables
-        finding = tables.worst.get(_key(self._group))
+        finding = self._classifier.tables.worst.get(_key(self._group))
         return finding is not None and finding.cause is Cause.OPAQUE
 
     @property
@@ -430,7 +425,7 @@ class Evidence:
         if Mark.READ_UNWRITTEN in self._call_marks:
             return self._candidate.way is not Way.ENTERED or self.entered is ValueKind.OUTSIDE
         is_read = self._candidate.way is Way.READ
-        return is_read and self._classifier.unwritten_origin(int(self._pairs.at[0][self._candidate.node])) is not None
+        return is_read and self._classifier.unwritten_origin(self._calls[0][1]) is not None
 
     @property
     def reads_kept(self) -> bool:
@@ -448,8 +443,8 @@ class Evidence:
             return False
         return any(
             origin >= 0 and int(values.mark_bits[origin]) & Mark.OUTPUT_NOT_DIGESTED
-            for values, at in zip((self._pairs.first, self._pairs.second), self._pairs.at, strict=True)
-            for origin in values.origins_of(int(at[self._candidate.node])).tolist()
+            for values, call in self._calls
+            for origin in values.origins_of(call).tolist()
         )
 
     @property
@@ -457,15 +452,12 @@ class Evidence:
         """Whether it gets other tensors, or the same in another order; or writes to one of which it reads nothing."""
         if self._candidate.way is Way.READ:
             return reads_another(self._pairs, self._candidate.node)
-        sides = zip((self._pairs.first, self._pairs.second), self._pairs.at, strict=True)
-        return packet_of(self._group.op).endswith("_") and not any(
-            values.inputs[int(at[self._candidate.node])] for values, at in sides
-        )
+        return packet_of(self._group.op).endswith("_") and not any(values.inputs[call] for values, call in self._calls)
 
     @property
     def reads_part(self) -> bool:
         """Whether it reads data from outside, of which an earlier call may have read another part."""
-        return self._classifier.data_read(int(self._pairs.at[0][self._candidate.node])) is not None
+        return self._classifier.data_read(self._calls[0][1]) is not None
 
     @property
     def reads_other_layout(self) -> bool:
@@ -487,6 +479,10 @@ def place(values: Values, call: int) -> Place:
     )
 
 
+def _draw_of(place: Place) -> str:
+    return f"{place.op} at {place.location or place.called_from or 'an unknown line'}"
+
+
 def _sources(values: Values, call: int) -> list[str]:
     """Return the origin of each input of a call, in words."""
     sources = []
@@ -503,11 +499,6 @@ def _sources(values: Values, call: int) -> list[str]:
 _KEPT = (ValueKind.BUFFER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE, ValueKind.PARAMETER)
 
 
-def _digest_at(values: Values, origin: int) -> int:
-    """The digest of what an origin gave."""
-    return int(values.outputs[origin] if origin >= 0 else values.entries.digest[-1 - origin])
-
-
 def _states_of(values: Values, digests: Iterable[int]) -> Iterator[Name]:
     """The states that had one of ``digests``."""
     moments = values.moments
@@ -515,10 +506,6 @@ def _states_of(values: Values, digests: Iterable[int]) -> Iterator[Name]:
         name = values.names[int(moments.name[row])]
         if name.kind in _KEPT:
             yield name
-
-
-def _is_buffer_of(name: Name, module: str) -> bool:
-    return name.kind is ValueKind.BUFFER and name.name.rpartition(".")[0] == module
 
 
 def _is_loaded(values: Values, origins: list[int]) -> bool:
@@ -546,7 +533,8 @@ def _at(values: Values, call: int, **fields: object) -> Root:
         name: getattr(group, name)
         for name in ("op", "phase", "module", "location", "function", "called_from", "region")
     }
-    return Root(step=values.step_of(call), call=call, **{**group_fields, **fields})  # type: ignore[arg-type]
+    fields = {**group_fields, **fields}
+    return Root(cause=RootCause.UNKNOWN, step=values.step_of(call), call=call, **fields)  # type: ignore[arg-type]
 
 
 def _batches(values: Values, name: str) -> dict[int, int]:
@@ -561,27 +549,14 @@ def _batches(values: Values, name: str) -> dict[int, int]:
     return digests
 
 
-def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> int | None:
-    """Return the first run's position of the batch that the second has at ``position``."""
-    there = second.get(position)
-    if there is None:
-        return None
-    return next((at for at, digest in first.items() if digest == there and at != position), None)
-
-
 def _seeded(name: str, recording: Recording) -> Seed | None:
     """Return the seeding of a generator, as the first run's trace has it."""
-    if recording.trace is None:
-        return None
-    for generator in recording.trace.generators:
-        if generator.name == name:
-            is_machines = generator.origin is SeedOrigin.MACHINE
-            if is_machines or generator.seeded_at:
-                return Seed(location=generator.seeded_at, is_machines=is_machines)
+    for generator in recording.trace.generators if recording.trace is not None else ():
+        is_machines = generator.origin is SeedOrigin.MACHINE
+        if generator.name == name and (is_machines or generator.seeded_at):
+            return Seed(location=generator.seeded_at, is_machines=is_machines)
     return None
 
-
-#: Verdicts under which a kernel that differs is no surprise.
 
 _Key = tuple[str, ...]
 
