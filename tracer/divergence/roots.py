@@ -128,8 +128,8 @@ class Classifier:
         if elsewhere is not None:
             why += f": the second run's is the first run's batch {elsewhere}, so their order differs"
         root = replace(root, kind=ValueKind.BATCH, name=name, why=why + loading.says, loading=loading)
-        second = "" if elsewhere is None else str(elsewhere)
-        return replace(root, first=str(position) if position >= 0 else "", second=second)
+        in_first = "" if elsewhere is None else str(elsewhere)
+        return replace(root, first=str(position) if position >= 0 else "", second=in_first)
 
     def _with_loader(self, root: Root) -> Root:
         """With the loader that made the call, where it loads a batch in the training process."""
