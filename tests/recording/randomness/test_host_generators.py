@@ -439,6 +439,12 @@ def from_seeded_torch() -> None:
     torch.manual_seed(torch.initial_seed() + 1)
 
 
-@pytest.mark.parametrize("step", [from_seeded_python, from_seeded_torch, lambda: where_none_is_given(7)])
+def from_seeded_numpy() -> None:
+    torch.manual_seed(int(np.random.RandomState(0).randint(9)))
+
+
+@pytest.mark.parametrize(
+    "step", [from_seeded_python, from_seeded_torch, from_seeded_numpy, lambda: where_none_is_given(7)]
+)
 def test_a_seed_that_was_drawn_from_a_seeded_generator_is_one(step: Callable[[], None]) -> None:
     assert origin_of_torchs(step) is SeedOrigin.PROGRAM

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracer.names import GeneratorKind, Phase
 from tracer.recording.events import EventLog
@@ -30,11 +30,20 @@ _NUMPY_RANDOM = os.path.join("numpy", "random", "")
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _UNPICKLES = os.path.join("numpy", "random", "_pickle.py")
 _KEPT = 1024
-#: NumPy's own bit generators, and how many without a seed are held to be looked at in the end.
+#: NumPy's own bit generators.
 _NUMPY_BITS = frozenset({"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"})
-_MOST_FOLLOWED = 64
 
 _Key = tuple[GeneratorKind, bool, Site, Site, Phase, bool]
+
+
+class _Followed(NamedTuple):
+    """A generator without a seed, which is held to be looked at in the end."""
+
+    alive: Callable[[], Any]
+    at_birth: Callable[[], object]
+    """Gives its initial state."""
+    key: _Key
+    """How it was counted."""
 
 
 class OwnGenerators:
@@ -46,12 +55,8 @@ class OwnGenerators:
         self._counts: Counter[_Key] = Counter()
         self._entropy: dict[int, None] = {}
         """The last numbers that NumPy took from the system for generators without a seed."""
-        self._last_numpy: tuple[object, _Key] | None = None
-        """The place that constructed the last generator of NumPy's, and the key that counted it."""
-        self._unseeded: dict[int, tuple[Callable[[], random.Random | None], int, _Key]] = {}
-        """By ``id``: each ``random.Random`` without a seed, its initial state, and how it was counted."""
-        self._of_numpy: list[tuple[Any, Any, _Key]] = []
-        """NumPy's generators without a seed: what each grew from, the generator itself, and how it was counted."""
+        self._followed: dict[int, _Followed] = {}
+        """By ``id``, the last ones."""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -64,11 +69,9 @@ class OwnGenerators:
     def listed(self) -> tuple[OwnGenerator, ...]:
         """The generators, in order of first occurrence."""
         counts = Counter(self._counts)
-        for alive, state, key in tuple(self._unseeded.values()):
+        for alive, at_birth, key in tuple(self._followed.values()):
             generator = alive()
-            counts[key] -= generator is not None and _state_of(generator) == state  # nothing was drawn from it so far
-        for seeds, bits, key in self._of_numpy:
-            counts[key] -= counts[key] > 0 and _never_drew(seeds, bits)
+            counts[key] -= generator is not None and _state_of(generator) == at_birth()  # it was not drawn from so far
         return tuple(
             OwnGenerator(
                 kind=kind, is_seeded=is_seeded, **placed(site, own), phase=phase, by_library=by_library, count=count
@@ -81,25 +84,31 @@ class OwnGenerators:
         """``seed`` of a ``random.Random``, which its construction calls too."""
         generator: Any = call.first
         is_made = call.frame.f_code.co_filename == _RANDOM and call.frame.f_code.co_name == "__init__"
-        self.python_is_given_a_state(call)
+        self.is_given_a_state(call)
         frame = _outside(call.frame) if is_made else call.frame
         seed = call.args[1] if len(call.args) > 1 else next(iter(call.kwargs.values()), None)
         if seed is not None and not seed_calls.takes_another_number(frame):
             return
         key = self._note(GeneratorKind.PYTHON_OBJECTS, seed is not None, frame)
         if key is not None and seed is None:
-            identity = id(generator)
-            alive: Callable[[], random.Random | None] = partial(_itself, generator)
-            if type(generator) is not random.Random or len(self._unseeded) >= _KEPT:  # may hold what is large
-                alive = weakref.ref(generator, lambda _: self._unseeded.pop(identity, None))
-            self._unseeded[identity] = (alive, _state_of(generator), key)
+            state = _state_of(generator)
+            self._follow(generator, lambda: state, key)
 
-    def python_is_given_a_state(self, call: Call) -> None:
-        """A ``random.Random`` has another state: what it began with counts if it drew before."""
-        entry = self._unseeded.get(id(call.first))
-        if entry is not None and entry[0]() is call.first:
-            _, state, key = self._unseeded.pop(id(call.first))
-            self._counts[key] -= call.before == state
+    def _follow(self, generator: Any, at_birth: Callable[[], object], key: _Key) -> None:
+        identity = id(generator)
+        alive: Callable[[], Any] = partial(_itself, generator)
+        if isinstance(generator, random.Random) and type(generator) is not random.Random:  # it may hold what is large
+            alive = weakref.ref(generator, lambda _: self._followed.pop(identity, None))
+        self._followed[identity] = _Followed(alive, at_birth, key)
+        if len(self._followed) > _KEPT:
+            del self._followed[next(iter(self._followed))]
+
+    def is_given_a_state(self, call: Call) -> None:
+        """A generator has another state: what it began with counts if it drew before."""
+        entry = self._followed.get(id(call.first))
+        if entry is not None and entry.alive() is call.first:
+            del self._followed[id(call.first)]
+            self._counts[entry.key] -= call.before == entry.at_birth()
 
     def numpy_took_entropy(self, call: Call) -> None:
         """NumPy asked the system for the number that a generator without a seed starts from."""
@@ -111,7 +120,6 @@ class OwnGenerators:
         """A NumPy generator is constructed from a ``SeedSequence``."""
         frame, seeds = _outside(call.frame), call.first
         number = getattr(seeds, "entropy", None)
-        self._last_numpy = None
         asking = call.frame.f_code.co_filename
         if frame is None or asking.endswith(_UNPICKLES) or asking.startswith(_OWN):  # its state is put back right after
             return
@@ -119,32 +127,20 @@ class OwnGenerators:
         if is_seeded and not seed_calls.takes_another_number(frame):
             return
         key = self._note(GeneratorKind.NUMPY_OBJECTS, is_seeded, frame)
-        if key is not None:
-            self._last_numpy = ((frame.f_code, frame.f_lasti, id(frame)), key)
-            bits = None if is_seeded or len(self._of_numpy) >= _MOST_FOLLOWED else _growing_from(seeds)
-            if bits is not None:
-                self._of_numpy.append((seeds, bits, key))
+        bits = None if key is None or is_seeded else _growing_from(seeds)
+        if key is not None and bits is not None:
+            self._follow(bits, lambda: _state_of(type(bits)(seeds)), key)
 
     def numpy_is_given_a_seed(self, call: Call) -> None:
         """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
-        frame = _outside(call.frame)
-        if frame is None:
-            return
-        place = frame.f_code, frame.f_lasti, id(frame)
-        key = self._last_numpy[1] if self._last_numpy is not None and self._last_numpy[0] == place else None
-        for at, (seeds, bits, counted) in enumerate(self._of_numpy):
-            if bits is call.first:
-                if key is None and call.before == as_bytes(_fresh(seeds, bits)):
-                    key = counted
-                del self._of_numpy[at]
-                break
-        if key is not None:
-            self._counts[key] -= 1
-        self._last_numpy = None
+        self.is_given_a_state(call)
         hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
-        seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
         if call.first is getattr(hidden, "_bit_generator", None):
             return  # the global one, which is watched by itself
+        frame = _outside(call.frame)
+        if frame is not None:  # it was made without a seed, a moment ago
+            seed_calls.UNSEEDED_AT.discard((frame.f_code.co_filename, frame.f_lineno))
+        seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
         if seed is None or seed_calls.takes_another_number(frame):
             self._note(GeneratorKind.NUMPY_OBJECTS, seed is not None, frame)
 
@@ -181,14 +177,15 @@ def _is_import(frame: FrameType | None) -> bool:
     return any(file.startswith("<frozen importlib") for _, file in _frames(frame))
 
 
-def _state_of(generator: random.Random) -> int:
+def _state_of(generator: Any) -> object:
     try:
-        return hash(generator.getstate())
+        is_pythons = isinstance(generator, random.Random)
+        return hash(generator.getstate()) if is_pythons else as_bytes(generator.state)
     except Exception:  # a subclass that keeps none
         return 0
 
 
-def _itself(generator: random.Random) -> random.Random:
+def _itself(generator: Any) -> Any:
     return generator
 
 
@@ -199,15 +196,6 @@ def _growing_from(seeds: Any) -> Any:
             if type(bits).__name__ in _NUMPY_BITS and getattr(bits, "_seed_seq", None) is seeds:
                 return bits
     return None
-
-
-def _fresh(seeds: Any, bits: Any) -> Any:
-    """The state in which ``bits``, a generator of NumPy's, grew from ``seeds``."""
-    return type(bits)(seeds).state
-
-
-def _never_drew(seeds: Any, bits: Any) -> bool:
-    return bool(as_bytes(_fresh(seeds, bits)) == as_bytes(bits.state))
 
 
 def as_bytes(state: Any) -> Any:
@@ -221,19 +209,14 @@ def _look(call: Call) -> None:
     call.before = _state_of(call.first)
 
 
-def _look_at_bits(call: Call) -> None:
-    call.before = as_bytes(call.first.state)
-
-
 def _functions() -> Iterator[Target]:
     yield Target([(random.Random, "seed")], look=_look, after=OwnGenerators.python_is_seeded)
-    yield Target([(random.Random, "setstate")], look=_look, after=OwnGenerators.python_is_given_a_state)
+    yield Target([(random.Random, "setstate")], look=_look, after=OwnGenerators.is_given_a_state)
     seeds: Any = sys.modules.get("numpy.random.bit_generator")
     yield Target([(seeds, "randbits")], after=OwnGenerators.numpy_took_entropy)
     yield Target([(getattr(seeds, "SeedSequence", None), "generate_state")], after=OwnGenerators.numpy_grows)
     mersenne: Any = getattr(sys.modules.get("numpy.random"), "MT19937", None)
-    look, after = _look_at_bits, OwnGenerators.numpy_is_given_a_seed
-    yield Target([(mersenne, "_legacy_seeding")], look=look, after=after)
+    yield Target([(mersenne, "_legacy_seeding")], look=_look, after=OwnGenerators.numpy_is_given_a_seed)
 
 
 #: The watch of this process.
