@@ -1,4 +1,4 @@
-"""What ``tracer repeat`` and the start of a recording cost, against plain runs of the same script.
+"""What a recording's start, ``tracer repeat`` and its answer to a divergence cost, against plain runs of the script.
 
     python benchmarks/repeat.py            # about five minutes
     python benchmarks/repeat.py --quick    # a smoke test
