@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -101,7 +102,7 @@ def test_a_job_under_torchrun_is_repeated_rank_by_rank(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**PLAIN, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
     done = subprocess.run(
-        [*line, "-m", "tracer", "repeat", "s.py", "left-out"],
+        [*line, "-m", "tracer", "repeat", "--format", "text,json", "s.py", "left-out"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -113,3 +114,7 @@ def test_a_job_under_torchrun_is_repeated_rank_by_rank(tmp_path: Path) -> None:
     assert "by one of its arguments" in told
     for rank in "01":
         assert {path.name for path in (tmp_path / "repeat" / f"rank{rank}").iterdir()} >= {"run-1.json", "run-2.values"}
+    found = [json.loads((tmp_path / "repeat" / f"rank{rank}" / "repeat.json").read_text()) for rank in "01"]
+    assert [source["location"] for source in found[1]["sources"] if source["reaches"]] == ["s.py:21"], "draws its own"
+    assert not found[0]["sources"]
+    assert not found[1]["held"]

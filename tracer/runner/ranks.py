@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -36,6 +38,30 @@ def check_store(environ: Mapping[str, str] = os.environ) -> None:
             "MASTER_PORT is 0, where the processes of a job never meet",
             hint="name a port to torchrun, or use --standalone",
         )
+
+
+def told_by_all(rank: Rank, key: str, number: int, goes_on: Callable[[], bool]) -> tuple[int, ...] | None:
+    """Tell all ranks a number, and return what each of them told; ``None`` where they cannot be reached.
+
+    They meet at the store of torchrun's agent, which outlives every run. Waits as long as ``goes_on`` says so.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return None
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    begun = f"tracer/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{key}"
+    keys = [f"{begun}/{each}" for each in range(rank.world_size)]
+    try:
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        store = TCPStore(address, port, is_master=False, timeout=timedelta(seconds=30))
+        store.set(keys[rank.rank], str(number))
+        while not store.check(keys):
+            if not goes_on():
+                return None
+            time.sleep(0.1)
+        return tuple(int(store.get(each)) for each in keys)
+    except (KeyError, ValueError, RuntimeError):  # no address, or the agent is gone
+        return None
 
 
 def path_of_rank(path: Path, rank: Rank | None) -> Path:

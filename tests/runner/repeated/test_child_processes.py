@@ -135,11 +135,15 @@ RAY = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
 IN_TRAINING, IN_RANK, IN_LOADER = "training.py:12", "rank.py:13", "start.py:12"
 
 
-def repeated(folder: Path, start: str, *, fault: bool, **variables: str) -> tuple[int, dict[str, Any]]:
+def repeated(
+    folder: Path, start: str, *, fault: bool, hold: bool = False, **variables: str
+) -> tuple[int, dict[str, Any]]:
     for name, text in (("start.py", start), ("training.py", TRAINING), ("rank.py", RANK)):
         (folder / name).write_text(text.replace("FAULT", str(fault)))
     done = tracer_process(
-        *("repeat", "--children", "--no-hold", "--format", "json", "start.py"), cwd=folder, **variables
+        *("repeat", "--children", *([] if hold else ["--no-hold"]), "--format", "json", "start.py"),
+        cwd=folder,
+        **variables,
     )
     assert done.code in (0, 1, 3), done.err
     return done.code, json.loads((folder / "repeat" / "repeat.json").read_text())
@@ -157,6 +161,13 @@ def test_the_fault_of_one_process_is_named_and_no_other(tmp_path: Path, start: s
     code, result = repeated(tmp_path, start, fault=True)
     assert code == 1
     assert {(root["location"], root["process"]) for root in result["roots"]} == {(line, process)}
+
+
+@pytest.mark.slow
+def test_the_line_of_a_child_is_named_and_proven_as_that_of_one_process_is(tmp_path: Path) -> None:
+    _, told = repeated(tmp_path, SPAWNED, fault=True, hold=True)
+    assert [source["location"] for source in told["sources"] if source["reaches"]] == [IN_TRAINING]
+    assert [(held["line"], held["agrees"]) for held in told["held"]] == [(IN_TRAINING, True)]
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings, Training
 from tracer.plain import say
 from tracer.recording.options import Lines
-from tracer.runner.ranks import current_rank
+from tracer.runner.ranks import Rank, current_rank, told_by_all
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
 from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Circumstance, Start, in_order
@@ -30,7 +30,7 @@ from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Tried, find_circumstance, suspects
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
-from tracer.runner.repeated.root_lines import FoundLines, LineRun, certain, find_lines
+from tracer.runner.repeated.root_lines import FoundLines, LineRun, certain, find_lines, needs_lines
 from tracer.runner.repeated.scratch import recordings_in, remove_run, scratch_of
 from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import texts_of, with_neighbours
@@ -84,6 +84,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 _PATIENCE = 60.0
 #: Runs that may follow those that were asked for, where these are many.
 _FURTHER = 4
+#: What a rank tells that needs no lines, and one that needs them to the end.
+_NO_STEP, _LAST_STEP = -1, 2**31
 
 
 class _Series:
@@ -223,13 +225,40 @@ class _Series:
     def find_lines(self, snapshot: Snapshot | None) -> None:
         """If the unvaried runs diverge, find the lines at which they begin to."""
         diverging = next((divergence for divergence in self.compared.get(UNVARIED, ()) if divergence.differs), None)
-        if diverging is None or self.ended_by or self.asked.hold is not None:
+        if self.ended_by or self.asked.hold is not None:
             return
-        if current_rank() is not None:
-            self.found = FoundLines(note="several ranks would have to make the same further runs")
+        if rank := current_rank():
+            self._find_lines_of_ranks(rank, diverging)
+        elif diverging is not None:
+            laboratory = _LineRuns(self, snapshot)
+            self.found = find_lines(laboratory, diverging, laboratory.values_folder)
+
+    def _find_lines_of_ranks(self, rank: Rank, diverging: Divergence | None) -> None:
+        """Follow lines in two further runs of all ranks, where one rank needs them; each compares its own.
+
+        Nothing is held: each rank diverges by lines of its own, and the others wait for it in every run.
+        """
+        own = _NO_STEP
+        if diverging is not None and needs_lines(diverging):
+            own = max(diverging.roots[0].step, 0) if diverging.roots else _LAST_STEP
+        until = time.monotonic() + 4 * self.longest + _PATIENCE
+        told = told_by_all(
+            rank, f"{self.prefix}lines", own, lambda: time.monotonic() < until and not launching.ENDING.by
+        )
+        self.ended_by = self.ended_by or launching.ENDING.by
+        if told is None:
+            self.found = FoundLines(note="the other ranks are not reached, which would have to make the same runs")
             return
-        laboratory = _LineRuns(self, snapshot)
-        self.found = find_lines(laboratory, diverging, laboratory.values_folder)
+        self.most = self.started + (2 if max(told) > _NO_STEP else 0)
+        laboratory = _LineRuns(self, None, max(told))
+        if diverging is not None:
+            self.found = find_lines(laboratory, diverging, laboratory.values_folder)
+        if own > _NO_STEP:
+            alone = "nothing is held: all ranks would have to be given their values"
+            self.found = self.found._replace(note="; ".join(filter(None, (self.found.note, alone))))
+        else:
+            for number in range(laboratory.left):
+                laboratory.follow(f"lines-{number + 1}", Lines(), None)
 
     # --- runs in which something is held ---
 
@@ -440,8 +469,10 @@ class _Series:
 class _LineRuns:
     """Runs of a series in which lines are followed: in a copy of the folder as found, if runs change it."""
 
-    def __init__(self, series: _Series, snapshot: Snapshot | None) -> None:
+    def __init__(self, series: _Series, snapshot: Snapshot | None, last_step: int | None = None) -> None:
         self._series = series
+        self._last_step = last_step
+        """The step that ends every run, where ranks have agreed on one."""
         can_copy = snapshot is not None and not snapshot.is_too_large and not snapshot.lost() and snapshot.changed()
         self._folder = snapshot.copy() if snapshot is not None and can_copy else None
 
@@ -459,6 +490,7 @@ class _LineRuns:
     def follow(self, name: str, lines: Lines, last_step: int | None) -> LineRun | None:
         """Make a run whose lines are followed, up to the end of ``last_step``."""
         series, folder = self._series, self._folder
+        last_step = last_step if self._last_step is None else self._last_step
         output = series._output(f"{series.prefix}{name}")
         task = series.asked.task if folder is None else _within(series.asked.task, folder)
         if last_step is not None and not series.asked.whole:

@@ -89,12 +89,16 @@ def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
     return tuple({source.location: source for source in found}.values())
 
 
+def needs_lines(divergence: Divergence) -> bool:
+    """Return whether lines can tell more of a divergence than its roots do."""
+    roots = divergence.roots
+    return not certain(roots) and (not roots or roots[0].cause.is_from_lines)
+
+
 def find_lines(laboratory: Laboratory, divergence: Divergence, folder: Callable[[], Path]) -> FoundLines:
     """Follow lines in two further runs, and hold those that reach a call that differs. ``folder``: one for values."""
-    if sources := certain(divergence.roots):
-        return FoundLines(sources)
-    if divergence.roots and not divergence.roots[0].cause.is_from_lines:
-        return FoundLines()
+    if not needs_lines(divergence):
+        return FoundLines(certain(divergence.roots))
     if laboratory.left < 2:
         return FoundLines(note="no run was left to follow lines")
     last = divergence.roots[0].step if divergence.roots else None
@@ -126,6 +130,8 @@ def _followed(
     """Two runs that follow lines, compared, or why not. If they agree by chance, a third one is made."""
     first = laboratory.follow(f"{name}-1", lines, last)
     for number in (2, 3):
+        if number > 2 and not laboratory.left:
+            continue
         second = laboratory.follow(f"{name}-{number}", lines, last) if laboratory.left else None
         if first is None or second is None:
             return "a run whose lines were followed left nothing to compare"
