@@ -44,6 +44,8 @@ class _Followed(NamedTuple):
     """Gives its initial state."""
     key: _Key
     """How it was counted."""
+    line: tuple[str, int]
+    """Where it was made."""
 
 
 class OwnGenerators:
@@ -69,7 +71,7 @@ class OwnGenerators:
     def listed(self) -> tuple[OwnGenerator, ...]:
         """The generators, in order of first occurrence."""
         counts = Counter(self._counts)
-        for alive, at_birth, key in tuple(self._followed.values()):
+        for alive, at_birth, key, _ in tuple(self._followed.values()):
             generator = alive()
             counts[key] -= generator is not None and _state_of(generator) == at_birth()  # it was not drawn from so far
         return tuple(
@@ -92,14 +94,14 @@ class OwnGenerators:
         key = self._note(GeneratorKind.PYTHON_OBJECTS, seed is not None, frame)
         if key is not None and seed is None:
             state = _state_of(generator)
-            self._follow(generator, lambda: state, key)
+            self._follow(generator, lambda: state, key, frame)
 
-    def _follow(self, generator: Any, at_birth: Callable[[], object], key: _Key) -> None:
+    def _follow(self, generator: Any, at_birth: Callable[[], object], key: _Key, frame: Any) -> None:
         identity = id(generator)
         alive: Callable[[], Any] = partial(_itself, generator)
         if isinstance(generator, random.Random) and type(generator) is not random.Random:  # it may hold what is large
             alive = weakref.ref(generator, lambda _: self._followed.pop(identity, None))
-        self._followed[identity] = _Followed(alive, at_birth, key)
+        self._followed[identity] = _Followed(alive, at_birth, key, (frame.f_code.co_filename, frame.f_lineno))
         if len(self._followed) > _KEPT:
             del self._followed[next(iter(self._followed))]
 
@@ -108,7 +110,9 @@ class OwnGenerators:
         entry = self._followed.get(id(call.first))
         if entry is not None and entry.alive() is call.first:
             del self._followed[id(call.first)]
-            self._counts[entry.key] -= call.before == entry.at_birth()
+            if call.before == entry.at_birth():
+                self._counts[entry.key] -= 1
+                seed_calls.UNSEEDED_AT.discard(entry.line)
 
     def numpy_took_entropy(self, call: Call) -> None:
         """NumPy asked the system for the number that a generator without a seed starts from."""
@@ -129,7 +133,7 @@ class OwnGenerators:
         key = self._note(GeneratorKind.NUMPY_OBJECTS, is_seeded, frame)
         bits = None if key is None or is_seeded else _growing_from(seeds)
         if key is not None and bits is not None:
-            self._follow(bits, lambda: _state_of(type(bits)(seeds)), key)
+            self._follow(bits, lambda: _state_of(type(bits)(seeds)), key, frame)
 
     def numpy_is_given_a_seed(self, call: Call) -> None:
         """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
@@ -138,8 +142,6 @@ class OwnGenerators:
         if call.first is getattr(hidden, "_bit_generator", None):
             return  # the global one, which is watched by itself
         frame = _outside(call.frame)
-        if frame is not None:  # it was made without a seed, a moment ago
-            seed_calls.UNSEEDED_AT.discard((frame.f_code.co_filename, frame.f_lineno))
         seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
         if seed is None or seed_calls.takes_another_number(frame):
             self._note(GeneratorKind.NUMPY_OBJECTS, seed is not None, frame)
