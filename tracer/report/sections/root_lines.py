@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from tracer.divergence.lines import Kind, LineSource
+from tracer.divergence.model import Root
 from tracer.divergence.repeated import HeldLine, Repeated
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, first
@@ -19,21 +20,30 @@ _GENERATORS = {"python": "Python's `random`", "numpy": "NumPy's global generator
 
 def line_sentence(repeated: Repeated) -> str:
     """The first line at which the runs begin to differ, and its proof, without a full stop; empty if none is known."""
-    source = next((source for source in repeated.sources if source.reaches), None)
+    named = line_clause(repeated.sources, repeated.first, repeated.second, repeated.texts)
+    return ". ".join(filter(None, (named, proof_of(repeated)))) if named else ""
+
+
+def line_clause(
+    sources: Sequence[LineSource],
+    root: Root | None,
+    second: str = "the second run",
+    texts: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """The first line that reaches a call, both values, and where it does; empty if none is known."""
+    source = next((source for source in sources if source.reaches), None)
     if source is None:
         return ""
-    root = repeated.first
     reaches = ""
     if root is not None and root.cause.is_from_lines:
         place = root.called_from or root.location
         at = " there" if place in (source.location, source.called_from) else f" at {place}" if place else ""
         reaches = f"; it reaches {root.op.removesuffix('.default')}{at}"
     own = source.called_from or source.location
-    text = repeated.texts.get(own, "")
+    text = texts.get(own, "")
     place = f"{own}, which leads to {source.location}" if source.called_from else own
     named = f"`{text}` ({place})" if text else place
-    sentences = (f"{named} {what_it_does(source)}{_values_of(source, repeated.second)}{reaches}", proof_of(repeated))
-    return ". ".join(filter(None, sentences))
+    return f"{named} {what_it_does(source)}{_values_of(source, second)}{reaches}"
 
 
 def what_it_does(source: LineSource) -> str:

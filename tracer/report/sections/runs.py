@@ -21,7 +21,7 @@ from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.calls_strip import picture_of
 from tracer.report.sections.losses import nan_at_end, nan_clause, of_losses
 from tracer.report.sections.plan import step_of_plan
-from tracer.report.sections.root_lines import line_sentence, root_line_blocks
+from tracer.report.sections.root_lines import line_clause, line_sentence, root_line_blocks
 from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
 
@@ -131,8 +131,9 @@ def _can_differ(findings: Sequence[Finding], reader: Reader) -> Iterable[said.Bl
 
 def divergence_blocks(divergence: Divergence, reader: Reader) -> tuple[said.Block, ...]:
     """Return the blocks on two compared recordings."""
+    line = line_clause(divergence.sources, next(iter(divergence.roots), None))
     return (
-        said.Paragraph(divergence_headline(divergence), said.Tone.STRONG),
+        said.Paragraph(". ".join(filter(None, (line, divergence_headline(divergence)))), said.Tone.STRONG),
         said.Paragraph(f"{_capital(_counts(divergence))}."),
         *root_line_blocks(divergence.sources, reader),
         *_compared(divergence, divergence.roots, ("the first run", "the second run"), reader, {}),
