@@ -27,5 +27,5 @@ def total(parts: torch.Tensor) -> torch.Tensor:
 
 # A small part is lost where it comes between the two large ones: of two runs one row in three or so differs.
 parts = torch.tensor([1.0, 2.0**30, 2.0, -(2.0**30), 4.0]).repeat(12, 1)
-y = total(parts)  # parts: kernel
+y = total(parts)  # parts: unknown
 y.sum()
