@@ -23,7 +23,7 @@ def save(rank: int, *calls: object, folder: Path, **fields: object) -> Path:
 
 def test_equal_ranks_are_said_to_be_equal(tmp_path: Path, tracer: Command) -> None:
     paths = [save(rank, call(count=3), folder=tmp_path) for rank in (0, 1)]
-    assert "All 2 ranks agree in settings, calls and random draws." in tracer("report", *paths).out
+    assert "All 2 ranks agree in settings, calls and the random draws of torch." in tracer("report", *paths).out
     said = json.loads(tracer("report", *paths, "--format", "json").out)["ranks"]
     assert said == {"ranks": [0, 1], "alike": [[0, 1]]}
 
@@ -67,7 +67,7 @@ def test_two_ranks_of_a_job_are_compared(tmp_path: Path, tracer: Command, apart:
     text = tracer("report", *files)
     found = json.loads(tracer("report", *files, "--format", "json").out)["ranks"]
     if not apart:
-        assert "All 2 ranks agree in settings, calls and random draws." in text.out
+        assert "All 2 ranks agree in settings, calls and the random draws of torch." in text.out
         assert found == {"ranks": [0, 1], "alike": [[0, 1]]}
         return
     said = " ".join(text.out.split())

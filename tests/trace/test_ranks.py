@@ -31,7 +31,7 @@ def test_identical_ranks_are_said_to_be_identical() -> None:
     found = compared(rank(1, call(count=3)), rank(0, call(count=3)))
     assert found == RankComparison(ranks=(0, 1), alike=((0, 1),))
     assert found.are_identical
-    assert agreement(found) == "All 2 ranks agree in settings, calls and random draws."
+    assert agreement(found) == "All 2 ranks agree in settings, calls and the random draws of torch."
 
 
 @pytest.mark.parametrize(

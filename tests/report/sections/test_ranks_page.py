@@ -39,7 +39,7 @@ def of_ranks(text: str, *, apart: int, calls: int = 1) -> Report:
 
 def test_ranks_that_agree_are_one_sentence() -> None:
     page = of_ranks("train.py", apart=0).to_html()
-    assert "All 2 ranks agree in settings, calls and random draws." in page
+    assert "All 2 ranks agree in settings, calls and the random draws of torch." in page
     assert "<h3>" not in page[page.index('<section id="ranks">') :].partition("</section>")[0]
 
 

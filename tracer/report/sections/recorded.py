@@ -250,7 +250,7 @@ def differences(compared: RankComparison) -> Iterator[tuple[str, tuple[str, ...]
 def agreement(compared: RankComparison) -> str:
     """Return which ranks agree, in one sentence."""
     if compared.are_identical:
-        return f"All {len(compared.ranks):,} ranks agree in settings, calls and random draws."
+        return f"All {len(compared.ranks):,} ranks agree in settings, calls and the random draws of torch."
     if len(compared.alike) == len(compared.ranks):
         return f"No two ranks agree: {ranks_named(compared.ranks)} differ."
     groups = [f"{ranks_named(group)} {'agree' if len(group) > 1 else 'is alone'}" for group in compared.alike[:VALUES]]
