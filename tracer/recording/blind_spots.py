@@ -31,6 +31,8 @@ from tracer.recording.torch_private.setting_seams import is_compilation_off
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import BlindSpot
 
+#: Elements that hold what they held: one may have been written with the same number.
+_KEPT = 3
 #: Threads in which Inductor compiles; they outlive the recording in which they were started.
 _COMPILERS_THREADS: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
@@ -61,7 +63,7 @@ class BlindSpots:
         """The number of them that are known to compute."""
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
-        self._arrays: dict[int, tuple[Any, bytes]] = {}
+        self._arrays: dict[int, tuple[Any, list[bytes]]] = {}
         """Arrays that NumPy gave unwritten, each with some of what lay in it; by ``id``."""
         self._autocasts: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         """Whether each ``autocast`` was asked to be on."""
@@ -150,11 +152,11 @@ class BlindSpots:
         self._arrays[id(call.result)] = weakref.ref(call.result), _sample_of(call.result)
 
     def array_taken(self, call: Call) -> None:
-        """Note an array that becomes a tensor, if it holds what it held when NumPy gave it."""
+        """Note an array that becomes a tensor, if it or a part of it holds what it held when NumPy gave it."""
         array = call.first
         while type(array).__module__ == "numpy":
             known = self._arrays.get(id(array))
-            if known is not None and known[0]() is array and known[1] == _sample_of(array):
+            if known is not None and known[0]() is array and _is_unwritten(known[1], _sample_of(array)):
                 self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
             array = array.base
 
@@ -288,10 +290,19 @@ def _compiled(name: str, backend: str = compile_seams.INDUCTOR) -> tuple[BlindSp
     return BlindSpotKind.COMPILED, f"{name} is compiled{by}"
 
 
-def _sample_of(array: Any) -> bytes:
-    """Some of what a contiguous array holds; empty for one of objects."""
-    flat = array.ravel("K")
-    return b"" if array.dtype.hasobject else bytes(flat[:: max(1, flat.size // 64)].tobytes())
+def _sample_of(array: Any) -> list[bytes]:
+    """Some elements of a contiguous array, the last ones among them; none for one of objects."""
+    if array.dtype.hasobject:
+        return []
+    flat, size = array.ravel("K"), array.itemsize
+    some = b"".join((flat[:: max(1, flat.size // 64)].tobytes(), flat[-8:].tobytes()))
+    return [some[at : at + size] for at in range(0, len(some), size)]
+
+
+def _is_unwritten(before: list[bytes], now: list[bytes]) -> bool:
+    """Return whether an array holds what it held, or a part of it does: elements that are not zero by chance."""
+    kept = [element for element, other in zip(before, now, strict=True) if element == other]
+    return len(kept) == len(before) or sum(map(any, kept)) >= _KEPT
 
 
 def _called_in(frame: FrameType) -> Any | None:
