@@ -366,6 +366,26 @@ def test_a_generator_that_never_drew_is_no_risk(make: Callable[[], Any], kind: G
     assert made_by(lambda: (make(), drawing())) == [(kind, 1)]
 
 
+def seeded_at_last() -> np.random.RandomState:
+    (made := np.random.RandomState()).seed(42)
+    return made
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.random.RandomState(0),
+        lambda: np.random.RandomState(seed=42),
+        lambda: np.random.RandomState([1, 2]),
+        lambda: np.random.RandomState(np.random.MT19937(5)),
+        lambda: np.random.Generator(np.random.PCG64(5)),
+        seeded_at_last,
+    ],
+)
+def test_a_generator_with_a_seed_is_no_risk(make: Callable[[], Any]) -> None:
+    assert made_by(lambda: make().random(3)) == []
+
+
 def test_children_of_a_generator_that_never_drew_draw_for_themselves() -> None:
     def step() -> None:
         np.random.default_rng().spawn(1)[0].random()
@@ -414,9 +434,60 @@ def where_none_is_given(seed: int | None = None) -> None:
     torch.manual_seed(seed)
 
 
+def everywhere(number: int) -> None:
+    random.seed(number)
+    np.random.seed(number)
+    torch.manual_seed(number)
+
+
+def for_a_trial(number: int | None = None) -> None:
+    np.random.seed()
+    everywhere(int(np.random.randint(2**31)) if number is None else number)
+
+
+def of_pythons_after_it_is_seeded() -> None:
+    random.seed()
+    number = random.randrange(2**31)
+    random.seed(number)
+    torch.manual_seed(number)
+
+
+def of_torchs_after_it_is_seeded() -> None:
+    torch.seed()
+    number = int(torch.randint(2**31, ()))
+    torch.manual_seed(number)
+    torch.manual_seed(number)
+
+
+def after_a_state_is_put_back() -> None:
+    np.random.seed()
+    state = np.random.get_state()
+    number = int(np.random.randint(2**31))
+    np.random.set_state(state)
+    torch.manual_seed(number)
+
+
+def inside_a_block() -> None:
+    torch.seed()
+    with torch.random.fork_rng():
+        number = int(torch.randint(2**31, ()))
+    torch.manual_seed(number)
+
+
+def by_torchs_own_seed() -> None:
+    torch.seed()
+    torch.manual_seed(torch.initial_seed() + 1)
+
+
 @pytest.mark.parametrize(
     "step",
     [
+        for_a_trial,
+        of_pythons_after_it_is_seeded,
+        of_torchs_after_it_is_seeded,
+        after_a_state_is_put_back,
+        inside_a_block,
+        by_torchs_own_seed,
         from_python,
         from_numpy,
         from_torch,
@@ -443,8 +514,32 @@ def from_seeded_numpy() -> None:
     torch.manual_seed(int(np.random.RandomState(0).randint(9)))
 
 
+def from_numpy_seeded_after_it_drew() -> None:
+    for_a_trial()
+    np.random.seed(0)
+    torch.manual_seed(int(np.random.randint(9)))
+
+
+def torchs_where_none_is_given(number: int | None = None) -> None:
+    torch.manual_seed(1)
+    torch.seed()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+    number = int(torch.randint(9, ())) if number is None else number
+    torch.manual_seed(number)
+
+
 @pytest.mark.parametrize(
-    "step", [from_seeded_python, from_seeded_torch, from_seeded_numpy, lambda: where_none_is_given(7)]
+    "step",
+    [
+        from_seeded_python,
+        from_seeded_torch,
+        from_seeded_numpy,
+        from_numpy_seeded_after_it_drew,
+        lambda: where_none_is_given(7),
+        lambda: for_a_trial(7),
+        lambda: torchs_where_none_is_given(7),
+    ],
 )
 def test_a_seed_that_was_drawn_from_a_seeded_generator_is_one(step: Callable[[], None]) -> None:
     assert origin_of_torchs(step) is SeedOrigin.PROGRAM

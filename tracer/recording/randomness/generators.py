@@ -114,6 +114,7 @@ class SeedWatch(GeneratorWatch):
     def __init__(self) -> None:
         super().__init__()
         seed_calls.DREW_UNSEEDED["torch"] = self._drew_unseeded
+        seed_calls.DREW_UNSEEDED["torch's seed"] = self._is_machines
         self._of_defaults = Newest()
         self._of_passed = Newest()
         self._grown = Newest()
@@ -125,6 +126,9 @@ class SeedWatch(GeneratorWatch):
         """As a device would have it that was not started, or that this machine lacks; empty where nobody knows."""
         self._elsewhere_beside: dict[int, Elsewhere] = {}
         """The same beside each of the last seeds of the CPU's generator."""
+        self._had_drawn = False
+        self._rest = b""
+        """The state of the CPU's that the machine last chose; empty if one was drawn from, or is unknown."""
         self.sees_lines = True
         """Whether calls are seen that do not go through torch's own functions."""
 
@@ -136,6 +140,7 @@ class SeedWatch(GeneratorWatch):
             self._install()
         if from_torch_import:
             self._of_defaults.note(torch.initial_seed(), MACHINE)
+            self._rest = state_of(torch.default_generator)
             self._seeded_elsewhere("", MACHINE)
 
     def stop(self, log: EventLog) -> None:
@@ -179,6 +184,9 @@ class SeedWatch(GeneratorWatch):
         return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
 
     def _drew_unseeded(self) -> bool:
+        return self._is_machines() and state_of(torch.default_generator) != self._rest
+
+    def _is_machines(self) -> bool:
         is_machines = self.provenance(torch.default_generator).origin is SeedOrigin.MACHINE
         return is_machines and os.getpid() == self._process  # torch seeds workers itself
 
@@ -207,7 +215,11 @@ class SeedWatch(GeneratorWatch):
                 self._watch((module, name), Watch(after=partial(self._asked_of_device, kind, name)))
 
     def _look(self, call: Call) -> None:
-        call.before = state_of(call.first) if self.recordings and self._is_default(call.first) else b"", False
+        is_default = self._is_default(call.first)
+        self._had_drawn = is_default and call.first.device.type == "cpu" and self._drew_unseeded()
+        if self._had_drawn:
+            self._rest = b""
+        call.before = state_of(call.first) if self.recordings and is_default else b"", False
 
     def _look_at_number(self, call: Call) -> None:
         """Whether the number differs in every process is asked before it is the state that a draw of it came from."""
@@ -263,6 +275,8 @@ class SeedWatch(GeneratorWatch):
         if not is_from_machine and (not caller.is_torch or caller.through_torch_random):
             is_drawn = is_drawn or self._differs(seed)
         origin = _origin(is_from_machine or is_drawn)
+        if is_default and device == "cpu" and origin is SeedOrigin.MACHINE and not self._had_drawn:
+            self._rest = state_of(generator)
         if "_lazy_init" in caller.functions or (caller.through_torch_random and device != "cpu"):
             # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
             if earlier is None:

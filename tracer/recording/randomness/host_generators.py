@@ -60,7 +60,8 @@ class HostGenerator:
         self.library = library
         self.provenance = UNSEEN
         self.rest = self.digest()
-        """Its state when it was given that, or when watching began."""
+        """The state that the machine last chose, or that watching began with; empty if a state of the machine's was
+        drawn from and replaced: a number from it stays what it is."""
 
     def digest(self) -> str:
         """The digest of its state, sixteen hexadecimal digits; empty if it cannot be read."""
@@ -169,7 +170,11 @@ class HostWatch(GeneratorWatch):
             return  # torch's compiler does so in the program's own frame, whenever it comes upon one
         origin = SeedOrigin.MACHINE if seed is None or is_drawn else SeedOrigin.PROGRAM
         origin = SeedOrigin.RESTORED if is_restored else origin
-        generator.provenance, generator.rest = saved or self._at(origin, call.frame), after
+        generator.provenance = saved or self._at(origin, call.frame)
+        self.saved.note(generator.stretch(), generator.provenance)
+        had_drawn = former.origin is SeedOrigin.MACHINE and not generator.rest
+        if origin is SeedOrigin.MACHINE and not had_drawn:
+            generator.rest = after
         is_torchs = is_restored and is_torchs_own(call.frame.f_code.co_filename)  # what it compiled may have drawn
         events = [] if is_torchs else self._note_event(generator.name, origin, call.frame, seed, is_drawn=is_drawn)
         for recording in tuple(self.recordings):
@@ -187,6 +192,8 @@ def _number(call: Call) -> Any:
 def _look(generator: HostGenerator, call: Call, *, is_seed: bool) -> None:
     is_drawn = is_seed and _number(call) is not None and seed_calls.takes_another_number(call.frame)
     call.before = generator.digest(), generator.stretch(), is_drawn
+    if generator.drew_unseeded():
+        generator.rest = ""
 
 
 #: The watch of this process.

@@ -30,7 +30,7 @@ _NEVER_ALIKE = ("clock", "process-id", "entropy")
 #: What seeds: it is named in its own call, and is no source.
 _SEEDING = frozenset({"seed", "manual_seed", "manual_seed_all", "set_seed", "seed_everything"})
 _SETS_A_STATE = frozenset({"seed", "set_state", "setstate", "getstate", "get_state"})
-_TORCH_DRAWS = frozenset({"randint", "rand", "randn", "randperm", "normal", "bernoulli", "multinomial", "initial_seed"})
+_TORCH_DRAWS = frozenset({"randint", "rand", "randn", "randperm", "normal", "bernoulli", "multinomial"})
 _DRAWS_IN_PLACE = frozenset({"random_", "uniform_", "normal_", "exponential_", "geometric_", "bernoulli_"})
 
 #: Stands for a draw from a generator of the program's own.
@@ -185,9 +185,9 @@ def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
     kind = type(owner).__name__
     if kind in ("Random", "RandomState") and called not in _SETS_A_STATE:
         yield "python" if kind == "Random" else "numpy"
-    elif name in ("torch.random.initial_seed", "torch.initial_seed") or (
-        name.startswith("torch.") and path[-1] in _TORCH_DRAWS
-    ):
+    elif (module, called) == ("torch.random", "initial_seed"):
+        yield "torch's seed"
+    elif name.startswith("torch.") and path[-1] in _TORCH_DRAWS:
         yield "torch"
     elif called:
         yield from filter(None, (name, f"{module}.{called}"))
