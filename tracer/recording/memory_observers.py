@@ -101,9 +101,8 @@ class StorageObservers:
             table.give_up_all()
 
     def _escaped(self, tensor: torch.Tensor) -> None:
-        identity = storages.storage_id(tensor)
         for table in (self.unwritten, self.indices, self.indices.values):
-            table.give_up(identity)
+            table.give_up_part(tensor)
 
 
 class ContentsObserver(Observer):

@@ -345,6 +345,33 @@ def test_what_a_collective_writes_is_written(collective: Callable[[torch.Tensor]
     assert unfollowed(step) == 1
 
 
+@pytest.mark.usefixtures("process_group")
+@pytest.mark.parametrize("collective", COLLECTIVES, ids=lambda function: lines(function))
+def test_a_collective_that_writes_a_view_leaves_the_rest_unwritten(
+    collective: Callable[[torch.Tensor], object],
+) -> None:
+    def step(at: slice) -> None:
+        bank = torch.empty(16)
+        collective(bank[4:8])
+        bank[at].sum()
+
+    assert [read.op for read in reads(lambda: step(slice(0, 16)))] == ["aten.sum.default"]
+    assert unfollowed(lambda: step(slice(4, 8))) == 1
+
+
+@pytest.mark.usefixtures("process_group")
+def test_collectives_that_write_all_parts_leave_nothing_unwritten() -> None:
+    def step() -> None:
+        bank = torch.empty(4, 4)
+        dist.all_gather([bank[0]], torch.ones(4))
+        for row in bank[1:3]:
+            dist.broadcast(row, 0)
+        bank[3] = 1.0
+        bank.sum()
+
+    assert unfollowed(step) == 1
+
+
 def test_momentum_of_later_steps_is_read() -> None:
     one = torch.ones(3)
     settings = {"weight_decay": 0.0, "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False}
@@ -404,6 +431,35 @@ def test_what_cannot_be_followed_is_counted_and_never_claimed(write: Callable[[t
     assert unfollowed(step) == 1
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        _with_numpy,
+        lambda part: np.from_dlpack(part),
+        lambda part: torch.where(torch.ones(2) > 0, torch.ones(2), part),
+    ],
+)
+def test_what_cannot_be_followed_in_a_part_hides_no_other_part(write: Callable[[torch.Tensor], object]) -> None:
+    def step(*at: int) -> None:
+        values = torch.empty(4, 2)
+        write(values[1])
+        for row in at:
+            values[row].sum()
+
+    assert unfollowed(lambda: step(1)) == 1
+    assert sum(read.count for read in reads(lambda: step(0, 1, 2))) == 2
+
+
+@pytest.mark.parametrize("hand_out", [lambda part: part.data_ptr(), lambda part: part.untyped_storage()])
+def test_an_address_reaches_all_of_a_storage(hand_out: Callable[[torch.Tensor], object]) -> None:
+    def step() -> None:
+        values = torch.empty(4, 2)
+        hand_out(values[1])
+        values[0].sum()
+
+    assert unfollowed(step) == 1
+
+
 def test_a_buffer_that_is_filled_in_part_and_read_by_index_is_given_up() -> None:
     def step() -> None:
         buffer = torch.empty(8, 2)
@@ -430,7 +486,14 @@ def test_a_custom_op_may_write_what_it_is_given() -> None:
             op(values)
             values.sum()
 
+    def in_part() -> None:
+        values = torch.empty(4)
+        torch.ops.tracer_test_memory.look(values[::2])
+        values[2:3].sum()
+        values[1:2].sum()
+
     assert unfollowed(step) == 2
+    assert sum(read.count for read in reads(in_part)) == 1
 
 
 def test_nothing_is_claimed_where_an_extension_may_write_unseen(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Container, Iterable
+from functools import partial
 from types import FrameType
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -27,6 +28,8 @@ Entry = TypeVar("Entry")
 _PRUNE_AT_LEAST = 4096
 #: ``storage``, ``share_memory_`` and pickling go through ``untyped_storage``; ``__array__`` through ``numpy``.
 _METHODS = ("data_ptr", "numpy", "untyped_storage", "tolist", "apply_", "map_", "map2_", "__dlpack__")
+#: Those through which all of the storage is reached, not the tensor's own part alone.
+_REACH_ALL = ("data_ptr", "untyped_storage")
 _SUBCLASSES = os.path.join(os.path.dirname(torch.__file__), "_subclasses")
 _DESCRIBES = os.path.join(_SUBCLASSES, "meta_utils.py")
 _FAKES = os.path.join(_SUBCLASSES, "fake_tensor.py")
@@ -77,6 +80,10 @@ class StorageTable(Generic[Entry]):
     def give_up(self, identity: int) -> None:
         """The memory of a storage may be written unseen."""
         self.drop(identity)
+
+    def give_up_part(self, tensor: torch.Tensor) -> None:
+        """The memory of ``tensor`` may be written unseen."""
+        self.give_up(storages.storage_id(tensor))
 
     def give_up_all(self) -> None:
         """Any memory may be written unseen."""
@@ -193,13 +200,13 @@ class StorageRegistry:
         for identity in list(self.live):
             self._forget(identity)
 
-    def escaped(self, tensor: Any) -> None:
-        """The memory of ``tensor`` is in other hands."""
+    def escaped(self, tensor: Any, reaches_all: bool = False) -> None:
+        """The memory of ``tensor`` is in other hands; ``reaches_all``: that of all of its storage."""
         identity = storages.storage_id(tensor)
         if identity in self.live:
             for table in self.tables:
                 if identity in table.live:
-                    table.give_up(identity)
+                    table.give_up(identity) if reaches_all else table.give_up_part(tensor)
 
     def give_up_all(self) -> None:
         """Any memory may be in other hands, or written unseen."""
@@ -212,13 +219,13 @@ class StorageRegistry:
         storages.free_weak_storage(self.live.pop(identity))
 
 
-def _asked(registry: StorageRegistry, tensor: Any) -> None:
+def _asked(reaches_all: bool, registry: StorageRegistry, tensor: Any) -> None:
     """A method was looked up on ``tensor``, or on its class (``None``): then it may be called on any tensor."""
     if registry.live:
         if tensor is None:
             registry.give_up_all()
         elif not _is_described():
-            registry.escaped(tensor)
+            registry.escaped(tensor, reaches_all)
 
 
 def _is_described() -> bool:
@@ -238,7 +245,7 @@ def _is_described() -> bool:
 #: The methods that hand out memory, replaced while somebody listens.
 ESCAPES: Watchers[StorageRegistry] = Watchers(
     lambda: [
-        *(Target([(torch.Tensor, name)], asked=_asked) for name in _METHODS),
+        *(Target([(torch.Tensor, name)], asked=partial(_asked, name in _REACH_ALL)) for name in _METHODS),
         Target(
             [(torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack")],
             before=lambda registry, call: registry.escaped(call.first),

@@ -2,7 +2,8 @@
 
 Each storage is followed from the op that allocates it to the one that writes its last byte, through views and in-place
 ops. Where writes could go unseen, it is given up and counted: handed to NumPy or another library, written by an op at
-places that only its data know, or written by a torch extension that does not dispatch its writes.
+places that only its data know, or written by a torch extension that does not dispatch its writes. Where a tensor says
+which part could be written, that part alone is given up.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class WatchedStorage(msgspec.Struct, eq=False):
     """The unwritten bytes; ``None``: all of them."""
     writes: int = 0
     """Writes that were seen."""
+    is_partly_given_up: bool = False
+    """Whether a part of it may have been written unseen."""
     scattered: int = 0
     """Bytes that were written somewhere, at most: of more than these, some are unwritten still."""
 
@@ -139,11 +142,13 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
                 continue
             is_plain = tensor.layout is torch.strided and not tensor.is_nested
             if access.is_foreign or not is_plain or role == accesses.SELECTS:
-                self.give_up(identity)
+                watched.writes += access.is_foreign
+                self.give_up_part(tensor)
             elif role == accesses.SCATTERS:
                 count = written_through(op, args, self._indices) if tensor is args[0] else None
                 if count is None:
-                    self.give_up(identity)
+                    watched.writes += 1
+                    self.give_up_part(tensor)
                 elif count == tensor.numel():
                     written.append((watched, tensor))
                 else:
@@ -154,8 +159,9 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             elif role in (accesses.GATHERS, accesses.ACCUMULATES):
                 if watched.is_untouched and all(value.numel() for value in args if isinstance(value, _Tensor)):
                     self._read(identity, watched, tensor, op, counter)
+                watched.writes += role == accesses.ACCUMULATES
                 if role == accesses.ACCUMULATES or not watched.is_untouched:
-                    self.give_up(identity)
+                    self.give_up_part(tensor)
             elif access.moves or access.copies:
                 copied.append((watched, watched.runs, tensor))
             else:
@@ -208,7 +214,9 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if runs is None:
             self.give_up(identity)
             return
-        left = without(watched.unwritten, runs)
+        self._leave(watched, identity, without(watched.unwritten, runs))
+
+    def _leave(self, watched: WatchedStorage, identity: int, left: Runs) -> None:
         if not len(left[0]):
             self.drop(identity)
         elif len(left[0]) > MOST_RUNS:
@@ -250,14 +258,30 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if watched is None:
             return None
         is_unwritten = watched.is_untouched and tensor.numel() > 0 and storages.version_of(tensor) <= watched.writes
-        self.give_up(identity)
+        self.give_up_part(tensor)
         return watched.allocation if is_unwritten and not extensions() else None
 
     def give_up(self, identity: int) -> None:
         """The memory of a storage may be written unseen: follow it no more."""
         watched = self.drop(identity)
-        if watched is not None:
+        if watched is not None and not watched.is_partly_given_up:
             watched.allocation.unfollowed += 1
+
+    def give_up_part(self, tensor: torch.Tensor) -> None:
+        """The memory of ``tensor`` may be written unseen: follow the rest of its storage alone."""
+        identity = storages.storage_id(tensor)
+        watched = self.live.get(identity)
+        if watched is None:
+            return
+        is_plain = _has_memory(tensor) and tensor.layout is torch.strided and not tensor.is_nested
+        runs = runs_of(region_of(tensor)) if is_plain else None
+        if runs is None:
+            self.give_up(identity)
+            return
+        if meet(watched.unwritten, runs) and not watched.is_partly_given_up:
+            watched.is_partly_given_up = True
+            watched.allocation.unfollowed += 1
+        self._leave(watched, identity, without(watched.unwritten, runs))
 
     def unwritten_reads(self) -> list[tuple[tuple[FreshMemory, Any, str], int]]:
         """The allocation, the group of the reader and its op, each with the number of reads."""
