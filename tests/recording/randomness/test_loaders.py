@@ -456,6 +456,49 @@ def test_draws_from_own_generator_objects_are_not_theirs() -> None:
     assert drawn_by(lambda index: random.Random(index).random() + np.random.default_rng(index).random()) == ()
 
 
+class WithGenerator(Dataset[float]):
+    """Has a generator of its own, which draws or does not."""
+
+    def __init__(self, rng: Any, draws: bool = True) -> None:
+        self.rng, self.draws = rng, draws
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> float:
+        return float(self.rng.random()) if self.draws else 0.0
+
+
+def seeds_its_own(worker: int) -> None:
+    torch.utils.data.get_worker_info().dataset.rng.seed(worker)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, random.Random])
+def test_a_generator_that_draws_in_workers_alone_is_found(make: Callable[[], Any]) -> None:
+    def found(*, draws: bool, init: Callable[[int], None] | None = None) -> list[int]:
+        def epoch() -> None:
+            data = WithGenerator(make(), draws)
+            list(DataLoader(data, num_workers=2, multiprocessing_context="fork", worker_init_fn=init))
+
+        return [made.count for made in record(epoch).trace.own_generators]
+
+    assert found(draws=True) == [1]
+    assert found(draws=False) == []
+    assert found(draws=True, init=lambda _: None) == [1]
+    if make is not np.random.default_rng:
+        assert found(draws=True, init=seeds_its_own) == []
+
+
+def test_a_generator_that_draws_in_late_workers_alone_is_found() -> None:
+    def epochs() -> None:
+        data = WithGenerator(np.random.default_rng(), draws=False)
+        for data.draws in (False, True):
+            list(DataLoader(data, num_workers=1, multiprocessing_context="fork"))
+
+    (made,) = record(epochs).trace.own_generators
+    assert made.location.endswith(f":{line_of(epochs, 'default_rng')}")
+
+
 def test_draws_after_the_program_seeded_in_the_worker_are_its_own_affair() -> None:
     assert drawn_by(seeds_then_draws, workers=2) == ()
     assert drawn_by(draws_in_a_fork) == ()

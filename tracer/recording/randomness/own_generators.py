@@ -7,12 +7,13 @@ functions. A generator that is given a state before it is drawn from does not co
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import random
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ _NUMPY_RANDOM = os.path.join("numpy", "random", "")
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _UNPICKLES = os.path.join("numpy", "random", "_pickle.py")
 _KEPT = 1024
+#: More than can be followed at a time; memory that nobody writes to costs nothing.
+_MOST_BYTES = 1 << 20
 #: NumPy's own bit generators.
 _NUMPY_BITS = frozenset({"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"})
 
@@ -46,6 +49,8 @@ class _Followed(NamedTuple):
     """How it was counted."""
     line: tuple[str, int]
     """Where it was made."""
+    byte: int
+    """What a worker sets that drew from its copy."""
 
 
 class OwnGenerators:
@@ -59,6 +64,9 @@ class OwnGenerators:
         """The last numbers that NumPy took from the system for generators without a seed."""
         self._followed: dict[int, _Followed] = {}
         """By ``id``, the last ones."""
+        self._in_workers = mmap.mmap(-1, _MOST_BYTES)
+        """Shared with forked workers: a byte for each that was followed."""
+        self._bytes = 0
 
     def start(self) -> None:
         """Begin to watch."""
@@ -71,9 +79,10 @@ class OwnGenerators:
     def listed(self) -> tuple[OwnGenerator, ...]:
         """The generators, in order of first occurrence."""
         counts = Counter(self._counts)
-        for alive, at_birth, key, _ in tuple(self._followed.values()):
+        for alive, at_birth, key, _, byte in tuple(self._followed.values()):
             generator = alive()
-            counts[key] -= generator is not None and _state_of(generator) == at_birth()  # it was not drawn from so far
+            never_drew = generator is not None and _state_of(generator) == at_birth()
+            counts[key] -= never_drew and not self._in_workers[byte]
         return tuple(
             OwnGenerator(
                 kind=kind, is_seeded=is_seeded, **placed(site, own), phase=phase, by_library=by_library, count=count
@@ -81,6 +90,17 @@ class OwnGenerators:
             for (kind, is_seeded, site, own, phase, by_library), count in counts.items()
             if count > 0
         )
+
+    def go_on_in_worker(self) -> Callable[[], None]:
+        """In a forked worker: returns what tells the parent of generators that the worker drew from; the parent's own
+        copies of them never move."""
+        WATCHERS.add(self)  # the worker may seed them
+        return partial(self._look_in_worker, tuple(self._followed.items()))
+
+    def _look_in_worker(self, of_parent: Iterable[tuple[int, _Followed]]) -> None:
+        for identity, followed in of_parent:
+            if self._followed.get(identity) is followed and not self._in_workers[followed.byte]:
+                self._in_workers[followed.byte] = _state_of(followed.alive()) != followed.at_birth()
 
     def python_is_seeded(self, call: Call) -> None:
         """``seed`` of a ``random.Random``, which its construction calls too."""
@@ -101,7 +121,8 @@ class OwnGenerators:
         alive: Callable[[], Any] = partial(_itself, generator)
         if isinstance(generator, random.Random) and type(generator) is not random.Random:  # it may hold what is large
             alive = weakref.ref(generator, lambda _: self._followed.pop(identity, None))
-        self._followed[identity] = _Followed(alive, at_birth, key, (frame.f_code.co_filename, frame.f_lineno))
+        line, self._bytes = (frame.f_code.co_filename, frame.f_lineno), (self._bytes + 1) % _MOST_BYTES
+        self._followed[identity] = _Followed(alive, at_birth, key, line, self._bytes)
         if len(self._followed) > _KEPT:
             del self._followed[next(iter(self._followed))]
 

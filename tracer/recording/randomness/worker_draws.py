@@ -2,6 +2,7 @@
 
 A forked worker compares the three states after each fetch, and sets a byte in memory shared with the training
 process. Draws after the program seeded a generator in the worker do not count. Only forked workers can be watched.
+They look at the program's own generators too, which they got copies of.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call, Watch, place
+from tracer.recording.randomness import own_generators
 from tracer.recording.randomness.generators import state_of
 from tracer.recording.randomness.host_generators import libraries
 from tracer.recording.randomness.seed_calls import takes_another_number
@@ -31,6 +33,7 @@ class WorkerMarks:
 
     def __init__(self) -> None:
         self._shared = mmap.mmap(-1, len(NAMES) + 1)
+        self._own = own_generators.WATCHERS.listeners
 
     def drawn(self) -> tuple[str, ...]:
         """The generators that workers have drawn from so far."""
@@ -55,13 +58,15 @@ class WorkerMarks:
         for _, _, seeders in _generators():
             place([holder for holder in seeders if "state" not in holder[1]], Watch(after=self._seeded))
         kinds = getattr(sys.modules.get("torch.utils.data"), "_DatasetKind", None)
-        watched: list[_WorkerGenerator] = []
+        of_own = [own.go_on_in_worker() for own in self._own]
+        looks: list[Callable[[], None]] = []
 
         def begins(_: Call) -> None:
-            if not watched:  # torch has seeded by now, and worker_init_fn ran; a worker that lives on comes again
-                watched.extend(_WorkerGenerator(self._shared, *generator) for generator in _generators())
+            if not looks:  # torch has seeded by now, and worker_init_fn ran; a worker that lives on comes again
+                looks.extend(_WorkerGenerator(self._shared, *generator).look for generator in _generators())
+                looks.extend(of_own)
 
-        place([(kinds, "create_fetcher")], Watch(begins, lambda call: _look_after_each_fetch(call.result, watched)))
+        place([(kinds, "create_fetcher")], Watch(begins, lambda call: _look_after_each_fetch(call.result, looks)))
 
 
 class _WorkerGenerator:
@@ -86,7 +91,7 @@ class _WorkerGenerator:
         self._is_programs = self._state() != self._rest  # a state from before may be put back
 
 
-def _look_after_each_fetch(fetcher: Any, watched: list[_WorkerGenerator]) -> None:
+def _look_after_each_fetch(fetcher: Any, looks: list[Callable[[], None]]) -> None:
     fetch = fetcher.fetch
 
     def fetch_and_look(*args: Any, **kwargs: Any) -> Any:
@@ -94,8 +99,8 @@ def _look_after_each_fetch(fetcher: Any, watched: list[_WorkerGenerator]) -> Non
             return fetch(*args, **kwargs)
         finally:
             with suppress(Exception):
-                for generator in watched:
-                    generator.look()
+                for look in looks:
+                    look()
 
     fetcher.fetch = fetch_and_look
 
