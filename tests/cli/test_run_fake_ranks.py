@@ -215,6 +215,44 @@ def test_meshes_of_three_dimensions_and_of_tensors_are_made_and_read(tmp_path: P
     assert set(sizes(Trace.load(tmp_path / "trace.rank17.json"))) == {8}
 
 
+SHARDED = """\
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+dist.init_process_group("nccl")
+grid = init_device_mesh("cuda", (2, 2), mesh_dim_names=("all", "shard"))
+host = init_device_mesh("cpu", (4,))
+
+def step(model, device, mesh=None):
+    fully_shard(model, mesh=mesh)
+    model(torch.randn(4, 8, device=device)).sum().backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+step(nn.Linear(8, 8).to("cuda"), "cuda", grid)
+step(nn.Linear(8, 8), "cuda", grid["shard"])
+step(nn.Linear(8, 8), "cuda")
+step(nn.Linear(8, 8), "cpu", host)
+dist.destroy_process_group()
+"""
+
+
+def test_what_a_mesh_of_gpus_gathers_and_reduces_lies_on_the_gpus(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHARDED)
+    finished = fake(tmp_path, "--as", "cuda:8.0", "train.py")
+    assert finished.code == 0, finished.err
+    collectives = ("c10d._allgather_base_.default", "c10d._reduce_scatter_base_.default")
+    counted: Counter[tuple[str, bool]] = Counter()
+    for one in Trace.load(tmp_path / "trace.rank0.json").calls:
+        counted[one.op, one.host is not None] += one.count
+    assert counted["aten.addmm.default", False] >= 3
+    for op in ("aten._foreach_norm.Scalar", *collectives, "_c10d_functional.all_reduce.default"):
+        assert counted[op, True] == 1, op
+        assert counted[op, False] >= 3, op
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -68,6 +68,8 @@ _DEVICE = torch.device
 _CPU = torch.device("cpu")
 #: What a tensor answers if nobody knows where it would lie, or if torch asks: it equals the CPU, and asks for none.
 _SOMEWHERE = torch.device("cpu")
+ON_MESH = torch.device("cpu")
+"""The device of a mesh of GPUs: it equals the CPU, and asks for a GPU."""
 #: Files whose frames lie between the caller of a function and what stands in for it.
 _BETWEEN = (__file__, patching.__file__)
 
@@ -259,6 +261,8 @@ def _indexed(device: Any, current: Any = None) -> Any:
     """``device``, if it is not the number of a GPU; ``current`` in place of the current GPU."""
     if type(device) is int:
         return _DEVICE("cuda", device)
+    if device is ON_MESH:
+        return _Stream.device
     is_current = current is not None and isinstance(device, (str, _DEVICE)) and _DEVICE(device) == _DEVICE("cuda")
     return current if is_current else device
 
@@ -338,6 +342,15 @@ def _on_numbered_device(call: Callable[..., Any], args: tuple[Any, ...], kwargs:
     if not is_like and (asked is None or _kind_asked(asked) == "cpu"):
         claim_device(made, "cpu")
     return made
+
+
+def moved_to_mesh(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """FSDP2 moves parameters and buffers to the device of its mesh, where it takes those on the host to lie already."""
+    parameters, buffers, device = args
+    for tensor in (*parameters, *buffers) if device is ON_MESH else ():
+        if claimed_device(tensor) == "cpu":
+            tensor.data = tensor.to(_Stream.device)
+    return call(*args, **kwargs)
 
 
 def _autocast_on_cpu(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -120,11 +120,32 @@ def _voting(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     return call(*args, **kwargs)
 
 
+def _device_of_mesh(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """FSDP2 asks where its buffers lie."""
+    from tracer.recording.torch_private.fake_groups import made_for
+
+    return gpu.ON_MESH if made_for(args[0]) == "cuda" else call(*args, **kwargs)
+
+
+def _default_mesh(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """FSDP2 makes a mesh of the accelerator that this torch was built for."""
+    mesh = call(*args, **kwargs)
+    mesh._made_for = "cuda" if torch.cuda.is_available() else "cpu"
+    return mesh
+
+
+_FULLY_SHARD = "torch.distributed.fsdp._fully_shard"
 #: What answers for functions of libraries, by module and name.
 _OF_LIBRARIES = {
     ("transformers.utils.import_utils", "is_fake_tensor"): _returning(False),  # it takes another path for them
     ("transformers.modeling_utils", "PreTrainedModel.save_pretrained"): Watch(around=_unwritten),
     ("safetensors.torch", "save_file"): Watch(around=_unwritten),
+    **{
+        (module, name): Watch(around=around)
+        for module in (f"{_FULLY_SHARD}._fully_shard", "torch.distributed._composable.replicate_with_fsdp")
+        for name, around in (("_init_default_mesh", _default_mesh), ("_get_device_from_mesh", _device_of_mesh))
+    },
+    (f"{_FULLY_SHARD}._fsdp_init", "_move_states_to_device"): Watch(around=gpu.moved_to_mesh),
     ("torch.distributed.pipelining.stage", "PipelineStage._warmup_forward_vote"): Watch(around=_voting),
 }
 LIBRARIES = ("safetensors", *(module for module, _ in _OF_LIBRARIES))

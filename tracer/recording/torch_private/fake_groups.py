@@ -71,11 +71,18 @@ def _on_real_tensors(call: Callable[..., Any], args: tuple[Any, ...], kwargs: di
 def _on_cpu(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A mesh is made: of CPUs, where all fake tensors lie."""
     mesh, *others = args
+    mesh._made_for = (*others, kwargs.get("device_type"))[0]
     if others:
         others[0] = "cpu"
     else:
         kwargs = {**kwargs, "device_type": "cpu"}
     return _on_real_tensors(call, (mesh, *others), kwargs)
+
+
+def made_for(mesh: Any) -> str:
+    """The kind of device that the program asked for when it made a mesh, or the one that this is a part of."""
+    kind: str = mesh._get_root_mesh()._made_for
+    return kind
 
 
 class _Groups:
