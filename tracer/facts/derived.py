@@ -51,6 +51,7 @@ FACTS = (
     ),
     _process("by.library", BOOL, "Did an installed package do it?"),
     _process("made.often", BOOL, "Is a new generator created for each sample or call?"),
+    _process("made.drew", BOOL, "Is it known that the generator was drawn from?"),
     _process("overlap", (*(kind.value for kind in Overlap), "entries_perhaps"), "What the memory overlaps with."),
     _process("loader.workers", BOOL, "Does the loader have workers?"),
     _process("loader.worker_init", BOOL, "Does it have a worker_init_fn?"),

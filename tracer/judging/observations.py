@@ -153,6 +153,7 @@ def _own_generators(rows: BoundRows) -> Iterator[Finding]:
             "origin": SeedOrigin.MACHINE.value,
             "by.library": made.by_library,
             "made.often": _is_made_often(made),
+            "made.drew": made.drew,
         }
         subject = f"{name}, {_DRAWN if made.is_seeded else 'made without a seed'}"
         for row in rows.named(_OF_GENERATOR[made.kind]):

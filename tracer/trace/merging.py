@@ -122,7 +122,7 @@ declare(
 )
 declare(records.Generator, "name origin seeded_at", before=_if_equal, after=_if_equal, drew=_any_holds)
 declare(records.Draw, f"generator op phase module {_PLACE} origin seeded_at", count=_added)
-declare(records.OwnGenerator, f"kind is_seeded {_PLACE} phase by_library", count=_added)
+declare(records.OwnGenerator, f"kind is_seeded drew {_PLACE} phase by_library", count=_added)
 declare(records.Allocation, f"op phase module {_PLACE}", count=_added, bytes=_added, unfollowed=_added)
 declare(records.UnwrittenRead, f"op phase module {_PLACE} allocated_by allocated_at allocated_from", count=_added)
 declare(records.OverlapWrite, f"op kind phase module {_PLACE} device", count=_added)

@@ -321,13 +321,15 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
 class OwnGenerator(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Generators of the program's own, made without a fixed seed at one line outside torch and the standard library,
-    that were drawn from."""
+    that were drawn from, or may have been."""
 
     kind: names.GeneratorKind
     """``python-objects`` for a ``random.Random``, ``numpy-objects`` for a ``RandomState`` or ``Generator``."""
     is_seeded: bool = False
     """Whether it has a seed, which its line takes from what differs in every process: a clock, an unseeded
     generator."""
+    drew: bool = True
+    """Whether that is known; if not, loader workers that were not forked have copies, whose draws are not seen."""
     _: ClassVar[Place]
     phase: names.Phase = names.Phase.OTHER
     by_library: bool = False

@@ -499,6 +499,32 @@ def test_a_generator_that_draws_in_late_workers_alone_is_found() -> None:
     assert made.location.endswith(f":{line_of(epochs, 'default_rng')}")
 
 
+class Stops(OwnOrder):
+    def __iter__(self) -> Iterator[int]:
+        raise LookupError("before a worker starts")
+
+
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("make", [np.random.default_rng, random.Random])
+def test_whether_a_generator_draws_in_workers_that_are_not_forked_is_unknown(make: Callable[[], Any]) -> None:
+    def epoch(*, method: str = "spawn", draws_here: bool = False) -> tuple[WithGenerator, Any]:
+        data, later = WithGenerator(make()), make
+        loader = DataLoader(data, None, sampler=Stops(), num_workers=1, multiprocessing_context=method)
+        with pytest.raises(LookupError):
+            iter(loader)
+        if draws_here:
+            data[0]
+        return data, later()
+
+    def verdicts(function: Callable[[], object]) -> list[Verdict]:
+        found = judge(record(function).trace).findings
+        return [finding.verdict for finding in found if finding.rule.endswith("-generator-objects")]
+
+    assert verdicts(epoch) == [Verdict.UNKNOWN]
+    assert verdicts(lambda: epoch(draws_here=True)) == [Verdict.NONDETERMINISTIC]
+    assert verdicts(lambda: epoch(method="fork")) == []
+
+
 def test_draws_after_the_program_seeded_in_the_worker_are_its_own_affair() -> None:
     assert drawn_by(seeds_then_draws, workers=2) == ()
     assert drawn_by(draws_in_a_fork) == ()

@@ -17,6 +17,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.names import SeedOrigin
 from tracer.recording.origin.sites import Site, Sites, placed, spell
+from tracer.recording.randomness import own_generators
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.worker_draws import WorkerMarks
 from tracer.recording.watchers import Target, Watchers
@@ -98,6 +99,9 @@ class LoaderLog:
         if kind.workers and kind.workers_seen and count.worker_marks is None:
             count.worker_marks = WorkerMarks()
         self._next_worker_marks = count.worker_marks
+        if not kind.workers_seen:
+            for own in own_generators.WATCHERS.listeners:
+                own.may_draw_elsewhere()
         if order.is_distributed:
             sampler = self._place_of(order.sampler, frame)
             sampler.iterations += 1

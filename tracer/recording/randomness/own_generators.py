@@ -33,6 +33,8 @@ _UNPICKLES = os.path.join("numpy", "random", "_pickle.py")
 _KEPT = 1024
 #: More than can be followed at a time; memory that nobody writes to costs nothing.
 _MOST_BYTES = 1 << 20
+#: What such a byte says of copies in workers: one drew, or nobody sees whether it does.
+_DREW, _UNSEEN = 1, 2
 #: NumPy's own bit generators.
 _NUMPY_BITS = frozenset({"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"})
 
@@ -78,18 +80,32 @@ class OwnGenerators:
 
     def listed(self) -> tuple[OwnGenerator, ...]:
         """The generators, in order of first occurrence."""
-        counts = Counter(self._counts)
+        counts, unseen = Counter(self._counts), Counter[_Key]()
         for alive, at_birth, key, _, byte in tuple(self._followed.values()):
             generator = alive()
             never_drew = generator is not None and _state_of(generator) == at_birth()
-            counts[key] -= never_drew and not self._in_workers[byte]
+            if never_drew and self._in_workers[byte] != _DREW:
+                counts[key] -= 1
+                unseen[key] += self._in_workers[byte] == _UNSEEN
         return tuple(
             OwnGenerator(
-                kind=kind, is_seeded=is_seeded, **placed(site, own), phase=phase, by_library=by_library, count=count
+                **placed(site, own),
+                kind=kind,
+                is_seeded=is_seeded,
+                drew=counted is counts,
+                phase=phase,
+                by_library=by_library,
+                count=count,
             )
-            for (kind, is_seeded, site, own, phase, by_library), count in counts.items()
+            for counted in (counts, unseen)
+            for (kind, is_seeded, site, own, phase, by_library), count in counted.items()
             if count > 0
         )
+
+    def may_draw_elsewhere(self) -> None:
+        """A loader starts workers that are not forked: they may have copies."""
+        for followed in self._followed.values():
+            self._in_workers[followed.byte] = self._in_workers[followed.byte] or _UNSEEN
 
     def go_on_in_worker(self) -> Callable[[], None]:
         """In a forked worker: returns what tells the parent of generators that the worker drew from; the parent's own
@@ -99,8 +115,9 @@ class OwnGenerators:
 
     def _look_in_worker(self, of_parent: Iterable[tuple[int, _Followed]]) -> None:
         for identity, followed in of_parent:
-            if self._followed.get(identity) is followed and not self._in_workers[followed.byte]:
-                self._in_workers[followed.byte] = _state_of(followed.alive()) != followed.at_birth()
+            is_open = self._followed.get(identity) is followed and self._in_workers[followed.byte] != _DREW
+            if is_open and _state_of(followed.alive()) != followed.at_birth():
+                self._in_workers[followed.byte] = _DREW
 
     def python_is_seeded(self, call: Call) -> None:
         """``seed`` of a ``random.Random``, which its construction calls too."""

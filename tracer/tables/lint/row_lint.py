@@ -21,7 +21,7 @@ KEYS: Mapping[About, frozenset[str]] = {
     About.SETTING: frozenset({"value"}),
     About.LATE: frozenset({"late"}),
     About.CHANGED: frozenset({"change", "origin"}),
-    About.GENERATOR: frozenset({"origin", "seed.number", "by.library", "made.often"}),
+    About.GENERATOR: frozenset({"origin", "seed.number", "by.library", "made.often", "made.drew"}),
     About.MEMORY: frozenset(),
     About.OVERLAP: frozenset({"overlap"}),
     About.LOADER: frozenset({"origin", *(key for key in PROCESS_FACTS if key.startswith("loader."))}),
