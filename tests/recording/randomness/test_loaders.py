@@ -499,6 +499,15 @@ def test_a_generator_that_draws_in_late_workers_alone_is_found() -> None:
     assert made.location.endswith(f":{line_of(epochs, 'default_rng')}")
 
 
+def test_a_seed_after_workers_drew_comes_too_late() -> None:
+    def epoch() -> None:
+        data = WithGenerator(np.random.RandomState())
+        list(DataLoader(data, num_workers=1, multiprocessing_context="fork"))
+        data.rng.seed(0)
+
+    assert [made.count for made in record(epoch).trace.own_generators] == [1]
+
+
 class Stops(OwnOrder):
     def __iter__(self) -> Iterator[int]:
         raise LookupError("before a worker starts")

@@ -148,7 +148,7 @@ class OwnGenerators:
         entry = self._followed.get(id(call.first))
         if entry is not None and entry.alive() is call.first:
             del self._followed[id(call.first)]
-            if call.before == entry.at_birth():
+            if call.before == entry.at_birth() and self._in_workers[entry.byte] != _DREW:
                 self._counts[entry.key] -= 1
                 seed_calls.UNSEEDED_AT.discard(entry.line)
 

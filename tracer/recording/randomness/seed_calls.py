@@ -74,6 +74,8 @@ def _named(inside: Sequence[_Instruction], frame: FrameType, certain: bool, dept
     if any((frame.f_code.co_filename, each.place[0]) in UNSEEDED_AT for each in inside):
         yield OWN, is_certain
     for path in _paths(inside):
+        if len(path) > 1 and path[-1] in _SEEDING:
+            continue  # the call itself: `rng.seed(0)` draws nothing from `rng`
         yield from ((name, is_certain) for name in _names_of(path, frame))
         is_whole = len(path) == 1
         for name, is_sure in _set_by(path[0], frame, is_certain, depth + 1) if path[0] and depth < _DEPTH else ():
