@@ -147,6 +147,16 @@ SCRIPTS = {
         """,
         (8, "", True),
     ),
+    "folder that goes": (
+        """\
+        import tempfile, torch
+        with tempfile.TemporaryDirectory() as folder:
+            torch.save(torch.ones(2), folder + "/a.pt")
+            x = torch.ones(3) * len(folder) * sum(map(ord, folder))
+        y = x * 2
+        """,
+        (2, "", False),
+    ),
 }
 #: A package of somebody else's, which the scripts below import.
 LIBRARY = """\

@@ -332,6 +332,10 @@ class _Series:
         threads = base.environment.num_threads if base is not None and base.environment is not None else None
         return threads or os.cpu_count() or 1
 
+    def has_failed(self, code: int) -> bool:
+        """Return whether a further run ended with a code that none of the plain runs had."""
+        return bool(code) and code not in {run.code for run in self.runs if not run.held and run.arm == UNVARIED}
+
     def _run(self, file: str, name: str, varied: Circumstance | None = None, base: Recording | None = None) -> Run:
         change = varied.varied if varied is not None else None
         output = self._output(file)
@@ -508,10 +512,10 @@ class _LineRuns:
         )
         say(f"tracer: {name}")
         deadline = time.monotonic() + 4 * series.longest + _PATIENCE
-        _, stopped = series._launch(order, [], lambda: time.monotonic() > deadline, folder)
+        code, stopped = series._launch(order, [], lambda: time.monotonic() > deadline, folder)
         series.ended_by = launching.ENDING.by
-        if stopped or series.ended_by:
-            return None
+        if stopped or series.ended_by or series.has_failed(code):
+            return None  # a run that fails before the calls differ would agree with any other
         try:
             return LineRun(output, read_family(output))
         except TraceError:
@@ -581,8 +585,7 @@ class _HeldRuns:
         """Return the reason why the run proves nothing; empty if it does."""
         if run.stopped:
             return f"a run was ended that took more than {self._limit:.0f} seconds"
-        codes = {run.code for run in self._series.runs if not run.held and run.arm == UNVARIED}
-        if run.code and run.code not in codes:
+        if self._series.has_failed(run.code):
             return f"the script ends with exit code {run.code} then"
         return "nothing was recorded" if family is None else self._comparing.other_calls(family)
 
