@@ -461,8 +461,6 @@ class _Comparison:
                 self.unseeded.pop(key, None)
             elif before is None or "" in before:  # as the interpreter, or an import, made it
                 self.unseeded[key] = _NOTHING
-                if text.calls and not any(state.partition(".")[0] for state in now):  # and has drawn since
-                    drawn |= self._root(Kind.DRAW, at, line, frame, generator=generator)
             elif before[0] == before[1] or _is_seeding(before, now, text):
                 found = self._reads(at, text) | at.returned
                 self.unseeded[key] = found or self._root(Kind.LINE, at, line, frame, name)

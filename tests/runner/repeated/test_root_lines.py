@@ -100,7 +100,7 @@ SCRIPTS = {
         a, b = split(numpy.arange(40.0))
         y = torch.from_numpy(a) * 2
         """,
-        (4, "draw-numpy", True),
+        ("others.py:7", "draw-numpy", True),
     ),
     "library": (
         """\
@@ -155,7 +155,7 @@ SCRIPTS = {
             x = torch.ones(3) * len(folder) * sum(map(ord, folder))
         y = x * 2
         """,
-        (2, "", False),
+        (2, "temporary-name", False),
     ),
 }
 #: A package of somebody else's, which the scripts below import.
@@ -190,7 +190,11 @@ def test_the_line_is_named_and_proven(tmp_path: Path, name: str, monkeypatch: py
     line, row, is_proven = SCRIPTS[name][1]
     found = repeated(tmp_path, name, monkeypatch)
     first = found.sources[0]
-    assert (first.location, first.source, first.reaches) == (f"train.py:{line}", row, True)
+    assert (first.location, first.source, first.reaches) == (
+        line if isinstance(line, str) else f"train.py:{line}",
+        row,
+        True,
+    )
     assert any(held.agrees for held in found.held_lines) == is_proven
     assert repeated_headline(found).startswith("`")
     document = repeated_json(found)
