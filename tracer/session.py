@@ -9,7 +9,6 @@ import dataclasses
 import inspect
 import os
 import shutil
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -182,9 +181,8 @@ class Session:
         if self._lines is not None:
             self._lines.start(programs_frame())
             return
-        roots = (os.getcwd(), *([sys.path[0]] if sys.path and sys.path[0] else ()))
         next_call = None if self.recorder.values is None else self.recorder.values.place
-        self._lines = begun_lines(self._path, roots, self.options.lines, next_call, programs_frame())
+        self._lines = begun_lines(self._path, self.options.lines, next_call, programs_frame())
 
     def _left_by_fork(self) -> None:
         """This process was forked inside: it records itself, and leaves what its parent records."""

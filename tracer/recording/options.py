@@ -200,6 +200,11 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def _set(self, name: str, value: Any) -> None:
         msgspec.structs.force_setattr(self, name, value)
 
+    def with_values_at(self, path: os.PathLike[str]) -> RecordOptions:
+        """These options with ``path`` as the file of the values and magnitudes, where any are asked for."""
+        kept = {name: os.fspath(path) for name in ("values", "magnitudes") if getattr(self, name)}
+        return msgspec.structs.replace(self, **kept)
+
     def refuse_on_fake(self, spell: Callable[[str], str] = _spelled) -> None:
         """Raise ``UsageError`` for what fake tensors cannot give; ``spell`` says an option as the user did."""
         names = ("lines" if self.lines else "values", "magnitudes", "trials", "data_facts", "keep")

@@ -84,8 +84,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
     recording.source_folder = order.source_folder
     save = _rationed(recording.save_so_far)
     recording.on_step = lambda count: save()
-    kept = {name: str(values_path(output)) for name in ("values", "magnitudes") if getattr(order.options, name)}
-    recording.options = msgspec.structs.replace(order.options, **kept)
+    recording.options = order.options.with_values_at(values_path(output))
     _Current.recording = recording
     FOLLOWING.left_by_fork = recording.left_by_fork
     atexit.register(_end_at_exit, recording)

@@ -74,8 +74,7 @@ class ScriptRecording:
         self._torch: ModuleType | None = None
         """torch, once it is whole."""
         self.is_begun = False
-        """Whether torch was loaded, and everything entered that the recording needs."""
-        """Whether the window was opened. A signal may come before it was, with the recorder half loaded."""
+        """Whether torch was loaded, and everything entered that the recording needs: a signal may come before."""
         self._is_finished = False
         self._written: Trace | None = None
         self._said = ""
@@ -115,8 +114,7 @@ class ScriptRecording:
         if self.options.lines is not None and self._process == os.getpid():
             from tracer.recording.lines.recording import begun_lines
 
-            roots = (os.getcwd(), *([sys.path[0]] if sys.path and sys.path[0] else ()))
-            self._lines = begun_lines(self.output, roots, self.options.lines, self._next_call)
+            self._lines = begun_lines(self.output, self.options.lines, self._next_call)
 
     def _next_call(self) -> int | None:
         values = None if self._window is None else self._window.session.recorder.values

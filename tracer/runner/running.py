@@ -154,9 +154,7 @@ def run_script(
     recording = ScriptRecording(
         name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
     )
-    beside = str(values_path(os.path.abspath(output)))
-    kept = {name: beside for name in ("values", "magnitudes") if getattr(options, name)}
-    recording.is_quiet, recording.options = quiet, msgspec.structs.replace(options, **kept)
+    recording.is_quiet, recording.options = quiet, options.with_values_at(values_path(os.path.abspath(output)))
     recording.machine, recording.one_rank = machine, one_rank
     recording.left_behind = left_behind
     if at_start is not None:

@@ -658,13 +658,13 @@ class _Monitoring:
 
 def begun_lines(
     trace: Path,
-    roots: Iterable[str],
     asked: Lines,
     next_call: Callable[[], int | None] | None = None,
     frame: FrameType | None = None,
 ) -> LineRecording:
     """Follow the lines of this process, beside ``trace``; a forked process goes on with its parent's recording.
 
+    The program's own files are those below the working directory and the script's folder.
     ``next_call`` and ``frame`` are those of ``LineRecording``.
     """
     from tracer import __version__
@@ -681,7 +681,7 @@ def begun_lines(
         held = HeldLines(asked)
     lines = LineRecording(
         path,
-        roots,
+        (os.getcwd(), *filter(None, sys.path[:1])),
         library=asked.library,
         inside=asked.inside,
         held=held,
