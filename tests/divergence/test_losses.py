@@ -16,8 +16,7 @@ from tests.support.build import report
 from tracer import DeterminismTracer
 from tracer.divergence import compare_recordings, read_recording
 from tracer.divergence.model import Loss
-from tracer.report.sections.losses import losses_sentence
-from tracer.report.sections.runs import repeated_headline
+from tracer.report.sections.runs import losses_sentence, repeated_headline
 
 NAN = math.nan
 
@@ -75,15 +74,13 @@ def test_runs_that_agree_in_nan_say_so(numbers: list[float], said: str) -> None:
     assert said in headline
 
 
-def test_the_page_draws_both_losses_and_marks_where_they_part() -> None:
+def test_the_page_says_where_the_losses_part() -> None:
     losses = tuple(Loss(step=at, first=float(at), second=at + (at > 4) / 2, differs=at > 4) for at in range(9))
     html = replace(report(), repeated=repeated(divergence(root(), losses=losses))).to_html()
-    assert "they diverge at step 5" in html
-    assert html.count('class="one" d="M') == html.count('class="two" d="M') == 1
+    assert "The losses diverge at step 5" in html
 
 
-def test_a_loss_that_is_no_number_breaks_the_line_and_the_page_stands() -> None:
+def test_a_loss_that_is_no_number_is_said_so() -> None:
     losses = tuple(Loss(step=at, first=NAN if at == 1 else 1.0, second=None, differs=True) for at in range(3))
     html = replace(report(), repeated=repeated(divergence(root(), losses=losses))).to_html()
-    assert 'class="one" d="M0.0 4.0M1000.0 4.0"' in html
     assert "none in run 2" in html

@@ -11,7 +11,7 @@ import torch
 from tracer import DeterminismTracer
 from tracer.divergence import Divergence, compare_recordings
 from tracer.divergence.recordings import read_recording
-from tracer.report.sections.losses import nan_at_end
+from tracer.report.sections.runs import nan_at_end
 
 
 def runs(folder: Path, poison: Any) -> Divergence:

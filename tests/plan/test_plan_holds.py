@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tracer.report.sections.losses import nan_clause
+from tracer.report.sections.runs import nan_clause
 from tracer.runner.repeated.repeating import Asked, Result, repeat_script
 from tracer.runner.repeated.task import Task
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracer.divergence.causes import RootCause
     from tracer.divergence.comparing import compare_recordings
-    from tracer.divergence.model import Divergence, Root, Span, State
+    from tracer.divergence.model import Divergence, Root
     from tracer.divergence.recordings import Recording, has_values, read_recording
     from tracer.divergence.replicas import are_ranks, compare_replicas
 
@@ -28,8 +28,6 @@ __all__ = [
     "Recording",
     "Root",
     "RootCause",
-    "Span",
-    "State",
     "are_ranks",
     "compare_recordings",
     "compare_replicas",

@@ -16,7 +16,6 @@ from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
 from tracer.divergence.resuming import begins_of, resumed, without_orders_drawn
 from tracer.divergence.roots import Classifier, Tables, changed_settings, place
-from tracer.divergence.strip import states, strip
 from tracer.errors import TraceError
 from tracer.findings import Finding
 from tracer.names import Phase, Training, Way
@@ -71,7 +70,6 @@ def compare_recordings(
     roots = tuple(_roots(following, pairs, differing, classifier))
     if begins is not None:
         roots = without_orders_drawn(roots)
-    state = states(pairs, differing, following)
     undigested = differing.undigested & ~differing.any
     is_same_program = replicas is None and begins is None
     left = compare_ends(ours, theirs) if is_same_program else ComparedEnds()
@@ -105,7 +103,6 @@ def compare_recordings(
         resumed=resumed(pairs, begins, roots) if begins else None,
         replicas=replicas,
         losses=_compare_losses(ours, theirs) if is_same_program else (),
-        strip=strip(pairs, state),
         names=(first.name, second.name),
     )
 

@@ -9,22 +9,9 @@ import msgspec
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.lines import LineSource
-from tracer.names import Phase, Verdict, Word
+from tracer.names import Phase, Verdict
 from tracer.trace import records
 from tracer.trace.values import ValueKind
-
-
-class State(Word):
-    """The outcome of comparing some calls."""
-
-    AGREES = "agrees"
-    ROOT = "root"
-    FOLLOWS = "follows"
-    ONLY_FIRST = "only-first"
-    """Only the first recording has them."""
-    ONLY_SECOND = "only-second"
-    NOT_DIGESTED = "not-digested"
-    """Agreement is unknown."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -180,18 +167,6 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     not_restored: tuple[NotRestored, ...] = ()
 
 
-class Span(msgspec.Struct, frozen=True, gc=False):
-    """A run of calls that a picture shows alike."""
-
-    state: State
-    step: int
-    phase: Phase
-    module: str
-    call: int
-    """The index of the first, in the first recording; in the second for calls that only the second has."""
-    count: int
-
-
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas that should agree after a step, and do not."""
 
@@ -311,8 +286,6 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     ``roots`` says where the optimizer first read or wrote different bytes."""
     losses: tuple[Loss, ...] = ()
     """The losses that ``backward`` was called on, by step; empty for recordings of other steps or ranks."""
-    strip: tuple[Span, ...] = ()
-    """All calls in order, for the picture."""
     names: tuple[str, str] = ("", "")
     sources: tuple[LineSource, ...] = ()
     """The lines at which the runs begin to differ, where both recordings have lines: those that reach a call first."""

@@ -33,7 +33,7 @@ def test_what_no_op_shows_reads_as_it_did(name: str, golden: Golden) -> None:
 
 def test_the_page_reads_as_it_did(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "datatables_script", lambda: "/* DataTables, from itables */")
-    assets = {"style.css": "/* style */", "script.js": "/* script */", "divergence.css": "", "divergence.js": ""}
+    assets = {"style.css": "/* style */", "script.js": "/* script */"}
     monkeypatch.setattr(html, "assets", lambda: assets)
     golden("report.html", full_report().to_html())
     golden("process.html", process_report().to_html())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import Divergence, Root, Span, State
+from tracer.divergence.model import Divergence, Root
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, outcomes, with_arms
 from tracer.names import Phase
 from tracer.runner.repeated.circumstances.declared import Circumstance
@@ -33,15 +33,7 @@ def root(line: int = 41, cause: RootCause = RootCause.KERNEL, **fields: Any) -> 
 
 def divergence(*roots: Root, calls: int = 120, **fields: Any) -> Divergence:
     """A comparison of ``calls`` calls with ``roots``."""
-    spans = [Span(State.AGREES, 0, Phase.FORWARD, "net.table", 0, calls)]
-    if roots:
-        at = roots[0].call
-        spans = [
-            Span(State.AGREES, 0, Phase.FORWARD, "net.table", 0, at),
-            Span(State.ROOT, 3, Phase.FORWARD, "net.table", at, 1),
-            Span(State.FOLLOWS, 3, Phase.OPTIMIZER, "", at + 1, calls - at - 1),
-        ]
-    given: dict[str, Any] = {"strip": tuple(spans), "follows": calls - 42 if roots else 0, "names": ("run-1", "run-2")}
+    given: dict[str, Any] = {"follows": calls - 42 if roots else 0, "names": ("run-1", "run-2")}
     return Divergence(agrees=not roots, calls_compared=calls, calls=(calls, calls), roots=roots, **given | fields)
 
 

@@ -57,19 +57,15 @@ def render(report: ReportView) -> str:
     """The whole page. Scripts are allowed by their hash alone, so that no injected one could run."""
     texts = assets()
     bundle = datatables_script() if any(judgement.findings for judgement in targets_shown(report)) else None
-    # The picture of two runs comes with them alone.
-    picture = texts["divergence.js"] if report.repeated is not None else None
-    style = texts["style.css"] + (texts["divergence.css"] if picture else "")
-    scripts = [script for script in (bundle, texts["script.js"], picture) if script]
+    scripts = [script for script in (bundle, texts["script.js"]) if script]
     template = page_environment().get_template("report.html")
     return template.render(
         head=head_of(report),
         sections=list(sections_of(report, PAGE)),
         version=tracer.__version__,
-        style=Markup(style),
+        style=Markup(texts["style.css"]),
         bundle=Markup(bundle) if bundle else None,
         script=Markup(texts["script.js"]),
-        picture_script=Markup(picture) if picture else None,
         script_hashes=" ".join(map(_hash, scripts)),
         data=Markup(findings_json(report, model_map(report.tally.by_module))),
     )
@@ -197,7 +193,7 @@ def _whole_numbers(text: str, around: Callable[[str], Markup] = escape) -> Marku
 def assets() -> dict[str, str]:
     """The style and the script as they stand in the page; read as text, never as templates."""
     folder = template_folder()
-    names = ("style.css", "script.js", "divergence.css", "divergence.js", "compare.css")
+    names = ("style.css", "script.js", "compare.css")
     return {name: (folder / name).read_text(encoding="utf-8") for name in names}
 
 

@@ -6,7 +6,7 @@ The model is nested blocks as wide as their calls, laid out here so that it stan
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import Finding, Judgement
@@ -23,36 +23,8 @@ MOST_BLOCKS = 500
 DEEPEST = 10
 THINNEST = 0.05
 OUTSIDE = "outside modules"
-#: Rows of the modules' bars.
+#: Rows of the modules in figures.
 MODULE_ROWS = 12
-#: A part of a bar that was counted at all is never thinner than this, in percent.
-_THINNEST_PART = 1.2
-
-
-class Segment(NamedTuple):
-    """One verdict's part of a bar."""
-
-    verdict: Verdict
-    calls: int
-    width: float
-    """Percent of the bar."""
-
-
-class Bar(NamedTuple):
-    """Calls of one phase or module, by verdict."""
-
-    label: str
-    total: int
-    segments: tuple[Segment, ...]
-
-
-class Bars(NamedTuple):
-    """Bars below each other."""
-
-    caption: str
-    first: str
-    """The name of each item."""
-    rows: tuple[Bar, ...]
 
 
 class PhasePart(NamedTuple):
@@ -113,43 +85,38 @@ def calls(report: ReportView, reader: Reader) -> Section:
         strip = tuple(PhasePart(phase, sum(counts.values()), by_severity(counts)[0][0]) for phase, counts in ran)
         drawn = model_map(report.tally.by_module)
         levels = 1 + max((block.depth for block in drawn), default=0)
-        by_phase = tuple(_bar(phase.value, phases[phase]) for phase in Phase if phase in phases)
-        figures: tuple[said.Block, ...] = (said.Heading("By phase"), _bars("phase", by_phase))
-        if modules := _module_bars(report):
-            figures += (said.Heading("Modules, worst first"), _bars("module", modules))
+        by_phase = _figures("phase", ((phase.value, counts) for phase, counts in ran))
+        figures: tuple[said.Block, ...] = (said.Heading("By phase"), by_phase)
+        if modules := _risky_modules(report):
+            figures += (said.Heading("Modules, worst first"), _figures("module", modules))
         blocks += [said.Picture("map", Map(strip, drawn, levels)), said.Fold("The same in figures", figures)]
     return Section(anchor="calls", title="Calls by verdict", label="Calls", blocks=tuple(blocks))
 
 
-def _bars(what: str, rows: tuple[Bar, ...]) -> said.Picture:
-    def cells(bar: Bar) -> tuple[Words, ...]:
-        verdicts = ", ".join(f"{part.calls:,} {VERDICTS[part.verdict].label}" for part in bar.segments)
-        return bar.label, verdicts, f"{bar.total:,}"
-
-    heads = said.columns(what.capitalize(), "Verdicts", "Calls", figures=("Calls",))
-    table = said.Table(heads, tuple(map(cells, rows)), noun=what)
-    return said.Picture("bars", Bars(f"Calls by {what} and verdict", what.capitalize(), rows), (table,))
-
-
-def _bar(label: str, counts: Mapping[Verdict, int]) -> Bar:
-    total = sum(counts.values())
-    present = by_severity(counts)
-    widths = [max(100 * count / total, _THINNEST_PART) for _, count in present] if total else []
-    scale = 100 / sum(widths) if widths else 0
-    shares = zip(present, widths, strict=True)
-    return Bar(label, total, tuple(Segment(*counted, round(width * scale, 2)) for counted, width in shares))
+def _figures(what: str, counted: Iterable[tuple[str, Mapping[Verdict, int]]]) -> said.Table:
+    """A row a phase or module: its calls by verdict, and in all."""
+    rows = list(counted)
+    shown = [verdict for verdict in SEVERITY if any(counts.get(verdict) for _, counts in rows)]
+    heads = [*(VERDICTS[verdict].label for verdict in shown), "Calls"]
+    return said.Table(
+        said.columns(what.capitalize(), *heads, figures=heads),
+        tuple(
+            (said.Code(name), *(f"{counts.get(verdict, 0):,}" for verdict in shown), f"{sum(counts.values()):,}")
+            for name, counts in rows
+        ),
+        noun=what,
+    )
 
 
-def _module_bars(report: ReportView) -> tuple[Bar, ...]:
+def _risky_modules(report: ReportView) -> Sequence[tuple[str, Mapping[Verdict, int]]]:
     """The modules with the most calls of the worst verdicts; those without any risk are left out."""
     worse = SEVERITY[:-1]
     risky = [
-        (module, counts)
+        (module or OUTSIDE, counts)
         for module, counts in report.tally.by_module.items()
         if any(counts.get(verdict) for verdict in worse)
     ]
-    risky.sort(key=lambda item: (*(-item[1].get(verdict, 0) for verdict in worse), item[0]))
-    return tuple(_bar(module or OUTSIDE, counts) for module, counts in risky[:MODULE_ROWS])
+    return sorted(risky, key=lambda item: (*(-item[1].get(verdict, 0) for verdict in worse), item[0]))[:MODULE_ROWS]
 
 
 def model_map(by_module: Mapping[str, Mapping[Verdict, int]]) -> tuple[Block, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -9,7 +10,7 @@ import msgspec
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.end_states import OF_TRAINING, kept_otherwise
-from tracer.divergence.model import Changed, Divergence, EndState, Fork, NotRestored, Place, Replicas, Root
+from tracer.divergence.model import Changed, Divergence, EndState, Fork, Loss, NotRestored, Place, Replicas, Root
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.reasons import parted
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
@@ -18,8 +19,6 @@ from tracer.names import Phase, Verdict
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.sections.calls_strip import picture_of
-from tracer.report.sections.losses import nan_at_end, nan_clause, of_losses
 from tracer.report.sections.plan import step_of_plan
 from tracer.report.sections.root_lines import line_clause, line_sentence, root_line_blocks
 from tracer.report.words import joined, plural
@@ -166,13 +165,10 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         held=shown.held_lines,
         note=shown.lines_note,
     )
-    picture = picture_of(divergence, shown.second) if reader.is_whole else None
-    if picture is not None:
-        yield said.Picture("calls-strip", picture)
     if divergence.losses:
         if reader.is_whole:
             yield said.Heading("The loss")
-        yield from of_losses(divergence.losses, shown.second)
+        yield said.Paragraph(f"{losses_sentence(divergence.losses, shown.second)}.")
     if not shown.agrees:
         yield from _compared(divergence, shown.numbered, ("run 1", shown.second), reader, shown.source)
     elif divergence.settings:
@@ -640,3 +636,39 @@ def sensitive(root: Root) -> str:
     if UNVARIED in root.arms:
         return "It differs with nothing varied: it is the program itself."
     return f"It differs in {', '.join(root.arms)} only: it is sensitive to that."
+
+
+def losses_sentence(losses: Sequence[Loss], second: str) -> str:
+    """``The losses diverge at step 3: 0.41 in run 1, 0.39 in run 2``, without its full stop."""
+    loss = next((loss for loss in losses if loss.differs), None)
+    nan = nan_clause(losses)
+    also = f"; {nan}" if nan else ""
+    if loss is None:
+        return f"The losses of both runs agree in {plural(len(losses), 'step')}{also}"
+    last = losses[-1]
+    ends = f"; at step {last.step} they are {_number(last.first)} and {_number(last.second)}" if last != loss else ""
+    values = f"{_number(loss.first)} in run 1, {_number(loss.second)} in {second}"
+    return f"The losses diverge at step {loss.step}: {values}{ends}{also}"
+
+
+def nan_clause(losses: Sequence[Loss]) -> str:
+    """Since when both losses are NaN, so that agreement says nothing; empty where the last ones are numbers."""
+    numbers = [place for place, loss in enumerate(losses) if not (_is_nan(loss.first) and _is_nan(loss.second))]
+    begins = numbers[-1] + 1 if numbers else 0
+    if begins == len(losses):
+        return ""
+    return "the loss is NaN in every step" if not begins else f"the loss is NaN from step {losses[begins].step} on"
+
+
+def nan_at_end(states: Sequence[str]) -> str:
+    """Return the states that hold NaN in both runs at the end; empty for none."""
+    more = f" and {plural(len(states) - 1, 'more state')}" if len(states) > 1 else ""
+    return f"{states[0]}{more} hold{'s' * (len(states) == 1)} NaN at the end" if states else ""
+
+
+def _is_nan(loss: float | None) -> bool:
+    return loss is not None and math.isnan(loss)
+
+
+def _number(loss: float | None) -> str:
+    return "none" if loss is None else f"{loss:.6g}"
