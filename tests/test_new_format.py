@@ -1,16 +1,13 @@
-"""Adding a format is one row in ``report.files.formats``: the command line, completion and a file's suffix know it."""
+"""Adding a format is one row in ``report.files.formats``: the command line and a file's suffix know it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from click.shell_completion import ShellComplete
 
 from tests.support.build import call, report, trace
 from tests.support.command import Command
-from tracer.cli.completing import VARIABLE
-from tracer.cli.main import tracer
 from tracer.integrations.chosen_steps import ChosenSteps
 from tracer.report.files import formats
 from tracer.report.files.formats import Format, render
@@ -39,7 +36,7 @@ def test_python_renders_it_and_a_suffix_picks_it(tmp_path: Path) -> None:
     assert made.write(tmp_path / f"out{SUFFIX}").read_text(encoding="utf-8") == render_haiku(made)
 
 
-def test_the_command_line_prints_it_writes_it_and_completes_it(
+def test_the_command_line_prints_it_and_writes_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = tmp_path / "step.trace.json"
@@ -52,9 +49,6 @@ def test_the_command_line_prints_it_writes_it_and_completes_it(
         assert run("report", saved, "--backend", "cuda", *arguments).code == 0
     assert (tmp_path / f"named{SUFFIX}").read_text(encoding="utf-8") == printed.out
     assert (tmp_path / f"both{SUFFIX}").read_text(encoding="utf-8") == printed.out
-    shell = ShellComplete(tracer, {}, "tracer", VARIABLE)
-    for command in ("report", "check"):
-        assert [one.value for one in shell.get_completions([command, "--format"], "csv,h")] == ["csv,html", "csv,haiku"]
 
 
 def test_what_is_refused_names_it_among_the_formats_and_callbacks_take_it(

@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 from tests.report.samples import HOSTILE
 from tests.support.build import call, finding, trace
 from tests.support.command import Command
-from tracer.cli.writing import SUMMARY
 from tracer.gate.baseline import HEADER, LEGEND
 from tracer.report.files.annotations import LIMIT, annotated, inert
-from tracer.report.files.formats import render
-from tracer.report.render.markdown import LIMIT as SUMMARY_LIMIT
-from tracer.session import judge
-from tracer.trace import Trace
 
 OP = "aten.index_add_.default"
 #: What GitHub's runner takes for a command: its name, its properties, its message.
@@ -162,54 +157,3 @@ def test_a_hostile_place_is_no_command_in_the_gates_own_lines(
     commands = [line for line in lines if line.lstrip().startswith("::")]
     assert len(commands) == 1
     assert commands[0].startswith("::error file=%3A%3Aerror%3A%3Ahacked %3A%3Aerror")
-
-
-@pytest.fixture
-def summary(saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of GitHub's summary, named as there."""
-    path = Path.cwd() / "step_summary_1"
-    monkeypatch.setenv(SUMMARY, str(path))
-    return path
-
-
-def write_summary(tracer: Command, saved: Path, summary: Path) -> str:
-    done = tracer("report", saved, "--backend", "cuda", "--format", "markdown", "-o", summary)
-    assert done.code == 0
-    return done.err
-
-
-def test_the_summary_is_added_to(saved: Path, tracer: Command, summary: Path) -> None:
-    write_summary(tracer, saved, summary)
-    first = summary.read_text(encoding="utf-8")
-    assert first == render("markdown", judge(Trace.load(saved), backend="cuda"))
-    summary.write_text("another step", encoding="utf-8")
-    write_summary(tracer, saved, summary)
-    assert summary.read_text(encoding="utf-8") == f"another step\n\n{first}"
-
-
-def test_another_file_is_written_anew(saved: Path, tracer: Command, summary: Path) -> None:
-    other = summary.with_name("report.md")
-    other.write_text("old", encoding="utf-8")
-    write_summary(tracer, saved, other)
-    assert other.read_text(encoding="utf-8").startswith("## Determinism report")
-
-
-@pytest.mark.parametrize("room", [0, 30, 300, 700])
-def test_the_summary_stays_under_the_limit_with_what_is_there(
-    saved: Path, tracer: Command, summary: Path, room: int
-) -> None:
-    standing = "x" * (SUMMARY_LIMIT - room)
-    summary.write_text(standing, encoding="utf-8")
-    said = write_summary(tracer, saved, summary)
-    text = summary.read_text(encoding="utf-8")
-    assert text.startswith(standing)
-    assert len(text.encode()) <= SUMMARY_LIMIT
-    added = text.removeprefix(standing)
-    assert bool(added) is (room >= 300)
-    assert ("is full" in said) is (not added)
-
-
-def test_check_adds_to_the_summary_too(saved: Path, tracer: Command, summary: Path) -> None:
-    summary.write_text("another step\n", encoding="utf-8")
-    assert tracer("check", saved, *CHECK, "--format", "markdown", "-o", summary).code == 1
-    assert summary.read_text(encoding="utf-8").startswith("another step\n\n## Determinism report")

@@ -139,8 +139,8 @@ def test_the_command_line_chooses_a_table(saved: Path, tracer: Command) -> None:
     done = tracer("report", saved, "--backend", "cuda", "--table", "calls")
     assert (done.code, {row["op"] for row in rows(done.out)}) == (0, {one.op for one in Trace.load(saved).calls})
     folder = saved.parent / "out"
-    assert tracer("report", saved, "--table", "modules", "--format", "csv,html", "-o", f"{folder}/").code == 0
-    assert (folder / "report.csv").read_text().startswith("backend,torch,module,")
+    assert tracer("report", saved, "--table", "calls", "--format", "csv,html", "-o", f"{folder}/").code == 0
+    assert (folder / "report.csv").read_text().startswith("backend,torch,op,")
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pytest
 from tests.report.browser import Browser, Opened
 from tests.support.build import finding, report
 from tracer.report import finding_columns
-from tracer.report.finding_columns import Detail, FindingColumn, Holds, Look, Part
+from tracer.report.finding_columns import Detail, FindingColumn, Look, Part
 
 ADDED = (
     FindingColumn(
         name="letters",
         cell=lambda row: len(row.finding.op),
-        holds=Holds.NUMBER,
+        is_number=True,
         part=Part.PLACE,
         detail=Detail("Letters of the op"),
     ),

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tracer.cli import completing
-from tracer.cli.options import detail_of, host_option, option, strict_option, target_options, verbosity
+from tracer.cli.options import detail_of, files, host_option, option, strict_option, target_options, verbosity
 from tracer.cli.output import progress, show
 from tracer.cli.report import PARTIAL
 from tracer.cli.writing import destinations, render_report, write_rendered
@@ -51,7 +50,7 @@ Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothi
 
 
 @click.command("check", epilog=EXAMPLES)
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=completing.files)
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=files)
 @target_options(
     backend="Judge for this backend; by default each call's own device.",
     torch="Judge for this version of torch.",
@@ -64,16 +63,15 @@ Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothi
     "--fail-on",
     "V[,V]",
     "Verdicts that fail, and `new`.  [default: raises,nondeterministic]",
-    completing.verdicts_and_new,
 )
-@option("--select", "GLOB", "Look at these rules, ops, modules or files only.", completing.rules, multiple=True)
-@option("--ignore", "GLOB", "Pass over these rules, ops, modules or files.", completing.rules, multiple=True)
-@option("--baseline", "FILE", f"Accept what this lock file accepts, such as {BASELINE}.", completing.files)
+@option("--select", "GLOB", "Look at these rules, ops, modules or files only.", multiple=True)
+@option("--ignore", "GLOB", "Pass over these rules, ops, modules or files.", multiple=True)
+@option("--baseline", "FILE", f"Accept what this lock file accepts, such as {BASELINE}.", shell_complete=files)
 @click.option("--allow-no-training", is_flag=True, help="Pass any recording in which no optimizer stepped.")
 @click.option("--require-training", is_flag=True, help="Fail an inference too: this job trains.")
 @click.option("--update-baseline", is_flag=True, help="Accept every finding; keep the reasons that stand there.")
-@option("--format formats", "F[,F]", "Write the report too: as for tracer report.", completing.formats)
-@option("-o --output", "PATH", "Where the report goes: as for tracer report.", completing.files)
+@option("--format formats", "F[,F]", "Write the report too: as for tracer report.")
+@option("-o --output", "PATH", "Where the report goes: as for tracer report.", shell_complete=files)
 @verbosity
 def command(
     traces: tuple[str, ...],
@@ -143,7 +141,7 @@ def command(
         failing=places_of(report.findings, decision.failing),
     )
     if wanted:
-        write_rendered(report, render_report(report, wanted, detail=detail))
+        write_rendered(render_report(report, wanted, detail=detail))
     if update_baseline:
         return _update(lock, decision, accepted, report.target)
     from tracer.report.files.annotations import annotated, folder_below

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracer.cli import completing
-from tracer.cli.options import option
+from tracer.cli.options import DEVICES, files, option
 from tracer.cli.output import progress, show
 from tracer.errors import UsageError
 from tracer.names import SEVERITY, Backend, Verdict
@@ -53,11 +52,11 @@ torch was on a machine."""
 
 
 @click.command("diff", epilog=EXAMPLES)
-@click.argument("old", metavar="OLD", shell_complete=completing.files)
-@click.argument("new", metavar="[NEW]", required=False, shell_complete=completing.files)
-@option("--backend", "B[,B]", "Judge for this backend, or for one and another.", completing.backends, **RECORDED)
-@option("--torch version", "V[,V]", "Judge for this version, or for two.", completing.releases, **RECORDED)
-@option("--settings", "S[,S]", "Judge under these settings, or under two.", completing.settings_pair, **RECORDED)
+@click.argument("old", metavar="OLD", shell_complete=files)
+@click.argument("new", metavar="[NEW]", required=False, shell_complete=files)
+@option("--backend", "B[,B]", "Judge for this backend, or for one and another.", **RECORDED)
+@option("--torch version", "V[,V]", "Judge for this version, or for two.", **RECORDED)
+@option("--settings", "S[,S]", "Judge under these settings, or under two.", **RECORDED)
 @option(
     "--align-step",
     "A=B",
@@ -69,13 +68,12 @@ torch was on a machine."""
     "V[,V]",
     'Exit with 1 when a finding of these verdicts is new or worse; with "parted", when the runs diverge, or a resumed'
     " run did not get everything back.",
-    completing.verdicts_and_new,
 )
 @option(
     "--yardstick",
     "FILE",
     "A shaken recording of OLD (tracer run --magnitudes --shake SEED): what magnitudes are judged by.",
-    completing.files,
+    shell_complete=files,
     multiple=True,
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
@@ -189,7 +187,6 @@ def _compare_machines(
     old: str, new: str, backends: tuple[str, str], others: dict[str, Any], fail_on: str | None, *, as_json: bool
 ) -> int:
     """Say what differs between two machines; ``others`` are options that ask something of traces."""
-    from tracer.cli.completing import DEVICES
     from tracer.doctor.machine import load_machine
     from tracer.doctor.two_machines import compare_machines
     from tracer.tables.settings.rows import load_rows

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracer.cli import completing
-from tracer.cli.completing import DEVICES
-from tracer.cli.options import option
+from tracer.cli.options import DEVICES, files, option
 from tracer.cli.output import check_writable, show
 from tracer.errors import UsageError
 from tracer.names import Backend, Verdict
@@ -34,11 +32,10 @@ anything. What a script sets is seen by `tracer run`. Exit code 1: a setting has
     "--backend",
     "B",
     f"Check for {', '.join(DEVICES)}; by default those that torch was built for.",
-    completing.device,
 )
-@option("--fail-on", "V[,V]", "Verdicts that fail; by default none does.", completing.verdicts)
-@option("--format form", "F", "text or json.", completing.words(lambda: FORMATS), default="text", show_default=True)
-@option("--save", "FILE", "Keep what was read, for tracer diff with another machine's file.", completing.files)
+@option("--fail-on", "V[,V]", "Verdicts that fail; by default none does.")
+@option("--format form", "F", "text or json.", default="text", show_default=True)
+@option("--save", "FILE", "Keep what was read, for tracer diff with another machine's file.", shell_complete=files)
 @click.option("--all", "all_settings", is_flag=True, help="List every setting, and what differs between machines.")
 def command(backend: str | None, fail_on: str | None, form: str, save: str | None, all_settings: bool) -> int:
     """Check versions, devices and settings of this process against the table of settings.

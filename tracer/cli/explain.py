@@ -7,7 +7,6 @@ from importlib.metadata import version as installed_version
 
 import click
 
-from tracer.cli import completing
 from tracer.cli.options import option, tables_for
 from tracer.cli.output import show_all
 from tracer.tables.versions import RELEASES
@@ -25,13 +24,12 @@ arguments or dtype is listed with all of its answers."""
 
 
 @click.command("explain", epilog=EXAMPLES)
-@click.argument("name", metavar="OP|API|RULE|SETTING", shell_complete=completing.names)
-@option("--backend", "B", "Ask one table; by default every table answers.", completing.device)
+@click.argument("name", metavar="OP|API|RULE|SETTING")
+@option("--backend", "B", "Ask one table; by default every table answers.")
 @option(
     "--torch version",
     "V",
     "Answer for this version of torch; by default the installed one, else the newest reviewed.",
-    completing.release,
 )
 def command(name: str, backend: str | None, version: str | None) -> int:
     """Print what each backend's table says about an op, a torch API or a rule, or what the tables say about a setting.

@@ -36,7 +36,6 @@ COMMANDS = {
     "explain": ("tracer.cli.explain", "Say what the tables know of an op, an API, a rule or a setting."),
     "doctor": ("tracer.cli.doctor", "Check this process's settings, with no trace."),
     "tables": ("tracer.cli.tables", "List, show and prove the determinism tables."),
-    "completion": ("tracer.cli.completing", "Print the script that makes a shell complete tracer."),
 }
 
 EXAMPLES = """\b

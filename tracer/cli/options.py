@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracer.cli import completing
 from tracer.errors import UsageError
 from tracer.names import Backend, Detail
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from tracer.runner import Steps
     from tracer.tables.rules import Table
 
@@ -23,9 +24,20 @@ Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
 
-def option(names: str, metavar: str, help: str, complete: completing.Completer | None = None, **how: Any) -> Decorator:
+#: Devices that a table may exist for.
+DEVICES = tuple(backend.value for backend in Backend if backend is not Backend.RECORDED)
+
+
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Leaves completing a file's name to the shell, which knows its files best."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def option(names: str, metavar: str, help: str, **how: Any) -> Decorator:
     """An option that takes a value; ``names`` as click takes them, with a space between."""
-    return click.option(*names.split(), metavar=metavar, shell_complete=complete, help=help, **how)
+    return click.option(*names.split(), metavar=metavar, help=help, **how)
 
 
 def together(*options: Decorator) -> Decorator:
@@ -43,9 +55,9 @@ def target_options(*, backend: str, torch: str, settings: str, **how: Any) -> De
     """``--backend``, ``--torch`` (``torch_version``) and ``--settings``, each with its help; as recorded by default."""
     how = how or {"default": "recorded", "show_default": True}
     return together(
-        option("--backend", "B", backend, completing.backend, **how),
-        option("--torch torch_version", "V", torch, completing.release, **how),
-        option("--settings", "S", settings, completing.settings, **how),
+        option("--backend", "B", backend, **how),
+        option("--torch torch_version", "V", torch, **how),
+        option("--settings", "S", settings, **how),
     )
 
 
@@ -61,8 +73,8 @@ window_options = together(
 )
 script_arguments = together(
     click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m."),
-    click.argument("script", shell_complete=completing.files),
-    click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=completing.files),
+    click.argument("script", shell_complete=files),
+    click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=files),
 )
 verbosity = together(
     click.option("-q", "--quiet", is_flag=True, help="Print the verdict and the counts alone."),
@@ -85,7 +97,6 @@ def folder_options(name: str) -> Decorator:
             "--format formats",
             "F[,F]",
             "text on standard output; json and html in FOLDER.",
-            completing.words(lambda: FORMATS, several=True),
             default="text",
             show_default=True,
         ),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from tracer.cli import completing
 from tracer.cli.options import folder_options, formats_in, option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_folder, show
 from tracer.errors import UsageError
@@ -34,24 +33,15 @@ started, which are not followed; or a signal ended the runs, and what was
 compared until then is reported. 4: they agree, and the script fails."""
 
 
-def _varied() -> list[str]:
-    from tracer.runner.repeated.circumstances.declared import ALL, Circumstance
-
-    return [*(circumstance.value for circumstance in Circumstance if circumstance.varied is not None), ALL]
-
-
-def _held() -> list[str]:
-    from tracer.runner.repeated.circumstances.declared import ALL, Circumstance
-
-    return [*(circumstance.value for circumstance in Circumstance if circumstance.held is not None), ALL]
-
-
 class _OfCircumstances(click.Option):
     """An option whose help ends with the names that it takes, which are looked up when help is asked for."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from tracer.runner.repeated.circumstances.declared import ALL, Circumstance
+
         record = super().get_help_record(ctx)
-        names = {"vary": _varied, "hold": _held}[str(self.name)]()
+        kind = {"vary": "varied", "hold": "held"}[str(self.name)]
+        names = [*(each.value for each in Circumstance if getattr(each, kind) is not None), ALL]
         return None if record is None else (record[0], f"{record[1]}: {', '.join(names)}.")
 
 
@@ -61,14 +51,12 @@ class _OfCircumstances(click.Option):
     "--vary",
     "NAME[,NAME]",
     "Change one circumstance in a further run",
-    completing.words(_varied, several=True),
     cls=_OfCircumstances,
 )
 @option(
     "--hold",
     "NAME[,NAME]",
     "Where the runs diverge, hold these circumstances in further runs, and not all that can be held",
-    completing.words(_held, several=True),
     cls=_OfCircumstances,
 )
 @click.option("--no-hold", is_flag=True, help="Make no further runs where the runs diverge.")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from tracer.cli import completing
-from tracer.cli.options import detail_of, host_option, option, strict_option, target_options, verbosity
+from tracer.cli.options import detail_of, files, host_option, option, strict_option, target_options, verbosity
 from tracer.cli.output import progress, show
 from tracer.cli.writing import destinations, render_report, write_rendered
 from tracer.names import Backend, Settings
@@ -28,7 +27,7 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
 
 
 @click.command("report", epilog=EXAMPLES)
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=completing.files)
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=files)
 @target_options(
     backend=f"Judge for {', '.join(Backend)} (each call's own device).",
     torch="Judge for this version of torch, such as 2.13.",
@@ -38,19 +37,17 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     "--format formats",
     "F[,F]",
     "text, html, csv, json, markdown, sarif, junit; by default what -o ends in.",
-    completing.formats,
 )
 @option(
     "--table",
     "T",
-    "What CSV holds: findings (the default), calls, modules, settings, draws or regions.",
-    completing.tables,
+    "What CSV holds: findings (the default) or calls.",
 )
 @option(
     "-o --output",
     "PATH",
     "A file; for several formats a folder, or the name that all the files begin with.",
-    completing.files,
+    shell_complete=files,
 )
 @option("--targets", "T[,T]", "Further targets that the page compares: all, cuda:2.4, npu ...")
 @host_option
@@ -110,7 +107,7 @@ def command(
     if region is not None:
         show(text)
         return PARTIAL if trace.partial else 0
-    write_rendered(report, rendered)
+    write_rendered(rendered)
     if not quiet and (written := [str(path) for _, path in wanted if path is not None]):
         say(f"tracer: wrote {', '.join(written)}")
     if trace.partial:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracer.cli import completing
-from tracer.cli.options import option, target_options
+from tracer.cli.options import files, option, target_options
 from tracer.cli.output import check_writable, progress, show
 from tracer.errors import ReportError, UsageError
 from tracer.names import Backend
@@ -26,8 +25,8 @@ when the call's result varied, 0 when every run agreed, 2 when it lacks somethin
 
 
 @click.command("repro", epilog=EXAMPLES)
-@click.argument("trace", metavar="TRACE", shell_complete=completing.files)
-@click.argument("finding", metavar="FINDING", shell_complete=completing.rules)
+@click.argument("trace", metavar="TRACE", shell_complete=files)
+@click.argument("finding", metavar="FINDING")
 @target_options(
     backend=f"The finding is one for {', '.join(Backend)} (each call's own device).",
     torch="The finding is one for this version of torch.",
@@ -39,7 +38,7 @@ when the call's result varied, 0 when every run agreed, 2 when it lacks somethin
     "-o --output",
     "FILE.py",
     "Where the program goes; by default to standard output.",
-    completing.files,
+    shell_complete=files,
     type=click.Path(path_type=Path),
 )
 def command(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from tracer.cli import completing
 from tracer.cli.options import option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
@@ -52,7 +51,7 @@ file stands beside it, trace.values, for tracer diff. The exit code is the scrip
 @click.option("--magnitudes", is_flag=True, help="Keep how large results are, to compare two configurations.")
 @option("--shake", "SEED", "Change results by rounding, as a yardstick: changes the run.", type=click.IntRange(0))
 @option("--shake-in", "MODULE", "Shake inside this module alone; a path, as compare names it.", default="")
-@option("--rows-of", "TRACE", "Record outputs as rows of TRACE's, which takes the batch as a whole.", completing.files)
+@option("--rows-of", "TRACE", "Record outputs as rows of TRACE's, which takes the batch as a whole.")
 @option("--trials", "N", "Make calls at risk N times more, and compare.", type=click.IntRange(0), default=0)
 @click.option("--trial-all", is_flag=True, help="Try every call; with --trials.")
 @option("--trial-memory", "BYTES", "What the trials of one call may hold.", type=click.IntRange(0))

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import click
 
-from tracer.cli import completing
-from tracer.cli.options import option, tables_for
+from tracer.cli.options import files, option, tables_for
 from tracer.cli.output import show, show_all
 from tracer.errors import TableError, UsageError
 from tracer.plain import say
@@ -35,7 +34,7 @@ def command() -> None:
 
 
 @command.command("list", short_help="The tables, or one table's rules.")
-@option("--backend", "B", "List this table's rules.", completing.device)
+@option("--backend", "B", "List this table's rules.")
 @click.option("--settings", is_flag=True, help="List the table of settings; with --backend what bears on it.")
 def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
@@ -59,8 +58,8 @@ def list_tables(backend: str | None, settings: bool) -> int:
 
 
 @command.command("show", short_help="One rule whole, by version and setting.")
-@click.argument("name", metavar="RULE|OP|SETTING", shell_complete=completing.names)
-@option("--backend", "B", "Look in this table only.", completing.device)
+@click.argument("name", metavar="RULE|OP|SETTING")
+@option("--backend", "B", "Look in this table only.")
 def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
     from tracer.report.render.rules import row_parts, rule_parts
@@ -81,7 +80,7 @@ def show_rule(name: str, backend: str | None) -> int:
 
 
 @command.command("measured", short_help="What a recording with trials showed, as the tables keep it.")
-@click.argument("trace", type=click.Path(path_type=Path), shell_complete=completing.files)
+@click.argument("trace", type=click.Path(path_type=Path), shell_complete=files)
 @option("-o --output", "FILE", "Where it goes; else it is printed.", type=click.Path(path_type=Path))
 def measured(trace: Path, output: Path | None) -> int:
     """Make a measurement of TRACE, recorded with --trials: what varied, with the facts and settings, to send in.

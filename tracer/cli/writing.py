@@ -1,4 +1,4 @@
-"""Where ``--format`` and ``-o`` send a report, and writing it there: whole or not at all, appended to a job summary."""
+"""Where ``--format`` and ``-o`` send a report, and writing it there: whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracer.cli.output import check_writable, show
-from tracer.errors import ReportError, UsageError, reason_of
-from tracer.files import read_text, write_whole
+from tracer.errors import ReportError, UsageError
+from tracer.files import write_whole
 from tracer.names import Detail
-from tracer.plain import say
 from tracer.report.files.exported_tables import table_named
 from tracer.report.files.formats import FORMATS, format_of, render, to_write
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 #: What a file in a folder is called, before its suffix.
 STEM = "report"
-#: The file that a step of GitHub Actions adds its summary to; other steps write there too.
-SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def destinations(
@@ -72,8 +69,8 @@ def _wanted(
     return files
 
 
-Rendered = tuple[bytes | Iterator[bytes] | str | None, Path | None]
-"""The output and its file: text to standard output; ``None`` for what is known only when written, and there."""
+Rendered = tuple[bytes | Iterator[bytes] | str, Path | None]
+"""The output and its file; text goes to standard output."""
 
 
 def render_report(
@@ -84,46 +81,19 @@ def render_report(
 
     rendered: list[Rendered] = []
     for name, path in wanted:
-        if path is None and name == "text":
-            text = to_text(report, width=None, color=None, limit=SHOWN, detail=detail)
-            rendered.append((text, path))
-        elif path is not None and name == "markdown" and is_summary(path):
-            rendered.append((None, path))
+        if path is not None:
+            rendered.append((to_write(name, report, table=table), path))
+        elif name == "text":
+            rendered.append((to_text(report, width=None, color=None, limit=SHOWN, detail=detail), None))
         else:
-            if path is None:
-                rendered.append((render(name, report, table=table), path))
-            else:
-                rendered.append((to_write(name, report, table=table), path))
+            rendered.append((render(name, report, table=table), None))
     return rendered
 
 
-def write_rendered(report: Report, rendered: Iterable[Rendered]) -> None:
+def write_rendered(rendered: Iterable[Rendered]) -> None:
     """Write or print what ``render_report`` gave. Raises ``ReportError`` in one line for what cannot be written."""
     for data, path in rendered:
         if isinstance(data, str):
             show(data)
         elif path is not None:
-            write_whole(path, data, error=ReportError) if data is not None else append_summary(report, path)
-
-
-def is_summary(path: Path) -> bool:
-    """Return whether ``path`` is the file that ``GITHUB_STEP_SUMMARY`` names."""
-    named = os.environ.get(SUMMARY)
-    return bool(named) and os.path.realpath(path) == os.path.realpath(str(named))
-
-
-def append_summary(report: Report, path: Path) -> None:
-    """Add ``report`` in Markdown behind what stands in ``path``, as much of it as GitHub still takes."""
-    from tracer.report.render.markdown import LIMIT, shortened
-
-    try:
-        standing = read_text(path).encode("utf-8") if path.is_file() else b""
-        gap = b"" if not standing else b"\n" if standing.endswith(b"\n") else b"\n\n"
-        text = shortened(report, LIMIT - len(standing) - len(gap)).encode("utf-8")
-        if not text:
-            say(f"tracer: {path} is full: GitHub takes no more than 1 MiB; nothing was added")
-            return
-        with path.open("ab") as stream:
-            stream.write(gap + text)
-    except (OSError, ValueError) as problem:
-        raise ReportError(f"cannot write {path}: {reason_of(problem)}", hint="choose another path") from problem
+            write_whole(path, data, error=ReportError)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
@@ -32,16 +31,8 @@ from tracer.trace.records import FactValue
 
 _EXTRAPOLATED = "Extrapolated: the target's torch is newer than the table."
 
-Cell = str | int | bool
+Cell = str | int
 Row = TypeVar("Row")
-
-
-class Holds(Enum):
-    """The kind of a column's cells."""
-
-    TEXT = str
-    NUMBER = int
-    FLAG = bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +42,7 @@ class Column(Generic[Row]):
     name: str
     """As headers and programs spell it; it never changes."""
     cell: Callable[[Row], Cell]
-    holds: Holds = Holds.TEXT
+    is_number: bool = False
 
 
 class Judged(NamedTuple):
@@ -196,13 +187,13 @@ def _column(
     in_files: bool = False,
     cell: Callable[[Judged], Cell] | None = None,
     on_page: Callable[[Judged], Cell] | None = None,
-    holds: Holds = Holds.TEXT,
+    is_number: bool = False,
 ) -> FindingColumn:
     """A column of one half of the page's rows. It holds the finding's field ``name`` unless ``cell`` says otherwise."""
     return FindingColumn(
         name=name,
         cell=cell or attrgetter(f"finding.{name}"),
-        holds=holds,
+        is_number=is_number,
         in_files=in_files,
         part=part,
         on_page=on_page,
@@ -237,7 +228,7 @@ COLUMNS: tuple[FindingColumn, ...] = (
     _place("regions", "Compiled, in region", Look.CODE_LINES, cell=lambda row: "\n".join(row.finding.regions)),
     _place("kernels", "Kernels", Look.CODE_LINES, cell=lambda row: "\n".join(row.finding.kernels)),
     _place("facts", "Facts recorded", Look.CODE, cell=lambda row: _facts(tuple(row.finding.facts.items()))),
-    _place("count", in_files=True, holds=Holds.NUMBER),
+    _place("count", in_files=True, is_number=True),
     _ruling("verdict", in_files=True, cell=attrgetter("finding.verdict.value")),
     _ruling("deterministic_mode", in_files=True, cell=attrgetter("finding.deterministic_mode.value")),
     _ruling("cause", in_files=True, cell=lambda row: row.finding.cause.value if row.finding.cause else ""),

@@ -26,8 +26,7 @@ class Report(ReportView):
         return formats.render("html", self)
 
     def to_csv(self, table: str = "findings") -> str:
-        """One row a finding, or an entry of another ``table``: ``calls``, ``modules``, ``settings``, ``draws``,
-        ``regions``.
+        """One row a finding, or with ``table="calls"`` one a group of recorded calls.
 
         The headers are those of ``tracer.report.files.exported_tables``; no cell is a formula. Raises ``ReportError``
         for a table that does not exist.
@@ -49,7 +48,7 @@ class Report(ReportView):
         return to_text(self, width=width, color=color, limit=limit)
 
     def to_dataframe(self, table: str = "findings") -> pd.DataFrame:
-        """One row a finding, or an entry of another ``table``, with the CSV's columns; what a finding about the process
+        """One row a finding, or a group of calls, with the CSV's columns; what a finding about the process
         speaks of is in ``findings``, ``op`` is empty there."""
         from tracer.report.files.exported_tables import table_frame
 

@@ -10,25 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.report.samples import HOSTILE, hostile_process_report, process_report
+from tests.report.samples import HOSTILE, hostile_process_report
 from tests.support.build import call, environment, region, report, trace
 from tracer import judge
 from tracer.errors import ReportError
-from tracer.names import SEVERITY
 from tracer.report import Report
 from tracer.report.files.exported_tables import TABLES
-from tracer.report.finding_columns import Holds
 
 HEADERS = {
     "findings": "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,"
     "deterministic_mode,cause,remedy,evidence",
     "calls": "backend,torch,op,runs_as,phase,module,location,function,called_from,node,count,verdict,"
     "deterministic_mode,rule,cause,reason,device,dtype,facts,region",
-    "modules": "backend,torch,module,calls,raises,nondeterministic,conditional,unknown,seeded,deterministic",
-    "settings": "kind,name,value,differs",
-    "draws": "generator,op,phase,module,location,function,called_from,count,origin,seeded_at",
-    "regions": "region,function,location,backend,device,direction,origin,executions,ops,inside,why,kernel,language,"
-    "calls,adds_atomically,kernel_ops,choice,by_stopwatch",
 }
 
 
@@ -61,11 +54,7 @@ def test_each_header_is_the_published_one(table: str) -> None:
 def test_the_frame_holds_what_the_csv_holds(table: str) -> None:
     made = judged()
     frame = made.to_dataframe(table)
-    for name in TABLES[table].holding(Holds.NUMBER):
-        assert frame[name].dtype == "int64"
-    for name in TABLES[table].holding(Holds.FLAG):
-        assert frame[name].dtype == bool
-        frame[name] = frame[name].map({True: "true", False: "false"})
+    assert frame["count"].dtype == "int64"
     assert frame.astype(str).to_dict("records") == rows(made.to_csv(table))
     assert len(frame)
 
@@ -100,54 +89,23 @@ def test_calls_say_why_and_keep_the_traces_order() -> None:
     assert calls[3]["facts"] == '{"rng.generator":"cpu"}'
 
 
-def test_modules_are_the_tally_worst_first() -> None:
-    made = judged()
-    frame = made.to_dataframe("modules")
-    assert frame["calls"].sum() == made.tally.total
-    assert list(frame["module"]) == ["net.fc", "net.other"]
-    for row in frame.to_dict("records"):
-        assert row["calls"] == sum(row[verdict.value] for verdict in SEVERITY)
-
-
-def test_settings_tell_what_was_recorded_from_what_is_judged() -> None:
-    found = {(row["kind"], row["name"]): row for row in rows(judged(settings="default").to_csv("settings"))}
-    assert found["version", "torch"]["value"] == "2.13.0"
-    assert found["setting", "cudnn_benchmark"] == {
-        "kind": "setting",
-        "name": "cudnn_benchmark",
-        "value": "true",
-        "differs": "true",
-    }
-    assert found["condition", "cudnn_benchmark"]["value"] == "false"
-    assert found["variable", "PYTHONHASHSEED"]["value"] == "0"
-
-
-def test_draws_are_the_ledger() -> None:
-    made = process_report()
-    found = rows(made.to_csv("draws"))
-    assert [(row["generator"], row["count"]) for row in found] == [
-        (one.generator, str(one.count)) for one in made.draws
-    ]
-
-
 def test_calls_of_a_report_without_its_trace_are_one_line() -> None:
     with pytest.raises(ReportError, match="made without its trace"):
         report().to_csv("calls")
 
 
 def test_a_table_that_does_not_exist_is_one_line() -> None:
-    with pytest.raises(ReportError, match="choose from findings, calls, modules, settings, draws"):
+    with pytest.raises(ReportError, match="choose from findings, calls"):
         judged().to_dataframe("ops")
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_a_hostile_name_stays_in_its_cell(text: str) -> None:
     made = judge(trace(call(module=text, location=text, function=text, facts={"device": "cpu", "x": text})))
-    for one, tables in ((made, ("calls", "modules")), (hostile_process_report(text), ("settings", "draws"))):
-        for table in tables:
-            table_rows = list(csv.reader(io.StringIO(one.to_csv(table), newline="")))
-            assert {len(row) for row in table_rows} == {len(TABLES[table].header)}
-            assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in table_rows for cell in row)
+    for one, table in ((made, "calls"), (hostile_process_report(text), "findings")):
+        table_rows = list(csv.reader(io.StringIO(one.to_csv(table), newline="")))
+        assert {len(row) for row in table_rows} == {len(TABLES[table].header)}
+        assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in table_rows for cell in row)
 
 
 def test_the_page_of_formats_names_the_headers() -> None:
@@ -155,4 +113,4 @@ def test_the_page_of_formats_names_the_headers() -> None:
     for table, header in HEADERS.items():
         (line,) = [line for line in page.splitlines() if line.startswith(f"| `{table}` |")]
         columns = line.split("`")[3]
-        assert header == columns or (table == "modules" and header.startswith(f"{columns},raises,"))
+        assert header == columns

@@ -27,8 +27,7 @@ from tracer.names import About, AcceptedBy, Verdict
 from tracer.report import Report
 from tracer.report.files.formats import render
 from tracer.report.files.sarif import FINGERPRINT, LIMIT
-from tracer.report.render.markdown import LIMIT as MARKDOWN_LIMIT
-from tracer.report.render.markdown import shortened
+from tracer.report.render import markdown
 from tracer.trace.records import TraceSource
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -257,11 +256,12 @@ def test_markdown_lists_what_is_left_and_counts_what_was_accepted() -> None:
 
 
 @pytest.mark.parametrize("limit", range(0, 4_000, 97))
-def test_markdown_is_cut_between_parts(limit: int) -> None:
+def test_markdown_is_cut_between_parts(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = process_report()
-    text = shortened(made, limit)
-    assert len(text.encode()) <= limit
     whole = render("markdown", made)
+    monkeypatch.setattr(markdown, "LIMIT", limit)
+    text = render("markdown", made)
+    assert len(text.encode()) <= limit
     if text and text != whole:
         kept = text.removesuffix("\n\nThe rest did not fit; the HTML report has it all.\n")
         assert whole.startswith(kept)
@@ -275,7 +275,7 @@ def test_markdown_stays_under_githubs_limit_and_says_so() -> None:
         finding(location=f"{long}{n}.py:1", remedy=long, module=long, op=f"aten.{long}{n}.default") for n in range(3000)
     ]
     text = render("markdown", report(*many))
-    assert len(text.encode()) <= MARKDOWN_LIMIT
+    assert len(text.encode()) <= markdown.LIMIT
     assert "2,900 more" in text
 
 

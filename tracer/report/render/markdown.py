@@ -30,13 +30,8 @@ _ACTS = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~@:&$^=])")
 
 
 def render(report: ReportView) -> str:
-    """The report in Markdown, under ``LIMIT`` bytes."""
-    return shortened(report, LIMIT)
-
-
-def shortened(report: ReportView, limit: int) -> str:
-    """The report in at most ``limit`` bytes, cut between rows and items; empty where not even its first lines fit."""
-    room = limit - len(_CUT)
+    """The report in at most ``LIMIT`` bytes, cut between rows and items; empty where not even its first lines fit."""
+    room = LIMIT - len(_CUT)
     parts: list[str] = []
     for part in _parts(report):
         size = len(part.encode("utf-8")) + 1

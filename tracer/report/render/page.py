@@ -27,7 +27,7 @@ from tracer.names import SEVERITY, Detail, Phase, Verdict
 from tracer.plain import LINE_NUMBER, one_line, visible
 from tracer.report import blocks as said
 from tracer.report.blocks import PAGE, Reader, Words, flat
-from tracer.report.finding_columns import Holds, Judged, Part, details, on_page, rows
+from tracer.report.finding_columns import Judged, Part, details, on_page, rows
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, Block, model_map, targets_shown, worst_inside
 from tracer.report.sections.findings import accepted_in_words
@@ -248,7 +248,7 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
     data: dict[str, Any] = {
         "place_fields": [column.name for column in table.columns[Part.PLACE]],
         "ruling_fields": [column.name for column in table.columns[Part.RULING]],
-        "numbers": [column.name for column in chain(*table.columns.values()) if column.holds is not Holds.TEXT],
+        "numbers": [column.name for column in chain(*table.columns.values()) if column.is_number],
         "details": [{"field": name, "label": detail.label, "look": detail.look.value} for name, detail in details()],
         "targets": [_target(report, judgement, table, blocks) for judgement in targets_shown(report)],
         "rows": own,
