@@ -26,25 +26,25 @@ FLOORS = {
     "ops": 1,
     "facts": 1,
     "trace": 2,
-    "tables": 3,
+    "tables": 4,
     "findings": 3,
-    "plan": 4,
-    "recording": 4,
-    "judging": 4,
-    "gate": 4,
-    "divergence": 4,
-    "report": 5,
-    "reproduction": 5,
-    "bundled": 5,
-    "doctor": 6,
-    "session": 6,
-    "one_call": 6,
-    "portability": 7,
-    "runner": 7,
-    "cli": 8,
-    "integrations": 8,
-    "__main__": 9,
-    "__init__": 9,
+    "plan": 5,
+    "recording": 5,
+    "judging": 5,
+    "gate": 5,
+    "divergence": 5,
+    "report": 6,
+    "reproduction": 6,
+    "bundled": 6,
+    "doctor": 7,
+    "session": 7,
+    "one_call": 7,
+    "portability": 8,
+    "runner": 8,
+    "cli": 9,
+    "integrations": 9,
+    "__main__": 10,
+    "__init__": 10,
 }
 #: Modules that may lie loose at the top of the package, beside its ``__init__``.
 LOOSE = 8
@@ -364,7 +364,7 @@ def rooms_of_contributing() -> dict[str, int | None]:
     rooms: dict[str, int | None] = {}
     outer = ""
     for line in shown.splitlines():
-        floor, name = re.fullmatch(r"(?:  (\d)  |       )(\S+?)/? +\S.*", line).groups()  # type: ignore[union-attr]
+        floor, name = re.fullmatch(r"(?: +(\d+)  |       )(\S+?)/? +\S.*", line).groups()  # type: ignore[union-attr]
         if floor:
             outer, rooms[name] = name, int(floor)
         else:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import starmap
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from tracer import names
-from tracer.facts.fact import Met
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     Child,
@@ -52,15 +50,65 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     deterministic_mode: tuple[tuple[Condition, ...], ...] = ()
 
     @classmethod
-    def of(cls, decided: Iterable[tuple[Met | None, Met | None]]) -> Deciding:
-        """Return the deciding cases, each once, from the conditions that the tables' look-ups met both ways."""
-        pairs = list(decided)
+    def joined(cls, several: Iterable[Deciding]) -> Deciding:
+        """The cases of all of ``several``, each once."""
+        each = tuple(several)
+        return cls(
+            as_is=tuple(dict.fromkeys(case for one in each for case in one.as_is)),
+            deterministic_mode=tuple(dict.fromkeys(case for one in each for case in one.deterministic_mode)),
+        )
 
-        def cases(way: int) -> tuple[tuple[Condition, ...], ...]:
-            each = dict.fromkeys(pair[way] for pair in pairs)
-            return tuple(tuple(starmap(Condition, met)) for met in each if met is not None)
 
-        return cls(as_is=cases(0), deterministic_mode=cases(1))
+class Statement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What is said of calls or of a setting: a verdict with and without deterministic mode, and the reason."""
+
+    rule: str
+    """The rule's permanent id, ``cuda-index-add``; for a call that no rule covers, ``cuda-unlisted`` or
+    ``cuda-opaque`` and the like."""
+    verdict: names.Verdict
+    """The verdict for the target's settings."""
+    deterministic_mode: names.Verdict
+    """The verdict under ``torch.use_deterministic_algorithms(True)``, all else as the target has it."""
+    cause: names.Cause | None = None
+    """The mechanism; ``None`` where no rule names one."""
+    why: str = ""
+    """The reason why two runs can differ, in one to three sentences."""
+    remedy: str = ""
+    """The replacement to write, or the question to ask."""
+    needs: tuple[names.Prerequisite, ...] = ()
+    """Further conditions for ``remedy`` to work."""
+    route: str = ""
+    """What runs in the op's stead where the whole step runs in deterministic mode, forward included: a function of
+    torch that takes another way, or the op that this one hands its work to."""
+    runs_as: str = ""
+    """What the op becomes on the target, where that is another op; where that is not known of an op that a CPU alone
+    has, a name that holds on every device: ``scaled_dot_product_attention``."""
+    evidence: tuple[Evidence, ...] = ()
+    """The claim's evidence; empty where no rule applies."""
+    decided: Deciding = Deciding()
+    """The conditions under which the rule's verdicts stand."""
+    reason: names.UnknownReason | None = None
+    """The reason for an ``unknown`` verdict; ``None`` for any other."""
+    reason_detail: str = ""
+    """The fact, op or version that ``reason`` speaks of."""
+    extrapolated: bool = False
+    """The target's torch is newer than the table was reviewed for; the newest reviewed verdict stands."""
+    backend: names.Backend = names.Backend.RECORDED
+    """The backend whose table was asked."""
+    shown: names.Shown | None = None
+    """The result that the generated code shows of compiled calls, if that decided the verdict."""
+    refuted: names.Verdict | None = None
+    """What the table says of calls of which trials showed that it is wrong; ``None`` everywhere else."""
+
+    @property
+    def both(self) -> tuple[names.Verdict, names.Verdict]:
+        """The verdict under the target's settings, and in deterministic mode."""
+        return self.verdict, self.deterministic_mode
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether it is deterministic with and without deterministic mode, so that there is nothing to report."""
+        return self.verdict is self.deterministic_mode is names.Verdict.DETERMINISTIC
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,17 +138,11 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it holds already."""
 
 
-class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Finding(Statement, Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A rule, or the lack of one, at one op, phase, module and site."""
 
-    rule: str
-    """The rule's permanent id, ``cuda-index-add``; for a call that no rule covers, ``cuda-unlisted`` or
-    ``cuda-opaque`` and the like."""
     op: str
     """The overload as it was recorded; see ``CallGroup``."""
-    runs_as: str = ""
-    """What the op becomes on the target, where that is another op; where that is not known of an op that a CPU alone
-    has, a name that holds on every device: ``scaled_dot_product_attention``."""
     phase: names.Phase
     """The phase of the step: forward, backward, recompute, optimizer or other."""
     module: str = ""
@@ -108,32 +150,15 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     _: ClassVar[Place]
     count: int = 1
     """Number of calls."""
-    verdict: names.Verdict
-    """The verdict for the target's settings."""
-    deterministic_mode: names.Verdict
-    """The verdict under ``torch.use_deterministic_algorithms(True)``, all else as the target has it."""
-    route: str = ""
-    """What runs in the op's stead where the whole step runs in deterministic mode, forward included: a function of
-    torch that takes another way, or the op that this one hands its work to."""
-    cause: names.Cause | None = None
-    """The mechanism; ``None`` where no rule names one."""
-    why: str = ""
-    """The reason why two runs can differ, in one to three sentences."""
-    remedy: str = ""
-    """The replacement to write, or the question to ask."""
-    needs: tuple[names.Prerequisite, ...] = ()
-    """Further conditions for ``remedy`` to work."""
     library: str = ""
     """The package whose line ``location`` is, where the user's own line led there: ``remedy`` edits nothing in it."""
     switch: str = ""
     """The place where that package says so, for a ``remedy`` that turns a switch of it."""
     rewritten: str = ""
     """The user's own line with the call written otherwise, where the trace holds its text and that is certain."""
-    evidence: tuple[Evidence, ...] = ()
-    """The claim's evidence; empty where no rule applies."""
-    facts: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
+    facts: dict[str, FactValue] = {}
     """The recorded facts of the call that conditions may read."""
-    settings: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
+    settings: dict[str, FactValue] = {}
     """Settings that a block of the program made for these calls and that the target has otherwise; by
     ``Setting.key``. ``verdict`` is that under them."""
     host: names.HostCode | None = None
@@ -142,20 +167,8 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Ids of the regions that the calls ran in, ``Region.id``; empty for eager calls."""
     kernels: tuple[str, ...] = ()
     """Kernels that they went into: those that show what ``shown`` says, else all; empty for eager calls."""
-    shown: names.Shown | None = None
-    """The result that the generated code shows of them, if that decided the verdict."""
     node: str = ""
     """Name of the autograd node that made the call, for backward calls."""
-    decided: Deciding = Deciding()
-    """The conditions under which the rule's verdicts stand."""
-    reason: names.UnknownReason | None = None
-    """The reason for an ``unknown`` verdict; ``None`` for any other."""
-    reason_detail: str = ""
-    """The fact, op or version that ``reason`` speaks of."""
-    extrapolated: bool = False
-    """The target's torch is newer than the table was reviewed for; the newest reviewed verdict stands."""
-    backend: names.Backend = names.Backend.RECORDED
-    """The backend whose table judged this call."""
     about: names.About = names.About.CALL
     """The subject of the finding: a call, or something of the process that no op shows."""
     subject: str = ""
@@ -164,14 +177,14 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     name: str = ""
     """For the process: what ``subject`` names, without its value or state: a setting, a variable, a generator, a class.
     It stays when a value or a wording changes; lock files hold it."""
-    ops: dict[str, int] = {}  # noqa: RUF012 (msgspec copies it)
+    ops: dict[str, int] = {}
     """For the process: the ops that make it matter, with their calls. ``op`` is empty then, but for memory that an op
     read or wrote; ``count`` is the sum, or what was counted."""
     code: str = ""
     """The lines to paste that close it, where there are any."""
     where: str = ""
     """The place where those lines must stand."""
-    sets: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
+    sets: dict[str, FactValue] = {}
     """What those lines make of the settings, as ``judge(..., settings=...)`` takes them; for a call, the settings and
     seeds by which its verdict is as good as settings can make it."""
     planned: tuple[names.Verdict, names.Verdict] | None = None
@@ -182,10 +195,13 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     tried: Tried | None = None
     """What making the calls again showed, on the device that they were recorded on and judged for; ``None`` where
     nobody asked, or another device is judged."""
-    refuted: names.Verdict | None = None
-    """What the table says of calls of which trials showed that it is wrong; ``None`` everywhere else."""
-    data: dict[names.DataShown, int] = {}  # noqa: RUF012 (msgspec copies it)
+    data: dict[names.DataShown, int] = {}
     """Calls by what their data showed; empty where nobody looked."""
+
+    @classmethod
+    def of(cls, statement: Statement, **fields: Any) -> Finding:
+        """The finding that says what ``statement`` does, unless ``fields`` say otherwise."""
+        return cls(**{name: getattr(statement, name) for name in Statement.__struct_fields__} | fields)
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

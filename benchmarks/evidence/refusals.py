@@ -153,7 +153,7 @@ def _prediction(groups: tuple[CallGroup, ...], row: Row, mode: str, tables: Targ
     for group in groups:
         ruling = tables.rule_on(group)
         if ruling.verdict is Verdict.RAISES:
-            raising.add(f"{ruling.rule_id} ({group.op})")
+            raising.add(f"{ruling.source} ({group.op})")
         elif ruling.verdict is Verdict.UNKNOWN:
             unknown.add(group.op)
     return Prediction(

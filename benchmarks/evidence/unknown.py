@@ -30,7 +30,7 @@ from typing import NamedTuple
 from tracer.judging import judge_calls, make_target
 from tracer.names import About, Backend, Verdict, Word
 from tracer.tables.loading import existing_tables, load_tables
-from tracer.tables.ruling.bound_table import RuleOutcome
+from tracer.tables.rules import Ruling
 from tracer.tables.translation import load_translations
 from tracer.trace.file import Trace
 
@@ -117,7 +117,7 @@ def share_of(traces: Iterable[Trace], backend: Backend) -> Share:
     return Share(calls, ops.total(), on, ops)
 
 
-def ground_of(ruling: RuleOutcome) -> Ground:
+def ground_of(ruling: Ruling) -> Ground:
     """What ``ruling`` rests on as things stand."""
     if ruling.verdict is Verdict.UNKNOWN:
         return Ground.UNKNOWN
@@ -125,7 +125,7 @@ def ground_of(ruling: RuleOutcome) -> Ground:
         return Ground.VARIES
     if not ruling.evidence:
         return Ground.NOTHING
-    return Ground.DISPATCHED if ruling.rule is None else Ground.RULE
+    return Ground.DISPATCHED if ruling.source is None else Ground.RULE
 
 
 def overloads_by_ground(trace: Trace, backend: Backend, torch: str = VERSION) -> dict[str, Ground]:

@@ -141,7 +141,10 @@ def test_a_case_before_which_others_come_tells_the_conditions_that_they_leave() 
         '{ verdict = "raises" }',
     )
     outcome = bound(*ordered, deterministic_mode="on").decide({"arg.accumulate": False})
-    assert dict(outcome.met or ()) == {"arg.accumulate": (False,), "deterministic_mode": ("warn", "on")}
+    assert {one.asks: one.holds_for for one in outcome.met or ()} == {
+        "arg.accumulate": (False,),
+        "deterministic_mode": ("warn", "on"),
+    }
 
 
 def test_no_shipped_case_accuses_outright_where_a_noted_fact_holds() -> None:

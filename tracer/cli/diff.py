@@ -130,9 +130,9 @@ def command(
         if traces is not None:
             draws = [(draw.generator, draw.ahead, draw.second or draw.first) for draw in compare_draws(*traces)]
             redrawn = [
-                (spoken(call.group.op, call.ruling.runs_as).removesuffix(".default"), call.ruling.rule.redrawn)
+                (spoken(call.group.op, call.ruling.runs_as).removesuffix(".default"), call.ruling.source.redrawn)
                 for call in reports[1].judged_calls or ()
-                if call.ruling.rule is not None
+                if call.ruling.source is not None
             ]
             compared = compare_judgements(reports[0].judgement, reports[1].judgement, draws, redrawn)
         parted = None

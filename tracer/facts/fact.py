@@ -12,7 +12,6 @@ from tracer.facts.argument_readers import MISSING, Args, Kwargs, Reader
 
 Value = bool | int | str
 #: A case's conditions as it met a call: each question with the answers for which the case holds.
-Met = tuple[tuple[str, tuple[Value, ...]], ...]
 Test = Callable[[Args, Kwargs], bool]
 BOOL: tuple[Value, ...] = (False, True)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tracer.facts.fact import Value
-from tracer.findings import Deciding, Evidence, Finding, Note, Target
+from tracer.findings import Finding, Note, Target
 from tracer.names import (
     REPEATABLE,
     VARYING,
@@ -26,8 +26,7 @@ from tracer.names import (
 )
 from tracer.ops.rows import packet_of, row_of, spoken
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
-from tracer.tables.rules import Conditioned
-from tracer.tables.ruling.bound_table import RuleOutcome
+from tracer.tables.rules import Conditioned, Ruling, evidence_of
 from tracer.tables.settings.declared import FORWARD, SEEDS
 from tracer.tables.settings.rows import (
     ALIGNED,
@@ -131,7 +130,7 @@ def _asked_by(group: AffectedCalls) -> tuple[tuple[str, frozenset[FactValue]], .
 class Dependents:
     """Calls by what a row may need, each counted once whatever it matches."""
 
-    def __init__(self, table: EnvironmentTable, judged: Iterable[tuple[CallGroup, RuleOutcome]], trace: Trace) -> None:
+    def __init__(self, table: EnvironmentTable, judged: Iterable[tuple[CallGroup, Ruling]], trace: Trace) -> None:
         self._groups = [_Group(group.name, frozenset(group.ops), _asked_by(group)) for group in table.group]
         self._matching: dict[str, tuple[_Group, ...]] = {}
         self._calls: defaultdict[tuple[frozenset[str], Backend, str, _Held], Counter[str]] = defaultdict(Counter)
@@ -183,14 +182,7 @@ class Dependents:
             calls.update(self._reads)
         return dict(sorted(calls.items(), key=lambda item: (-item[1], item[0])))
 
-    def backend_of(self, row: SettingRow, target: Target) -> Backend:
-        """The backend of a finding of ``row``; ``recorded`` if there may be several."""
-        if target.backend is not Backend.RECORDED:
-            return target.backend
-        here = [backend for backend in self.backends if not row.backends or backend in row.backends]
-        return here[0] if len(here) == 1 else Backend.RECORDED
-
-    def _matched(self, group: CallGroup, ruling: RuleOutcome) -> Iterable[str]:
+    def _matched(self, group: CallGroup, ruling: Ruling) -> Iterable[str]:
         names = {
             named.name
             for named in self._groups_of(group.op, ruling.runs_as)
@@ -216,11 +208,11 @@ class Dependents:
         is_filled = ruling.cause is Cause.UNINITIALIZED_MEMORY  # with NaN: runs would agree on a wrong result
         if (
             ruling.verdict in (*VARYING, Verdict.UNKNOWN)
-            and ruling.verdict_in_deterministic_mode is Verdict.DETERMINISTIC
+            and ruling.deterministic_mode is Verdict.DETERMINISTIC
             and not is_filled
         ):
             yield "fixed-by-mode"
-        if ruling.verdict_in_deterministic_mode is Verdict.RAISES:
+        if ruling.deterministic_mode is Verdict.RAISES:
             yield "raised-by-mode"
 
     def _groups_of(self, op: str, runs_as: str) -> tuple[_Group, ...]:
@@ -309,71 +301,58 @@ class BoundRows:
         """The finding of ``row`` for ``facts``, unless it is deterministic in both modes. ``facts_in_mode``: those in
         deterministic mode, if others. ``settings``: what held at the time, if not the target's. ``at``: the place."""
         if row.id not in self._bound:
-            self._bound[row.id] = BothWays(row, self._version, self.scene.conditions)
-        rule = self._bound[row.id]
-        if settings:
-            rule = BothWays(row, self._version, {**self.scene.conditions, **settings})
-        answer = rule.decide(facts, facts_in_mode)
-        if answer.both == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC):
+            self._bound[row.id] = self._bind(row, {})
+        ruling = (self._bind(row, settings) if settings else self._bound[row.id]).decide(facts, facts_in_mode)
+        if ruling.is_safe:
             return
         if at is not None:
             fields = {**at.place._asdict(), **fields}
-        reason = answer.reason
-        if reason is not None and fields.get("reason_detail"):
-            reason = UnknownReason.FACT_NOT_RECORDED
-        elif reason is not None:
-            fields["reason_detail"] = answer.missing
-        else:
-            fields.pop("reason_detail", None)
+        detail = fields.pop("reason_detail", "") if ruling.reason is not None else ""
+        if detail:
+            ruling = msgspec.structs.replace(ruling, reason=UnknownReason.FACT_NOT_RECORDED, reason_detail=detail)
+        fields.pop("reason_detail", None)
         counted = dict(ops or {})
-        yield Finding(
-            **{
-                "rule": row.id,
-                "op": "",
-                "phase": Phase.OTHER,
-                "count": max(1, sum(counted.values())),
-                "verdict": answer.as_is.verdict,
-                "deterministic_mode": answer.in_mode.verdict,
-                "cause": answer.cause,
-                "why": answer.why,
-                "remedy": answer.remedy,
-                "evidence": evidence_of(row),
-                "facts": dict(facts),
-                "decided": Deciding.of([answer.decided]),
-                "reason": reason,
-                "extrapolated": self._extrapolated,
-                "backend": self.dependents.backend_of(row, self.scene.target),
-                "about": row.about,
-                "subject": subject,
-                "ops": counted,
-                # A case's own remedy needs nothing added.
-                "code": row.code if answer.remedy == row.remedy else "",
-                "where": row.where,
-                "sets": {name: value for name, value in row.sets.items() if not self.scene.has(name, value)},
-                **fields,
-            }
-        )
+        given: dict[str, Any] = {
+            "op": "",
+            "phase": Phase.OTHER,
+            "count": max(1, sum(counted.values())),
+            "facts": dict(facts),
+            "about": row.about,
+            "subject": subject,
+            "ops": counted,
+            # A case's own remedy needs nothing added.
+            "code": row.code if ruling.remedy == row.remedy else "",
+            "where": row.where,
+            "sets": {name: value for name, value in row.sets.items() if not self.scene.has(name, value)},
+        }
+        yield Finding.of(ruling, **given | fields)
+
+    def _bind(self, row: SettingRow, settings: Mapping[str, Value]) -> BothWays[SettingRow]:
+        how: dict[str, Any] = {"backend": self._backend_of(row), "extrapolated": self._extrapolated}
+        return BothWays(row, self._version, {**self.scene.conditions, **settings}, **how)
+
+    def _backend_of(self, row: SettingRow) -> Backend:
+        """The backend of a finding of ``row``; ``recorded`` if there may be several."""
+        if self.scene.target.backend is not Backend.RECORDED:
+            return self.scene.target.backend
+        here = [backend for backend in self.dependents.backends if not row.backends or backend in row.backends]
+        return here[0] if len(here) == 1 else Backend.RECORDED
 
     def note(
         self, row: SettingRow, *, subject: str, ops: Mapping[str, int], facts: Mapping[str, Value] | None = None
     ) -> Note:
         """Return the note of ``row`` on runs on different machines or versions; ``facts``: if a case says why."""
-        case = None if facts is None else BothWays(row, self._version, self.scene.conditions).decide(facts, None)
+        said = row if facts is None else self._bind(row, {}).decide(facts)
         return Note(
             rule=row.id,
             subject=subject,
-            why=row.why if case is None else case.why,
+            why=said.why,
             remedy=row.remedy,
             differs=row.differs,
             ops=dict(ops),
             evidence=evidence_of(row),
-            backend=self.dependents.backend_of(row, self.scene.target),
+            backend=self._backend_of(row),
         )
-
-
-def evidence_of(row: SettingRow) -> tuple[Evidence, ...]:
-    """The evidence of ``row``."""
-    return tuple(Evidence(kind=evidence.kind, ref=evidence.ref) for evidence in row.evidence)
 
 
 def device_backend(device: str, *, is_rocm: bool) -> Backend:

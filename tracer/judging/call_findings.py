@@ -31,8 +31,7 @@ from tracer.names import (
     Shown,
     Verdict,
 )
-from tracer.tables.rules import Switches, strongest
-from tracer.tables.ruling.bound_table import RuleOutcome
+from tracer.tables.rules import Ruling, Switches, strongest
 from tracer.tables.ruling.compiled import Compilation
 from tracer.tables.settings.declared import FORWARD, declared
 from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, is_set_up
@@ -43,14 +42,14 @@ class JudgedCall(NamedTuple):
 
     group: CallGroup
     """As recorded, or seeded if the target says so."""
-    ruling: RuleOutcome
+    ruling: Ruling
 
 
 class Unsafe(NamedTuple):
     """A group of calls that is not deterministic in both modes, and its verdicts under the planned settings."""
 
     group: CallGroup
-    ruling: RuleOutcome
+    ruling: Ruling
     sets: dict[str, FactValue]
     planned: Both
 
@@ -67,14 +66,14 @@ def by_ruling(counted: CallCounts) -> dict[int, int]:
     return calls
 
 
-def tally_of(counted: CallCounts, rulings: Mapping[int, RuleOutcome]) -> Tally:
+def tally_of(counted: CallCounts, rulings: Mapping[int, Ruling]) -> Tally:
     """Calls by verdict, with and without deterministic mode, and by phase and module."""
     as_is, in_mode = Counter[Verdict](), Counter[Verdict]()
     by_phase: defaultdict[Phase, Counter[Verdict]] = defaultdict(Counter)
     by_module: defaultdict[str, Counter[Verdict]] = defaultdict(Counter)
     for (name, phase, module), count in counted.items():
         ruling = rulings[name]
-        in_mode[ruling.verdict_in_deterministic_mode] += count
+        in_mode[ruling.deterministic_mode] += count
         for calls in (as_is, by_phase[phase], by_module[module]):
             calls[ruling.verdict] += count
     return Tally(
@@ -85,7 +84,7 @@ def tally_of(counted: CallCounts, rulings: Mapping[int, RuleOutcome]) -> Tally:
     )
 
 
-def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[Backend, tuple[int, int]]:
+def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> dict[Backend, tuple[int, int]]:
     """By backend, calls that are deterministic only by a vendor's list of kernels, and all deterministic calls;
     backends without the former are omitted. ``counted``: calls by ruling."""
     weak, every = Counter[Backend](), Counter[Backend]()
@@ -93,18 +92,18 @@ def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcom
         ruling = rulings[name]
         if ruling.verdict is Verdict.DETERMINISTIC and not ruling.observed:
             every[ruling.backend] += count
-            if ruling.rule is not None and strongest(ruling.rule.evidence) is EvidenceKind.VENDOR_KERNEL_LIST:
+            if ruling.source is not None and strongest(ruling.source.evidence) is EvidenceKind.VENDOR_KERNEL_LIST:
                 weak[ruling.backend] += count
     return {backend: (count, every[backend]) for backend, count in weak.items() if count}
 
 
-def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[EvidenceKind, int]:
+def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> dict[EvidenceKind, int]:
     """Deterministic calls of ops without a rule, by evidence: dispatched, or documented. ``counted``: by ruling."""
     unnamed: Counter[EvidenceKind] = Counter()
     for name, count in counted.items():
         ruling = rulings[name]
-        if ruling.rule is None and ruling.verdict is Verdict.DETERMINISTIC:
-            unnamed[EvidenceKind.DISPATCHED if ruling.vouched_by else EvidenceKind.DOCUMENTED] += count
+        if ruling.source is None and ruling.verdict is Verdict.DETERMINISTIC:
+            unnamed[EvidenceKind.DISPATCHED if ruling.evidence else EvidenceKind.DOCUMENTED] += count
     return dict(unnamed)
 
 
@@ -123,18 +122,15 @@ def call_findings(
         if name not in says:
             says[name] = numbers.setdefault(call.ruling.says, len(says))
         gathered[_identity(call, says[name])].append(call)
-    evidence: dict[int, tuple[Evidence, ...]] = {}
     deciding: dict[tuple[int, ...], Deciding] = {}
     for alike in gathered.values():
         ruling = alike[0].ruling
-        if id(ruling) not in evidence:
-            evidence[id(ruling)] = tuple(Evidence(kind=row.kind, ref=row.ref) for row in ruling.evidence)
         rulings = (id(ruling),) if len(alike) == 1 else tuple(dict.fromkeys(id(call.ruling) for call in alike))
         if rulings not in deciding:
-            deciding[rulings] = Deciding.of(call.ruling.decided for call in alike)
+            deciding[rulings] = Deciding.joined(call.ruling.decided for call in alike)
         generated = code.behind((call.group for call in alike), ruling.shown, ruling.backend)
-        finding = _finding(alike, evidence[id(ruling)], deciding[rulings], generated)
-        how = ruling.rule.rewriting if ruling.rule is not None else None
+        finding = _finding(alike, deciding[rulings], generated)
+        how = ruling.source.rewriting if ruling.source is not None else None
         yield finding if switches is None else with_own_remedy(finding, how, switches, lines or {})
 
 
@@ -163,7 +159,7 @@ def _identity(call: Unsafe, saying: int) -> tuple[object, ...]:
     return (saying, *_SITE(group), *where, tuple(call.sets), call.planned, tuple(_own_settings(call).items()))
 
 
-def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deciding, generated: Generated) -> Finding:
+def _finding(alike: list[Unsafe], deciding: Deciding, generated: Generated) -> Finding:
     """One finding for groups with the same key, with the facts that they share."""
     first, ruling = alike[0].group, alike[0].ruling
     facts = dict(first.facts)
@@ -171,27 +167,21 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         facts = {key: value for key, value in facts.items() if call.group.facts.get(key) == value}
     planned = alike[0].planned
     tried, data = shown_of(call.group for call in alike)
-    rule = ruling.rule
+    rule = ruling.source
     shell = rule.shell if rule is not None and ruling.remedy == rule.remedy else ()
     own_settings = _own_settings(alike[0])
     gradient = _OF_GRADIENT_CALL if first.forward_unknown else ""
     is_elsewhere = facts.get("device") != ruling.backend.device  # recorded on another device than judged for
-    return Finding(
-        rule=ruling.rule_id,
+    return Finding.of(
+        ruling,
         op=first.op,
-        runs_as=ruling.runs_as or (ruling.rule.runs_as if ruling.rule is not None and is_elsewhere else ""),
+        runs_as=ruling.runs_as or (rule.runs_as if rule is not None and is_elsewhere else ""),
         phase=first.phase,
         module=first.module,
         **first.place._asdict(),
         count=sum(call.group.count for call in alike),
-        verdict=ruling.verdict,
-        deterministic_mode=ruling.verdict_in_deterministic_mode,
-        route=ruling.route,
-        cause=ruling.cause,
         why=" ".join(filter(None, (generated.says, ruling.why, gradient, *map(_ran_under, own_settings.items())))),
-        remedy=ruling.remedy,
-        needs=ruling.needs,
-        evidence=(*shown_by(tried, data), *generated.evidence, *evidence),
+        evidence=(*shown_by(tried, data), *generated.evidence, *ruling.evidence),
         facts=facts,
         settings=own_settings,
         host=first.host,
@@ -200,15 +190,10 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         shown=ruling.shown if generated.says else None,
         node=first.node if all(call.group.node == first.node for call in alike) else "",
         decided=deciding,
-        reason=ruling.reason,
-        reason_detail=ruling.detail if ruling.reason is not None else "",
-        extrapolated=ruling.extrapolated,
-        backend=ruling.backend,
         code="\n".join(f"export {variable}" for variable in shell),
         where="in the shell that starts the script" if shell else "",
         sets=alike[0].sets,
         tried=tried,
-        refuted=ruling.refuted,
         data=data,
         planned=None if planned == ruling.both else planned,
     )

@@ -30,8 +30,8 @@ from tracer.judging.process_findings import ProcessUnderTarget, extrapolated_ban
 from tracer.judging.trials import TrialsHere
 from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings, Training
 from tracer.tables.compilers import CompilerTable
-from tracer.tables.rules import Switches, Table
-from tracer.tables.ruling.bound_table import RuleOutcome, safe_ruling
+from tracer.tables.rules import Ruling, Switches, Table
+from tracer.tables.ruling.bound_table import safe_ruling
 from tracer.tables.ruling.compiled import CompiledCalls, compilation_of
 from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
 from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
@@ -65,7 +65,7 @@ def judge_calls(
     settings = TraceUnderSettings(trace, target)
     by_settings = _TablesBySettings(settings, tables, translations, compilers or {}, strict=strict)
     target_tables = by_settings.under({})
-    rulings: dict[int, RuleOutcome] = {}
+    rulings: dict[int, Ruling] = {}
     counted: Counter[tuple[int, Phase, str]] = Counter()
     trials = TrialsHere(trace, target)
     groups = trials.bearing(with_hosts(trace, target))
@@ -79,7 +79,7 @@ def judge_calls(
     for group, ruling in judged:
         rulings[id(ruling)] = ruling
         counted[id(ruling), group.phase, group.module] += group.count
-    as_ran: list[tuple[CallGroup, RuleOutcome]] = list(judged)
+    as_ran: list[tuple[CallGroup, Ruling]] = list(judged)
     mode = str(trace.environment.deterministic_mode or "")
     if MODE in target.sets and mode:  # a line that changes the mode counts by what depends on the mode
         as_ran = [(group, by_settings.under({**group.settings, MODE: mode}).rule_on(group)) for group in groups]
@@ -132,7 +132,7 @@ def judge_calls(
 
 
 def _with(
-    judged: list[JudgedCall], rulings: Mapping[int, RuleOutcome], is_one: Callable[[RuleOutcome], bool]
+    judged: list[JudgedCall], rulings: Mapping[int, Ruling], is_one: Callable[[Ruling], bool]
 ) -> list[JudgedCall]:
     """The calls with such a ruling; ``rulings`` has each ruling once, by identity."""
     names = {name for name, ruling in rulings.items() if is_one(ruling)}
@@ -161,7 +161,7 @@ class _TablesBySettings:
 
     def under(self, sets: Sets) -> TargetTables:
         """The tables with ``sets`` on top of the target's own settings."""
-        tried = tuple(sorted((name, value) for name, value in sets.items() if name not in SEEDS))
+        tried = tuple(sorted((name, value) for name, value in sets.items() if name not in SEEDS)) if sets else ()
         if tried not in self._by_sets:
             self._by_sets[tried] = self._under(dict(tried))
         return self._by_sets[tried]
@@ -284,14 +284,13 @@ def _once(judged: list[JudgedCall]) -> list[JudgedCall]:
     """``judged``; where a call inside an op that torch makes of others has the op's own rule, it alone is held against
     the line."""
     inside = {
-        (group.phase, group.module, group.place, ruling.rule_id)
+        (group.phase, group.module, group.place, ruling.rule)
         for group, ruling in judged
         if "body_recorded" not in group.facts and not ruling.is_safe
     }
     return [
         JudgedCall(group, safe_ruling(ruling.backend))
-        if group.facts.get("body_recorded") is True
-        and (group.phase, group.module, group.place, ruling.rule_id) in inside
+        if group.facts.get("body_recorded") is True and (group.phase, group.module, group.place, ruling.rule) in inside
         else JudgedCall(group, ruling)
         for group, ruling in judged
     ]

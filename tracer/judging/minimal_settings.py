@@ -24,7 +24,7 @@ from tracer.names import (
     SeedOrigin,
     Verdict,
 )
-from tracer.tables.ruling.bound_table import RuleOutcome
+from tracer.tables.rules import Ruling
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
 from tracer.trace.records import ORIGIN, SEEDED_AT, CallGroup, FactValue, kind_drawn_from
@@ -95,9 +95,9 @@ def _can_be_seeded(group: CallGroup) -> bool:
     return not repeats and kind is not GeneratorKind.PASSED and not is_undone
 
 
-def _asked_of(group: CallGroup, ruling: RuleOutcome) -> object:
+def _asked_of(group: CallGroup, ruling: Ruling) -> object:
     """Everything that a ruling on ``group`` depends on, including its place if the forward call there may decide."""
-    place = (group.module, group.location) if ruling.translated_by else ()
+    place = (group.module, group.location) if ruling.translated else ()
     facts = frozenset(group.facts.items())
     return (id(ruling), group.op, group.phase is Phase.BACKWARD, group.node, *place, facts)
 
@@ -107,7 +107,7 @@ class MinimalSettings:
 
     def __init__(
         self,
-        unsafe: Sequence[tuple[CallGroup, RuleOutcome]],
+        unsafe: Sequence[tuple[CallGroup, Ruling]],
         tables_under: Callable[[Sets], TargetTables],
         process: ProcessUnderTarget,
         conditions: Mapping[str, FactValue],
@@ -155,12 +155,12 @@ class MinimalSettings:
         calls = [(values[place], verdicts[place]) for place in self._alike]
         return Settled(planned, calls, self._process.observe(planned))
 
-    def _may_be_seeded(self, ruling: RuleOutcome) -> bool:
+    def _may_be_seeded(self, ruling: Ruling) -> bool:
         """Return whether some case is ``seeded``, of the ruling's rule or of an op that the call may run as."""
-        cases = ruling.rule.case if ruling.rule is not None else ()
-        return bool(ruling.translated_by) or any(case.verdict is Verdict.SEEDED for case in cases)
+        cases = ruling.source.case if ruling.source is not None else ()
+        return ruling.translated or any(case.verdict is Verdict.SEEDED for case in cases)
 
-    def _least(self, group: CallGroup, ruling: RuleOutcome) -> frozenset[str]:
+    def _least(self, group: CallGroup, ruling: Ruling) -> frozenset[str]:
         """The fewest settings under which the call is good in both modes, else good as is."""
         seed: frozenset[str] = frozenset()
         is_devices = group.facts.get(ORIGIN) == SeedOrigin.DEVICE.value
@@ -184,25 +184,25 @@ class MinimalSettings:
             best = (_ON,)
         return seed | {candidate.name for candidate in best}
 
-    def _relevant_to(self, ruling: RuleOutcome) -> tuple[CandidateSetting, ...]:
+    def _relevant_to(self, ruling: Ruling) -> tuple[CandidateSetting, ...]:
         """The settings that the ruling may depend on and that do not have their value yet."""
-        if ruling.translated_by:
+        if ruling.translated:
             return self._candidates
-        if ruling.rule is None:
+        if ruling.source is None:
             return ()
-        name = id(ruling.rule)
+        name = id(ruling.source)
         if name not in self._relevant:
-            asked = {key for case in ruling.rule.case for key in case.when}
+            asked = {key for case in ruling.source.case for key in case.when}
             self._relevant[name] = tuple(candidate for candidate in self._candidates if candidate.key in asked)
         return self._relevant[name]
 
-    def _both(self, group: CallGroup, ruling: RuleOutcome, sets: Sets) -> Both:
+    def _both(self, group: CallGroup, ruling: Ruling, sets: Sets) -> Both:
         """Both verdicts on ``group`` under ``sets``; ``ruling`` is the ruling without them."""
         is_on = self._is_on or sets.get(MODE) == _ON.value
         others = {name: value for name, value in sets.items() if name != MODE}
-        if others and (ruling.rule is not None or ruling.translated_by):
+        if others and (ruling.source is not None or ruling.translated):
             ruling = self._tables_under({**group.settings, **others}).rule_on(seeded_in_its_place(group, sets))
-        return (ruling.verdict_in_deterministic_mode if is_on else ruling.verdict), ruling.verdict_in_deterministic_mode
+        return (ruling.deterministic_mode if is_on else ruling.verdict), ruling.deterministic_mode
 
     def _mend(self, on_account: list[frozenset[str]], planned: Sets) -> bool:
         """Add settings for calls that the plan would make raise, and drop settings that help no call. Returns whether
@@ -255,7 +255,7 @@ class MinimalSettings:
         if SEED in names:
             values[SEED] = True
         if CUBLAS_VARIABLE in names and CUBLAS_VARIABLE not in process_sets:
-            rules = [ruling.rule for _, ruling in self._unsafe if _WORKSPACE in self._relevant_to(ruling)]
+            rules = [ruling.source for _, ruling in self._unsafe if _WORKSPACE in self._relevant_to(ruling)]
             asked = (rule.workspace for rule in rules if rule is not None and rule.workspace)
             values[CUBLAS_VARIABLE] = next(asked, CUBLAS_WORKSPACES[0])
         return values
@@ -278,9 +278,9 @@ def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
     return closed
 
 
-def _is_under_mode(ruling: RuleOutcome) -> bool:
+def _is_under_mode(ruling: Ruling) -> bool:
     """Return whether the remedy works under deterministic mode alone: an edit, or a variable of the shell."""
-    rule = ruling.rule
+    rule = ruling.source
     is_of_shell = rule is not None and bool(rule.shell) and ruling.remedy == rule.remedy
     return is_of_shell or Prerequisite.DETERMINISTIC_MODE in ruling.needs
 

@@ -14,7 +14,7 @@ from tracer.judging.bound_rows import BoundRows, Dependents, TraceUnderSettings
 from tracer.judging.observations import observed_findings
 from tracer.judging.setting_findings import changed_findings, late_findings, setting_findings
 from tracer.names import SEVERITY
-from tracer.tables.ruling.bound_table import RuleOutcome
+from tracer.tables.rules import Ruling
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.versions import judged_as, placed, reviewed_releases
 from tracer.trace.records import CallGroup, FactValue
@@ -34,7 +34,7 @@ class ProcessUnderTarget:
         self,
         settings: TraceUnderSettings,
         rows: EnvironmentTable | None,
-        judged: Iterable[tuple[CallGroup, RuleOutcome]],
+        judged: Iterable[tuple[CallGroup, Ruling]],
         *,
         strict: bool,
     ) -> None:

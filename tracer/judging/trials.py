@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tracer.findings import Evidence, Target
 from tracer.names import Backend, DataShown, EvidenceKind, TrialArm, Untried
-from tracer.tables.ruling.bound_table import RuleOutcome
+from tracer.tables.rules import Ruling
 from tracer.tables.versions import release_or_text
 from tracer.trace.file import Trace
 from tracer.trace.merging import joined, summed
@@ -64,7 +64,7 @@ class TrialsHere:
         is_device = backend is Backend.RECORDED or (is_same_maker and backend.device in devices)
         return self._is_this_torch and is_device
 
-    def banners(self, judged: Iterable[tuple[CallGroup, RuleOutcome]]) -> Iterator[str]:
+    def banners(self, judged: Iterable[tuple[CallGroup, Ruling]]) -> Iterator[str]:
         """Banners about them; ``judged``: at least the calls on which they decided."""
         judged = tuple(judged)
         settled = sum(group.count for group, ruling in judged if ruling.observed)

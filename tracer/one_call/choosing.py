@@ -54,9 +54,9 @@ def calls_of(report: Report, finding: Finding) -> tuple[CallGroup, ...]:
     groups = [
         judged.group
         for judged in report.calls
-        if judged.ruling.rule_id == finding.rule
+        if judged.ruling.rule == finding.rule
         and judged.ruling.verdict is finding.verdict
-        and judged.ruling.verdict_in_deterministic_mode is finding.deterministic_mode
+        and judged.ruling.deterministic_mode is finding.deterministic_mode
         and (judged.group.region is None) == (not finding.regions)
         and all(getattr(judged.group, name) == getattr(finding, name) for name in _SHARED)
     ]

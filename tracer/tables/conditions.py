@@ -12,9 +12,10 @@ from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 from tracer.facts.derived import SELECTING_NODES
-from tracer.facts.fact import Met, Value
-from tracer.names import Cause, DeterministicMode, UnknownReason, Verdict
-from tracer.tables.rules import Case, Cased, Conditioned
+from tracer.facts.fact import Value
+from tracer.findings import Condition, Deciding
+from tracer.names import Backend, DeterministicMode, UnknownReason, Verdict
+from tracer.tables.rules import Case, Cased, Conditioned, Rule, Ruling, evidence_of
 from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import DOMAINS, FORWARD_FACTS, SETTINGS, UNNOTED, expand, in_domain
@@ -37,7 +38,7 @@ class CaseOutcome(NamedTuple):
     reason: UnknownReason | None = None
     missing: tuple[str, ...] = ()
     """The facts and settings that would have decided."""
-    met: Met | None = None
+    met: tuple[Condition, ...] | None = None
     """The conditions under which ``case`` decides, as far as this call meets them; ``None`` if none decides."""
 
 
@@ -166,14 +167,12 @@ class BoundRule:
             return CaseOutcome(case.verdict, case, reason, met=self._met(case, valid_facts))
         return CaseOutcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, self._missing(valid_facts, possible))
 
-    def met(self, case: Case | None, facts: Mapping[str, Value]) -> Met | None:
+    def met(self, case: Case, facts: Mapping[str, Value]) -> tuple[Condition, ...]:
         """The conditions under which ``case`` decides, as far as a call with ``facts`` meets them."""
-        if case is None:
-            return None
         valid_facts, _ = self._possible(tuple([facts.get(key) for key in self.facts]))
         return self._met(case, valid_facts)
 
-    def _met(self, case: Case, valid_facts: Sequence[Value | None]) -> Met:
+    def _met(self, case: Case, valid_facts: Sequence[Value | None]) -> tuple[Condition, ...]:
         """One value a key at first, then each key with all values that leave the call to ``case``."""
         known = {**self._settings, **dict(zip(self.facts, valid_facts, strict=True))}
         place = next(place for place, one in enumerate(self._cases) if one is case)
@@ -184,72 +183,62 @@ class BoundRule:
             if known.get(key) is not None:
                 rivals = (one for one in before if all(box[k] & values for k, values in one.items() if k != key))
                 box[key] |= own.get(key, _WHOLE[key]).difference(*(one.get(key, _WHOLE[key]) for one in rivals))
-        asked = [(key, tuple(v for v in DOMAINS[key] if v in box[key])) for key in keys if box[key] != _WHOLE[key]]
-        return (*asked, *([("torch", (case.torch,))] if case.torch else ()))
-
-
-class Answer(NamedTuple):
-    """A rule's answer for a call, under the target's settings and in deterministic mode."""
-
-    rule: Cased
-    as_is: CaseOutcome
-    in_mode: CaseOutcome
-
-    @property
-    def both(self) -> tuple[Verdict, Verdict]:
-        """The verdict under the target's settings, and in deterministic mode."""
-        return self.as_is.verdict, self.in_mode.verdict
-
-    @property
-    def reason(self) -> UnknownReason | None:
-        """The reason for an ``unknown`` verdict; ``None`` for any other."""
-        return self.as_is.reason or self.in_mode.reason
-
-    @property
-    def missing(self) -> str:
-        """The facts and settings that would have decided."""
-        return ", ".join(dict.fromkeys((*self.as_is.missing, *self.in_mode.missing)))
-
-    @property
-    def decided(self) -> tuple[Met | None, Met | None]:
-        """The conditions of the cases that decided; ``None`` if none did."""
-        return self.as_is.met, self.in_mode.met
-
-    @property
-    def cases(self) -> tuple[Case, ...]:
-        """Those that speak, each before its rule: as things stand first, then deterministic mode's bad news."""
-        spoken = (self.as_is.case, self.in_mode.case if self.in_mode.verdict is not Verdict.DETERMINISTIC else None)
-        return tuple(case for case in spoken if case is not None)
-
-    @property
-    def cause(self) -> Cause:
-        """The mechanism."""
-        return next((case.cause for case in self.cases if case.cause), self.rule.cause)
-
-    @property
-    def why(self) -> str:
-        """The mechanism in words."""
-        return next((case.why for case in self.cases if case.why), self.rule.why)
-
-    @property
-    def remedy(self) -> str:
-        """The replacement to use."""
-        return next((case.remedy for case in self.cases if case.remedy), self.rule.remedy)
+        asked = [key for key in keys if box[key] != _WHOLE[key]]
+        met = tuple(Condition(key, tuple(v for v in DOMAINS[key] if v in box[key])) for key in asked)
+        return (*met, Condition("torch", (case.torch,))) if case.torch else met
 
 
 class BothWays(Generic[AnyRule]):
     """A rule for one version of torch and one set of settings, with and without deterministic mode."""
 
-    def __init__(self, rule: AnyRule, version: str, settings: Mapping[str, Value]) -> None:
+    def __init__(
+        self,
+        rule: AnyRule,
+        version: str,
+        settings: Mapping[str, Value],
+        *,
+        backend: Backend = Backend.RECORDED,
+        extrapolated: bool = False,
+    ) -> None:
+        """``backend`` and ``extrapolated`` are handed on in its rulings."""
         self.rule = rule
         self.as_is = BoundRule(rule, version, settings)
         self.in_mode = BoundRule(rule, version, in_deterministic_mode(settings))
         self.facts = tuple(dict.fromkeys((*self.as_is.facts, *self.in_mode.facts)))
         """Facts that can matter, in a fixed order."""
+        self._backend, self._extrapolated = backend, extrapolated
+        self._evidence = evidence_of(rule)
+        self._needs = rule.needs if isinstance(rule, Rule) else ()
 
-    def decide(self, facts: Mapping[str, Value], in_mode: Mapping[str, Value] | None = None) -> Answer:
-        """The answer for a call with ``facts``; ``in_mode``: its facts in deterministic mode, if they differ."""
-        return Answer(self.rule, self.as_is.decide(facts), self.in_mode.decide(facts if in_mode is None else in_mode))
+    def decide(self, facts: Mapping[str, Value], in_mode: Mapping[str, Value] | None = None) -> Ruling:
+        """The ruling on a call with ``facts``; ``in_mode``: its facts in deterministic mode, if they differ.
+
+        A case's own words go before its rule's: as things stand first, then deterministic mode's bad news.
+        """
+        here, there = self.as_is.decide(facts), self.in_mode.decide(facts if in_mode is None else in_mode)
+        rule, spoken = self.rule, (here.case, there.case if there.verdict is not Verdict.DETERMINISTIC else None)
+        cases = [case for case in spoken if case is not None]
+        remedied = next((case for case in cases if case.remedy), None)
+        return Ruling(
+            rule=rule.id,
+            source=rule if isinstance(rule, Rule) else None,
+            verdict=here.verdict,
+            deterministic_mode=there.verdict,
+            cause=next((case.cause for case in cases if case.cause), rule.cause),
+            why=next((case.why for case in cases if case.why), rule.why),
+            remedy=rule.remedy if remedied is None else remedied.remedy,
+            needs=self._needs if remedied is None else remedied.needs,
+            route=there.case.route if there.case is not None else "",
+            evidence=self._evidence,
+            decided=Deciding(
+                as_is=() if here.met is None else (here.met,),
+                deterministic_mode=() if there.met is None else (there.met,),
+            ),
+            reason=here.reason or there.reason,
+            reason_detail=", ".join(dict.fromkeys((*here.missing, *there.missing))),
+            extrapolated=self._extrapolated,
+            backend=self._backend,
+        )
 
 
 def with_forward(settings: Mapping[str, Value]) -> dict[str, Value]:

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from tracer.facts.fact import Value
+from tracer.findings import Deciding, Evidence, Statement
 from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, Rewriting, Verdict
 
 #: The schema that this release reads.
@@ -89,6 +90,25 @@ class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
     kernels: dict[str, str] = {}
     """Op to the vendor's kernels that it runs (``aclnnSort``; if several, any of them). Evidence from a vendor's list
     of kernels is about these; a rule that rests on it alone names them for each of its ops."""
+
+
+class Ruling(Statement, frozen=True, kw_only=True, gc=False):
+    """What the tables and the run say of a call, and the rule that says it."""
+
+    source: Rule | None = None
+    """The rule; ``None`` where none applies, and for a row of settings."""
+    translated: bool = False
+    """Whether it is about an op that runs on the target instead of the recorded one."""
+    observed: bool = False
+    """Whether the data of the run exclude the table's risk. See ``tables.ruling.run_evidence``."""
+
+    @property
+    def says(self) -> tuple[object, ...]:
+        """All that it says, whichever case decided. Rulings with equal claims are one finding."""
+        return (
+            id(self.source),
+            *msgspec.structs.astuple(msgspec.structs.replace(self, source=None, decided=Deciding())),
+        )
 
 
 class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -225,6 +245,12 @@ class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     @cached_property
     def _shared(self) -> dict[str, Rule]:
         return {op: rule for rule in self.libraries for op in rule.ops}
+
+
+def evidence_of(cited: Cased | Iterable[RuleEvidence]) -> tuple[Evidence, ...]:
+    """The evidence of a rule, or that of a translation, as a finding has it."""
+    rows = cited.evidence if isinstance(cited, Cased) else cited
+    return tuple(Evidence(kind=row.kind, ref=row.ref) for row in rows)
 
 
 #: Grades of evidence, strongest first, in the order in which they are shown.

@@ -192,7 +192,7 @@ def atomics_of(
         verdicts, rules = defaultdict[str, Counter[str]](Counter), defaultdict[str, set[str]](set)
         for call in judged(Trace.load(folder / f"{number}.trace.json"), torch, "off"):
             for name in names_of(call):
-                verdict, rule = call.ruling.verdict, call.ruling.rule
+                verdict, rule = call.ruling.verdict, call.ruling.source
                 # What a rule calls deterministic rests on facts of the call: no index twice, two addends onto zeros.
                 is_vouched = verdict is Verdict.DETERMINISTIC and rule is not None
                 verdicts[name]["vouched" if is_vouched else str(verdict)] += call.group.count

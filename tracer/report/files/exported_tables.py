@@ -81,8 +81,8 @@ CALLS: tuple[Column[_Call], ...] = (
     *_fields("judged.group.", "module", "location", "function", "called_from", "node"),
     Column(name="count", cell=lambda row: row.judged.group.count, is_number=True),
     Column(name="verdict", cell=lambda row: row.judged.ruling.verdict.value),
-    Column(name="deterministic_mode", cell=lambda row: row.judged.ruling.verdict_in_deterministic_mode.value),
-    Column(name="rule", cell=lambda row: row.judged.ruling.rule_id),  # empty where none was needed
+    Column(name="deterministic_mode", cell=lambda row: row.judged.ruling.deterministic_mode.value),
+    Column(name="rule", cell=lambda row: row.judged.ruling.rule),  # empty where none was needed
     Column(name="cause", cell=lambda row: row.judged.ruling.cause.value if row.judged.ruling.cause else ""),
     Column(name="reason", cell=lambda row: row.judged.ruling.reason.value if row.judged.ruling.reason else ""),
     Column(name="device", cell=lambda row: str(row.judged.group.facts.get("device", ""))),

@@ -189,7 +189,7 @@ def _ops(calls: Sequence[JudgedCall], most: int | None) -> said.Table:
 
 def _op(call: JudgedCall) -> tuple[Words, ...]:
     group, ruling = call
-    in_mode = ruling.verdict_in_deterministic_mode
+    in_mode = ruling.deterministic_mode
     under: Words = ("→ ", said.Badge(in_mode), " under the mode") if in_mode is not ruling.verdict else ""
     module: Words = ("in ", said.Code(group.module)) if group.module else ""
     return (

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tracer.facts.fact import Met, Value
+from msgspec.structs import replace
+
+from tracer.facts.fact import Value
+from tracer.findings import Condition, Deciding
 from tracer.names import (
     CALLED_KERNELS,
     SAFE,
@@ -26,8 +29,8 @@ from tracer.names import (
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
 from tracer.tables.conditions import BothWays, with_derived
-from tracer.tables.rules import Case
-from tracer.tables.ruling.bound_table import RuleOutcome, safe_ruling, unknown_ruling
+from tracer.tables.rules import Case, Ruling, evidence_of
+from tracer.tables.ruling.bound_table import safe_ruling, unknown_ruling
 from tracer.tables.settings.declared import MODE
 from tracer.tables.versions import judged_as, placed, release_or_text
 from tracer.trace.file import Trace
@@ -62,7 +65,7 @@ def compilation_of(trace: Trace, compilers: Mapping[str, CompilerTable]) -> Comp
 
 
 class CompiledCalls:
-    """Judges the compiled calls of one trace for one target. Caches rulings by what they depend on."""
+    """Judges the compiled calls of one trace for one target."""
 
     def __init__(
         self,
@@ -80,20 +83,13 @@ class CompiledCalls:
         self._changed = changed
         self._strict = strict
         self._rules: dict[int, BothWays[CompiledRule]] = {}
-        self._outcomes: dict[tuple[object, ...], RuleOutcome] = {}
 
     def under(self, settings: Mapping[str, Value]) -> CompiledCalls:
         """The same calls under the settings of the recording."""
         return CompiledCalls(self._compilation, self._version, settings, strict=self._strict)
 
-    def outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
+    def outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> Ruling:
         """The ruling on a call that ran in a region or launched a kernel; ``eager`` judges its eager kernels."""
-        key = (group.op, group.region, group.kernels, backend, node, *sorted(group.facts.items()))
-        if key not in self._outcomes:
-            self._outcomes[key] = self._outcome(group, backend, eager, node)
-        return self._outcomes[key]
-
-    def _outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
         region = self._compilation.regions.get(group.region or "")
         is_compiled = region is not None and region.kind is not RegionKind.CUDA_GRAPH
         if group.region is not None and not is_compiled and not group.kernels:
@@ -114,11 +110,12 @@ class CompiledCalls:
             bound = self._bound(rule, table)
             call = call._replace(bound=bound, known_facts=with_derived(group.facts, node, bound.facts))
         ruling = call.outcome(backend, *self._compiled_alike(kernels, backend, region))
-        if self._ran_in_mode(region) and ruling.verdict_in_deterministic_mode is not Verdict.RAISES:
-            in_mode, decided = ruling.verdict_in_deterministic_mode, ruling.decided[1]
-            ruling = ruling._replace(verdict=in_mode, decided=(decided, decided))
+        if self._ran_in_mode(region) and ruling.deterministic_mode is not Verdict.RAISES:
+            decided = ruling.decided.deterministic_mode
+            both = Deciding(as_is=decided, deterministic_mode=decided)
+            ruling = replace(ruling, verdict=ruling.deterministic_mode, decided=both)
         is_newer = table is not None and placed(table.reviewed, self._version) == "newer"
-        return ruling._replace(extrapolated=ruling.extrapolated or is_newer)
+        return replace(ruling, extrapolated=ruling.extrapolated or is_newer)
 
     def _ran_in_mode(self, region: Region) -> bool:
         """Return whether the mode was on for this region only. Dynamo runs code compiled under the mode only there."""
@@ -132,15 +129,14 @@ class CompiledCalls:
             self._rules[id(rule)] = BothWays(rule, version, self._settings)
         return self._rules[id(rule)]
 
-    def _refusal(self, region: Region, table: CompilerTable | None, backend: Backend) -> RuleOutcome | None:
+    def _refusal(self, region: Region, table: CompilerTable | None, backend: Backend) -> Ruling | None:
         """The ruling if no table covers the compiler, the device or the version; ``None`` if one does."""
         if table is None or backend not in table.backends:
             by = f"`{region.backend}`" if region.backend else "an unnamed compiler"
             why = f"It was compiled by {by}, for which there is no table."
             if table is not None:
                 why = f"{table.compiler.capitalize()}'s code for {backend} was not reviewed."
-            unknown = unknown_ruling(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why)
-            return unknown._replace(remedy=_REMEDY)
+            return unknown_ruling(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why, _REMEDY)
         place = placed(table.reviewed, self._version)
         if place != "reviewed" and (place != "newer" or self._strict):
             detail = f"torch {self._version}, reviewed for {table.reviewed}"
@@ -165,7 +161,7 @@ class CompiledCalls:
 
 
 #: The backend's own ruling on an op with facts.
-Eager = Callable[[str, Mapping[str, Value]], RuleOutcome]
+Eager = Callable[[str, Mapping[str, Value]], Ruling]
 
 _ATOMICS = (
     "A kernel that this op was fused into adds floating-point numbers atomically, in an order that varies; which of its"
@@ -191,7 +187,7 @@ class _Way(NamedTuple):
     case: Case | None = None
     called: str = ""
     """The op whose eager kernel runs, if known."""
-    ruling: RuleOutcome | None = None
+    ruling: Ruling | None = None
     """The backend's ruling on it."""
     shown: Shown | None = None
     missing: tuple[str, ...] = ()
@@ -210,7 +206,7 @@ class _Way(NamedTuple):
         """The subject of ``reason``."""
         if self.verdict is not Verdict.UNKNOWN:
             return ""
-        return ", ".join(self.missing) if self.missing or self.ruling is None else self.ruling.detail
+        return ", ".join(self.missing) if self.missing or self.ruling is None else self.ruling.reason_detail
 
 
 class CompiledCall(NamedTuple):
@@ -228,41 +224,46 @@ class CompiledCall(NamedTuple):
     bound: BothWays[CompiledRule] | None = None
     known_facts: Mapping[str, Value] = {}
 
-    def outcome(self, backend: Backend, seen_as_is: bool, seen_in_mode: bool) -> RuleOutcome:
+    def outcome(self, backend: Backend, seen_as_is: bool, seen_in_mode: bool) -> Ruling:
         """The ruling; the recorded code decides if it is what runs."""
         as_is = self._way(0, seen_as_is)
         in_mode = self._way(1, seen_in_mode)
         spoken = as_is if as_is.verdict is not Verdict.DETERMINISTIC else in_mode
         ruling = spoken.ruling if spoken.ruling is not None else self._own_ruling(backend, spoken)
         if spoken.shown is Shown.TIMED:
-            ruling = ruling._replace(cause=Cause.AUTOTUNE, why=_TIMED, remedy=_NOT_TIMED)
+            ruling = replace(ruling, cause=Cause.AUTOTUNE, why=_TIMED, remedy=_NOT_TIMED)
         unknown = as_is if as_is.verdict is Verdict.UNKNOWN else in_mode
         called = spoken.called.removesuffix(".default")
-        return ruling._replace(
+        return replace(
+            ruling,
             verdict=as_is.verdict,
-            verdict_in_deterministic_mode=in_mode.verdict,
+            deterministic_mode=in_mode.verdict,
             reason=unknown.reason,
-            detail=unknown.detail,
+            reason_detail=unknown.detail,
             runs_as=ruling.runs_as or (called if called != self.op.removesuffix(".default") else ""),
             route=in_mode.called if in_mode.called != self.op else "",
             shown=as_is.shown,
-            decided=(self._decided(0, as_is), self._decided(1, in_mode)),
+            decided=Deciding(as_is=self._decided(0, as_is), deterministic_mode=self._decided(1, in_mode)),
         )
 
-    def _decided(self, number: int, way: _Way) -> Met | None:
+    def _decided(self, number: int, way: _Way) -> tuple[tuple[Condition, ...], ...]:
         """The conditions that decided, under the target's settings (0) or in deterministic mode (1)."""
-        if way.ruling is not None or self.bound is None:
-            return way.ruling.decided[number] if way.ruling is not None else None
-        return (self.bound.in_mode if number else self.bound.as_is).met(way.case, self.known_facts)
+        if way.ruling is not None:
+            return way.ruling.decided.deterministic_mode if number else way.ruling.decided.as_is
+        if self.bound is None or way.case is None:
+            return ()
+        return ((self.bound.in_mode if number else self.bound.as_is).met(way.case, self.known_facts),)
 
-    def _own_ruling(self, backend: Backend, way: _Way) -> RuleOutcome:
+    def _own_ruling(self, backend: Backend, way: _Way) -> Ruling:
         """The ruling on a generated kernel, in the rule's words if there is a rule."""
         case, rule = way.case, self.rule
         of_threads = way.shown is Shown.ADDS_ATOMICALLY and way.verdict is Verdict.CONDITIONAL
         if rule is not None:
-            return safe_ruling(backend)._replace(
-                rule=rule,
-                rule_id=rule.id,
+            return safe_ruling(
+                backend,
+                source=rule,
+                rule=rule.id,
+                evidence=evidence_of(rule),
                 cause=(case.cause if case is not None else None) or rule.cause,
                 why=((case.why if case is not None else "") or rule.why) + (_OF_THREADS if of_threads else ""),
                 remedy=(case.remedy if case is not None else "") or rule.remedy,
@@ -275,7 +276,7 @@ class CompiledCall(NamedTuple):
         elif way.shown is Shown.TIMED:
             cause, claim, why, remedy = Cause.AUTOTUNE, "chosen-by-timing", _TIMED, _NOT_TIMED
         name = f"{compiler}-{backend}-{claim}"
-        return safe_ruling(backend)._replace(rule_id=name, cause=cause, why=why, remedy=remedy)
+        return safe_ruling(backend, rule=name, cause=cause, why=why, remedy=remedy)
 
     def _way(self, way: int, is_compiled_alike: bool) -> _Way:
         cases: tuple[Case, ...] = ()

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
+from msgspec.structs import replace
+
+from tracer.findings import Deciding
 from tracer.names import (
     REPEATABLE,
     SAFE,
@@ -24,7 +27,8 @@ from tracer.names import (
     Verdict,
 )
 from tracer.tables.loading import load_classes
-from tracer.tables.ruling.bound_table import RuleOutcome, safe_ruling, unknown_ruling
+from tracer.tables.rules import Ruling
+from tracer.tables.ruling.bound_table import safe_ruling, unknown_ruling
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, kind_drawn_from
 
 #: Not the optimizer: it counts its steps on the CPU, whatever device its parameters are on.
@@ -45,7 +49,7 @@ _KEEP = (
 )
 
 
-def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
+def drawn(ruling: Ruling, facts: Mapping[str, FactValue]) -> Ruling:
     """``ruling`` for a call with ``facts``: the origin of the generator's state decides whether ``seeded`` repeats."""
     origin = facts.get(ORIGIN)
     if origin is None or Verdict.SEEDED not in ruling.both:
@@ -59,13 +63,11 @@ def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
         return _unseeded(ruling, whose, remedy)
     if origin == SeedOrigin.MOVED_ON:
         as_is, in_mode = (Verdict.CONDITIONAL if v is Verdict.SEEDED else v for v in ruling.both)
-        return ruling._replace(
-            verdict=as_is, verdict_in_deterministic_mode=in_mode, why=_RECOMPUTED, remedy=_PRESERVE, needs=()
-        )
+        return replace(ruling, verdict=as_is, deterministic_mode=in_mode, why=_RECOMPUTED, remedy=_PRESERVE, needs=())
     if origin == SeedOrigin.DEVICE:
         return _unseeded(ruling, _EITHER, _SEED_ALL, Verdict.CONDITIONAL)
-    if origin in _REPEATABLE and ruling.verdict is ruling.verdict_in_deterministic_mode:
-        return ruling._replace(remedy=_KEEP, needs=())
+    if origin in _REPEATABLE and ruling.verdict is ruling.deterministic_mode:
+        return replace(ruling, remedy=_KEEP, needs=())
     return ruling
 
 
@@ -81,18 +83,19 @@ _EITHER = (
 _SEED_ALL = "Call `torch.manual_seed(0)`, which seeds the generators of all devices, before the first draw"
 
 
-def _unseeded(ruling: RuleOutcome, whose: str, remedy: str, verdict: Verdict = Verdict.NONDETERMINISTIC) -> RuleOutcome:
+def _unseeded(ruling: Ruling, whose: str, remedy: str, verdict: Verdict = Verdict.NONDETERMINISTIC) -> Ruling:
     """``ruling`` for calls whose generator has a random seed: what is ``seeded`` differs from run to run."""
     why = f"{whose} was seeded at random, differently in every process: each run draws other numbers."
     as_is, in_mode = (verdict if v is Verdict.SEEDED else v for v in ruling.both)
-    return ruling._replace(
+    return replace(
+        ruling,
         verdict=as_is,
-        verdict_in_deterministic_mode=in_mode,
+        deterministic_mode=in_mode,
         cause=Cause.RNG,
         why=f"{why} {ruling.why}".rstrip(),
         remedy=f"{remedy}, and do not call `seed()`, which sets a random seed.",
         needs=(),
-        decided=(None, None),
+        decided=Deciding(),
     )
 
 
@@ -118,30 +121,29 @@ _REPORT = (
 )
 
 
-def settled_by_data(group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
+def settled_by_data(group: CallGroup, ruling: Ruling) -> Ruling:
     """``ruling`` if the data of all the calls exclude the table's risk."""
     is_accused = any(verdict in VARYING for verdict in ruling.both)
     is_whole = group.data.keys() <= SETTLING_DATA and sum(group.data.values()) == group.count
     if not is_accused or not is_whole or any(ruling.cause not in _RULED_OUT[shown] for shown in group.data):
         return ruling
     as_is, in_mode = (Verdict.DETERMINISTIC if verdict in VARYING else verdict for verdict in ruling.both)
-    return ruling._replace(
-        verdict=as_is, verdict_in_deterministic_mode=in_mode, why=f"{ruling.why} {_FOR_THESE_DATA}", observed=True
+    return replace(
+        ruling, verdict=as_is, deterministic_mode=in_mode, why=f"{ruling.why} {_FOR_THESE_DATA}", observed=True
     )
 
 
-def refuted_by_trials(
-    ruling: RuleOutcome, as_recorded: RuleOutcome, *, in_mode: bool, is_recorded: bool
-) -> RuleOutcome:
+def refuted_by_trials(ruling: Ruling, as_recorded: Ruling, *, in_mode: bool, is_recorded: bool) -> Ruling:
     """``ruling`` on calls that varied in trials. ``as_recorded`` is the tables' ruling under the settings of the
     trials; ``is_recorded``: whether ``ruling`` is on those. ``in_mode``: whether deterministic mode was on there."""
     varies = Verdict.NONDETERMINISTIC
     as_is, mode = ruling.both
     if as_recorded.verdict in SAFE:  # no known mechanism makes it vary, so there is no known remedy
-        return ruling._replace(
-            rule_id=ruling.rule_id or f"{ruling.backend}-tried",
+        return replace(
+            ruling,
+            rule=ruling.rule or f"{ruling.backend}-tried",
             verdict=varies if as_is in SAFE else as_is,
-            verdict_in_deterministic_mode=varies if mode in SAFE else mode,
+            deterministic_mode=varies if mode in SAFE else mode,
             why=f"{_REFUTED.format(verdict=as_recorded.verdict)} {ruling.why}".rstrip(),
             remedy=_REPORT,
             needs=(),
@@ -153,19 +155,20 @@ def refuted_by_trials(
             mode = varies
     if (as_is, mode) == ruling.both:
         return ruling
-    return ruling._replace(
+    return replace(
+        ruling,
         verdict=as_is,
-        verdict_in_deterministic_mode=mode,
+        deterministic_mode=mode,
         why=f"{_VARIED} {ruling.why}".rstrip(),
-        remedy=_MEND if ruling.rule is None else ruling.remedy,
+        remedy=_MEND if ruling.source is None else ruling.remedy,
     )
 
 
-def on_the_device_alone(ruling: RuleOutcome) -> RuleOutcome:
+def on_the_device_alone(ruling: Ruling) -> Ruling:
     """``ruling`` for calls that are deterministic on a CPU, and run there unless a library keeps them on the device."""
     as_is, in_mode = (verdict if verdict in _LEFT_OPEN else Verdict.CONDITIONAL for verdict in ruling.both)
     why = f"{_SET_UP} {ruling.why}".rstrip()
-    return ruling._replace(verdict=as_is, verdict_in_deterministic_mode=in_mode, why=why, refuted=None)
+    return replace(ruling, verdict=as_is, deterministic_mode=in_mode, why=why, refuted=None)
 
 
 #: Verdicts that cannot get worse by where the call runs.
@@ -179,11 +182,11 @@ _SET_UP = (
 def on_meta(
     group: CallGroup,
     backend: Backend,
-    on_target: Callable[[], RuleOutcome],
+    on_target: Callable[[], Ruling],
     *,
     has_computed_step: bool,
     has_trained: bool,
-) -> RuleOutcome:
+) -> Ruling:
     """The ruling on a call on ``meta`` tensors, which computed nothing; ``on_target``: as if on tensors of the target.
 
     Models are often built on ``meta`` and materialized later (deferred initialization): allocating, viewing, filling
@@ -198,7 +201,7 @@ def on_meta(
         both = on_target().both
         if set(both) <= set(SAFE) and (Verdict.SEEDED in both or has_computed_step):
             return safe_ruling(backend)
-    return unknown_ruling(backend, "not-computed", UnknownReason.NOT_COMPUTED, META)._replace(remedy=_COMPUTE)
+    return unknown_ruling(backend, "not-computed", UnknownReason.NOT_COMPUTED, META, remedy=_COMPUTE)
 
 
 def has_computed_step(calls: Iterable[CallGroup]) -> bool:

@@ -14,8 +14,8 @@ from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, Unkn
 from tracer.ops.op import Touch
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.conditions import DERIVATIONS
-from tracer.tables.rules import Table
-from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
+from tracer.tables.rules import Ruling, Table
+from tracer.tables.ruling.bound_table import BoundTable, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.run_evidence import (
     drawn,
@@ -210,18 +210,16 @@ def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[CallPlace
     )
 
 
-class _Route(NamedTuple):
-    """The key of calls of the same op, device and phase that run in the same place."""
+class _Asks(NamedTuple):
+    """What rulings on calls of one op, device and phase depend on."""
 
-    asks: tuple[str, ...] | None
-    """Facts that a ruling may depend on; ``None`` if it depends on other calls at the place."""
-    has_node: bool
-    """Whether it may depend on the autograd node too."""
-    rulings: dict[tuple[FactValue | None, ...], RuleOutcome]
+    facts: tuple[str, ...]
+    node: bool
+    """Whether on the autograd node too."""
 
 
 class TargetTables:
-    """The tables bound to one target. Equal rulings are the same object, and are compared by identity."""
+    """The tables bound to one target."""
 
     def __init__(
         self,
@@ -252,74 +250,74 @@ class TargetTables:
         self._translations = translations
         self._forward = ForwardCalls((), NO_TRANSLATIONS, Backend.RECORDED)
         self._is_for_device = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
-        self._bound: dict[Backend, BoundTable | RuleOutcome] = {}
+        self._bound: dict[Backend, BoundTable | Ruling] = {}
         self._translator: Translator | None = None
         self._translated: dict[str, BoundTranslation | None] = {}
-        self._routes: dict[tuple[str, FactValue | None, bool, bool], _Route] = {}
-        """By op, device, whether in the backward pass, and whether on the target."""
-        self._alike: dict[tuple[object, ...], RuleOutcome] = {}
+        self._asks: dict[tuple[str, FactValue | None, bool, HostCode | None], _Asks] = {}
+        """By op, device, whether in the backward pass, and why it runs on the host."""
+        self._rulings: dict[tuple[object, ...], Ruling] = {}
+        """By everything that they may depend on."""
         self.devices: set[str] = set()
         """Devices that calls were recorded on."""
 
     def look_ahead(self, forward: ForwardCalls) -> None:
         """Read the forward calls of a trace. Call this before asking for a ruling on any of its calls."""
         self._forward = forward
-        self._routes.clear()
+        self._asks.clear()
+        self._rulings.clear()
 
-    def rule_on(self, group: CallGroup) -> RuleOutcome:
+    def rule_on(self, group: CallGroup) -> Ruling:
         """The ruling for one group of calls, by the tables, what the run itself showed, and where it may run."""
         ruling = self._by_run(group)
         at_risk = not ruling.is_safe and self._is_for_device and group.host is None
         if at_risk and is_set_up(group.phase, group.module, group.place, group.facts.get("device")):
             there = self._by_run(replace(group, host=HostCode.NAMED))
             if set(there.both) <= set(SAFE):
-                return self._same(on_the_device_alone(ruling))
+                return on_the_device_alone(ruling)
         return ruling
 
-    def _by_run(self, group: CallGroup) -> RuleOutcome:
+    def _by_run(self, group: CallGroup) -> Ruling:
         """The tables' ruling, unless trials or data of the run show otherwise."""
         ruling = self._by_tables(group)
         if group.tried is None or not group.tried.has_varied:
-            return self._same(settled_by_data(group, ruling)) if group.data else ruling
+            return settled_by_data(group, ruling) if group.data else ruling
         is_recorded = self._settings == self._recorded
         as_recorded = ruling if is_recorded else self._under_recorded._by_tables(group)
         if group.tried.together and as_recorded.verdict in SAFE:
             return ruling  # its region varied, which is reported for the region
         in_mode = self._recorded.get(MODE) == DeterministicMode.ON.value
-        return self._same(refuted_by_trials(ruling, as_recorded, in_mode=in_mode, is_recorded=is_recorded))
+        return refuted_by_trials(ruling, as_recorded, in_mode=in_mode, is_recorded=is_recorded)
 
-    def _by_tables(self, group: CallGroup) -> RuleOutcome:
+    def _by_tables(self, group: CallGroup) -> Ruling:
         """The tables' ruling, computed once for calls that agree in everything that it may depend on."""
-        host = group.host
-        get = group.facts.get
-        device = get("device")
-        if host is HostCode.IMPORT or group.region is not None or group.kernels or device == META:
-            return self._judged(group)
-        at = (group.op, device, group.phase is _BACKWARD, host is None)
-        route = self._routes.get(at)
-        if route is None:
-            judged = self._judged(group)
-            self._note_route(at)
-            return judged
-        if route.asks is None or (group.module, group.location) in self._forward.math_routes:
-            return self._judged(group)
-        key = (group.node if route.has_node else "", *map(get, route.asks))
-        ruling = route.rulings.get(key)
+        ruling = self._rulings.get(self._key(group))
         if ruling is None:
-            ruling = route.rulings[key] = self._judged(group)
+            ruling = self._judged(group)
+            self._note_asks(group)
+            self._rulings[self._key(group)] = ruling
         return ruling
 
-    def _judged(self, group: CallGroup) -> RuleOutcome:
+    def _key(self, group: CallGroup) -> tuple[object, ...]:
+        """Everything that the ruling on ``group`` may depend on: its place too, unless that is known not to matter."""
+        facts, place = group.facts, (group.module, group.location)
+        at = (group.op, facts.get("device"), group.phase is _BACKWARD, group.host)
+        asks = self._asks.get(at)
+        if asks is None or not _is_plain(group) or place in self._forward.math_routes:
+            where = (*place, group.called_from, group.phase, group.node, group.region, group.kernels)
+            return (*at, *where, frozenset(facts.items()))
+        return (*at, group.node if asks.node else "", *map(facts.get, asks.facts))
+
+    def _judged(self, group: CallGroup) -> Ruling:
         """Return the ruling on a call: its backend, whether it runs a kernel there, and as which op."""
         device = group.facts.get("device")
         if device is not None:
             self.devices.add(str(device))
         if self._backend is Backend.RECORDED:
             if device is None:
-                return self._same(unknown_ruling(self._backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device"))
+                return unknown_ruling(self._backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
             backend = self._backend_of(str(device))
         else:
-            backend = self._backend if group.host is None else Backend.CPU
+            backend = self._backend_for(group.host)
         if group.host is HostCode.IMPORT or (device == META and self._backend is Backend.RECORDED):
             ruling = safe_ruling(backend)  # it computes nothing
         elif device == META:
@@ -330,15 +328,15 @@ class TargetTables:
             )
         elif self._compiled is not None and (group.region is not None or group.kernels):
 
-            def eager(op: str, facts: Mapping[str, FactValue]) -> RuleOutcome:
+            def eager(op: str, facts: Mapping[str, FactValue]) -> Ruling:
                 return self._eager(backend, replace(group, op=op, facts=dict(facts)))
 
             ruling = self._compiled.outcome(group, backend, eager, group.node if group.phase is _BACKWARD else None)
         else:
             ruling = self._eager(backend, group)
-        return self._same(_named_elsewhere(group, drawn(ruling, group.facts)))
+        return _named_elsewhere(group, drawn(ruling, group.facts))
 
-    def _eager(self, backend: Backend, group: CallGroup) -> RuleOutcome:
+    def _eager(self, backend: Backend, group: CallGroup) -> Ruling:
         """The ruling on a call as recorded, or as the op that it becomes on the target."""
         op, facts = group.op, group.facts
         if "subclass" in facts or op.startswith("higher_order."):  # its inner calls are judged on their own
@@ -351,7 +349,7 @@ class TargetTables:
         if backend not in self._bound:
             self._bound[backend] = self._bind(backend, str(facts.get("device")))
         bound = self._bound[backend]
-        if isinstance(bound, RuleOutcome):
+        if isinstance(bound, Ruling):
             return bound
         place, node = (group.module, group.location), group.node if group.phase is _BACKWARD else None
         if node is not None and self._forward.backward_facts:
@@ -371,31 +369,28 @@ class TargetTables:
             return bound.outcome(op, facts, node)
         return translation.outcome(bound, self._backend.device, facts, node)
 
-    def _note_route(self, at: tuple[str, FactValue | None, bool, bool]) -> None:
-        """Store what rulings on such calls depend on; nothing if no table was consulted."""
-        op, device, is_backward, is_there = at
-        backend = self._backend if is_there else Backend.CPU
-        bound = self._bound.get(self._backend_of(str(device)) if self._backend is Backend.RECORDED else backend)
-        if not isinstance(bound, BoundTable):
+    def _note_asks(self, group: CallGroup) -> None:
+        """Store what rulings on such calls depend on; nothing if no table was consulted, or if on their place too."""
+        op, device, is_backward, host = group.op, group.facts.get("device"), group.phase is _BACKWARD, group.host
+        if not _is_plain(group) or host is HostCode.IMPORT:
+            return
+        is_recorded = self._backend is Backend.RECORDED
+        bound = self._bound.get(self._backend_of(str(device)) if is_recorded else self._backend_for(host))
+        if not isinstance(bound, BoundTable) or (is_backward and _forward_of(op) in self._forward.told_packets):
             return
         asks = bound.asks(op)
-        has_place = is_backward and _forward_of(op) in self._forward.told_packets
-        if device == RECORDED_ON and self._is_for_device and is_there:
-            if op not in self._translated:
+        if device == RECORDED_ON and self._is_for_device and host is None:
+            translation = self._translated.get(op)
+            if op not in self._translated or op == _PRODUCT or op.startswith(_COUNTS):
                 return
-            translation = self._translated[op]
             if translation is not None:
+                if translation.row.forward:
+                    return
                 asks += translation.asks(bound)
-                has_place |= bool(translation.row.forward)
-            has_place |= op == _PRODUCT or op.startswith(_COUNTS)
         derived = [DERIVATIONS[key] for key in asks if key in DERIVATIONS]
         recorded = (key for key in asks if key not in DERIVATIONS)
         every = dict.fromkeys((*_OF_EVERY_CALL, *recorded, *(name for fact in derived for name in fact.reads)))
-        self._routes[at] = _Route(None if has_place else tuple(every), is_backward and bool(derived), {})
-
-    def _same(self, ruling: RuleOutcome) -> RuleOutcome:
-        """The object that represents all rulings equal to it."""
-        return self._alike.setdefault(ruling.identity, ruling)
+        self._asks[op, device, is_backward, host] = _Asks(tuple(every), is_backward and bool(derived))
 
     @cached_property
     def _under_recorded(self) -> TargetTables:
@@ -430,7 +425,7 @@ class TargetTables:
 
     def missing(self) -> Iterator[str]:
         """Backends that some call needed a table for, but that have none."""
-        return (bound.detail for bound in self._bound.values() if isinstance(bound, RuleOutcome))
+        return (bound.reason_detail for bound in self._bound.values() if isinstance(bound, Ruling))
 
     def _backend_of(self, device: str) -> Backend:
         """The backend of a recorded device. ROCm names its devices ``cuda``; a call without one runs on the host."""
@@ -440,7 +435,10 @@ class TargetTables:
             return Backend.CPU
         return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
 
-    def _bind(self, backend: Backend, device: str) -> BoundTable | RuleOutcome:
+    def _backend_for(self, host: HostCode | None) -> Backend:
+        return self._backend if host is None else Backend.CPU
+
+    def _bind(self, backend: Backend, device: str) -> BoundTable | Ruling:
         table = self._tables.get(backend)
         if table is not None:
             return BoundTable(table, self._version, self._settings, strict=self._strict)
@@ -448,14 +446,20 @@ class TargetTables:
         return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
 
 
-def _named_elsewhere(group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
+def _is_plain(group: CallGroup) -> bool:
+    """Return whether the tables alone rule on it, not its compiled code, nor that nothing was computed."""
+    return group.region is None and not group.kernels and group.facts.get("device") != META
+
+
+def _named_elsewhere(group: CallGroup, ruling: Ruling) -> Ruling:
     """``ruling`` with a name for the op that holds on its backend, where a CPU recorded an op that it alone has."""
     if ruling.runs_as or ruling.backend is Backend.CPU or group.facts.get("device") != RECORDED_ON:
         return ruling
     name = row_of(packet_of(group.op)).on_cpu_for
     if not name:
         return ruling
-    return ruling._replace(runs_as=name, detail=name if ruling.detail == group.op else ruling.detail)
+    detail = name if ruling.reason_detail == group.op else ruling.reason_detail
+    return replace(ruling, runs_as=name, reason_detail=detail)
 
 
 def _forward_of(op: str) -> str:

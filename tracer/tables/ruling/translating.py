@@ -8,9 +8,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tracer.facts.fact import Value
+from tracer.findings import Deciding
 from tracer.names import SEVERITY, Backend, UnknownReason, Verdict
 from tracer.tables.conditions import in_deterministic_mode, may_hold, wanted_values, with_derived, with_forward
-from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, unknown_ruling
+from tracer.tables.rules import Ruling, evidence_of
+from tracer.tables.ruling.bound_table import BoundTable, unknown_ruling
 from tracer.tables.translation import STAYS, TargetNote, TargetOp, Translation, Translations
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import SETTINGS, UNNOTED, in_domain
@@ -62,45 +64,49 @@ class BoundTranslation:
             self._asks = tuple(key for key in every if key != "device")
         return self._asks
 
-    def outcome(self, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:
+    def outcome(self, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None) -> Ruling:
         """The ruling of ``bound`` on a call with ``facts`` on ``device``: the worst of all candidates, except for a
         refusal that not every hardware would meet."""
         as_is, in_mode = self._open(with_derived(facts, node, self.asks(bound)))
         here = [self._judged(choice.candidate, bound, device, facts, node) for choice in as_is]
         there = [self._judged(choice.candidate, bound, device, facts, node) for choice in in_mode]
-        worst = min(here, key=lambda ruling: (_RANK[ruling.verdict], _RANK[ruling.verdict_in_deterministic_mode]))
-        worst_on = min(there, key=lambda ruling: _RANK[ruling.verdict_in_deterministic_mode])
-        verdict, verdict_on = worst.verdict, worst_on.verdict_in_deterministic_mode
-        if _hangs_on_target(in_mode, [ruling.verdict_in_deterministic_mode for ruling in there]):
+        worst = min(here, key=lambda ruling: (_RANK[ruling.verdict], _RANK[ruling.deterministic_mode]))
+        worst_on = min(there, key=lambda ruling: _RANK[ruling.deterministic_mode])
+        verdict, verdict_on = worst.verdict, worst_on.deterministic_mode
+        if _hangs_on_target(in_mode, [ruling.deterministic_mode for ruling in there]):
             verdict_on = Verdict.CONDITIONAL
         if _hangs_on_target(as_is, [ruling.verdict for ruling in here]):
             verdict = Verdict.CONDITIONAL
-        spoken = (worst_on if verdict is Verdict.DETERMINISTIC else worst)._replace(
+        spoken = replace(
+            worst_on if verdict is Verdict.DETERMINISTIC else worst,
             verdict=verdict,
-            verdict_in_deterministic_mode=verdict_on,
+            deterministic_mode=verdict_on,
             route=worst_on.route,
-            decided=(worst.decided[0], worst_on.decided[1]),
+            decided=Deciding(as_is=worst.decided.as_is, deterministic_mode=worst_on.decided.deterministic_mode),
         )
         names = tuple(dict.fromkeys(choice.candidate.op for choice in as_is if choice.candidate.op))
         if names in ((), (self._op,)):
             return spoken
-        both = ((worst, worst.verdict), (worst_on, worst_on.verdict_in_deterministic_mode))
+        both = ((worst, worst.verdict), (worst_on, worst_on.deterministic_mode))
         unknown = next((ruling for ruling, verdict in both if verdict is Verdict.UNKNOWN), None)
-        return spoken._replace(
+        return replace(
+            spoken,
             reason=unknown.reason if unknown is not None else None,
-            detail=unknown.detail if unknown is not None else "",
+            reason_detail=unknown.reason_detail if unknown is not None else "",
             why=_why(spoken, self.row, here),
             runs_as=" or ".join(name.removesuffix(".default") for name in names),
-            translated_by=self.row.evidence,
+            evidence=spoken.evidence if spoken.translated else (*spoken.evidence, *evidence_of(self.row.evidence)),
+            translated=True,
         )
 
     def _judged(
         self, candidate: TargetOp, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None
-    ) -> RuleOutcome:
+    ) -> Ruling:
         if candidate.op:
             return bound.outcome(candidate.op, {**facts, "device": device, **candidate.facts}, node)
-        ruling = unknown_ruling(bound.table.backend, "", UnknownReason.NO_EVIDENCE, self._op, candidate.why)
-        return ruling._replace(rule_id=self.row.id, remedy=_REMEDY_UNKNOWN, translated_by=self.row.evidence)
+        asked = (bound.table.backend, "", UnknownReason.NO_EVIDENCE, self._op, candidate.why, _REMEDY_UNKNOWN)
+        evidence = evidence_of(self.row.evidence)
+        return replace(unknown_ruling(*asked), rule=self.row.id, evidence=evidence, translated=True)
 
 
 class Translator:
@@ -142,7 +148,7 @@ def _hangs_on_target(choices: tuple[_Choice, ...], verdicts: list[Verdict]) -> b
     return 0 < len(refused) < len(verdicts) and all(refused)
 
 
-def _why(spoken: RuleOutcome, row: Translation, judged: list[RuleOutcome]) -> str:
+def _why(spoken: Ruling, row: Translation, judged: list[Ruling]) -> str:
     """The rule's reason, then the translation that led to it."""
     parts = [spoken.why, row.why]
     if len({ruling.both for ruling in judged}) > 1:
