@@ -9,9 +9,9 @@ import pytest
 from tests.support.build import environment
 from tracer.doctor import Checked, Diagnosis, Outlook, diagnose
 from tracer.doctor.installation import LIBRARIES
-from tracer.doctor.text import diagnosis_parts
+from tracer.doctor.text import diagnosis_blocks
 from tracer.names import Backend, Verdict
-from tracer.report.render.terminal import printed
+from tracer.report.render.terminal import drawn, printed
 from tracer.tables.settings.rows import EnvironmentTable, load_rows, parse_rows
 from tracer.trace.records import CudaDevice
 
@@ -186,7 +186,7 @@ def test_the_text_fits_its_terminal_and_names_each_fault(backend: str, width: in
     device = CudaDevice(name="NVIDIA H200", capability="9.0")
     there = outlook(backend, versions={"torch": "2.6.0", "NumPy": "2.1"}, devices=(device,))
     found = diagnose(load_rows(), environment(torch="2.6.0", cudnn_benchmark=True), there)
-    text = printed(lambda columns: diagnosis_parts(found, columns, all_settings=True), width=width, color=False)
+    text = printed(drawn(diagnosis_blocks(found, all_settings=True)), width=width, color=False)
     assert max(map(len, text.splitlines())) <= width
     squeezed = "".join(text.split())
     for one in found.settings:
@@ -197,8 +197,7 @@ def test_the_text_fits_its_terminal_and_names_each_fault(backend: str, width: in
 def test_the_rest_is_folded_away_until_it_is_asked_for() -> None:
     found = diagnose(load_rows(), environment(), outlook())
     folded, whole = (
-        printed(lambda width, every=every: diagnosis_parts(found, width, all_settings=every), width=80, color=False)  # type: ignore[misc]
-        for every in (False, True)
+        printed(drawn(diagnosis_blocks(found, all_settings=every)), width=80, color=False) for every in (False, True)
     )
     quiet = next(one for one in found.settings if one.verdict is Verdict.DETERMINISTIC and not one.is_note)
     assert f"= {quiet.name}" not in folded

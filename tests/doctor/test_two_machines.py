@@ -8,11 +8,10 @@ import pytest
 
 from tests.support.build import environment
 from tracer.doctor import Outlook
-from tracer.doctor.machine import Machine
-from tracer.doctor.text import comparison_parts
-from tracer.doctor.two_machines import MachineComparison, MachineDifference, compare_machines
+from tracer.doctor.text import comparison_blocks
+from tracer.doctor.two_machines import Machine, MachineComparison, MachineDifference, compare_machines
 from tracer.names import Backend, Differs, Verdict
-from tracer.report.render.terminal import printed
+from tracer.report.render.terminal import drawn, printed
 from tracer.tables.settings.rows import load_rows
 from tracer.trace.records import CudaDevice
 
@@ -160,14 +159,14 @@ def test_a_machine_without_torch_is_named() -> None:
 
 def text(comparison: MachineComparison, width: int = 80) -> str:
     """What a terminal shows, on one line."""
-    return " ".join(printed(lambda columns: comparison_parts(comparison, columns), width=width, color=False).split())
+    return " ".join(printed(drawn(comparison_blocks(comparison)), width=width, color=False).split())
 
 
 @pytest.mark.parametrize("width", [20, 40, 63, 64, 80, 200])
 def test_lines_fit_every_terminal_and_lose_no_value(width: int) -> None:
     first = machine("cpu", num_threads=8, variables={"MKL_CBWR": "COMPATIBLE"})
     comparison = compared(first, machine("cpu", num_threads=64))
-    lines = printed(lambda columns: comparison_parts(comparison, columns), width=width, color=False)
+    lines = printed(drawn(comparison_blocks(comparison)), width=width, color=False)
     assert max(map(len, lines.splitlines())) <= width
     assert "\x1b" not in lines
     for value in ("8", "64", "COMPATIBLE"):

@@ -173,7 +173,7 @@ def command(
 
 def _are_machines(old: str, new: str) -> bool:
     """Return whether both are files of ``tracer doctor --save``. Raises ``UsageError`` where one alone is."""
-    from tracer.doctor.machine import is_machine
+    from tracer.doctor.two_machines import is_machine
 
     are = [is_machine(path) for path in (old, new)]
     if any(are) and not all(are):
@@ -187,8 +187,7 @@ def _compare_machines(
     old: str, new: str, backends: tuple[str, str], others: dict[str, Any], fail_on: str | None, *, as_json: bool
 ) -> int:
     """Say what differs between two machines; ``others`` are options that ask something of traces."""
-    from tracer.doctor.machine import load_machine
-    from tracer.doctor.two_machines import compare_machines
+    from tracer.doctor.two_machines import compare_machines, load_machine
     from tracer.tables.settings.rows import load_rows
 
     for name, value in others.items():
@@ -211,10 +210,10 @@ def _compare_machines(
 
         show(json_text(compared))
     else:
-        from tracer.doctor.text import comparison_parts
-        from tracer.report.render.terminal import printed
+        from tracer.doctor.text import comparison_blocks
+        from tracer.report.render.terminal import drawn, printed
 
-        show(printed(lambda width: comparison_parts(compared, width)))
+        show(printed(drawn(comparison_blocks(compared))))
     if on_parting and compared.differences:
         return FAILED
     for difference in compared.differences:

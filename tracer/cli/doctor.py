@@ -66,15 +66,15 @@ def command(backend: str | None, fail_on: str | None, form: str, save: str | Non
     diagnosis = diagnose(load_rows(), environment, outlook)
     if save is not None:
         from tracer import __version__
-        from tracer.doctor.machine import save_machine
+        from tracer.doctor.two_machines import save_machine
 
         save_machine(save, environment, outlook, version=__version__)
         say(f"tracer: {save} keeps {plural(len(diagnosis.settings), 'setting')}; tracer diff compares it with another")
     if form == "json":
         show(json_text(diagnosis))
     else:
-        from tracer.doctor.text import diagnosis_parts
-        from tracer.report.render.terminal import printed
+        from tracer.doctor.text import diagnosis_blocks
+        from tracer.report.render.terminal import drawn, printed
 
-        show(printed(lambda width: diagnosis_parts(diagnosis, width, all_settings=all_settings)))
+        show(printed(drawn(diagnosis_blocks(diagnosis, all_settings=all_settings))))
     return FAILED if diagnosis.of(failing) else 0

@@ -130,6 +130,8 @@ class Rows(msgspec.Struct, frozen=True):
     left_out: int = 0
     elsewhere: str = "the JSON report has"
     is_numbered: bool = False
+    is_spaced: bool = False
+    """Whether each stands apart where there are lines alone."""
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -239,6 +239,8 @@ class Drawing:
 
     def _rows(self, block: said.Rows, left: int) -> Iterator[RenderableType]:
         for number, row in enumerate(block.rows, 1):
+            if block.is_spaced:
+                yield Text()
             key = self.prose(row.key, "bold")
             if flat(row.aside):
                 key.append(", ", style="not bold").append_text(self.prose(row.aside, "not bold"))
