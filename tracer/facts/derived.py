@@ -60,7 +60,6 @@ FACTS = (
     _process("loader.in_order", BOOL, "Does it return batches in order?"),
     _process("loader.persistent", BOOL, "Are its workers persistent?"),
     _process("loader.worker_draws", ("none", "seen", "unseen"), "Do workers draw from a global generator?"),
-    _process("loader.seeds_at_random", BOOL, "Does the program seed them there with another number in every run?"),
     _process("loader.start_method", ("none", "fork", "spawn", "forkserver"), "The start method of its workers."),
     _process("loader.epoch_set", ("set", "never", "other"), "Was the sampler's epoch set? other: no such sampler."),
     _process("compiled", ("ran", "would"), "Did Inductor compile here, or would it have without the recorder?"),

@@ -142,18 +142,20 @@ def _is_drawn(trace: Trace, seeded_at: str) -> bool:
 _KINDS = {
     GeneratorKind.PYTHON_OBJECTS: "a random.Random",
     GeneratorKind.NUMPY_OBJECTS: "a generator of NumPy's",
+    GeneratorKind.PASSED: "a torch.Generator in a loader's worker",
 }
 
 
 def _own_generators(rows: BoundRows) -> Iterator[Finding]:
     """Generators of the program's own without a fixed seed. What was drawn from them is not recorded."""
     for made in rows.scene.trace.own_generators:
-        name = _KINDS.get(made.kind, "a generator")
+        name = _KINDS.get(made.kind, f"generator {made.kind}, in a loader's worker")
         facts: dict[str, Value] = {
             "origin": SeedOrigin.MACHINE.value,
             "by.library": made.by_library,
             "made.often": _is_made_often(made),
             "made.drew": made.drew,
+            "seed.number": "drawn" if made.is_seeded else "none",
         }
         subject = f"{name}, {_DRAWN if made.is_seeded else 'made without a seed'}"
         for row in rows.named(_OF_GENERATOR[made.kind]):
@@ -240,7 +242,6 @@ def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = 
         "loader.in_order": loader.in_order or loader.workers < 2,  # one worker keeps the order
         "loader.persistent": loader.persistent_workers,
         "loader.worker_draws": drawn,
-        "loader.seeds_at_random": loader.seeded_at_random,
         "loader.start_method": loader.start_method or "none",
         "loader.epoch_set": epoch,
         "origin": origin.value,

@@ -151,6 +151,15 @@ class Replacement:
         return self if copied is self._tracer_original else copied
 
 
+class _Attribute(Replacement):
+    """Stands for an attribute of a class that is written in C; a call is that it is set."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self._tracer_original.__self__.__get__(instance, owner)
+
+    __set__ = Replacement.__call__
+
+
 def _inlined(function: Any, bound: MethodType | None) -> Replacement:
     """The replacement of a Python function with defaults or a closure in a module. Dynamo's guards read those from a
     function alone; it traces what a wrapper has in this attribute (torch 2.4 to 2.13). It reads that statically, from
@@ -198,6 +207,10 @@ def _replacement_in(attribute: Any) -> Replacement | None:
 
 def _made_for(owner: Any, raw: Any) -> tuple[Replacement, Any] | None:
     """The replacement of the function in ``raw``, and the attribute to hold it; ``None`` if ``raw`` is no function."""
+    if type(raw) is GetSetDescriptorType:
+        attribute = _REPLACEMENTS.get(id(raw))
+        attribute = attribute or _REPLACEMENTS.setdefault(id(raw), _Attribute(raw.__set__))
+        return attribute, attribute
     function = raw.__func__ if isinstance(raw, staticmethod) else raw
     if function is None or not callable(function):
         return None

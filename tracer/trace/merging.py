@@ -135,7 +135,7 @@ declare(
     records.Loader,
     f"{_PLACE} workers has_worker_init shuffles sampler has_generator origin seeded_at workers_origin workers_seeded_at"
     " workers_have_generator in_order persistent_workers start_method epoch_set fetched_by fetched_at worker_draws"
-    " seeded_at_random workers_seen",
+    " workers_seen",
     iterations=_added,
     iterated_at=_by_value(lambda first, more: tuple(dict.fromkeys((*first, *more)))),
 )

@@ -321,10 +321,12 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
 class OwnGenerator(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Generators of the program's own, made without a fixed seed at one line outside torch and the standard library,
-    that were drawn from, or may have been."""
+    that were drawn from, or may have been; and those of torch, or global, that it left to the machine in a loader's
+    worker."""
 
     kind: names.GeneratorKind
-    """``python-objects`` for a ``random.Random``, ``numpy-objects`` for a ``RandomState`` or ``Generator``."""
+    """``python-objects`` for a ``random.Random``, ``numpy-objects`` for a ``RandomState`` or ``Generator``; in a
+    worker, any."""
     is_seeded: bool = False
     """Whether it has a seed, which its line takes from what differs in every process: a clock, an unseeded
     generator."""
@@ -419,9 +421,6 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """The line at which that method begins."""
     worker_draws: tuple[str, ...] = ()
     """Global generators that its workers were seen to draw from: ``python``, ``numpy``, ``torch``."""
-    seeded_at_random: bool = False
-    """Whether the program's code in a worker (``worker_init_fn``) seeded one of these with a number that differs in
-    every process."""
     workers_seen: bool = True
     """Whether its workers could be watched. Only forked ones can."""
 

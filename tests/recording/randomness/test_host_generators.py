@@ -386,6 +386,71 @@ def test_a_generator_with_a_seed_is_no_risk(make: Callable[[], Any]) -> None:
     assert made_by(lambda: make().random(3)) == []
 
 
+def restored(make: Callable[[], Any], other: Callable[[], Any]) -> Any:
+    """A generator that has another one's state."""
+    made, source = make(), other()
+    if isinstance(made, np.random.Generator):
+        made.bit_generator.state = source.bit_generator.state
+    elif isinstance(made, np.random.RandomState):
+        made.set_state(source.get_state())
+    else:
+        made.setstate(source.getstate())
+    return made
+
+
+MAKERS: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
+    (np.random.default_rng, lambda: np.random.default_rng(3)),
+    (np.random.RandomState, lambda: np.random.RandomState(3)),
+    (random.Random, lambda: random.Random(3)),
+    (lambda: np.random.Generator(np.random.Philox()), lambda: np.random.Generator(np.random.Philox(3))),
+    (lambda: np.random.Generator(np.random.SFC64()), lambda: np.random.Generator(np.random.SFC64(3))),
+]
+
+
+@pytest.mark.parametrize(("unseeded", "seeded"), MAKERS)
+def test_a_generator_is_as_seeded_as_the_state_that_it_is_given(unseeded: Any, seeded: Any) -> None:
+    def drawn_before() -> None:
+        made = unseeded()
+        made.random()
+        restored(lambda: made, seeded).random()
+
+    assert made_by(lambda: restored(unseeded, seeded).random()) == []
+    assert [count for _, count in made_by(drawn_before)] == [1]
+    assert [count for _, count in made_by(lambda: restored(unseeded, unseeded).random())] == [1]
+    assert [count for _, count in made_by(lambda: restored(seeded, unseeded).random())] == [1]
+    assert [count for _, count in made_by(lambda: copy.deepcopy(unseeded()).random())] == [1]
+    assert made_by(lambda: copy.deepcopy(seeded()).random()) == []
+
+
+def test_states_go_between_global_generators_and_others() -> None:
+    def of_the_global_one() -> None:
+        np.random.seed()
+        np.random.RandomState().set_state(np.random.get_state())
+        (made := random.Random()).setstate(random.Random(0).getstate())
+        made.random()
+
+    def to_the_global_one() -> None:
+        random.setstate(random.Random().getstate())
+        random.random()
+
+    def drawn() -> None:
+        np.random.seed()
+        (made := np.random.RandomState()).set_state(np.random.get_state())
+        made.rand()
+
+    assert made_by(of_the_global_one) == []
+    assert made_by(drawn) == [(GeneratorKind.NUMPY_OBJECTS, 1)]
+    assert generator(record(to_the_global_one), "python").origin is SeedOrigin.MACHINE
+
+
+def test_the_attribute_of_numpys_that_holds_a_state_is_put_back() -> None:
+    before = vars(np.random.PCG64)["state"]
+    seen: list[object] = []
+    record(lambda: seen.append(vars(np.random.PCG64)["state"]))
+    assert seen[0] is not before
+    assert vars(np.random.PCG64)["state"] is before
+
+
 def test_children_of_a_generator_that_never_drew_draw_for_themselves() -> None:
     def step() -> None:
         np.random.default_rng().spawn(1)[0].random()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import time
 import traceback
@@ -608,25 +609,110 @@ def by_a_constant(worker: int) -> None:
     np.random.seed(7 + worker)
 
 
-@pytest.mark.parametrize(
-    ("init", "is_random"),
-    [
-        (by_the_clock, True),
-        (by_entropy, True),
-        (by_torchs_seed, False),
-        (by_a_draw_of_its_own, False),  # torch seeded Python's generator in the worker
-        (by_a_constant, False),
-    ],
-)
-def test_a_worker_that_seeds_at_random_draws_other_numbers(init: Callable[[int], None], is_random: bool) -> None:
+def by_the_machine(worker: int) -> None:
+    torch.seed()
+
+
+class Augmented(Dataset[float]):
+    """Each sample is what ``draw`` gives."""
+
+    def __init__(self, draw: Callable[[int], Any]) -> None:
+        self.draw = draw
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> float:
+        return float(self.draw(index))
+
+
+def findings_of_workers(draw: Callable[[int], Any], init: Callable[[int], None] | None = None) -> list[tuple[str, str]]:
+    """The rules and lines of what is found of draws in two forked workers."""
+
     def epoch() -> None:
         torch.manual_seed(1)
-        list(DataLoader(Noisy(), 4, num_workers=1, worker_init_fn=init))
+        data = Augmented(draw)
+        list(DataLoader(data, num_workers=2, worker_init_fn=init, multiprocessing_context="fork"))
 
-    tracer = record(epoch)
-    (loader,) = tracer.trace.loaders
-    assert loader.seeded_at_random is is_random
-    found = [
-        finding.verdict for finding in judge(tracer.trace).findings if finding.rule == "environment-loader-workers"
-    ]
-    assert found == [Verdict.NONDETERMINISTIC if is_random else Verdict.SEEDED]
+    found = judge(record(epoch).trace).findings
+    return [(finding.rule, finding.location) for finding in found if finding.verdict is not Verdict.SEEDED]
+
+
+def of_all(_: int) -> float:
+    return random.random() + float(np.random.random()) + float(torch.rand(()))
+
+
+@pytest.mark.parametrize(
+    ("init", "rule"),
+    [
+        (by_the_clock, "environment-numpy-generator"),
+        (by_entropy, "environment-numpy-generator"),
+        (by_the_machine, "environment-torch-generator"),
+        (by_torchs_seed, ""),
+        (by_a_draw_of_its_own, ""),  # torch seeded Python's generator in the worker
+        (by_a_constant, ""),
+    ],
+)
+def test_a_worker_that_seeds_at_random_draws_other_numbers(init: Callable[[int], None], rule: str) -> None:
+    found = findings_of_workers(of_all, init)
+    assert [name for name, _ in found] == [rule] * bool(rule)
+    assert all(place.endswith(f":{init.__code__.co_firstlineno + 1}") for _, place in found)
+    assert findings_of_workers(float, init) == []  # nothing is drawn
+
+
+def with_numpys(seed: Any = None) -> float:
+    return float(np.random.default_rng(seed).random())
+
+
+def with_pythons(seed: Any = None) -> float:
+    return random.Random(seed).random()
+
+
+def with_torchs(seed: Any = None) -> torch.Tensor:
+    generator = torch.Generator()
+    generator.seed() if seed is None else generator.manual_seed(seed)
+    return torch.rand((), generator=generator)
+
+
+def with_the_systems(seed: Any = None) -> float:
+    return random.SystemRandom().random()
+
+
+def seeded_by_entropy(index: int) -> float:
+    random.seed(os.urandom(8))
+    return random.random()
+
+
+OBJECTS = "environment-numpy-generator-objects", "environment-python-generator-objects"
+
+
+@pytest.mark.parametrize(
+    ("draw", "rule"),
+    [
+        (lambda _: with_numpys(), OBJECTS[0]),
+        (lambda _: np.random.RandomState().rand(), OBJECTS[0]),
+        (lambda _: with_numpys(time.time_ns()), OBJECTS[0]),
+        (lambda _: with_pythons(), OBJECTS[1]),
+        (with_the_systems, OBJECTS[1]),
+        (lambda _: with_torchs(), "environment-passed-generator"),
+        (seeded_by_entropy, "environment-python-generator"),
+        (with_numpys, ""),
+        (with_pythons, ""),
+        (with_torchs, ""),
+        (lambda _: np.random.default_rng() is None, ""),
+    ],
+)
+def test_what_a_worker_makes_without_a_seed_is_found_where_it_draws(draw: Callable[[int], Any], rule: str) -> None:
+    found = findings_of_workers(draw)
+    assert [name for name, _ in found] == [rule] * bool(rule)
+    assert all("test_loaders.py:" in place for _, place in found)
+
+
+def test_what_late_workers_make_is_found_once() -> None:
+    def epochs() -> None:
+        data = Augmented(float)
+        for data.draw in (float, float, lambda _: with_numpys(), lambda _: with_numpys()):
+            list(DataLoader(data, num_workers=1, multiprocessing_context="fork"))
+
+    (made,) = record(epochs).trace.own_generators
+    assert (made.location.rpartition(":")[2], made.count) == (str(line_of(with_numpys, "default_rng")), 2)

@@ -19,7 +19,7 @@ from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import LIBRARY, SKIPPED, USER, is_torchs_own
 from tracer.recording.patching import Call, Watch
 from tracer.recording.randomness import own_generators, seed_calls
-from tracer.recording.randomness.own_generators import as_bytes
+from tracer.recording.randomness.own_generators import as_bytes, table_of
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, GeneratorWatch, Newest
 from tracer.recording.torch_private.launchers import LAUNCHER, LAUNCHER_WAITS
 
@@ -35,21 +35,18 @@ class Library(NamedTuple):
     hidden: Any
     state: Callable[[], Any]
     """Its state in a form that compares, and that ``repr`` shows in full."""
-    table: Callable[[Any], Any]
-    """What a state has in common with those shortly before and after it: a Mersenne twister's table, which some 600
-    draws leave as it is."""
 
 
 def libraries() -> Iterator[Library]:
     """Those that are loaded."""
     inst = getattr(random, "_inst", None)
     if inst is not None:
-        yield Library(PYTHON, random, "setstate", inst, inst.getstate, lambda state: state[1][:-1])
+        yield Library(PYTHON, random, "setstate", inst, inst.getstate)
     numpy: Any = sys.modules.get("numpy.random")
     hidden = getattr(getattr(numpy, "mtrand", None), "_rand", None)
     if hidden is not None and hasattr(numpy, "set_state"):
         read = lambda: as_bytes(hidden.get_state(legacy=False))  # noqa: E731
-        yield Library(NUMPY, numpy, "set_state", hidden, read, lambda state: state[1][1][0])
+        yield Library(NUMPY, numpy, "set_state", hidden, read)
 
 
 class HostGenerator:
@@ -73,7 +70,7 @@ class HostGenerator:
     def stretch(self) -> tuple[str, int]:
         """Names the generator and the table that its state has."""
         try:
-            return self.name, hash(self.library.table(self.library.state()))
+            return self.name, hash(table_of(self.library.state()))
         except Exception:
             return self.name, 0
 
@@ -93,6 +90,7 @@ class HostWatch(GeneratorWatch):
         self.saved = Newest()
         """Stretch of states that a generator was in -> where they came from."""
         self._watches_launcher = False
+        own_generators.HAVE_UNSEEDED.append(self._has_unseeded)
         self._at_import: dict[str, Any] = {}
         """The states as the last module was to be imported."""
 
@@ -160,11 +158,23 @@ class HostWatch(GeneratorWatch):
     def _drew_unseeded(self, name: str) -> bool:
         return not self.is_asleep() and name in self.generators and self.generators[name].drew_unseeded()
 
+    def _has_unseeded(self, table: int) -> bool:
+        """Return whether one of the two has a state of this table, or had it, that nobody seeded."""
+        for name, generator in self.generators.items():
+            known = generator.provenance if generator.stretch()[1] == table else self.saved.get((name, table))
+            if known is not None and known.origin is SeedOrigin.MACHINE:
+                return not self.is_asleep()
+        return False
+
     def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
         """A generator was seeded or its state was set."""
         (before, stretch, is_drawn), former, is_restored = call.before, generator.provenance, name != "seed"
         self.saved.note(stretch, former)
         saved = self.saved.get(generator.stretch()) if is_restored else None
+        if is_restored and saved is None:
+            _, table = generator.stretch()
+            is_unseeded = any(own.having(table) is not None for own in own_generators.WATCHERS.listeners)
+            saved = MACHINE if is_unseeded else None
         after, seed = generator.digest(), _number(call)
         if saved is not None and before == after:
             return  # torch's compiler does so in the program's own frame, whenever it comes upon one

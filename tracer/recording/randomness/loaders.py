@@ -74,7 +74,6 @@ class LoaderLog:
                 epoch_set=count.epoch_set,
                 iterated_at=tuple(count.iterated_at),
                 worker_draws=count.worker_marks.drawn() if count.worker_marks is not None else (),
-                seeded_at_random=count.worker_marks is not None and count.worker_marks.seeded_at_random,
             )
             for (site, own, kind), count in self._iterated.items()
         )

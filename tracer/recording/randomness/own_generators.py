@@ -1,22 +1,27 @@
 """Generators of the program's own that were made without a fixed seed and drew, by the line that made each.
 
-Imports neither torch nor NumPy. Of Python the two methods of ``random.Random`` that seed are watched, of NumPy its own
-functions. A generator that is given a state before it is drawn from does not count.
+Imports neither torch nor NumPy. Of Python the methods of ``random.Random`` that seed are watched, of NumPy its own
+functions. A generator that is given a state before it is drawn from counts as the one does that this state came from.
+What forked workers of a loader make is told by memory that they share with the training process.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import mmap
 import os
 import random
 import sys
 import weakref
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from types import FrameType
 from typing import Any, NamedTuple
+
+import msgspec
 
 from tracer.names import GeneratorKind, Phase
 from tracer.recording.events import EventLog
@@ -35,21 +40,25 @@ _KEPT = 1024
 _MOST_BYTES = 1 << 20
 #: What such a byte says of copies in workers: one drew, or nobody sees whether it does.
 _DREW, _UNSEEN = 1, 2
+#: A record that a worker writes takes one slot of this size.
+_SLOT, _SLOTS = 2048, 256
 #: NumPy's own bit generators.
 _NUMPY_BITS = frozenset({"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"})
 
 _Key = tuple[GeneratorKind, bool, Site, Site, Phase, bool]
+_State = tuple[int, int]
+"""Hashes of what a state shares with those shortly before and after it, and of all of it."""
 
 
 class _Followed(NamedTuple):
     """A generator without a seed, which is held to be looked at in the end."""
 
     alive: Callable[[], Any]
-    at_birth: Callable[[], object]
+    at_birth: Callable[[], _State]
     """Gives its initial state."""
     key: _Key
-    """How it was counted."""
-    line: tuple[str, int]
+    """How it is counted."""
+    line: seed_calls.CallPlace
     """Where it was made."""
     byte: int
     """What a worker sets that drew from its copy."""
@@ -62,6 +71,7 @@ class OwnGenerators:
         self._sites = sites
         self._events = events
         self._counts: Counter[_Key] = Counter()
+        """Those that are followed no more, or never were."""
         self._entropy: dict[int, None] = {}
         """The last numbers that NumPy took from the system for generators without a seed."""
         self._followed: dict[int, _Followed] = {}
@@ -69,6 +79,8 @@ class OwnGenerators:
         self._in_workers = mmap.mmap(-1, _MOST_BYTES)
         """Shared with forked workers: a byte for each that was followed."""
         self._bytes = 0
+        self._of_workers = mmap.mmap(-1, _SLOT * _SLOTS)
+        """Shared too: records of those that workers made, each in the slot that its text gives."""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -79,27 +91,38 @@ class OwnGenerators:
         WATCHERS.discard(self)
 
     def listed(self) -> tuple[OwnGenerator, ...]:
-        """The generators, in order of first occurrence."""
+        """The generators, in order of first occurrence; then those that workers made."""
+        told: dict[OwnGenerator, int] = {}
+        for at in range(0, len(self._of_workers), _SLOT):
+            if self._of_workers[at]:
+                made = msgspec.json.decode(self._of_workers[at : at + _SLOT].rstrip(b"\0"), type=OwnGenerator)
+                told[msgspec.structs.replace(made, count=1)] = max(told.get(made, 1), made.count)
+        of_workers = (msgspec.structs.replace(made, count=count) for made, count in told.items())
+        return (*self._listed(self._followed.values()), *of_workers)
+
+    def _listed(self, of_followed: Iterable[_Followed]) -> Iterator[OwnGenerator]:
         counts, unseen = Counter(self._counts), Counter[_Key]()
-        for alive, at_birth, key, _, byte in tuple(self._followed.values()):
-            generator = alive()
-            never_drew = generator is not None and _state_of(generator) == at_birth()
-            if never_drew and self._in_workers[byte] != _DREW:
-                counts[key] -= 1
-                unseen[key] += self._in_workers[byte] == _UNSEEN
-        return tuple(
-            OwnGenerator(
-                **placed(site, own),
-                kind=kind,
-                is_seeded=is_seeded,
-                drew=counted is counts,
-                phase=phase,
-                by_library=by_library,
-                count=count,
-            )
-            for counted in (counts, unseen)
-            for (kind, is_seeded, site, own, phase, by_library), count in counted.items()
-            if count > 0
+        for followed in tuple(of_followed):
+            if self._drew(followed):
+                counts[followed.key] += 1
+            elif self._in_workers[followed.byte] == _UNSEEN:
+                unseen[followed.key] += 1
+        for counted in (counts, unseen):
+            for (kind, is_seeded, site, own, phase, by_library), count in counted.items():
+                yield OwnGenerator(
+                    **placed(site, own),
+                    kind=kind,
+                    is_seeded=is_seeded,
+                    drew=counted is counts,
+                    phase=phase,
+                    by_library=by_library,
+                    count=count,
+                )
+
+    def _drew(self, followed: _Followed) -> bool:
+        generator = followed.alive()
+        return self._in_workers[followed.byte] == _DREW or (
+            generator is not None and hashed_state(generator) != followed.at_birth()
         )
 
     def may_draw_elsewhere(self) -> None:
@@ -108,49 +131,99 @@ class OwnGenerators:
             self._in_workers[followed.byte] = self._in_workers[followed.byte] or _UNSEEN
 
     def go_on_in_worker(self) -> Callable[[], None]:
-        """In a forked worker: returns what tells the parent of generators that the worker drew from; the parent's own
-        copies of them never move."""
-        WATCHERS.add(self)  # the worker may seed them
-        return partial(self._look_in_worker, tuple(self._followed.items()))
+        """In a forked worker: returns what tells the parent of generators that drew there, those that the worker makes
+        and its copies of the parent's, which never move themselves."""
+        WATCHERS.add(self)
+        self._counts.clear()
+        return partial(self._look_in_worker, dict(self._followed))
 
-    def _look_in_worker(self, of_parent: Iterable[tuple[int, _Followed]]) -> None:
-        for identity, followed in of_parent:
-            is_open = self._followed.get(identity) is followed and self._in_workers[followed.byte] != _DREW
-            if is_open and _state_of(followed.alive()) != followed.at_birth():
-                self._in_workers[followed.byte] = _DREW
+    def _look_in_worker(self, of_parent: dict[int, _Followed]) -> None:
+        for identity, followed in tuple(self._followed.items()):
+            if self._drew(followed):
+                if of_parent.get(identity) is followed:
+                    self._in_workers[followed.byte] = _DREW
+                else:
+                    self._leave(identity, has_drawn=True)
+        for made in self._listed(()):
+            self._tell(msgspec.structs.replace(made, count=min(made.count, 2)))
+
+    def _tell(self, made: OwnGenerator) -> None:
+        text = msgspec.json.encode(made)
+        slot = zlib.crc32(text)
+        for at in ((slot + number) % _SLOTS * _SLOT for number in range(_SLOTS)):
+            if self._of_workers[at : at + len(text)] == text or len(text) >= _SLOT:
+                return
+            if not self._of_workers[at]:
+                self._of_workers[at : at + len(text)] = text
+                return
 
     def python_is_seeded(self, call: Call) -> None:
         """``seed`` of a ``random.Random``, which its construction calls too."""
-        generator: Any = call.first
         is_made = call.frame.f_code.co_filename == _RANDOM and call.frame.f_code.co_name == "__init__"
-        self.is_given_a_state(call)
         frame = _outside(call.frame) if is_made else call.frame
         seed = call.args[1] if len(call.args) > 1 else next(iter(call.kwargs.values()), None)
-        if seed is not None and not seed_calls.takes_another_number(frame):
-            return
-        key = self._note(GeneratorKind.PYTHON_OBJECTS, seed is not None, frame)
-        if key is not None and seed is None:
-            state = _state_of(generator)
-            self._follow(generator, lambda: state, key, frame)
+        self.is_seeded(GeneratorKind.PYTHON_OBJECTS, call.first, call.before, seed, frame)
 
-    def _follow(self, generator: Any, at_birth: Callable[[], object], key: _Key, frame: Any) -> None:
+    def is_seeded(
+        self, kind: GeneratorKind, generator: Any, before: _State, seed: object, frame: FrameType | None
+    ) -> None:
+        """``generator``, which had the state ``before``, is seeded by the line of ``frame``."""
+        self._begins_anew(generator, before)
+        if seed is None or seed_calls.takes_another_number(frame):
+            self._starts(kind, generator, seed is not None or kind is not GeneratorKind.PYTHON_OBJECTS, frame)
+
+    def takes_from_the_system(self, call: Call) -> None:
+        """A ``random.SystemRandom`` is made, which has no state that could be compared or seeded."""
+        if (key := self._key(GeneratorKind.PYTHON_OBJECTS, False, _outside(call.frame))) is not None:
+            self._counts[key] += 1
+
+    def _starts(self, kind: GeneratorKind, generator: Any, is_seeded: bool, frame: FrameType | None) -> None:
+        """``generator`` has a state that is another one in every process."""
+        key = self._key(kind, is_seeded, frame)
+        if key is not None and frame is not None:
+            state = hashed_state(generator)
+            self._follow(generator, lambda: state, key, seed_calls.place_of(frame))
+
+    def _follow(self, generator: Any, at_birth: Callable[[], _State], key: _Key, line: seed_calls.CallPlace) -> None:
         identity = id(generator)
         alive: Callable[[], Any] = partial(_itself, generator)
         if isinstance(generator, random.Random) and type(generator) is not random.Random:  # it may hold what is large
-            alive = weakref.ref(generator, lambda _: self._followed.pop(identity, None))
-        line, self._bytes = (frame.f_code.co_filename, frame.f_lineno), (self._bytes + 1) % _MOST_BYTES
-        self._followed[identity] = _Followed(alive, at_birth, key, line, self._bytes)
+            alive = weakref.ref(generator, lambda _: self._leave(identity, has_drawn=True))
+        self._bytes = (self._bytes + 1) % _MOST_BYTES
+        self._followed[identity] = _Followed(alive, cache(at_birth), key, line, self._bytes)
         if len(self._followed) > _KEPT:
-            del self._followed[next(iter(self._followed))]
+            self._leave(next(iter(self._followed)), has_drawn=True)
+
+    def _leave(self, identity: int, *, has_drawn: bool) -> None:
+        """Follow a generator no more, which counts if it drew, or may have."""
+        followed = self._followed.pop(identity, None)
+        if followed is not None and has_drawn:
+            self._counts[followed.key] += 1
+
+    def _begins_anew(self, generator: Any, before: _State) -> None:
+        """A generator has another state: what it began with counts if it drew before."""
+        entry = self._followed.get(id(generator))
+        if entry is not None and entry.alive() is generator:
+            has_drawn = before != entry.at_birth() or self._in_workers[entry.byte] == _DREW
+            self._leave(id(generator), has_drawn=has_drawn)
+            if not has_drawn:
+                seed_calls.UNSEEDED_AT.discard(entry.line)
 
     def is_given_a_state(self, call: Call) -> None:
-        """A generator has another state: what it began with counts if it drew before."""
-        entry = self._followed.get(id(call.first))
-        if entry is not None and entry.alive() is call.first:
-            del self._followed[id(call.first)]
-            if call.before == entry.at_birth() and self._in_workers[entry.byte] != _DREW:
-                self._counts[entry.key] -= 1
-                seed_calls.UNSEEDED_AT.discard(entry.line)
+        """A generator is given a state, which may be that of one without a seed: it is copied, or restored."""
+        state = hashed_state(call.first)
+        source = self.having(state[0])
+        self._begins_anew(call.first, call.before)
+        if source is not None:
+            self._follow(call.first, lambda: state, source.key, source.line)
+        elif any(has(state[0]) for has in HAVE_UNSEEDED):
+            is_pythons = isinstance(call.first, random.Random)
+            kind = GeneratorKind.PYTHON_OBJECTS if is_pythons else GeneratorKind.NUMPY_OBJECTS
+            self._starts(kind, call.first, False, _outside(call.frame))
+
+    def having(self, table: int) -> _Followed | None:
+        """A generator that is followed, and began with a state of this table."""
+        return next((followed for followed in self._followed.values() if followed.at_birth()[0] == table), None)
 
     def numpy_took_entropy(self, call: Call) -> None:
         """NumPy asked the system for the number that a generator without a seed starts from."""
@@ -168,33 +241,35 @@ class OwnGenerators:
         is_seeded = not (isinstance(number, int) and number in self._entropy)
         if is_seeded and not seed_calls.takes_another_number(frame):
             return
-        key = self._note(GeneratorKind.NUMPY_OBJECTS, is_seeded, frame)
+        key = self._key(GeneratorKind.NUMPY_OBJECTS, is_seeded, frame)
         bits = None if key is None or is_seeded else _growing_from(seeds)
         if key is not None and bits is not None:
-            self._follow(bits, lambda: _state_of(type(bits)(seeds)), key, frame)
+            self._follow(bits, lambda: hashed_state(type(bits)(seeds)), key, seed_calls.place_of(frame))
+        elif key is not None:
+            self._counts[key] += 1
 
     def numpy_is_given_a_seed(self, call: Call) -> None:
         """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
-        self.is_given_a_state(call)
+        self._begins_anew(call.first, call.before)
         hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
         if call.first is getattr(hidden, "_bit_generator", None):
             return  # the global one, which is watched by itself
         frame = _outside(call.frame)
         seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
         if seed is None or seed_calls.takes_another_number(frame):
-            self._note(GeneratorKind.NUMPY_OBJECTS, seed is not None, frame)
+            key = self._key(GeneratorKind.NUMPY_OBJECTS, seed is not None, frame)
+            if key is not None:
+                self._counts[key] += 1
 
-    def _note(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> _Key | None:
+    def _key(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> _Key | None:
         if frame is None:
             return None
         of_file = self._sites.kind_of(frame.f_code.co_filename)
         if of_file <= 0 or (of_file == LIBRARY and _is_import(frame)):
             return None
+        seed_calls.UNSEEDED_AT.add(seed_calls.place_of(frame))
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
-        key = (kind, is_seeded, site, own, self._events.phase(), site.kind == LIBRARY)
-        self._counts[key] += 1
-        seed_calls.UNSEEDED_AT.add((frame.f_code.co_filename, frame.f_lineno))
-        return key
+        return kind, is_seeded, site, own, self._events.phase(), site.kind == LIBRARY
 
 
 def _frames(frame: FrameType | None) -> Iterator[tuple[FrameType, str]]:
@@ -217,12 +292,29 @@ def _is_import(frame: FrameType | None) -> bool:
     return any(file.startswith("<frozen importlib") for _, file in _frames(frame))
 
 
-def _state_of(generator: Any) -> object:
+def hashed_state(generator: Any) -> _State:
     try:
-        is_pythons = isinstance(generator, random.Random)
-        return hash(generator.getstate()) if is_pythons else as_bytes(generator.state)
+        if isinstance(generator, random.Random):
+            state: Any = generator.getstate()
+        elif hasattr(generator, "get_state"):  # torch's
+            held = generator.get_state()
+            state = ctypes.string_at(held.data_ptr(), held.numel())
+        else:
+            state = as_bytes(generator.state)
+        return hash(table_of(state)), hash(state)
     except Exception:  # a subclass that keeps none
-        return 0
+        return 0, 0
+
+
+def table_of(state: Any) -> Any:
+    """What a state of Python's or NumPy's has in common with those shortly before and after it: a Mersenne twister's
+    table, which some 600 draws leave as it is, or the number that tells one stream from another."""
+    if not isinstance(state, tuple):
+        return state
+    if isinstance(state[0], int):
+        return state[1][:-1]
+    numbers = dict(state)["state"]
+    return next((value for name, value in numbers if name in ("key", "inc")), numbers)
 
 
 def _itself(generator: Any) -> Any:
@@ -241,23 +333,31 @@ def _growing_from(seeds: Any) -> Any:
 def as_bytes(state: Any) -> Any:
     """A state of NumPy's in a form that compares, and that ``repr`` shows in full: arrays as bytes."""
     if isinstance(state, dict):
-        return [(key, as_bytes(value)) for key, value in state.items()]
+        return tuple((key, as_bytes(value)) for key, value in state.items())
     return state.tobytes() if hasattr(state, "tobytes") else state
 
 
-def _look(call: Call) -> None:
-    call.before = _state_of(call.first)
+def look(call: Call) -> None:
+    """Keep the state that a generator has before its method is called."""
+    call.before = hashed_state(call.first)
 
 
 def _functions() -> Iterator[Target]:
-    yield Target([(random.Random, "seed")], look=_look, after=OwnGenerators.python_is_seeded)
-    yield Target([(random.Random, "setstate")], look=_look, after=OwnGenerators.is_given_a_state)
+    yield Target([(random.Random, "seed")], look=look, after=OwnGenerators.python_is_seeded)
+    yield Target([(random.Random, "setstate")], look=look, after=OwnGenerators.is_given_a_state)
+    yield Target([(random.SystemRandom, "seed")], after=OwnGenerators.takes_from_the_system)
     seeds: Any = sys.modules.get("numpy.random.bit_generator")
     yield Target([(seeds, "randbits")], after=OwnGenerators.numpy_took_entropy)
     yield Target([(getattr(seeds, "SeedSequence", None), "generate_state")], after=OwnGenerators.numpy_grows)
-    mersenne: Any = getattr(sys.modules.get("numpy.random"), "MT19937", None)
-    yield Target([(mersenne, "_legacy_seeding")], look=_look, after=OwnGenerators.numpy_is_given_a_seed)
+    numpy: Any = sys.modules.get("numpy.random")
+    yield Target(
+        [(getattr(numpy, "MT19937", None), "_legacy_seeding")], look=look, after=OwnGenerators.numpy_is_given_a_seed
+    )
+    states = [(getattr(numpy, name, None), "state") for name in sorted(_NUMPY_BITS)]
+    yield Target(states, look=look, after=OwnGenerators.is_given_a_state)
 
 
+#: Each tells of a table whether a global generator has it that nobody seeded.
+HAVE_UNSEEDED: list[Callable[[int], bool]] = []
 #: The watch of this process.
 WATCHERS: Watchers[OwnGenerators] = Watchers(_functions)

@@ -37,8 +37,15 @@ _DRAWS_IN_PLACE = frozenset({"random_", "uniform_", "normal_", "exponential_", "
 OWN = "own generator"
 #: By global generator (``python``, ``numpy``, ``torch``): tells whether it drew from a state that nobody chose.
 DREW_UNSEEDED: dict[str, Callable[[], bool]] = {}
-#: Lines that made a generator of their own without a seed.
-UNSEEDED_AT: set[tuple[str, int]] = set()
+CallPlace = tuple[str, int, int]
+"""A file, a line, and the call that is made there."""
+#: Calls that made a generator of their own without a seed.
+UNSEEDED_AT: set[CallPlace] = set()
+
+
+def place_of(frame: FrameType) -> CallPlace:
+    """The call that ``frame`` is making."""
+    return frame.f_code.co_filename, frame.f_lineno, _read(frame.f_code)[_running(frame)].offset
 
 
 def takes_another_number(frame: FrameType | None) -> bool:
@@ -71,7 +78,7 @@ def _named_in_call(frame: FrameType, is_certain: bool, depth: int) -> Iterator[t
 
 def _named(inside: Sequence[_Instruction], frame: FrameType, certain: bool, depth: int) -> Iterator[tuple[str, bool]]:
     is_certain = certain and not any("JUMP" in each.name for each in inside)
-    if any((frame.f_code.co_filename, each.place[0]) in UNSEEDED_AT for each in inside):
+    if any((frame.f_code.co_filename, each.place[0], each.offset) in UNSEEDED_AT for each in inside):
         yield OWN, is_certain
     for path in _paths(inside):
         if len(path) > 1 and path[-1] in _SEEDING:
