@@ -15,7 +15,7 @@ from tracer.tables.compilers import with_compiled
 from tracer.tables.examples import Examples, load_examples, program
 from tracer.tables.explaining import VerdictRow, VersionSpan, spans
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.overview import is_inherited
+from tracer.tables.explaining import is_inherited
 from tracer.tables.rules import AnsweredRule, LibraryRule, Rule, Table
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, SettingRow, load_rows
 

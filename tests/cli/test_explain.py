@@ -13,8 +13,8 @@ from tracer.names import Backend
 from tracer.report.render.rules import rule_parts
 from tracer.report.render.terminal import printed
 from tracer.tables.examples import load_examples
+from tracer.tables.explaining import find_rules, spelled
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.lookup import find_rules, spelled
 from tracer.tables.rules import Rule
 
 

@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import Backend
 from tracer.tables.compilers import with_compiled
+from tracer.tables.explaining import is_rule_id
 from tracer.tables.loading import load_tables
-from tracer.tables.lookup import is_rule_id
 from tracer.tables.rules import Table
 
 PAGE = Path(__file__).parents[2] / "docs" / "where-torch-documentation-differs.md"

@@ -7,9 +7,8 @@ from functools import cache
 from tests.tables.test_compilers import TEXT
 from tracer.names import Backend, Verdict
 from tracer.tables.compilers import answered, parse_compiler, with_compiled
-from tracer.tables.explaining import explain, spans
+from tracer.tables.explaining import explain, find_rules, spans
 from tracer.tables.loading import load_table, load_tables
-from tracer.tables.lookup import find_rules
 from tracer.tables.rules import AnsweredRule, Table
 
 

@@ -42,9 +42,8 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.report.render.terminal import printed
     from tracer.tables.compilers import with_compiled
     from tracer.tables.examples import load_examples
-    from tracer.tables.explaining import explain
+    from tracer.tables.explaining import explain, find_rows, find_rules
     from tracer.tables.loading import load_tables
-    from tracer.tables.lookup import find_rows, find_rules
     from tracer.tables.settings.rows import load_rows
     from tracer.tables.translation import load_translations
 

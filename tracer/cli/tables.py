@@ -40,7 +40,7 @@ def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
     from tracer.report.render.rules import overview_parts, rows_parts, rules_parts
     from tracer.report.render.terminal import Prose, printed
-    from tracer.tables.overview import summarise
+    from tracer.tables.explaining import summarise
     from tracer.tables.settings.rows import load_rows
 
     tables = tables_for(backend)
@@ -65,7 +65,7 @@ def show_rule(name: str, backend: str | None) -> int:
     from tracer.report.render.rules import row_parts, rule_parts
     from tracer.report.render.terminal import printed
     from tracer.tables.examples import load_examples
-    from tracer.tables.lookup import find_rows, find_rules, refusal
+    from tracer.tables.explaining import find_rows, find_rules, refusal
     from tracer.tables.settings.rows import load_rows
 
     tables, settings = tables_for(backend), load_rows()

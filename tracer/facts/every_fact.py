@@ -1,15 +1,102 @@
-"""Every fact, by its key."""
+"""Every fact by its key; the facts of every call, those that the judge derives, and those of the process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracer.facts import attention, called_by, convolution, derived, flags, indexing, operands, sizes, tensor
-from tracer.facts.fact import Fact, Kind
+from tracer.facts import attention, convolution, flags, indexing, operands, sizes
+from tracer.facts.argument_readers import MISSING
+from tracer.facts.fact import BOOL, Fact, Kind, Value
+from tracer.names import Overlap
 
-#: The modules that declare facts, each in its ``FACTS``.
-_SUBJECTS = (tensor, flags, indexing, sizes, operands, convolution, attention, called_by, derived)
-FACTS: Mapping[str, Fact] = {fact.key: fact for subject in _SUBJECTS for fact in subject.FACTS}
+#: dtype classes that a condition may write in place of their members. Every float8 format is "float8", every quantized
+#: one "quantized".
+DTYPE_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "floating": ("float64", "float32", "float16", "bfloat16", "float8"),
+    "complex": ("complex128", "complex64", "complex32"),
+    "integral": ("int64", "int32", "int16", "int8", "uint8", "uint64", "uint32", "uint16"),
+    "boolean": ("bool",),
+    "quantized": ("quantized",),
+    "none": ("none", "other"),
+}
+
+_OF_THE_TENSOR = (
+    Fact("device", ("cpu", "cuda", "xpu", "mps", "npu", "meta", "other", "none"), Kind.COMMON, "The tensor's device."),
+    Fact("dtype", tuple(name for names in DTYPE_CLASSES.values() for name in names), Kind.COMMON, "Its dtype."),
+    Fact(
+        "layout",
+        ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "mkldnn", "jagged", "none"),
+        Kind.COMMON,
+        "Its layout.",
+        on_plain=MISSING,
+    ),
+    Fact("ndim", tuple(range(-1, 7)), Kind.COMMON, "Its number of dimensions; 6 for six and more, -1 for no tensor."),
+)
+
+
+#: Autograd nodes whose backward writes each element of the input at most once.
+SELECTING_NODES: frozenset[str] = frozenset(
+    f"{name}Backward" for name in ("Max", "Min", "Sort", "Topk", "Kthvalue", "Median", "Nanmedian", "Mode")
+)
+
+
+def _derived(key: str, about: str, of_forward: str = "") -> Fact:
+    return Fact(key, BOOL, Kind.DERIVED, about, of_forward=of_forward)
+
+
+def _process(key: str, domain: tuple[Value, ...], about: str) -> Fact:
+    return Fact(key, domain, Kind.PROCESS, about)
+
+
+_DERIVED = (
+    _derived("backward.selects", "Does the backward of an op that selects each element at most once call it?"),
+    _derived("backward.attention_softmax", "Does the backward of attention's own softmax (_safe_softmax) call it?"),
+    _derived("phase.backward", "Is it called in the backward pass?"),
+    _derived("shape.is_scalar", "Is the tensor zero-dimensional? Unknown counts as no."),
+    _derived("forward.direct", "Was its forward called directly?", "call.direct"),
+    _derived("forward.returns_indices", "Did its forward return indices?", "call.returns_indices"),
+    _derived("forward.fits_cudnn", "Does cuDNN take its forward?", "call.fits_cudnn"),
+    _derived("forward.efficient_off", "Was the memory-efficient kernel disabled in its forward?", "sdp.efficient_off"),
+    _derived("attention.may_fuse", "Did attention's math path call it on a CPU, while the target may fuse?"),
+    _derived("attention.has_mask", "Did attention's math path, on a CPU, add the caller's mask?"),
+    _derived(
+        "library.widens_counts",
+        "Does a library's line convert integers before it counts them on a CPU, which cannot count integers?",
+    ),
+    _derived("module.recurrent", "Does nn.RNN, nn.GRU or nn.LSTM call it?"),
+    _derived("module.fuses_gates", "Does nn.GRU, nn.LSTM or a cell of theirs call it? A GPU fuses gates and biases."),
+    _process("value", ("unset", "safe", "other"), "A setting: not set, set to a safe value, or to another one."),
+    _process(
+        "late",
+        ("certain", "possible", "spare"),
+        "A late setting: had its reader read it, or may it have? Spare: either, and no recorded call depends on it.",
+    ),
+    _process("change", ("between-phases", "within"), "Did deterministic mode change between forward and backward?"),
+    _process("origin", ("program", "restored", "fixed", "machine", "unseen"), "A generator's state."),
+    _process(
+        "seed.number",
+        ("none", "drawn"),
+        "A seed: does its line take it from what differs in every process? none: nothing shows that.",
+    ),
+    _process("by.library", BOOL, "Did an installed package do it?"),
+    _process("made.often", BOOL, "Is a new generator created for each sample or call?"),
+    _process("made.drew", BOOL, "Is it known that the generator was drawn from?"),
+    _process("overlap", (*(kind.value for kind in Overlap), "entries_perhaps"), "What the memory overlaps with."),
+    _process("loader.workers", BOOL, "Does the loader have workers?"),
+    _process("loader.worker_init", BOOL, "Does it have a worker_init_fn?"),
+    _process("loader.shuffles", BOOL, "Does it shuffle?"),
+    _process("loader.generator", BOOL, "Does it have a generator?"),
+    _process("loader.in_order", BOOL, "Does it return batches in order?"),
+    _process("loader.persistent", BOOL, "Are its workers persistent?"),
+    _process("loader.worker_draws", ("none", "seen", "unseen"), "Do workers draw from a global generator?"),
+    _process("loader.start_method", ("none", "fork", "spawn", "forkserver"), "The start method of its workers."),
+    _process("loader.epoch_set", ("set", "never", "other"), "Was the sampler's epoch set? other: no such sampler."),
+    _process("compiled", ("ran", "would"), "Did Inductor compile here, or would it have without the recorder?"),
+)
+#: The modules that declare facts that are read, each in its ``FACTS``.
+_SUBJECTS = (flags, indexing, sizes, operands, convolution, attention)
+_READ = (fact for subject in _SUBJECTS for fact in subject.FACTS)
+FACTS: Mapping[str, Fact] = {fact.key: fact for fact in (*_OF_THE_TENSOR, *_READ, *_DERIVED)}
 
 
 def of_kind(*kinds: Kind) -> Mapping[str, Fact]:

@@ -1,4 +1,4 @@
-"""Facts that an argument alone tells: flags, words, and whether an optional tensor was given."""
+"""Facts that an argument tells, or the function of ``torch.nn.functional`` that the call came from."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.facts.argument_readers import MISSING, Args, Kwargs, Reader, argument_getter, dropout_reader, of_arguments
-from tracer.facts.fact import BOOL, Fact, Kind, Makes, Services, Test, Value, asked, noted_fact
+from tracer.facts.fact import BOOL, Fact, Kind, Makes, Services, Test, Value, asked, marked, noted_fact
+
+if TYPE_CHECKING:
+    import torch
 
 
 def _argument(
@@ -90,6 +93,59 @@ def _fact(name: str, about: str, domain: tuple[Value, ...] = BOOL, codes: Mappin
     return Fact(f"arg.{name}", domain, Kind.ASKED, about, partial(_argument, name, domain, codes or {}))
 
 
+_LONGEST_TARGET = 256
+#: Part of an op's name to the function of ``torch.nn.functional`` that calls it; ``interpolate`` calls the others.
+_FUNCTIONS: Mapping[str, str] = {"pad": "pad", "grid_sampler": "grid_sample"}
+
+
+def _fits_cudnns_ctc(func: Any, services: Services) -> Reader | None:
+    """Return a reader of whether cuDNN takes the loss if its targets, which become int64 later, are on the CPU."""
+    from torch import float32, int32
+
+    @of_arguments("log_probs", "targets", "input_lengths", "target_lengths", "blank")
+    def fits(frames: torch.Tensor, labels: torch.Tensor, widths: Any, lengths: Any, blank: int) -> bool:
+        if blank != 0 or frames.dtype is not float32 or labels.dim() != 1:
+            return False
+        caller = _caller("ctc_loss", services)
+        targets = None if caller is None else caller.f_locals.get("targets")
+        if getattr(targets, "dtype", None) is not int32:
+            return False
+        steps = frames.shape[0]
+        longest = min(_LONGEST_TARGET - 1, steps)
+        return all(end == steps for end in _numbers(widths)) and all(end <= longest for end in _numbers(lengths))
+
+    return fits(func, services)
+
+
+def _numbers(lengths: Any) -> list[int]:
+    """Lengths as numbers; a length that cuDNN does not take for those on a device, which are not read."""
+    if not hasattr(lengths, "device"):
+        return list(lengths)
+    return [int(length) for length in lengths.tolist()] if lengths.device.type == "cpu" else [_LONGEST_TARGET]
+
+
+def _caller(function: str, services: Services) -> FrameType | None:
+    """The frame of ``torch.nn.functional``'s ``function`` that led to this call."""
+    from torch.nn import functional
+
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename == functional.__file__ and code.co_name == function:
+            return frame
+        if not services.is_torchs_own(code.co_filename):
+            return None
+        frame = frame.f_back
+    return None
+
+
+def _is_direct(func: Any, services: Services) -> Test | None:
+    """Return a test of whether the op was called directly, not through ``F.pad`` or the like, which scripts hide."""
+    name = str(func)
+    function = next((called for part, called in _FUNCTIONS.items() if part in name), "interpolate")
+    return lambda args, kwargs: _caller(function, services) is None
+
+
 FACTS = (
     _fact("accumulate", "Is added to what stands there?"),
     _fact("sparse", "Is the gradient sparse?"),
@@ -123,4 +179,19 @@ FACTS = (
     asked("given.attn_mask", _is_given("attn_mask"), "Was an attention mask given?"),
     asked("given.weights", _is_given("weights"), "Were weights given?"),
     asked("given.generator", _is_given("generator"), "Was a generator given?"),
+    marked(
+        "call.fits_cudnn",
+        _fits_cudnns_ctc,
+        "CTC: does cuDNN accept dtypes, sizes and blank, wherever the targets are?",
+    ),
+    marked(
+        "call.direct",
+        _is_direct,
+        "Was it called directly, not by the function of torch.nn.functional with another path in deterministic mode?",
+    ),
+    marked(
+        "call.returns_indices",
+        lambda func, services: lambda args, kwargs: _caller("max_pool3d_with_indices", services) is not None,
+        "Was it called by the function that takes another path in deterministic mode if indices are requested?",
+    ),
 )

@@ -24,9 +24,16 @@ from tracer.judging.call_findings import (
     weakly_grounded,
 )
 from tracer.judging.host_code import host_banners, with_hosts
-from tracer.judging.minimal_settings import SEED, MinimalSettings, Sets, seeded_in_its_place, with_plan
+from tracer.judging.minimal_settings import (
+    SEED,
+    MinimalSettings,
+    ProcessUnderTarget,
+    Sets,
+    extrapolated_banner,
+    seeded_in_its_place,
+    with_plan,
+)
 from tracer.judging.observations import fill_cost
-from tracer.judging.process_findings import ProcessUnderTarget, extrapolated_banner
 from tracer.judging.trials import TrialsHere
 from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings, Training
 from tracer.tables.compilers import CompilerTable

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
-from tracer.facts.derived import SELECTING_NODES
+from tracer.facts.every_fact import SELECTING_NODES
 from tracer.facts.fact import Value
 from tracer.findings import Condition, Deciding
 from tracer.names import Backend, DeterministicMode, UnknownReason, Verdict

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracer.facts.every_fact import FACTS, of_kind
+from tracer.facts.every_fact import DTYPE_CLASSES, FACTS, of_kind
 from tracer.facts.fact import Kind, Value
-from tracer.facts.tensor import DTYPE_CLASSES
 from tracer.tables.settings.declared import conditions
 
 _Domains = Mapping[str, tuple[Value, ...]]

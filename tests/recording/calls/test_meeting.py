@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer.facts.argument_readers import MISSING
-from tracer.facts.meetings import (
+from tracer.facts.sizes import (
     adaptive_windows_of_one,
     fractional_windows_of_one,
     windows_of_one,

@@ -27,9 +27,8 @@ from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, Settings
 from tracer.tables.conditions import BoundRule, with_forward
 from tracer.tables.explaining import VerdictRow as Said
-from tracer.tables.explaining import spans
+from tracer.tables.explaining import find_rules, spans
 from tracer.tables.loading import load_tables
-from tracer.tables.lookup import find_rules
 from tracer.tables.rules import Rule
 from tracer.tables.settings.rows import SettingRow, load_rows
 from tracer.tables.settings.target_settings import settings_of

@@ -16,8 +16,7 @@ from tracer.plain import one_line
 from tracer.report.render.terminal import Program, Prose, indented
 from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural, some
 from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
-from tracer.tables.explaining import Explanation, VerdictRow, VersionSpan, spans
-from tracer.tables.overview import TableSummary
+from tracer.tables.explaining import Explanation, TableSummary, VerdictRow, VersionSpan, spans
 from tracer.tables.rules import GRADES, AnsweredRule, Rule, Table, strongest
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.translation import STAYS

@@ -1,17 +1,31 @@
-"""A table bound to one target: the ruling on an op with its facts, with and without deterministic mode."""
+"""Tables bound to one target: the ruling on an op with its facts, and on a call that runs as another op there.
+
+Of several ops that it may run as, the worst ruling stands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from tracer.facts.fact import Value
-from tracer.findings import Evidence
-from tracer.names import TORCH_NAMESPACES, Backend, Cause, EvidenceKind, UnknownReason, Verdict
-from tracer.tables.conditions import BothWays, with_derived
-from tracer.tables.rules import Rule, Ruling, Table
-from tracer.tables.versions import judged_as, placed, release
+from tracer.findings import Deciding, Evidence
+from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, Cause, EvidenceKind, UnknownReason, Verdict
+from tracer.tables.conditions import (
+    BothWays,
+    in_deterministic_mode,
+    may_hold,
+    wanted_values,
+    with_derived,
+    with_forward,
+)
+from tracer.tables.rules import Rule, Ruling, Table, evidence_of
+from tracer.tables.translation import STAYS, TargetNote, TargetOp, Translation, Translations
+from tracer.tables.versions import judged_as, placed, release, speaks_of
+from tracer.tables.vocabulary import SETTINGS, UNNOTED, in_domain
 
 _WHY_UNKNOWN = {
     UnknownReason.NO_TABLE: "No table exists for this call's backend.",
@@ -115,3 +129,142 @@ class BoundTable:
 def _number(version: str) -> tuple[int, ...]:
     major, minor = release(version).split(".")[:2]
     return int(major), int(minor)
+
+
+_RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
+_RECORD_THERE = "Record the step on the target itself: then its own ops are judged."
+
+
+class _Choice(NamedTuple):
+    """A candidate after version and settings were checked: the conditions on facts that are left."""
+
+    candidate: TargetOp
+    asks: tuple[tuple[str, frozenset[Value]], ...]
+    hangs_on_target: bool
+    """Whether it depends on a setting that the target lacks, such as the hardware, or on a choice of the program."""
+
+    def is_open(self, facts: Mapping[str, Value]) -> bool:
+        """Return whether it is compatible with the known facts. A value outside the vocabulary counts as unrecorded."""
+        answers = ((key, facts.get(key, UNNOTED.get(key)), wanted) for key, wanted in self.asks)
+        return all(value is None or value in wanted or not in_domain(key, value) for key, value, wanted in answers)
+
+
+class BoundTranslation:
+    """One row for one recorded overload, one version and one set of settings."""
+
+    def __init__(self, row: Translation, op: str, version: str, settings: Mapping[str, Value]) -> None:
+        self.row = row
+        self._op = op
+        self._asks: tuple[str, ...] | None = None
+        self._as_is = tuple(_choices(row, op, version, settings))
+        self._in_mode = tuple(_choices(row, op, version, in_deterministic_mode(settings)))
+
+    def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[TargetOp, ...], tuple[TargetOp, ...]]:
+        """Return the candidates for a call with ``facts``, with and without deterministic mode."""
+        as_is, in_mode = self._open(facts)
+        return tuple(choice.candidate for choice in as_is), tuple(choice.candidate for choice in in_mode)
+
+    def _open(self, facts: Mapping[str, Value]) -> tuple[tuple[_Choice, ...], tuple[_Choice, ...]]:
+        as_is = tuple(choice for choice in self._as_is if choice.is_open(facts))
+        return as_is, tuple(choice for choice in self._in_mode if choice.is_open(facts))
+
+    def asks(self, bound: BoundTable) -> tuple[str, ...]:
+        """The facts that the ruling on the op depends on, if ``bound`` judges what it becomes."""
+        if self._asks is None:
+            choices = (*self._as_is, *self._in_mode)
+            own = (key for choice in choices for key, _ in choice.asks)
+            ops = dict.fromkeys(choice.candidate.op for choice in choices if choice.candidate.op)
+            every = dict.fromkeys((*own, *(key for op in ops for key in bound.asks(op))))
+            self._asks = tuple(key for key in every if key != "device")
+        return self._asks
+
+    def outcome(self, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None) -> Ruling:
+        """The ruling of ``bound`` on a call with ``facts`` on ``device``: the worst of all candidates, except for a
+        refusal that not every hardware would meet."""
+        as_is, in_mode = self._open(with_derived(facts, node, self.asks(bound)))
+        here = [self._judged(choice.candidate, bound, device, facts, node) for choice in as_is]
+        there = [self._judged(choice.candidate, bound, device, facts, node) for choice in in_mode]
+        worst = min(here, key=lambda ruling: (_RANK[ruling.verdict], _RANK[ruling.deterministic_mode]))
+        worst_on = min(there, key=lambda ruling: _RANK[ruling.deterministic_mode])
+        verdict, verdict_on = worst.verdict, worst_on.deterministic_mode
+        if _hangs_on_target(in_mode, [ruling.deterministic_mode for ruling in there]):
+            verdict_on = Verdict.CONDITIONAL
+        if _hangs_on_target(as_is, [ruling.verdict for ruling in here]):
+            verdict = Verdict.CONDITIONAL
+        spoken = replace(
+            worst_on if verdict is Verdict.DETERMINISTIC else worst,
+            verdict=verdict,
+            deterministic_mode=verdict_on,
+            route=worst_on.route,
+            decided=Deciding(as_is=worst.decided.as_is, deterministic_mode=worst_on.decided.deterministic_mode),
+        )
+        names = tuple(dict.fromkeys(choice.candidate.op for choice in as_is if choice.candidate.op))
+        if names in ((), (self._op,)):
+            return spoken
+        both = ((worst, worst.verdict), (worst_on, worst_on.deterministic_mode))
+        unknown = next((ruling for ruling, verdict in both if verdict is Verdict.UNKNOWN), None)
+        return replace(
+            spoken,
+            reason=unknown.reason if unknown is not None else None,
+            reason_detail=unknown.reason_detail if unknown is not None else "",
+            why=_why(spoken, self.row, here),
+            runs_as=" or ".join(name.removesuffix(".default") for name in names),
+            evidence=spoken.evidence if spoken.translated else (*spoken.evidence, *evidence_of(self.row.evidence)),
+            translated=True,
+        )
+
+    def _judged(
+        self, candidate: TargetOp, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None
+    ) -> Ruling:
+        if candidate.op:
+            return bound.outcome(candidate.op, {**facts, "device": device, **candidate.facts}, node)
+        asked = (bound.table.backend, "", UnknownReason.NO_EVIDENCE, self._op, candidate.why, _RECORD_THERE)
+        evidence = evidence_of(self.row.evidence)
+        return replace(unknown_ruling(*asked), rule=self.row.id, evidence=evidence, translated=True)
+
+
+class Translator:
+    """The translations for one target, by recorded op."""
+
+    def __init__(self, table: Translations, backend: Backend, version: str, settings: Mapping[str, Value]) -> None:
+        self._version = version
+        self._settings = settings
+        self._rows = {op: row for row in table.translation if backend in row.to for op in row.ops}
+        self._notes = {op: note for note in table.note if backend in note.to for op in note.seen}
+        self.notes: dict[str, TargetNote] = {}
+        """Notes whose ops were recorded, by id."""
+
+    def row_of(self, op: str) -> BoundTranslation | None:
+        """The row for a recorded overload: one that names it, else one that names its packet. Call it once per op."""
+        packet = op.rpartition(".")[0]
+        note = self._notes.get(op) or self._notes.get(packet)
+        if note is not None:
+            self.notes[note.id] = note
+        row = self._rows.get(op) or self._rows.get(packet)
+        return None if row is None else BoundTranslation(row, op, self._version, self._settings)
+
+
+def _choices(row: Translation, op: str, version: str, settings: Mapping[str, Value]) -> Iterator[_Choice]:
+    settings = with_forward(settings)
+    for named in row.becomes:
+        candidate = replace(named, op=op) if named.op == STAYS else named
+        if speaks_of(candidate.torch, version) and may_hold(candidate, settings):
+            asks = tuple((key, wanted_values(candidate, key)) for key in candidate.when if key not in SETTINGS)
+            is_untold = any(key in SETTINGS and key not in settings for key in candidate.when)
+            yield _Choice(candidate, asks, candidate.perhaps or is_untold)
+
+
+def _hangs_on_target(choices: tuple[_Choice, ...], verdicts: list[Verdict]) -> bool:
+    """Return whether the call is refused only on some hardware, while the target's is not known."""
+    refused = [
+        choice.hangs_on_target for choice, verdict in zip(choices, verdicts, strict=True) if verdict is Verdict.RAISES
+    ]
+    return 0 < len(refused) < len(verdicts) and all(refused)
+
+
+def _why(spoken: Ruling, row: Translation, judged: list[Ruling]) -> str:
+    """The rule's reason, then the translation that led to it."""
+    parts = [spoken.why, row.why]
+    if len({ruling.both for ruling in judged}) > 1:
+        parts.append("Which one runs is not known here, so the worst verdict is reported.")
+    return " ".join(part for part in parts if part)

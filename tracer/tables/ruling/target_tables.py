@@ -15,7 +15,7 @@ from tracer.ops.op import Touch
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.conditions import DERIVATIONS
 from tracer.tables.rules import Ruling, Table
-from tracer.tables.ruling.bound_table import BoundTable, safe_ruling, unknown_ruling
+from tracer.tables.ruling.bound_table import BoundTable, BoundTranslation, Translator, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.run_evidence import (
     drawn,
@@ -26,7 +26,6 @@ from tracer.tables.ruling.run_evidence import (
     refuted_by_trials,
     settled_by_data,
 )
-from tracer.tables.ruling.translating import BoundTranslation, Translator
 from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, TargetNote, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS
