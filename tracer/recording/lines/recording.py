@@ -12,6 +12,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import repeat
+from operator import length_hint
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Protocol
@@ -438,20 +440,21 @@ def _next_sampled(n: int) -> int:
 
 def _trace_of(state: _Frame) -> Any:
     """The local trace function of a frame."""
-    hot, left = state.hot, 0
+    passes = repeat(None, 0)
 
-    def trace(frame: FrameType, event: str, value: Any, state: _Frame = state) -> Any:
-        nonlocal left
-        if event == "line" and frame.f_lineno in hot and left:  # the hot path of a long loop: every name costs
-            left -= 1
-            return trace
+    def trace(frame: FrameType, event: str, value: Any, state: _Frame = state, hot: set[int] = state.hot) -> Any:
+        nonlocal passes
+        if event == "line" and frame.f_lineno in hot:
+            for _ in passes:  # counts down in C: in the hot path of a long loop every name costs
+                return trace
         try:
-            state.left = left
+            left = state.left = length_hint(passes)
             if event == "line":
                 state.on_line(frame, frame.f_lineno)
             elif event == "return":
                 state.on_return(frame, value)
-            left = state.left
+            if state.left != left:
+                passes = repeat(None, state.left)
         except Exception:  # a failure of the recorder must not reach the program
             pass
         return trace
