@@ -15,7 +15,7 @@ SEEDS = {"random.seed", "random.setstate", "random.Random.seed", "random.Random.
 STARTS_AND_ENDS = {
     *("os._exit", "os.execv", "os.execve", "subprocess.Popen._execute_child"),
     *("multiprocessing.process.BaseProcess.start", "multiprocessing.process.BaseProcess.join"),
-    *("threading.Thread.start", "threading.Thread._bootstrap_inner", "concurrent.futures.thread._WorkItem.run"),
+    *("threading.Thread._bootstrap_inner", "concurrent.futures.thread._WorkItem.run"),
 }
 
 #: Imports each public module, and tells of each function and method its type and where its code stands.

@@ -187,13 +187,14 @@ class BlindSpots:
         return not thread.daemon or (code is not None and self._sites.kind_of(code.co_filename) == USER)
 
     def thread_starts(self, call: Call) -> None:
-        """A Python thread is about to start."""
-        if compile_seams.is_compiling(call.frame):
-            _COMPILERS_THREADS.add(call.args[0])
-        if self._may_compute(call.args[0]):
-            self.note(BlindSpotKind.OTHER_THREAD, "a Python thread was started", call.frame, whose=call.first)
-            self._may_have_written[self._sites.location(call.frame)] += 1
-        self._started[call.args[0]] = self._sites.location(call.frame)
+        """A Python thread begins to run."""
+        thread, frame = call.first, _starter_of(call.first)
+        if compile_seams.is_compiling(frame):
+            _COMPILERS_THREADS.add(thread)
+        location = self._started[thread] = self._sites.location(frame)
+        if self._may_compute(thread):
+            self.note(BlindSpotKind.OTHER_THREAD, "a Python thread was started", frame)
+            self._may_have_written[location] += 1
 
     def memory_changed(self) -> None:
         """A call read bytes that changed although no recorded call wrote them: threads may have."""
@@ -370,8 +371,8 @@ def _watched() -> Iterator[Target]:
     for name, held in native_code.native_functions().items():
         starts = partial(BlindSpots.native_starts, name=name, is_method=isinstance(held[0][0], type))
         yield Target(held, before=starts, after=partial(BlindSpots.native_ends, name=name))
-    yield Target([(threading.Thread, "start")], before=BlindSpots.thread_starts)
-    yield Target([(threading.Thread, "_bootstrap_inner")], after=BlindSpots.thread_ends)  # Python 3.10 to 3.14
+    runs = (threading.Thread, "_bootstrap_inner")  # Python 3.10 to 3.14
+    yield Target([runs], before=BlindSpots.thread_starts, after=BlindSpots.thread_ends)
     pool = sys.modules.get("concurrent.futures.thread")
     yield Target([(getattr(pool, "_WorkItem", None), "run")], after=BlindSpots.task_ends)
     tracing = ("_create_function_from_trace", "_create_function_from_trace_with_dict", "_create_graph_by_tracing")
@@ -382,6 +383,18 @@ def _watched() -> Iterator[Target]:
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     step = next((name for name in seams.COMPILED_CALL_STEPS if hasattr(eval_frame, name)), "")
     yield replace(_noting(eval_frame, step, _on_compiled_call), look=_tell_what_is_compiled)
+
+
+def _starter_of(thread: threading.Thread) -> FrameType | None:
+    """The frame that starts a thread: ``Thread.start`` waits until the thread runs."""
+    for frame in sys._current_frames().values():
+        inner: FrameType | None = frame
+        while inner is not None:
+            is_start = inner.f_code.co_name == "start" and inner.f_globals is vars(threading)
+            if is_start and inner.f_locals.get("self") is thread:
+                return inner.f_back
+            inner = inner.f_back
+    return None
 
 
 def _tell_what_is_compiled(call: Call) -> None:

@@ -134,6 +134,8 @@ class Sites:
         return kind
 
     def _classify(self, filename: str) -> int:
+        if filename.startswith(_TORCH):  # by far the most of those that a program imports
+            return MODULE_CALL if filename == _MODULE_FILE else SKIPPED
         if is_compiled_file(filename):
             self.on_compiled()
             return self._kind_of_graph(filename)
@@ -142,10 +144,8 @@ class Sites:
         path = os.path.abspath(filename)
         if path.startswith(_BUNDLED):
             return USER
-        if path == _MODULE_FILE:
-            return MODULE_CALL
         if path.startswith((_TORCH, _TRITON, _TRACER)):
-            return SKIPPED
+            return MODULE_CALL if path == _MODULE_FILE else SKIPPED
         if installed := below_packages(path):
             top = installed.split(os.sep)[0].removesuffix(".py")
             return SKIPPED if top in ("torch", "functorch", "torchgen", *_LIKE_STDLIB) else LIBRARY

@@ -131,11 +131,10 @@ class HostWatch(GeneratorWatch):
     def imports(self, frame: FrameType) -> None:
         """A module is to be imported by ``frame``. What libraries draw between two such moments of one import of the
         program's own (``rich`` draws a number for its styles) is no draw of the program."""
-        if self.is_asleep():
-            return
         code = frame.f_code
         kind = self._sites.kind_of(code.co_filename) if code.co_name == "<module>" else USER
-        if kind <= SKIPPED:  # torch and the standard library draw nothing as they load, and a state is costly to read
+        # Torch and the standard library draw nothing as they load, and a state is costly to read.
+        if kind <= SKIPPED or self.is_asleep():
             return
         for name, generator in self.generators.items():
             state = generator.library.state()
