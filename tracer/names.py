@@ -200,7 +200,7 @@ class BlindSpotKind(Word):
     NATIVE = "native-code", "native code that is no op", "what it computes is not seen"
     """A function of an extension module that is built on torch."""
     MEMORY = "memory-of-no-op", "memory that no op gave", "whether it is written before it is read is not seen"
-    """``torch.UntypedStorage(n)``, and an array of NumPy's ``empty`` that nothing changed."""
+    """``torch.UntypedStorage(n)``, and an array of NumPy's ``empty`` that holds, in part or whole, what it held."""
     OVERRIDDEN = "overridden-op", "what runs in place of overridden ops", "what runs in its place is not seen"
     """An op of torch's with a kernel of somebody else's, which ``torch.library`` or an extension registered."""
     AUTOCAST = (

@@ -402,11 +402,12 @@ def test_memory_that_no_op_gave_is_reported_where_it_may_be_unwritten(
     assert [spot.detail.partition(":")[0] for spot in found] == [expected] * bool(expected)
 
 
+@pytest.mark.parametrize("heap", [lambda size: np.arange(1.0, size + 1), np.zeros], ids=["used", "fresh"])
 @pytest.mark.parametrize(("written", "is_noted"), [(0, True), (900, True), (996, True), (1000, False)])
 def test_an_array_of_which_a_part_holds_what_it_held_is_noted(
-    monkeypatch: pytest.MonkeyPatch, written: int, is_noted: bool
+    monkeypatch: pytest.MonkeyPatch, heap: Callable[[int], object], written: int, is_noted: bool
 ) -> None:
-    monkeypatch.setattr(np, "empty", lambda size: np.arange(1.0, size + 1))  # as a heap that others used
+    monkeypatch.setattr(np, "empty", heap)
 
     def step() -> None:
         values = np.empty(1000)

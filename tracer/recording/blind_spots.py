@@ -301,9 +301,9 @@ def _sample_of(array: Any) -> list[bytes]:
 
 
 def _is_unwritten(before: list[bytes], now: list[bytes]) -> bool:
-    """Return whether an array holds what it held, or a part of it does: elements that are not zero by chance."""
-    kept = [element for element, other in zip(before, now, strict=True) if element == other]
-    return len(kept) == len(before) or sum(map(any, kept)) >= _KEPT
+    """Return whether an array holds what it held, or a part of it may: zeros too, in place of which zeros may have been
+    written."""
+    return sum(map(bytes.__eq__, before, now)) >= min(_KEPT, len(before))
 
 
 def _called_in(frame: FrameType) -> Any | None:

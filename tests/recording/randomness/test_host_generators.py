@@ -544,9 +544,71 @@ def by_torchs_own_seed() -> None:
     torch.manual_seed(torch.initial_seed() + 1)
 
 
+def before_it_is_seeded() -> None:
+    np.random.seed()
+    number = int(np.random.randint(2**31))
+    np.random.seed(0)
+    torch.manual_seed(number)
+
+
+def all_but_torch() -> None:
+    random.seed(0)
+    np.random.seed(0)
+
+
+def before_another_function_seeds() -> None:
+    random.seed()
+    number = random.randrange(2**31)
+    other = number + 1
+    all_but_torch()
+    all_but_torch()
+    torch.manual_seed(other)
+
+
+def of_torchs_before_it_is_seeded() -> None:
+    torch.seed()
+    number = int(torch.randint(2**31, ()))
+    torch.manual_seed(0)
+    np.random.seed(number)
+    torch.manual_seed(number)
+
+
+def with_numpy_fixed(number: int) -> None:
+    np.random.seed(0)
+    torch.manual_seed(number)
+
+
+def before_it_is_passed_on() -> None:
+    np.random.seed()
+    with_numpy_fixed(int(np.random.randint(2**31)))
+
+
+def drawn_number() -> int:
+    number = random.randrange(2**31)
+    return number + 1
+
+
+def by_a_function() -> None:
+    random.seed()
+    torch.manual_seed(drawn_number())
+
+
+def by_a_function_before_it_is_seeded() -> None:
+    random.seed()
+    number = drawn_number()
+    random.seed(0)
+    torch.manual_seed(number)
+
+
 @pytest.mark.parametrize(
     "step",
     [
+        before_it_is_seeded,
+        before_another_function_seeds,
+        of_torchs_before_it_is_seeded,
+        before_it_is_passed_on,
+        by_a_function,
+        by_a_function_before_it_is_seeded,
         for_a_trial,
         of_pythons_after_it_is_seeded,
         of_torchs_after_it_is_seeded,
@@ -594,9 +656,28 @@ def torchs_where_none_is_given(number: int | None = None) -> None:
     torch.manual_seed(number)
 
 
+def by_a_function_after_it_is_seeded() -> None:
+    random.seed()
+    drawn_number()
+    random.seed(0)
+    torch.manual_seed(drawn_number())
+
+
+def in_every_round() -> None:
+    np.random.seed()
+    np.random.rand()
+    for round_number in range(3):
+        np.random.seed(round_number)
+        number = int(np.random.randint(99))
+        np.random.seed(round_number + 1)
+        torch.manual_seed(number)
+
+
 @pytest.mark.parametrize(
     "step",
     [
+        by_a_function_after_it_is_seeded,
+        in_every_round,
         from_seeded_python,
         from_seeded_torch,
         from_seeded_numpy,

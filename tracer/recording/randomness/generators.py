@@ -217,6 +217,9 @@ class SeedWatch(GeneratorWatch):
     def _look(self, call: Call) -> None:
         is_default = self._is_default(call.first)
         self._had_drawn = is_default and call.first.device.type == "cpu" and self._drew_unseeded()
+        if is_default and call.first.device.type == "cpu":
+            seed_calls.is_replaced("torch", call.frame, drew_unseeded=self._had_drawn)
+            seed_calls.is_replaced("torch's seed", call.frame, drew_unseeded=self._is_machines())
         if self._had_drawn:
             self._rest = b""
         call.before = state_of(call.first) if self.recordings and is_default else b"", False

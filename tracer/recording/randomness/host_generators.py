@@ -108,6 +108,7 @@ class HostWatch(GeneratorWatch):
         if self._end(log):
             self._watches_launcher = False
             self.saved.clear()
+            seed_calls.REPLACED.clear()
 
     def look_again(self, *, nobody_seeded: bool = False) -> None:
         """Watch NumPy's generator too, if NumPy was loaded since; ``nobody_seeded``: it was loaded just now."""
@@ -201,7 +202,9 @@ def _number(call: Call) -> Any:
 def _look(generator: HostGenerator, call: Call, *, is_seed: bool) -> None:
     is_drawn = is_seed and _number(call) is not None and seed_calls.takes_another_number(call.frame)
     call.before = generator.digest(), generator.stretch(), is_drawn
-    if generator.drew_unseeded():
+    drew_unseeded = generator.drew_unseeded()
+    seed_calls.is_replaced(generator.name, call.frame, drew_unseeded=drew_unseeded)
+    if drew_unseeded:
         generator.rest = ""
 
 

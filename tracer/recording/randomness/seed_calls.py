@@ -1,8 +1,9 @@
 """Whether a call that seeds takes a number that is another one in every process. Imports neither torch nor NumPy.
 
 Only the call itself is looked at: what its arguments name, by the bytecode, and the one statement that set a name
-there. A draw counts where nobody seeded its generator, and that has drawn. Anything else says nothing, such as a name
-that two statements set, or a number from a configuration: what such a seed is, a second run tells.
+there, or that a function of the program returns. A draw counts where nobody had seeded its generator, and that has
+drawn. Anything else says nothing, such as a name that two statements set, or a number from a configuration: what such a
+seed is, a second run tells.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import dis
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from types import CodeType, FrameType, ModuleType
-from typing import Any
+from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
 
+from tracer.recording.origin.sites import USER, Sites
 from tracer.recording.patching import original_of
 
 #: Calls and statements that are followed, at most.
@@ -38,14 +40,32 @@ OWN = "own generator"
 #: By global generator (``python``, ``numpy``, ``torch``): tells whether it drew from a state that nobody chose.
 DREW_UNSEEDED: dict[str, Callable[[], bool]] = {}
 CallPlace = tuple[str, int, int]
-"""A file, a line, and the call that is made there."""
+"""A file, the first line of a function, and the instruction that it runs."""
 #: Calls that made a generator of their own without a seed.
 UNSEEDED_AT: set[CallPlace] = set()
+#: By global generator, the calls that led to its being given another state, and whether it had drawn from one that
+#: nobody chose.
+REPLACED: dict[str, dict[CallPlace, bool]] = {}
+_SITES = Sites()
 
 
 def place_of(frame: FrameType) -> CallPlace:
     """The call that ``frame`` is making."""
-    return frame.f_code.co_filename, frame.f_lineno, _read(frame.f_code)[_running(frame)].offset
+    return _placed(frame.f_code, frame.f_lasti)
+
+
+def _placed(code: CodeType, offset: int) -> CallPlace:
+    return code.co_filename, code.co_firstlineno, offset
+
+
+def is_replaced(name: str, frame: FrameType | None, *, drew_unseeded: bool) -> None:
+    """A global generator is about to be given another state by ``frame``: what was drawn before stays what it is."""
+    places = REPLACED.setdefault(name, {})
+    while frame is not None and (drew_unseeded or places):
+        places[place_of(frame)] = drew_unseeded
+        frame = frame.f_back
+    while len(places) > _MOST_CODES:
+        del places[next(iter(places))]
 
 
 def takes_another_number(frame: FrameType | None) -> bool:
@@ -53,62 +73,99 @@ def takes_another_number(frame: FrameType | None) -> bool:
     if frame is None:
         return False
     try:
-        return any(_differs(*named) for named in _named_in_call(frame, True, 0))
+        return any(map(_differs, _named_in_call(frame, True, 0)))
     except (AttributeError, IndexError, TypeError, ValueError):  # code that was made at run time
         return False
 
 
-def _differs(name: str, is_certain: bool) -> bool:
+_Places = tuple[CallPlace, ...]
+
+
+class _Named(NamedTuple):
+    """What a number may come from."""
+
+    name: str
+    is_certain: bool
+    """Whether it comes from there in any case."""
+    at: _Places
+    """The statements that took it, as far as they are past."""
+
+
+def _differs(named: _Named) -> bool:
+    name = named.name
     if name in DREW_UNSEEDED:
-        return DREW_UNSEEDED[name]()
-    if name == OWN or not is_certain or name.rpartition(".")[2] in _SEEDING:
+        return DREW_UNSEEDED[name]() or any(_drew_before(name, at) for at in named.at)
+    if name == OWN or not named.is_certain or name.rpartition(".")[2] in _SEEDING:
         return name == OWN
     from tracer.tables.sources import source_of  # here: not every program seeds anything
 
     return getattr(source_of((name,)), "id", "") in _NEVER_ALIKE
 
 
-def _named_in_call(frame: FrameType, is_certain: bool, depth: int) -> Iterator[tuple[str, bool]]:
-    """Yield what the arguments of the call name, and whether the number comes from it in any case."""
+def _drew_before(name: str, at: CallPlace) -> bool:
+    """Return whether the first state that was replaced after ``at``, in its function, was one that nobody chose."""
+    later = [(place[2], drew) for place, drew in REPLACED.get(name, {}).items() if place[:2] == at[:2]]
+    return min(((offset, drew) for offset, drew in later if offset > at[2]), default=(0, False))[1]
+
+
+def _named_in_call(frame: FrameType, is_certain: bool, depth: int, at: _Places = ()) -> Iterator[_Named]:
+    """Yield what the arguments of the call name."""
     code = _read(frame.f_code)
-    at = _running(frame)
-    inside = [each for each in code[:at] if _lies_in(each.place, code[at].place)]
-    yield from _named(inside, frame, is_certain, depth)
+    running = _running(frame)
+    inside = [each for each in code[:running] if _lies_in(each.place, code[running].place)]
+    places = (_placed(frame.f_code, each.offset) for each in inside[-1:] if depth)
+    yield from _named(inside, frame, is_certain, depth, (*at, *places), called=1)
 
 
-def _named(inside: Sequence[_Instruction], frame: FrameType, certain: bool, depth: int) -> Iterator[tuple[str, bool]]:
+def _named(
+    inside: Sequence[_Instruction], frame: Any, certain: bool, depth: int, at: _Places, *, called: int = 0
+) -> Iterator[_Named]:
+    """``called``: how many of the names that come first are those of what is called."""
     is_certain = certain and not any("JUMP" in each.name for each in inside)
-    if any((frame.f_code.co_filename, each.place[0], each.offset) in UNSEEDED_AT for each in inside):
-        yield OWN, is_certain
-    for path in _paths(inside):
+    if any(_placed(frame.f_code, each.offset) in UNSEEDED_AT for each in inside):
+        yield _Named(OWN, is_certain, at)
+    for index, path in enumerate(_paths(inside)):
         if len(path) > 1 and path[-1] in _SEEDING:
             continue  # the call itself: `rng.seed(0)` draws nothing from `rng`
-        yield from ((name, is_certain) for name in _names_of(path, frame))
+        yield from (_Named(name, is_certain, at) for name in _names_of(path, frame))
+        if depth < _DEPTH and index >= called:
+            yield from _returned_by(path, frame, is_certain, depth + 1, at)
         is_whole = len(path) == 1
-        for name, is_sure in _set_by(path[0], frame, is_certain, depth + 1) if path[0] and depth < _DEPTH else ():
-            if is_whole or name == OWN:  # of `args.seed`, what made `args` says nothing
-                yield name, is_sure
+        for named in _set_by(path[0], frame, is_certain, depth + 1, at) if path[0] and depth < _DEPTH else ():
+            if is_whole or named.name == OWN:  # of `args.seed`, what made `args` says nothing
+                yield named
 
 
-def _set_by(name: str, frame: FrameType, is_certain: bool, depth: int) -> Iterator[tuple[str, bool]]:
+def _returned_by(path: list[str], frame: Any, is_certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
+    """Yield what a function of the program names where it returns."""
+    _, value = _led_to(path, frame)
+    if type(value) is FunctionType and _SITES.kind_of(value.__code__.co_filename) == USER:
+        inside = SimpleNamespace(f_code=value.__code__, f_globals=value.__globals__, f_back=None)
+        for statement in _statements(value.__code__, ("RETURN_VALUE",), None):
+            yield from _named(statement, inside, is_certain, depth, at)
+
+
+def _set_by(name: str, frame: Any, is_certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
     """Yield what the statement names that set ``name``, or the call that passed it."""
     code = frame.f_code
     is_parameter = name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    statements = _statements(code, name)
+    statements = _statements(code, _STORES, name)
     if not statements and not is_parameter:
         outer = frame.f_back
         while outer is not None and (outer.f_code.co_name != "<module>" or outer.f_globals is not frame.f_globals):
             outer = outer.f_back
         if outer is None:
             return
-        frame, statements = outer, _statements(outer.f_code, name)
+        frame, statements = outer, _statements(outer.f_code, _STORES, name)
     for statement in statements:
-        yield from _named(statement, frame, is_certain and len(statements) == 1 and not is_parameter, depth)
+        places = (_placed(frame.f_code, each.offset) for each in statement[-1:])
+        is_sure = is_certain and len(statements) == 1 and not is_parameter
+        yield from _named(statement, frame, is_sure, depth, (*at, *places))
     caller = frame.f_back
     if is_parameter and caller is not None:
         call = _read(caller.f_code)[_running(caller)]
         takes_one = call.value == 1 and "EX" not in call.name
-        yield from _named_in_call(caller, is_certain and takes_one and not statements, depth)
+        yield from _named_in_call(caller, is_certain and takes_one and not statements, depth, at)
 
 
 def _running(frame: FrameType) -> int:
@@ -143,12 +200,12 @@ def _lies_in(inner: tuple[int, int, int, int], outer: tuple[int, int, int, int])
     return (outer[0], outer[2]) <= (inner[0], inner[2]) and (inner[1], inner[3]) <= (outer[1], outer[3])
 
 
-def _statements(code: CodeType, name: str) -> list[Sequence[_Instruction]]:
-    """The statements of ``code`` that set ``name``, each without its last instruction."""
+def _statements(code: CodeType, ends: tuple[str, ...], name: str | None) -> list[Sequence[_Instruction]]:
+    """The statements of ``code`` that set ``name``, or that return, each without its last instruction."""
     found: list[Sequence[_Instruction]] = []
     instructions = _read(code)
     for index, each in enumerate(instructions):
-        if each.name.startswith(_STORES) and each.value == name:
+        if each.name.startswith(ends) and each.value == name:
             first = index
             while first and not instructions[first - 1].name.startswith(_ENDS_STATEMENT):
                 first -= 1
@@ -174,10 +231,8 @@ def _paths(instructions: Sequence[_Instruction]) -> Iterator[list[str]]:
     yield from filter(None, (path,))
 
 
-def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
-    """Yield the global generator that is drawn from, or the qualified names of what ``path`` leads to."""
-    if path[-1] in _DRAWS_IN_PLACE:
-        yield "torch"
+def _led_to(path: list[str], frame: Any) -> tuple[str, Any]:
+    """What ``path`` leads to through modules and classes, and its name there; nothing through other objects."""
     value: Any = _first(path[0], frame)
     name = ""
     for attribute in path[1:]:
@@ -187,8 +242,15 @@ def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
             name = f"{value.__module__}.{value.__qualname__}.{attribute}"
             value = next((vars(cls)[attribute] for cls in value.__mro__ if attribute in vars(cls)), None)
         else:
-            return
-    value = original_of(value)
+            return "", None
+    return name, original_of(value)
+
+
+def _names_of(path: list[str], frame: Any) -> Iterator[str]:
+    """Yield the global generator that is drawn from, or the qualified names of what ``path`` leads to."""
+    if path[-1] in _DRAWS_IN_PLACE:
+        yield "torch"
+    name, value = _led_to(path, frame)
     called, owner = getattr(value, "__name__", ""), getattr(value, "__self__", None)
     module = getattr(value, "__module__", None) or (owner.__name__ if isinstance(owner, ModuleType) else "")
     kind = type(owner).__name__
@@ -202,7 +264,7 @@ def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
         yield from filter(None, (name, f"{module}.{called}"))
 
 
-def _first(name: str, frame: FrameType) -> Any:
+def _first(name: str, frame: Any) -> Any:
     """What a name stands for: a global one, or what the function imports. Other local variables are not read: that
     would keep what they hold alive."""
     instructions = _read(frame.f_code)
