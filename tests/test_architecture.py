@@ -39,7 +39,6 @@ FLOORS = {
     "doctor": 7,
     "session": 7,
     "one_call": 7,
-    "portability": 8,
     "runner": 8,
     "cli": 9,
     "integrations": 9,

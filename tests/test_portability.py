@@ -12,10 +12,10 @@ from tests.support.build import call, trace
 from tracer import judge
 from tracer.errors import TargetError
 from tracer.names import Backend
-from tracer.portability import MOST_TARGETS, judge_targets, targets_named
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, mode_effect, target_rows, targets_shown
 from tracer.report.sections.recorded import command
 from tracer.report.words import calls_behind, sites_of
+from tracer.session import MOST_TARGETS, judge_targets, targets_named
 from tracer.tables.loading import existing_tables
 from tracer.trace import Trace
 

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import torch
 from msgspec.structs import replace
 
@@ -28,7 +29,6 @@ from tracer.tables.lint.measured import (
     FOLDER,
     Measurement,
     contradictions,
-    dump_measurement,
     load_measurement,
     verdicts_of,
 )
@@ -76,6 +76,22 @@ def conclude(measurement: Measurement) -> int:
     for fault in faults:
         print(f"CONTRADICTION: {fault}")
     return 1 if faults else 0
+
+
+def dump_measurement(measurement: Measurement) -> bytes:
+    """The file's bytes: one line per field, and one per record of a list, so that changes can be reviewed."""
+    fields = msgspec.json.decode(msgspec.json.encode(measurement), type=dict[str, msgspec.Raw])
+    lines = (b' "%s": %s' % (name.encode(), _lines(value)) for name, value in fields.items())
+    return b"{\n" + b",\n".join(lines) + b"\n}\n"
+
+
+def _lines(value: msgspec.Raw) -> bytes:
+    """JSON in one line; a list of records with one line per record."""
+    text = bytes(value)
+    if not text.startswith(b"[{"):
+        return msgspec.json.format(text, indent=0)
+    records = msgspec.json.decode(text, type=list[msgspec.Raw])
+    return b"[\n" + b",\n".join(b"  " + msgspec.json.format(bytes(record), indent=0) for record in records) + b"\n ]"
 
 
 def keep(measurement: Measurement, path: Path | None = None) -> Path:

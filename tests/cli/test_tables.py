@@ -10,12 +10,10 @@ import pytest
 from packaging.version import Version
 
 from tests.support.command import Command, process
-from tests.tables.lint.test_measurement_of_trials import recorded
 from tests.tables.samples import HEAD, rule_text
 from tracer.names import Backend
 from tracer.tables import loading
 from tracer.tables.lint import proving
-from tracer.tables.lint.measured import load_measurement, measurement_of
 from tracer.tables.loading import existing_tables, load_tables
 from tracer.tables.settings.rows import load_rows
 
@@ -186,11 +184,3 @@ def test_every_list_keeps_to_the_width_and_hides_nothing(
     if args[:2] == ("list", "--backend") and columns > 40:
         rules = [rule.id for rule in load_tables()[Backend.CUDA].rule]
         assert [one for one in rules if one not in done.out] == []  # no id is broken into two lines
-
-
-def test_a_recording_with_trials_becomes_a_file_that_the_tables_can_keep(tracer: Command, tmp_path: Path) -> None:
-    recorded().save(tmp_path / "t.json")
-    done = tracer("tables", "measured", str(tmp_path / "t.json"), "-o", str(tmp_path / "gpu.json"))
-    assert done.code == 0
-    assert "contradicts the table: aten.neg.default" in done.err
-    assert load_measurement(tmp_path / "gpu.json") == measurement_of(recorded())

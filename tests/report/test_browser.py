@@ -21,8 +21,8 @@ from tests.support.build import call, finding, report, trace
 from tests.support.slow import slow_unless
 from tracer.findings import Acceptance
 from tracer.names import AcceptedBy
-from tracer.portability import judge_targets, targets_named
 from tracer.report import Report
+from tracer.session import judge_targets, targets_named
 
 pytestmark = pytest.mark.browser
 

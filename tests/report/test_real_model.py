@@ -18,7 +18,7 @@ import torch
 from tests.report.browser import Browser, Opened
 from tests.support.slow import slow_unless
 from tracer import DeterminismTracer, judge
-from tracer.portability import judge_targets, targets_named
+from tracer.session import judge_targets, targets_named
 from tracer.trace import Trace
 
 pytestmark = pytest.mark.browser

@@ -17,7 +17,7 @@ from tracer.judging import judge_calls
 from tracer.names import Backend, Settings, Verdict
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.conditions import wanted_values
-from tracer.tables.lint.translation_lint import lint_translations
+from tracer.tables.lint.proving import lint_translations
 from tracer.tables.loading import load_tables, required_facts
 from tracer.tables.ruling.bound_table import Translator
 from tracer.tables.translation import (

@@ -78,8 +78,7 @@ def command(
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
         from tracer.gate.suppressions import host_lines
-        from tracer.portability import judge_targets, targets_named
-        from tracer.session import judge, processes_of
+        from tracer.session import judge, judge_targets, processes_of, targets_named
         from tracer.trace import compare_ranks, load_families, merge_traces
 
         loaded = load_families(traces)

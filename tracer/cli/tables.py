@@ -6,14 +6,12 @@ import importlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import click
 
-from tracer.cli.options import files, option, tables_for
+from tracer.cli.options import option, tables_for
 from tracer.cli.output import show, show_all
-from tracer.errors import TableError, UsageError
-from tracer.plain import say
+from tracer.errors import UsageError
 
 FAULTY = 1
 
@@ -24,7 +22,6 @@ Examples:
   tracer tables list --settings
   tracer tables show cuda-scatter-reduce
   tracer tables show aten.index_put_ --backend cpu
-  tracer tables measured trace.json
   tracer tables lint"""
 
 
@@ -76,29 +73,6 @@ def show_rule(name: str, backend: str | None) -> int:
     rules = ((rule, tables[device]) for device in rules_by_backend for rule in rules_by_backend[device])
     parts = [partial(rule_parts, rule, table, examples=load_examples()) for rule, table in rules]
     show_all(map(printed, (*parts, *(partial(row_parts, row, settings) for row in rows))))
-    return 0
-
-
-@command.command("measured", short_help="What a recording with trials showed, as the tables keep it.")
-@click.argument("trace", type=click.Path(path_type=Path), shell_complete=files)
-@option("-o --output", "FILE", "Where it goes; else it is printed.", type=click.Path(path_type=Path))
-def measured(trace: Path, output: Path | None) -> int:
-    """Make a measurement of TRACE, recorded with --trials: what varied, with the facts and settings, to send in.
-
-    It names ops, facts and settings, and no line of your code; what contradicts a table is said on standard error.
-    """
-    from tracer.files import write_whole
-    from tracer.tables.lint.measured import contradictions, dump_measurement, measurement_of
-    from tracer.tables.loading import load_tables
-    from tracer.trace import load_trace
-
-    measurement = measurement_of(load_trace(trace))
-    if output is None:
-        show(dump_measurement(measurement).decode("utf-8").rstrip())
-    else:
-        write_whole(output, dump_measurement(measurement), error=TableError)
-    for line in contradictions(measurement, load_tables()):
-        say(f"contradicts the table: {line}")
     return 0
 
 

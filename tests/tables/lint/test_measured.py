@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.tables.samples import rule_text, table
@@ -16,7 +17,6 @@ from tracer.tables.lint.measured import (
     MeasuredRun,
     Measurement,
     contradictions,
-    dump_measurement,
     faults_of_measurements,
     load_measurement,
     measurement_files,
@@ -97,17 +97,17 @@ def test_an_explanation_silences_its_own_contradiction_and_must_have_one() -> No
 
 def test_a_measurement_round_trips_through_its_file(tmp_path: Path) -> None:
     path = tmp_path / "cpu-torch-2.13.json"
-    path.write_bytes(dump_measurement(measured(ADDS, distinct=9)))
+    path.write_bytes(msgspec.json.encode(measured(ADDS, distinct=9)))
     assert load_measurement(path) == measured(ADDS, distinct=9)
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [('"distinct"', '"distinkt"'), ('"off"', '"of"'), ('"schema": 1', '"schema": 9')],
+    [('"distinct"', '"distinkt"'), ('"off"', '"of"'), ('"schema":1', '"schema":9')],
 )
 def test_a_misspelt_measurement_is_refused_in_one_line(tmp_path: Path, old: str, new: str) -> None:
     path = tmp_path / "broken.json"
-    text = dump_measurement(measured(ADDS, distinct=9)).decode()
+    text = msgspec.json.encode(measured(ADDS, distinct=9)).decode()
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
     with pytest.raises(TableError, match=r"broken\.json") as error:
@@ -126,7 +126,7 @@ def test_a_misspelt_measurement_is_refused_in_one_line(tmp_path: Path, old: str,
 )
 def test_a_citation_leads_to_a_run(tmp_path: Path, ref: str, says: str) -> None:
     path = tmp_path / "cpu-torch-2.13.json"
-    path.write_bytes(dump_measurement(measured(ADDS, distinct=9)))
+    path.write_bytes(msgspec.json.encode(measured(ADDS, distinct=9)))
     citing = table(rule_text(ref=ref).replace('kind = "source"', 'kind = "measured"'))
     found = faults_of_measurements({Backend.CUDA: citing, Backend.CPU: load_tables()[Backend.CPU]}, [path])
     mine = [fault for fault in found if fault.startswith("cuda-sample")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracer.errors import TableError
-from tracer.tables.lint.row_lint import lint_rows
+from tracer.tables.lint.rule_lint import lint_rows
 from tracer.tables.settings.rows import load_rows, parse_rows
 
 HEAD = """

@@ -21,7 +21,7 @@ from tracer.names import About, Backend, Cause, Differs, EventKind, Verdict
 from tracer.recording.process.settings import read_settings
 from tracer.report import Report
 from tracer.tables.conditions import BoundRule
-from tracer.tables.lint.row_lint import KEYS, field_type
+from tracer.tables.lint.rule_lint import KEYS, field_type
 from tracer.tables.rules import Case
 from tracer.tables.settings.rows import CATEGORIES, NARROWING, RESERVED, SettingRow, load_rows
 from tracer.tables.versions import release, speaks_of

@@ -1,7 +1,7 @@
 """Measurements: runs of ops on a device, stored as data and compared with the tables.
 
 ``measured/<device>-torch-<version>.json`` is written by ``threads.py`` and ``measure_cuda.py`` in
-``benchmarks/evidence``, or generated from any recording with trials. A rule may cite a run as evidence of grade
+``benchmarks/evidence``. A rule may cite a run as evidence of grade
 ``measured``: ``measured/cpu-torch-2.13.json: index_put accumulate``. The lint reports a run that contradicts a table's
 verdict, unless an entry under ``explained`` says why both are right.
 """
@@ -9,20 +9,16 @@ verdict, unless an entry under ``explained`` says why both are right.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from tracer.errors import TableError
-from tracer.names import SAFE, Backend, DeterministicMode, EvidenceKind, Phase, Settings, Verdict
+from tracer.names import SAFE, Backend, DeterministicMode, EvidenceKind, Phase, Verdict
 from tracer.tables.rules import Table
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import MODE
-from tracer.tables.settings.target_settings import settings_of
-from tracer.tables.versions import release
-from tracer.trace.file import Trace
 from tracer.trace.records import CallGroup, FactValue
 
 #: The schema that this release reads and writes.
@@ -31,7 +27,6 @@ SCHEMA = 1
 FOLDER = Path(__file__).parent.parent / "measured"
 
 _CITED = re.compile(r"measured/(?P<file>[\w.+-]+\.json)(?:: (?P<what>.+))?")
-_CPU = "cpu"
 
 
 class MeasuredCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -88,58 +83,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     explained: tuple[Explained, ...] = ()
 
 
-def measurement_of(trace: Trace) -> Measurement:
-    """Return the trials' results of ``trace`` on its accelerator, or on the CPU where no call ran on one.
-
-    Calls that varied are kept one by one; those that agreed are counted. Raises ``TableError`` where nothing was tried.
-    """
-    eager = [group for group in trace.calls if group.region is None]  # tables have no rules for whole regions
-    tried = [group for group in eager if group.tried is not None and group.tried.trials]
-    if not tried:
-        raise TableError("no call of this trace was tried", hint="record it with `tracer run --trials 30`")
-    devices = [str(group.facts.get("device")) for group in tried]
-    device = next((name for name in devices if name != _CPU), _CPU)
-    here = [group for group, name in zip(tried, devices, strict=True) if name == device]
-    environment = trace.environment
-    settings = settings_of(environment, Settings.RECORDED)
-    runs = tuple(_runs(here, environment.deterministic_mode))
-    return Measurement(
-        schema=SCHEMA,
-        backend=_backend_of(device, is_rocm=environment.hip is not None),
-        torch=release(environment.torch),
-        device=environment.devices[0].name if environment.devices and device != _CPU else "",
-        threads=environment.num_threads,
-        settings={key: value for key, value in settings.items() if key != MODE},
-        samples=len(here),
-        alike=len(here) - len(runs),
-        run=runs,
-    )
-
-
-def _backend_of(device: str, *, is_rocm: bool) -> Backend:
-    if is_rocm and device == Backend.ROCM.device:
-        return Backend.ROCM
-    try:
-        return Backend(device)
-    except ValueError as problem:
-        raise TableError(f"no table is for {device}", hint="measure on a backend that has one") from problem
-
-
-def _runs(groups: list[CallGroup], mode: DeterministicMode) -> Iterator[MeasuredRun]:
-    numbers: Counter[str] = Counter()
-    for group in groups:
-        if group.tried is not None and group.tried.varied:
-            named = f"{group.op}, {group.phase}"
-            numbers[named] += 1
-            yield MeasuredRun(
-                what=f"{named}, {numbers[named]}",
-                mode=mode,
-                runs=group.tried.trials + group.tried.calls,
-                distinct=group.tried.distinct,
-                calls=(MeasuredCall(op=group.op, phase=group.phase, node=group.node, facts=group.facts),),
-            )
-
-
 def measurement_files() -> tuple[Path, ...]:
     """Measurements that ship, by name."""
     return tuple(sorted(FOLDER.glob("*.json")))
@@ -154,22 +97,6 @@ def load_measurement(path: Path) -> Measurement:
     if measurement.schema != SCHEMA:
         raise TableError(f"{path.name}: schema {measurement.schema} is not {SCHEMA}", hint="measure again")
     return measurement
-
-
-def dump_measurement(measurement: Measurement) -> bytes:
-    """The file's bytes: one line per field, and one per record of a list, so that changes can be reviewed."""
-    fields = msgspec.json.decode(msgspec.json.encode(measurement), type=dict[str, msgspec.Raw])
-    lines = (b' "%s": %s' % (name.encode(), _lines(value)) for name, value in fields.items())
-    return b"{\n" + b",\n".join(lines) + b"\n}\n"
-
-
-def _lines(value: msgspec.Raw) -> bytes:
-    """JSON in one line; a list of records with one line per record."""
-    text = bytes(value)
-    if not text.startswith(b"[{"):
-        return msgspec.json.format(text, indent=0)
-    records = msgspec.json.decode(text, type=list[msgspec.Raw])
-    return b"[\n" + b",\n".join(b"  " + msgspec.json.format(bytes(record), indent=0) for record in records) + b"\n ]"
 
 
 def verdicts_of(run: MeasuredRun, measurement: Measurement, tables: Mapping[Backend, Table]) -> tuple[Verdict, ...]:
