@@ -27,6 +27,8 @@ RETURNED, GENERATOR = "%return", "%generator "
 STATIC = "="
 #: Leads names of the module that a function reads or stores.
 GLOBAL = "%global "
+#: The note of a recording that ended before the program did.
+TIME_IS_UP = "they were followed for a while only"
 #: Rows of one line, and recorded calls of one function, before only every 2**k-th is written.
 SAMPLED_FROM = 400
 #: Digests of what may be shown as it is: numbers, booleans and None.
@@ -147,6 +149,13 @@ def files_beside(first: Path) -> Iterator[Path]:
     for path in sorted(first.parent.glob(f"{glob.escape(first.name)}*"), key=lambda path: (len(path.name), path.name)):
         if _FORKED.fullmatch(path.name.removeprefix(first.name)) and path.is_file():
             yield path
+
+
+def follows_to_the_end(trace: str | os.PathLike[str]) -> bool:
+    """Return whether a run's lines were followed until it ended, in all of its processes."""
+    note = encode(Note(TIME_IS_UP))
+    files = list(files_of_lines(trace))
+    return bool(files) and not any(note in path.read_bytes()[-4096:] for path in files)
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[Record]:

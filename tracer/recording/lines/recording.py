@@ -7,9 +7,11 @@ step in which two runs are known to diverge has all its rows again.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import repeat
@@ -21,6 +23,7 @@ from typing import Any, Protocol
 from tracer.plain import say
 from tracer.recording.lines.code_lines import attributes_in, lines_of, resolved
 from tracer.recording.lines.generator_states import generators
+from tracer.recording.lines.library_imports import LibraryImports
 from tracer.recording.lines.variable_digests import CODE, Digests
 from tracer.recording.options import Lines
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, spell
@@ -29,6 +32,7 @@ from tracer.trace.lines import (
     RETURNED,
     SAMPLED_FROM,
     STATIC,
+    TIME_IS_UP,
     Code,
     Entered,
     Header,
@@ -103,6 +107,7 @@ class LineRecording:
         inside: Iterable[str] = (),
         held: Held | None = None,
         anew_at: int = 0,
+        seconds: float = 0.0,
         version: str = "",
     ) -> None:
         self.path = path
@@ -115,6 +120,7 @@ class LineRecording:
         )
         self._library, self._inside, self.held, self._version = frozenset(library), frozenset(inside), held, version
         self._anew_at = anew_at
+        self._until = time.monotonic() + seconds if seconds else math.inf
         self._sites = Sites()
         self._own: dict[str, bool] = {}
         self._codes: dict[int, _Code] = {}
@@ -161,6 +167,13 @@ class LineRecording:
         self._output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
         self._written = set()
         self.write(Header(tracer_version=self._version))
+
+    def is_over(self) -> bool:
+        """Return whether no lines are followed any more, as the time for them is up."""
+        if self.is_on and time.monotonic() > self._until:
+            self.write(Note(TIME_IS_UP))
+            self.stop()
+        return not self.is_on
 
     def write(self, row: Record) -> None:
         """Write one row at once."""
@@ -381,6 +394,8 @@ class _Frame:
     def _look(self, frame: FrameType, line: int, value: Any = None, *, returns: bool = False) -> None:
         """Write the row of an execution of ``line``, unless there are enough of it."""
         recording, key = self.recording, (self.code.number, line)
+        if recording.is_over():
+            return
         n = self.counts[line] = self.counts.get(line, 0) + 1
         if line in self.hot:
             n = self.counts[line] = max(n, SAMPLED_FROM + self.passed)
@@ -491,6 +506,7 @@ class _Tracing:
         self._recording = recording
         self._threads: Any = None
         self._attached: list[FrameType] = []
+        self._imports = LibraryImports(self._entered, recording.follows)
 
     def start(self, frame: FrameType | None) -> str:
         """Begin, in frames that run already as well."""
@@ -507,6 +523,8 @@ class _Tracing:
                 frame.f_trace = _trace_of(state)
                 self._attached.append(frame)
         self._threads = threading.gettrace() if hasattr(threading, "gettrace") else None
+        if not self._recording._library and not self._recording._inside:
+            sys.meta_path.insert(0, self._imports)
         threading.settrace(self._entered)
         sys.settrace(self._entered)
         return ""
@@ -517,6 +535,8 @@ class _Tracing:
         if is_ours:
             sys.settrace(None)
         threading.settrace(self._threads)
+        with suppress(ValueError):
+            sys.meta_path.remove(self._imports)
         for frame in self._attached:
             frame.f_trace = None
         self._attached.clear()
@@ -534,7 +554,7 @@ class _Tracing:
                 is_inside = recording.is_inside(filename)
                 if not is_inside:
                     return None
-            if event != "call" or not recording.is_on:
+            if event != "call" or recording.is_over():
                 return None
             known = frame.f_trace  # a generator goes on
             if known is not None and (going_on := _state_of(known)) is not None:
@@ -609,7 +629,7 @@ class _Monitoring:
                 left[id(code)] -= 1
                 self._frames.pop(id(frame), None)  # of a frame that died unheard
                 return None
-            if recording.is_on:
+            if not recording.is_over():
                 if id(code) in self._passing:  # another call has passed lines over
                     self.anew()
                 self._frames[id(frame)] = recording.entered(frame, is_inside=is_inside)
@@ -689,6 +709,7 @@ def begun_lines(
         inside=asked.inside,
         held=held,
         anew_at=asked.anew_at,
+        seconds=asked.seconds,
         version=__version__,
     )
     lines.next_call = next_call or lines.next_call

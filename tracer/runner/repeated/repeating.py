@@ -15,6 +15,7 @@ import msgspec
 from tracer.divergence import Divergence, Recording, compare_recordings, read_recording
 from tracer.divergence.causes import Shows
 from tracer.divergence.families import compare_families, read_family
+from tracer.divergence.lines import ComparedLines
 from tracer.divergence.model import Root
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
@@ -30,7 +31,7 @@ from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Tried, find_circumstance, suspects
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
-from tracer.runner.repeated.root_lines import FoundLines, LineRun, certain, find_lines, needs_lines
+from tracer.runner.repeated.root_lines import FoundLines, LineRun, certain, find_lines, known_lines, needs_lines
 from tracer.runner.repeated.scratch import recordings_in, remove_run, scratch_of
 from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import texts_of, with_neighbours
@@ -38,6 +39,7 @@ from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace import merge_traces
 from tracer.trace.families import load_family
+from tracer.trace.lines import follows_to_the_end
 from tracer.trace.records import FactValue
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Seconds that a run in which something is held may take besides three times the longest one before.
 _PATIENCE = 60.0
+#: Seconds for which lines are followed in the runs that are asked for.
+_LINE_SECONDS = 20.0
 #: Runs that may follow those that were asked for, where these are many.
 _FURTHER = 4
 #: What a rank tells that needs no lines, and one that needs them to the end.
@@ -114,6 +118,8 @@ class _Series:
         self.families: dict[str, Family] = {}
         self.most = started + MOST_LINE_RUNS
         """Runs that may have been started when the last one is made."""
+        self.follows_lines = asked.hold is None and not asked.first
+        """Whether the next run follows lines: in none, where those of the first were not all of it."""
         self.longest = 0.0
         """Seconds that the longest run took."""
         self.ended_by = ""
@@ -227,34 +233,42 @@ class _Series:
         diverging = next((divergence for divergence in self.compared.get(UNVARIED, ()) if divergence.differs), None)
         if self.ended_by or self.asked.hold is not None:
             return
+        known = None
+        if diverging is not None and self.follows_lines:
+            other = next(run for run in self.runs if run.name == self.names[id(diverging)])
+            known = known_lines(*(recordings_in(self.scratch) / run.file for run in (self.runs[0], other)), diverging)
         if rank := current_rank():
-            self._find_lines_of_ranks(rank, diverging)
+            self._find_lines_of_ranks(rank, diverging, known)
         elif diverging is not None:
             laboratory = _LineRuns(self, snapshot)
-            self.found = find_lines(laboratory, diverging, laboratory.values_folder)
+            self.found = find_lines(laboratory, diverging, laboratory.values_folder, known)
 
-    def _find_lines_of_ranks(self, rank: Rank, diverging: Divergence | None) -> None:
+    def _find_lines_of_ranks(self, rank: Rank, diverging: Divergence | None, known: ComparedLines | None) -> None:
         """Follow lines in two further runs of all ranks, where one rank needs them; each compares its own.
 
         Nothing is held: each rank diverges by lines of its own, and the others wait for it in every run.
         """
         own = _NO_STEP
-        if diverging is not None and needs_lines(diverging):
+        if diverging is not None and known is None and needs_lines(diverging):
             own = max(diverging.roots[0].step, 0) if diverging.roots else _LAST_STEP
         until = time.monotonic() + 4 * self.longest + _PATIENCE
         told = told_by_all(
             rank, f"{self.prefix}lines", own, lambda: time.monotonic() < until and not launching.ENDING.by
         )
         self.ended_by = self.ended_by or launching.ENDING.by
+        alone = "nothing is held: all ranks would have to be given their values"
+        if known is not None:
+            self.found = FoundLines(known.sources, note="; ".join((*known.notes, alone)))
         if told is None:
-            self.found = FoundLines(note="the other ranks are not reached, which would have to make the same runs")
+            if own > _NO_STEP:
+                note = "the other ranks are not reached, which would have to make the same runs"
+                self.found = FoundLines(note=note)
             return
         self.most = self.started + (2 if max(told) > _NO_STEP else 0)
         laboratory = _LineRuns(self, None, max(told))
-        if diverging is not None:
-            self.found = find_lines(laboratory, diverging, laboratory.values_folder)
         if own > _NO_STEP:
-            alone = "nothing is held: all ranks would have to be given their values"
+            assert diverging is not None
+            self.found = find_lines(laboratory, diverging, laboratory.values_folder)
             self.found = self.found._replace(note="; ".join(filter(None, (self.found.note, alone))))
         else:
             for number in range(laboratory.left):
@@ -316,11 +330,7 @@ class _Series:
         if circumstance is Circumstance.THREADS and self._threads() == 1:
             return "one thread computes already"
         if circumstance is Circumstance.FOLDER:
-            if snapshot is None or snapshot.is_too_large:
-                return "the working directory holds too many files to be copied"
-            if lost := snapshot.lost():
-                return f"{lost} was changed by a run, and is too large to be put back"
-            return "" if snapshot.changed() else "no run changed anything in the working directory"
+            return "nothing is held in a job of several ranks" if snapshot is None else snapshot.why_not_copied()
         return ""
 
     def _planned(self) -> dict[str, FactValue]:
@@ -348,12 +358,14 @@ class _Series:
             number=len(self.runs),
             temporary=self._another_temporary() if varied is Circumstance.ENVIRONMENT else "",
             scratch=str(self.scratch),
+            lines=Lines(seconds=_LINE_SECONDS) if self.follows_lines and varied is None else None,
         )
         has_diverged = self._has_diverged_from(base, output) if self.asked.first and base is not None else None
         say(f"tracer: {name}{f' ({change.words})' if change is not None else ''}")
         code, stopped = self._launch(order, [change] if change is not None else [], has_diverged)
         if stopped:
             self.ended_by = launching.ENDING.by
+        self.follows_lines = self.follows_lines and (varied is not None or follows_to_the_end(output))
         if code == COULD_NOT_BEGIN:
             raise UsageError(f"{name} of {self.asked.task.target} could not begin", hint="the line above says why")
         arm = varied.value if varied is not None else UNVARIED
@@ -471,14 +483,17 @@ class _Series:
 
 
 class _LineRuns:
-    """Runs of a series in which lines are followed: in a copy of the folder as found, if runs change it."""
+    """Runs of a series in which lines are followed: in a copy of the folder as found, if runs change it.
+
+    Each second run works in the copy that the first one of the two has left, as run 2 did.
+    """
 
     def __init__(self, series: _Series, snapshot: Snapshot | None, last_step: int | None = None) -> None:
         self._series = series
         self._last_step = last_step
         """The step that ends every run, where ranks have agreed on one."""
-        can_copy = snapshot is not None and not snapshot.is_too_large and not snapshot.lost() and snapshot.changed()
-        self._folder = snapshot.copy() if snapshot is not None and can_copy else None
+        self._snapshot = None if snapshot is None or snapshot.why_not_copied() else snapshot
+        self._folder: Path | None = None
 
     @property
     def left(self) -> int:
@@ -491,9 +506,12 @@ class _LineRuns:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def follow(self, name: str, lines: Lines, last_step: int | None) -> LineRun | None:
+    def follow(self, name: str, lines: Lines, last_step: int | None, *, anew: bool = False) -> LineRun | None:
         """Make a run whose lines are followed, up to the end of ``last_step``."""
-        series, folder = self._series, self._folder
+        series = self._series
+        if self._snapshot is not None and anew:
+            self._folder = self._snapshot.copy()
+        folder = self._folder
         last_step = last_step if self._last_step is None else self._last_step
         output = series._output(f"{series.prefix}{name}")
         task = series.asked.task if folder is None else _within(series.asked.task, folder)
@@ -538,11 +556,9 @@ class _HeldRuns:
     """
 
     def __init__(self, series: _Series, comparing: Comparing, snapshot: Snapshot | None) -> None:
-        self._series, self._comparing, self._snapshot = series, comparing, snapshot
+        self._series, self._comparing = series, comparing
         self.compare = comparing.compare
-        self._in_copies = (
-            snapshot is not None and not snapshot.is_too_large and not snapshot.lost() and snapshot.changed()
-        )
+        self._snapshot = None if snapshot is None or snapshot.why_not_copied() else snapshot
         self._used: Path | None = None
         self._count = 0
         self._limit = 3 * series.longest + _PATIENCE
@@ -590,7 +606,7 @@ class _HeldRuns:
         return "nothing was recorded" if family is None else self._comparing.other_calls(family)
 
     def _folder(self, held: Holds) -> Path | None:
-        if self._snapshot is None or not self._in_copies:
+        if self._snapshot is None:
             return None
         if Circumstance.FOLDER in held:
             folder = self._snapshot.copy()

@@ -1,6 +1,6 @@
 """Finds the lines at which two runs begin to differ, and proves them, in further runs that follow and hold lines.
 
-Two runs follow the lines, since two that diverge once diverge again. What the roots among them gave is kept in a third
+Lines are followed in the runs that diverge if these are short, else in two further ones. What the roots among them gave is kept in a third
 one, and given to others, one root at a time: a root is proven if such a run agrees with the one that it is given from.
 Where a root calls a library, two last ones follow the lines inside that call, and name the library's.
 """
@@ -23,6 +23,7 @@ from tracer.errors import TraceError
 from tracer.plain import say
 from tracer.recording.lines.holding import calls_inside, problem_of
 from tracer.recording.options import Lines
+from tracer.trace.lines import TIME_IS_UP
 from tracer.trace.paths import child_path
 
 #: Runs of a whole answer, those that diverged included.
@@ -45,8 +46,11 @@ class Laboratory(Protocol):
     def left(self) -> int:
         """Runs that may still be made."""
 
-    def follow(self, name: str, lines: Lines, last_step: int | None) -> LineRun | None:
-        """Make a run whose lines are followed, up to the end of a step; ``None`` if it left nothing to compare."""
+    def follow(self, name: str, lines: Lines, last_step: int | None, *, anew: bool = False) -> LineRun | None:
+        """Make a run whose lines are followed, up to the end of a step; ``None`` if it left nothing to compare.
+
+        ``anew``: it finds the working directory as the first of all runs did, and those after it what it leaves.
+        """
 
     def compare(self, first: Family, second: Family) -> Divergence:
         """Hold two runs against each other."""
@@ -95,19 +99,41 @@ def needs_lines(divergence: Divergence) -> bool:
     return not certain(roots) and (not roots or roots[0].cause.is_from_lines)
 
 
-def find_lines(laboratory: Laboratory, divergence: Divergence, folder: Callable[[], Path]) -> FoundLines:
-    """Follow lines in two further runs, and hold those that reach a call that differs. ``folder``: one for values."""
+def known_lines(first: Path, second: Path, divergence: Divergence) -> ComparedLines | None:
+    """The lines of the two runs that diverged, if they were followed there and one of them reaches a call."""
+    if not needs_lines(divergence):
+        return None
+    try:
+        compared = compared_traces(first, second, divergence)
+    except TraceError:
+        return None
+    is_whole = TIME_IS_UP not in compared.notes
+    return compared if is_whole and any(source.reaches for source in compared.sources) else None
+
+
+def find_lines(
+    laboratory: Laboratory, divergence: Divergence, folder: Callable[[], Path], known: ComparedLines | None = None
+) -> FoundLines:
+    """Follow lines in two further runs, unless they are ``known``, and hold those that reach a call that differs.
+
+    ``folder``: one for values.
+    """
     if not needs_lines(divergence):
         return FoundLines(certain(divergence.roots))
-    if laboratory.left < 2:
-        return FoundLines(note="no run was left to follow lines")
     last = divergence.roots[0].step if divergence.roots else None
-    say(f"tracer: at most {laboratory.left} further runs: two follow the program's lines, others prove what they show")
-    found = _followed(laboratory, Lines(anew_at=last or 0), "lines", last)
-    if isinstance(found, str):
-        return FoundLines(note=found)
-    compared, again = found
-    last = again.roots[0].step if again.roots else None
+    if known is not None:
+        say(f"tracer: at most {laboratory.left} further runs prove the lines at which they begin to differ")
+        compared = known
+    elif laboratory.left < 2:
+        return FoundLines(note="no run was left to follow lines")
+    else:
+        left = laboratory.left
+        say(f"tracer: at most {left} further runs: two follow the program's lines, others prove what they show")
+        found = _followed(laboratory, Lines(anew_at=last or 0), "lines", last)
+        if isinstance(found, str):
+            return FoundLines(note=found)
+        compared, again = found
+        last = again.roots[0].step if again.roots else None
     reaching = [source for source in compared.sources if source.reaches]
     held = _held(laboratory, reaching, folder, last)
     sources = _by_proof(compared.sources, held)
@@ -127,14 +153,21 @@ def find_lines(laboratory: Laboratory, divergence: Divergence, folder: Callable[
 def _followed(
     laboratory: Laboratory, lines: Lines, name: str, last: int | None
 ) -> tuple[ComparedLines, Divergence] | str:
-    """Two runs that follow lines, compared, or why not. If they agree by chance, a third one is made."""
-    first = laboratory.follow(f"{name}-1", lines, last)
-    for number in (2, 3):
-        if number > 2 and not laboratory.left:
+    """Two runs that follow lines, compared, or why not.
+
+    If they agree, what a run leaves as it ends may decide, and two are made that are not ended; or it is chance.
+    """
+    made = 0
+    for until in (last, None):
+        if laboratory.left < 2:
             continue
-        second = laboratory.follow(f"{name}-{number}", lines, last) if laboratory.left else None
+        if made and last is not None:
+            say(f"tracer: runs that are ended after step {last} agree; two further ones follow lines to the end")
+        first = laboratory.follow(f"{name}-{made + 1}", lines, until, anew=True)
+        second = laboratory.follow(f"{name}-{made + 2}", lines, until)
         if first is None or second is None:
             return "a run whose lines were followed left nothing to compare"
+        made += 2
         again = laboratory.compare(first.family, second.family)
         if again.differs:
             break
@@ -183,7 +216,11 @@ def compared_traces(first: Path, second: Path, divergence: Divergence) -> Compar
     process = divergence.roots[0].process if divergence.roots else ""
     role = process.removeprefix("child ")
     ours, theirs = (read_run(child_path(trace, role) if role else trace) for trace in (first, second))
-    roots = [root for root in divergence.roots if root.process == process and root.cause.is_from_lines]
+    roots = [
+        root
+        for root in divergence.roots
+        if root.process == process and root.cause.is_from_lines and root.step <= divergence.roots[0].step
+    ]
     if roots and roots[0].only_second:
         ours, theirs = theirs, ours
     calls = [root.call for root in roots if root.only_second == roots[0].only_second]
@@ -206,7 +243,7 @@ def _held(
     branches = tuple(source.held_at for source in sources if source.kind is Kind.BRANCH)
     roots = {place: tuple(at for at, held in places.items() if held == place) for place in holdable}
     kept = folder()
-    base = laboratory.follow("kept", Lines(held=tuple(holdable), branches=branches, folder=str(kept)), last)
+    base = laboratory.follow("kept", Lines(held=tuple(holdable), branches=branches, folder=str(kept)), last, anew=True)
     if base is None:
         return tuple(shown)
     for place in holdable:

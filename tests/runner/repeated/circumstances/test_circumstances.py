@@ -101,12 +101,12 @@ def snapshot(folder: Path) -> Snapshot:
 
 def test_a_copy_has_what_the_first_run_found_and_nothing_that_a_run_left(folder: Path) -> None:
     found = snapshot(folder)
-    assert not found.changed()
+    assert found.why_not_copied() == "no run changed anything in the working directory"
     (folder / "repeat").mkdir()
-    assert not found.changed()
+    assert found.why_not_copied() == "no run changed anything in the working directory"
     (folder / "data" / "small.txt").write_text("written")
     (folder / "left.txt").touch()
-    assert found.changed()
+    assert not found.why_not_copied()
     copy = found.copy()
     assert (copy / "data" / "small.txt").read_text() == "found"
     assert not (copy / "left.txt").exists()
@@ -116,19 +116,19 @@ def test_a_copy_has_what_the_first_run_found_and_nothing_that_a_run_left(folder:
     (copy / "data" / "small.txt").write_text("by a run")
     assert (found.copy() / "data" / "small.txt").read_text() == "found"
     assert (folder / "data" / "small.txt").read_text() == "written"
-    assert not found.lost()
+    assert not found.why_not_copied()
 
 
 def test_a_large_file_that_a_run_changed_cannot_be_put_back_and_is_named(folder: Path) -> None:
     found = snapshot(folder)
     (folder / "large.bin").write_bytes(b"other")
-    assert found.lost() == "large.bin"
+    assert found.why_not_copied() == "large.bin was changed by a run, and is too large to be put back"
 
 
 def test_a_folder_of_too_many_files_is_not_copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracer.runner.repeated.circumstances.folder.MOST_ENTRIES", 3)
     found = snapshot(folder)
-    assert found.is_too_large
+    assert found.why_not_copied() == "the working directory holds too many files to be copied"
     assert not list(found.root.iterdir())
 
 

@@ -28,18 +28,25 @@ class Snapshot:
         self._saved = self.root / "found"
         self._copies = 0
         entries = list(entries_of(self.folder, self._walk))
-        self.is_too_large = len(entries) > MOST_ENTRIES
+        self._is_too_large = len(entries) > MOST_ENTRIES
         self._entries_found = {entry.path: entry for entry in entries[:MOST_ENTRIES]}
-        if not self.is_too_large:
+        if not self._is_too_large:
             self._save()
 
-    def changed(self) -> bool:
-        """Return whether anything in the folder changed since."""
+    def why_not_copied(self) -> str:
+        """Return why a run in a copy shows nothing, or cannot be made; empty if it can."""
+        if self._is_too_large:
+            return "the working directory holds too many files to be copied"
+        if lost := self._lost():
+            return f"{lost} was changed by a run, and is too large to be put back"
+        return "" if self._changed() else "no run changed anything in the working directory"
+
+    def _changed(self) -> bool:
         now = {entry.path: entry for entry in entries_of(self.folder, self._walk) if not entry.is_folder}
         then = {path: entry for path, entry in self._entries_found.items() if not entry.is_folder}
         return now != then
 
-    def lost(self) -> str:
+    def _lost(self) -> str:
         """A file that a run changed, and that is too large to have been kept; empty where there is none."""
         return next(
             (

@@ -154,7 +154,7 @@ class Calls:
         (self._folder / "values").mkdir(exist_ok=True)
         return self._folder / "values"
 
-    def follow(self, name: str, lines: Lines, last_step: int | None) -> LineRun | None:
+    def follow(self, name: str, lines: Lines, last_step: int | None, *, anew: bool = False) -> LineRun | None:
         """Call the function once more, whose lines are followed."""
         self.left -= 1
         try:
