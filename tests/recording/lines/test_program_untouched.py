@@ -153,3 +153,31 @@ def test_a_decorated_step_has_lines_beside_its_trace(tmp_path: Path, monkeypatch
     ]
     assert [name for name in stored if len(name) == 1] == ["x", "y", "z"]
     assert z.sum() == 12
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="sys.monitoring leaves other code out by itself")
+def test_nothing_is_traced_while_a_library_loads_but_what_it_imports_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages, own = tmp_path / "site-packages", tmp_path / "own"
+    packages.mkdir()
+    own.mkdir()
+    (packages / "loads_much.py").write_text(
+        "import sys\ntracing = sys.gettrace()\nimport of_the_program, fails_to_load\n"
+    )
+    (packages / "fails_to_load.py").write_text("value = 1\n")
+    (own / "of_the_program.py").write_text("y = 2\n")
+    for folder in (packages, own):
+        monkeypatch.syspath_prepend(folder)
+    finders = list(sys.meta_path)
+    source = "import loads_much\nis_free = loads_much.tracing is None\n"
+    source += "try:\n    import is_nowhere\nexcept ImportError:\n    z = 3\n"
+    try:
+        records = traced(own, source)
+    finally:
+        for name in ("loads_much", "fails_to_load", "of_the_program"):
+            sys.modules.pop(name, None)
+    assert rows_of(records, 2) == [{"is_free": "True"}]
+    assert rows_of(records, 6) == [{"z": "3"}]
+    assert {"y": "2"} in rows_of(records, 1)
+    assert (sys.meta_path, sys.gettrace()) == (finders, None)

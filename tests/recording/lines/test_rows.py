@@ -9,7 +9,17 @@ import pytest
 
 from tests.support.traced import calls_of, rows_of, traced
 from tracer.recording.lines.recording import LineRecording
-from tracer.trace.lines import Code, Entered, Header, Row, Text, read_lines
+from tracer.trace.lines import (
+    TIME_IS_UP,
+    Code,
+    Entered,
+    Header,
+    Note,
+    Row,
+    Text,
+    follows_to_the_end,
+    read_lines,
+)
 
 
 def test_a_line_has_what_it_changed_and_nothing_else(tmp_path: Path) -> None:
@@ -177,3 +187,13 @@ def test_a_file_that_was_cut_off_has_the_rows_before(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-7])
     assert read_lines(file) == whole[:-1]
     assert isinstance(whole[0], Header)
+
+
+def test_after_the_time_for_them_no_lines_are_followed_and_a_note_says_so(tmp_path: Path) -> None:
+    source = "import time\nx = 1\ntime.sleep(0.3)\ny = 2\nz = 3\n"
+    records = traced(tmp_path, source, seconds=0.2)
+    assert (rows_of(records, 2), rows_of(records, 5)) == ([{"x": "1"}], [])
+    assert records[-1] == Note(TIME_IS_UP)
+    assert not follows_to_the_end(tmp_path / "a.json")
+    traced(tmp_path, source, name="whole")
+    assert follows_to_the_end(tmp_path / "whole.json")

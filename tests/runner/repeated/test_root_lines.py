@@ -229,3 +229,35 @@ def test_a_generator_that_nobody_seeded_needs_no_further_run(tmp_path: Path, mon
     found = repeat_script(Asked(task=Task(target="train.py"), folder=tmp_path / "runs")).repeated
     assert [(source.location, source.kind) for source in found.sources] == [("train.py:3", Kind.DRAW)]
     assert len(list((tmp_path / "runs").glob("*.values"))) == 2
+
+
+#: A number that the last run left as it ended decides.
+COUNTED = """\
+import os, torch
+def runs_before():
+    return int(open("count").read()) if os.path.exists("count") else 7
+n = runs_before()
+x = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([x], lr=0.1)
+(x * n).sum().backward()
+optimizer.step()
+with open("count", "w") as file:
+    file.write(str(n + 1))
+"""
+
+
+@pytest.mark.parametrize("seconds", [60.0, pytest.param(1e-9, marks=pytest.mark.slow)])
+def test_what_a_run_leaves_as_it_ends_is_named_by_the_line_that_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Also where lines are followed in runs of their own: those that end with the step leave nothing."""
+    monkeypatch.setattr("tracer.runner.repeated.repeating._LINE_SECONDS", seconds)
+    monkeypatch.setitem(SCRIPTS, "counted", (COUNTED, ()))
+    found = repeated(tmp_path, "counted", monkeypatch)
+    first = found.sources[0]
+    assert (first.location, first.first, first.second, first.reaches) == ("train.py:3", "7", "8", True)
+    assert [held.agrees for held in found.held_lines] == [True]
+    followed = {path.stem for path in (tmp_path / "runs").glob("*.lines")}
+    whole = {"run-1", "run-2"} if seconds > 1 else {"run-1", "run-lines-3", "run-lines-4"}
+    assert whole <= followed
+    assert len(list((tmp_path / "runs").glob("run-*.values"))) <= MOST_RUNS

@@ -26,7 +26,7 @@ class LibraryImports(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that the other finders give, if tracing changes for its module; else ``None``, and they are asked."""
+        """The spec that the other finders give, or ``None`` where tracing does not change for the module."""
         is_traced = sys.gettrace() == self._trace
         if fullname in self._aside or not (is_traced or (self._aside and self._may_be_own(fullname, path))):
             return None

@@ -236,7 +236,8 @@ class _Series:
         known = None
         if diverging is not None and self.follows_lines:
             other = next(run for run in self.runs if run.name == self.names[id(diverging)])
-            known = known_lines(*(recordings_in(self.scratch) / run.file for run in (self.runs[0], other)), diverging)
+            folder = recordings_in(self.scratch)
+            known = known_lines(folder / self.runs[0].file, folder / other.file, diverging)
         if rank := current_rank():
             self._find_lines_of_ranks(rank, diverging, known)
         elif diverging is not None:

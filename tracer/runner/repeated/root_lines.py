@@ -1,8 +1,8 @@
 """Finds the lines at which two runs begin to differ, and proves them, in further runs that follow and hold lines.
 
-Lines are followed in the runs that diverge if these are short, else in two further ones. What the roots among them gave is kept in a third
-one, and given to others, one root at a time: a root is proven if such a run agrees with the one that it is given from.
-Where a root calls a library, two last ones follow the lines inside that call, and name the library's.
+Lines are followed in the runs that diverge if these are short, else in two further ones. What the roots among them gave
+is kept in a third one, and given to others, one root at a time: a root is proven if such a run agrees with the one that
+it is given from. Where a root calls a library, two last ones follow the lines inside that call, and name the library's.
 """
 
 from __future__ import annotations
