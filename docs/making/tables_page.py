@@ -11,9 +11,8 @@ from itertools import pairwise
 
 from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
 from tracer.tables.compilers import load_compilers, with_compiled
-from tracer.tables.explaining import VersionSpan, spans
+from tracer.tables.explaining import VersionSpan, is_inherited, spans, summarise
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.explaining import is_inherited, summarise
 from tracer.tables.rules import GRADES, Rule, Table, strongest
 from tracer.tables.settings.rows import CATEGORIES, load_rows
 from tracer.tables.translation import load_translations

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.command import Command, process, tracer_process
 from tracer.names import Backend
-from tracer.report.render.rules import rule_parts
-from tracer.report.render.terminal import printed
+from tracer.report.render.terminal import drawn, printed
+from tracer.report.sections.rules import rule_blocks
 from tracer.tables.examples import load_examples
 from tracer.tables.explaining import find_rules, spelled
 from tracer.tables.loading import load_libraries, load_tables
@@ -145,8 +145,8 @@ def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(columns: int, tmp_pat
 @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.id) for rule in load_tables()[Backend.CUDA].rule])
 def test_the_example_of_each_rule_is_printed_as_a_program(rule: Rule) -> None:
     table = load_tables()[Backend.CUDA]
-    said = printed(lambda width: rule_parts(rule, table, width, load_examples()), width=40, color=False)
-    code = textwrap.dedent(str(said)[str(said).index("    import torch") :])
+    said = printed(drawn(rule_blocks(rule, table, load_examples()), unfolds=True), width=40, color=False)
+    code = textwrap.dedent(str(said)[str(said).index("   import torch") :])
     compile(code, rule.id, "exec")
 
 

@@ -101,7 +101,7 @@ def test_every_rule_of_a_table_is_listed(backend: Backend, tracer: Command, monk
     monkeypatch.setenv("COLUMNS", "160")
     out = tracer("tables", "list", "--backend", str(backend)).out
     for rule in load_tables()[backend].rule:
-        assert f" {rule.id} " in out
+        assert f"{rule.id} " in out
 
 
 def test_a_rule_is_shown_whole(tracer: Command) -> None:
@@ -123,8 +123,8 @@ def test_every_row_of_the_table_of_settings_is_listed(tracer: Command, monkeypat
         tracer("tables", "list", "--settings", "--backend", "npu").out,
     )
     for row in rows:
-        assert f"{row.id}  " in out
-        assert (f"{row.id}  " in npu) is (not row.backends or Backend.NPU in row.backends)
+        assert f"{row.id}: " in out
+        assert (f"{row.id}: " in npu) is (not row.backends or Backend.NPU in row.backends)
 
 
 def test_a_row_is_shown_whole(tracer: Command) -> None:
@@ -178,7 +178,7 @@ def test_every_list_keeps_to_the_width_and_hides_nothing(
     monkeypatch.setenv("COLUMNS", str(columns))
     done = tracer("tables", *args)
     assert (done.code, done.err) == (0, "")
-    assert max(map(len, done.out.partition("\n    import torch\n")[0].splitlines())) <= columns  # code is never broken
+    assert max(map(len, done.out.partition("\n   import torch\n")[0].splitlines())) <= columns  # code is never broken
     assert "…" not in done.out
     assert "\n\n\n" not in done.out
     if args[:2] == ("list", "--backend") and columns > 40:

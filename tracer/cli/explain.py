@@ -38,8 +38,8 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     write instead, the evidence, the versions at which it changed, and a program that triggers it. Neither torch nor
     the device is needed.
     """
-    from tracer.report.render.rules import explanation_parts, row_explanation
-    from tracer.report.render.terminal import printed
+    from tracer.report.render.terminal import drawn, printed
+    from tracer.report.sections.rules import explanation_blocks, row_explanation
     from tracer.tables.compilers import with_compiled
     from tracer.tables.examples import load_examples
     from tracer.tables.explaining import explain, find_rows, find_rules
@@ -53,9 +53,9 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     texts = []
     if not rows or find_rules(name, tables):
         answers = explain(name, tables, asked, asked_tables, load_translations())
-        texts.append(printed(lambda width: explanation_parts(name, answers, width, load_examples())))
+        texts.append(printed(drawn(explanation_blocks(name, answers, load_examples()), unfolds=True)))
     if rows:
-        texts.append(printed(lambda width: row_explanation(rows, settings, width, _checked(asked))))
+        texts.append(printed(drawn(row_explanation(rows, settings, _checked(asked)), unfolds=True)))
     show_all(texts)
     return 0
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import click
 
 from tracer.cli.options import option, tables_for
 from tracer.cli.output import show, show_all
 from tracer.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracer.report.blocks import Block
 
 FAULTY = 1
 
@@ -35,22 +39,24 @@ def command() -> None:
 @click.option("--settings", is_flag=True, help="List the table of settings; with --backend what bears on it.")
 def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
-    from tracer.report.render.rules import overview_parts, rows_parts, rules_parts
-    from tracer.report.render.terminal import Prose, printed
+    from tracer.report.blocks import Paragraph
+    from tracer.report.render.terminal import drawn, printed
+    from tracer.report.sections.rules import overview_blocks, rows_blocks, rules_blocks
     from tracer.tables.explaining import summarise
     from tracer.tables.settings.rows import load_rows
 
     tables = tables_for(backend)
+    blocks: Iterable[Block]
     if settings:
-        show(printed(lambda width: rows_parts(load_rows(), () if backend is None else tables.keys(), width)))
+        blocks = rows_blocks(load_rows(), () if backend is None else tables.keys())
     elif backend is None:
         summaries = [summarise(table) for table in tables.values()]
-        show(printed(lambda width: overview_parts(summaries, width)))
         line = f"Settings, seeds, memory, data loading: {len(load_rows().row)} rows; --settings lists them."
-        show(printed(lambda width: [Prose(line)]))
+        blocks = chain(overview_blocks(summaries), [Paragraph(line)])
     else:
         (table,) = tables.values()
-        show(printed(lambda width: rules_parts(table, width)))
+        blocks = rules_blocks(table)
+    show(printed(drawn(blocks, unfolds=True)))
     return 0
 
 
@@ -59,8 +65,8 @@ def list_tables(backend: str | None, settings: bool) -> int:
 @option("--backend", "B", "Look in this table only.")
 def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
-    from tracer.report.render.rules import row_parts, rule_parts
-    from tracer.report.render.terminal import printed
+    from tracer.report.render.terminal import drawn, printed
+    from tracer.report.sections.rules import row_blocks, rule_blocks
     from tracer.tables.examples import load_examples
     from tracer.tables.explaining import find_rows, find_rules, refusal
     from tracer.tables.settings.rows import load_rows
@@ -71,8 +77,9 @@ def show_rule(name: str, backend: str | None) -> int:
     if not rules_by_backend and not rows:
         raise refusal(name, tables)
     rules = ((rule, tables[device]) for device in rules_by_backend for rule in rules_by_backend[device])
-    parts = [partial(rule_parts, rule, table, examples=load_examples()) for rule, table in rules]
-    show_all(map(printed, (*parts, *(partial(row_parts, row, settings) for row in rows))))
+    shown = [rule_blocks(rule, table, load_examples()) for rule, table in rules]
+    shown += [row_blocks(row, settings) for row in rows]
+    show_all(printed(drawn(blocks, unfolds=True)) for blocks in shown)
     return 0
 
 

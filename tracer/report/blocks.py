@@ -152,6 +152,8 @@ class Table(msgspec.Struct, frozen=True):
     elsewhere: str = "the JSON report has"
     is_grouped: bool = False
     """Whether its cells hold several lines each. A terminal then draws what the rows share in their first cell once."""
+    is_grid: bool = False
+    """Whether a terminal draws it as a grid, where it has the columns."""
 
 
 class Pairs(msgspec.Struct, frozen=True):

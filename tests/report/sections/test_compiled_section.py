@@ -125,15 +125,6 @@ def test_the_calls_table_gains_the_region_at_its_end(made: Report) -> None:
     assert [row[-1] for row in rows[1:]] == ["0/0 forward", "0/0 forward", ""]
 
 
-def test_a_table_of_regions_has_a_row_a_kernel(made: Report) -> None:
-    rows = list(csv.DictReader(io.StringIO(made.to_csv("regions"))))
-    assert [(row["region"], row["kernel"], row["adds_atomically"]) for row in rows] == [
-        ("0/0 forward", KERNEL, "true"),
-        ("0/0 forward", "extern_kernels.mm", ""),
-        ("1/0", "", ""),
-    ]
-
-
 def test_one_region_whole_has_its_lines_of_code_where_the_trace_holds_them(made: Report) -> None:
     text = printed(drawn(whole_region(made, "0/0 forward"), unfolds=True), width=200, color=False)
     assert LINE in text

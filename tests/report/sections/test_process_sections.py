@@ -295,7 +295,8 @@ def test_what_else_a_loader_hangs_on_is_said() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_a_terminal_of_any_width_shows_what_no_op_shows(width: int) -> None:
     text = text_of(process_report(), width)
-    assert max(map(len, text.splitlines())) <= width
+    prose = [line for line in text.splitlines() if "tracer report trace.json" not in line]  # code is never broken
+    assert max(map(len, prose)) <= width
     squeezed = "".join(text.split())
     for part in ("Randomdraws", "drawnby2calls", "45.2MiB", "train.py:30", "random.seed(seed)", "wholeprocess"):
         assert part in squeezed, part

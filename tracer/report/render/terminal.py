@@ -10,18 +10,20 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.containers import Lines
 from rich.padding import Padding
 from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table as Grid
 from rich.text import Text
 
 from tracer.names import Detail
 from tracer.plain import LaidOut, breaks, is_terminal, one_line, visible
 from tracer.report import blocks as said
-from tracer.report.blocks import Block, Reader, Section, Words, flat
+from tracer.report.blocks import Block, Reader, Section, Width, Words, flat
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.order import sections_of
 from tracer.report.words import VERDICTS, plural
@@ -36,6 +38,8 @@ _ROWS, _CHANGES = 12, 6
 #: Rows of findings that share a screen with the answers.
 SHOWN = 10
 _FILE_WIDTH = 100
+#: Columns from which a grid is one.
+_GRID_FROM = 64
 _NOTHING_BUT_TEXT: dict[str, Any] = dict.fromkeys(("highlight", "emoji", "markup", "legacy_windows"), False)
 _MORE = "--verbose has each finding, why, and the evidence; -o report.html makes a page of it."
 #: What a terminal is told of what is no report.
@@ -91,7 +95,7 @@ class Program:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self._lines:
-            yield Segment(f"{line}\n")
+            yield Segment(f"{line}\n", Style(bold=True))
 
 
 def printed(
@@ -116,7 +120,8 @@ def printed(
     )
     for part in parts(console.width):
         console.print(_Inert(part), crop=False)
-    return LaidOut("\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n")
+    lines = "\n".join(line.rstrip() for line in target.getvalue().splitlines())
+    return LaidOut(lines.strip("\n") + "\n")
 
 
 class _Inert:
@@ -230,7 +235,7 @@ class Drawing:
         yield Padding(Prose(block.text, style="bold"), (1, 0, 0, left)) if left else heading(block.text)
 
     def _sample(self, block: said.Sample, left: int) -> Iterator[RenderableType]:
-        yield from self._code(block.code, left + 3, "bold")
+        yield Program(block.code, left + 3)
 
     def _bullets(self, block: said.Bullets, left: int) -> Iterator[RenderableType]:
         for item in block.items:
@@ -251,6 +256,14 @@ class Drawing:
     def _table(self, block: said.Table, left: int) -> Iterator[RenderableType]:
         if block.is_grouped:
             yield from self._grouped(block, left)
+        elif block.is_grid and self.width >= _GRID_FROM:
+            grid = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+            for column in block.columns:
+                justify: JustifyMethod = "right" if column.width is Width.FIGURE else "left"
+                grid.add_column(column.head, overflow="fold", justify=justify)
+            for row in block.rows:
+                grid.add_row(*(self.prose(cell, below=True) for cell in row))
+            yield from (Text(), indented(grid, left), Text())
         else:
             for row in block.rows:
                 yield hanging("-", self._line(block, row), left)

@@ -1,0 +1,302 @@
+"""What tables say, as blocks: a rule, its example, a setting's row, and whole tables side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import compress, pairwise
+
+from tracer.names import About, Backend, Differs, EvidenceKind, UnknownReason, Verdict
+from tracer.plain import one_line
+from tracer.report import blocks as said
+from tracer.report.blocks import Block, Row, Rows, Words, first, quiet
+from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural
+from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
+from tracer.tables.explaining import Explanation, TableSummary, VerdictRow, VersionSpan, spans
+from tracer.tables.rules import GRADES, AnsweredRule, Rule, Table, strongest
+from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
+from tracer.tables.translation import STAYS
+from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.vocabulary import in_words
+
+#: Ops of a rule that an explanation names; ``tracer tables show`` names all.
+_OPS_SHOWN = 12
+#: The column of rules by the best evidence of a kind.
+_GRADE_HEADINGS = {
+    EvidenceKind.MEASURED: "Meas.",
+    EvidenceKind.DISPATCHED: "Build",
+    EvidenceKind.SOURCE: "Source",
+    EvidenceKind.DOCUMENTED: "Doc.",
+    EvidenceKind.VENDOR_KERNEL_LIST: "List",
+}
+#: How a candidate reads that is no op's name.
+_SPOKEN = {"": "no op that is known", STAYS: "itself"}
+
+
+def explanation_blocks(
+    name: str, explanations: Sequence[Explanation], examples: Examples = NO_EXAMPLES
+) -> Iterator[Block]:
+    """Yield each table's explanation of ``name``, from the top; the examples that trigger it come last."""
+    for explanation in explanations:
+        yield said.Heading(f"{one_line(name, 120)} on {explanation.backend}, torch {explanation.version}")
+        yield from _reach(explanation)
+        told = [(rule, span) for rule, span in explanation.rules if span is not None]
+        rows = (Row(rule.id, blocks=tuple(_rule_now(rule, span, explanation.table))) for rule, span in told)
+        yield Rows(tuple(rows), is_spaced=True)
+    yield from _examples(explanations, examples)
+
+
+def rule_blocks(rule: Rule, table: Table, examples: Examples = NO_EXAMPLES) -> Iterator[Block]:
+    """One rule whole: for each span of versions its conditions, then its words, evidence and example."""
+    yield said.Heading(rule.id)
+    yield from _names(rule)
+    for span in spans(rule, table.reviewed_for(rule)):
+        yield said.Paragraph(f"torch {from_to(span)}", said.Tone.STRONG)
+        yield _conditions(span.rows)
+    yield from _words(rule)
+    if (example := examples.of(rule)) is not None:
+        yield said.Paragraph(_label(example))
+        yield _code(program(example, table.backend))
+
+
+def overview_blocks(summaries: Sequence[TableSummary]) -> Iterator[Block]:
+    """The tables that exist, a line each."""
+    heads = ("Rules", "Ops", *(_GRADE_HEADINGS[grade] for grade in GRADES), "Inh.")
+    yield said.Table(
+        said.columns("Backend", "Reviewed", *heads, figures=heads),
+        tuple(
+            (
+                str(summary.backend),
+                " to ".join(summary.reviewed),
+                *map(str, (summary.rules, summary.ops, *summary.by_grade.values(), summary.inherited)),
+            )
+            for summary in summaries
+        ),
+        is_grid=True,
+    )
+    yield quiet(
+        "Reviewed: versions of torch. Meas., Build, Source, Doc., List: rules by the best evidence of each"
+        " (measured, seen in builds of torch, read in a source, documented, a vendor's list of kernels). Inh.: of"
+        " these, inherited from another backend's table."
+    )
+    for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):
+        names = [str(summary.backend) for summary in summaries if summary.deny_list is is_deny]
+        if names:
+            yield quiet(f"An aten op without a rule is {answer} on {', '.join(names)}.")
+
+
+def rules_blocks(table: Table) -> Iterator[Block]:
+    """One table's rules, a line each, for the newest version that it was reviewed for."""
+    newest = reviewed_releases(table.reviewed)[-1]
+    compiled = f", and {len(table.compiled)} of what compilers make of ops" if table.compiled else ""
+    title = f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}{compiled}"
+    yield said.Paragraph(title, said.Tone.STRONG)
+    rules = [(rule, spans(rule, table.reviewed_for(rule))[-1]) for rule in (*table.rule, *table.compiled)]
+    yield said.Table(
+        said.columns("Rule", "By default", "Under the mode", ""),
+        tuple((rule.id, _worst(span.as_is), _worst(span.in_mode), _letter(rule)) for rule, span in rules),
+        is_grid=True,
+    )
+    yield quiet(
+        "*: the worst of several, by call. m, b, s, d, v: the best evidence is measured, seen in builds of torch, read"
+        " in a source, documented, or the vendor's list of kernels."
+    )
+
+
+def _letter(rule: Rule) -> str:
+    grade = strongest(rule.evidence)
+    return "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0]  # seen in a build
+
+
+def _worst(verdicts: tuple[Verdict, ...]) -> str:
+    return f"{VERDICTS[verdicts[0]].label}{' *' if len(verdicts) > 1 else ''}"
+
+
+def _reach(explanation: Explanation) -> Iterator[Block]:
+    """Yield why there is no rule, or how far the table reaches."""
+    table = explanation.table
+    releases = reviewed_releases(table.reviewed)
+    for row in explanation.becomes:
+        names = dict.fromkeys(_SPOKEN.get(candidate.op, candidate.op) for candidate in row.becomes)
+        yield said.Paragraph(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}")
+    if not explanation.rules:
+        yield said.Paragraph(_without_rule(explanation))
+    elif explanation.place == "newer":
+        yield said.Paragraph(f"Reviewed up to torch {releases[-1]}: its verdicts, extrapolated.", said.Tone.STRONG)
+    elif explanation.place != "reviewed":
+        reviewed = f"{releases[0]} to {releases[-1]}"
+        yield said.Paragraph(f"? unknown: the {table.backend} table was reviewed for torch {reviewed} alone.")
+
+
+def _without_rule(explanation: Explanation) -> str:
+    table = explanation.table
+    if not explanation.is_torchs:
+        return f"? unknown: {UNKNOWN_REASONS[UnknownReason.OPAQUE]}"
+    if any(not candidate.op for row in explanation.becomes for candidate in row.becomes):
+        return "? unknown: what it becomes here is not known in every case."
+    if not table.deny_list:
+        return f"? unknown: {table.unlisted or UNKNOWN_REASONS[UnknownReason.UNLISTED]}"
+    exceptions = "torch's own page lists the exceptions (documented, the weakest evidence)"
+    return f"= deterministic: no rule names it, and {exceptions}."
+
+
+def _rule_now(rule: Rule, span: VersionSpan, table: Table) -> Iterator[Block]:
+    if isinstance(rule, AnsweredRule):
+        yield said.Paragraph(f"Compiled by {rule.compiler.capitalize()}, in place of the rules above.")
+    yield from _names(rule, _OPS_SHOWN)
+    for label, verdicts in (("By default", span.as_is), ("Under deterministic mode", span.in_mode)):
+        yield said.Paragraph((f"{label}: ", _or(verdicts), ", by call" if len(verdicts) > 1 else ""))
+    if len(span.rows) > 1 or any(row.route for row in span.rows):
+        yield _conditions(span.rows)
+    yield from _words(rule, [note for row in span.rows for note in row.notes])
+    yield said.Paragraph(f"Versions: {_history(rule, table)}")
+
+
+def _names(rule: Rule, limit: int | None = None) -> Iterator[Block]:
+    runs = [f"{op} runs {names}" for op, names in rule.kernels.items()]
+    listed = (("Ops", rule.ops), ("Runs as", [rule.runs_as]), ("APIs", rule.apis), ("Kernels", runs))
+    for label, names in listed:
+        shown, more = first(names, None if label == "APIs" else limit)
+        if any(shown):
+            join = "; " if label == "Kernels" else ", "
+            pieces = tuple((join if number else "", name) for number, name in enumerate(shown))
+            yield said.Paragraph((f"{label}: ", *pieces, f" and {more:,} more" if more else ""))
+
+
+def _words(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[Block]:
+    """Cause, reason, remedy and evidence; of a setting also the lines to paste, and where they must stand."""
+    yield from said.paragraphs(f"Cause: {rule.cause}", f"Why: {rule.why}")
+    yield said.Bullets(tuple(dict.fromkeys(notes or (case.why for case in rule.case if case.why))))
+    yield said.Paragraph(f"Remedy: {rule.remedy}")
+    if isinstance(rule, SettingRow) and rule.code:
+        yield said.Sample(rule.code.rstrip(), "the code")
+        yield from said.paragraphs(f"Where: {rule.where}" if rule.where else "")
+    yield from (said.Paragraph(f"Evidence, {evidence.kind}: {evidence.ref}") for evidence in rule.evidence)
+
+
+def _conditions(rows: tuple[VerdictRow, ...], heading: str = "Calls", rest: str = "call") -> Block:
+    """Verdicts by call."""
+    cells = tuple((_lines(*words.split("\n")), _by_mode(row)) for words, row in rows_in_short(rows, rest))
+    return said.Table(said.columns(heading, "Deterministic mode"), cells, is_grid=True)
+
+
+def _lines(line: Words, *lines: Words) -> Words:
+    return (line, *(said.Soft(further, is_faint=False) for further in lines))
+
+
+def _by_mode(row: VerdictRow) -> Words:
+    """A line for each state of the mode, or for several that agree."""
+    lines: list[Words] = []
+    verdicts = dict.fromkeys(row.verdicts)
+    for verdict in verdicts:
+        modes = compress(("off", "warn_only", "on"), (in_mode is verdict for in_mode in row.verdicts))
+        lines.append((f"{'any' if len(verdicts) == 1 else ', '.join(modes)}: ", said.Badge(verdict)))
+    return _lines(*lines, *([f"through {row.route}"] if row.route else []))
+
+
+def rows_in_short(rows: tuple[VerdictRow, ...], rest: str) -> list[tuple[str, VerdictRow]]:
+    """Rows with their conditions in words; the answer that most rows give stands last, for every other ``rest``."""
+    answer, times = Counter((row.verdicts, row.route) for row in rows).most_common(1)[0]
+    if times < 2:
+        return [(_when(row, rest), row) for row in rows]
+    short = [(_when(row, rest), row) for row in rows if (row.verdicts, row.route) != answer]
+    others = next(row for row in rows if (row.verdicts, row.route) == answer)
+    return [*short, (f"any other {rest}" if short else f"any {rest}", others)]
+
+
+def _when(row: VerdictRow, rest: str) -> str:
+    return "\n".join(in_words(key, values) for key, values in row.when.items()) or f"any {rest}"
+
+
+def _or(verdicts: tuple[Verdict, ...]) -> Words:
+    return tuple((" or " if number else "", said.Badge(verdict)) for number, verdict in enumerate(verdicts))
+
+
+def from_to(span: VersionSpan) -> str:
+    """The versions of a span, in words."""
+    return span.first if span.first == span.last else f"{span.first} to {span.last}"
+
+
+def _history(rule: Rule, table: Table) -> str:
+    """The versions at which a rule's answer changed, with the answer before and after under each setting."""
+    history = spans(rule, table.reviewed_for(rule))
+    changes = [f"other numbers from one seed since {rule.redrawn}"] if rule.redrawn else []
+    if len(history) == 1:
+        return f"{'; '.join([f'the same verdicts from {from_to(history[0])}', *changes])}."
+    for before, after in pairwise(history):
+        answers = (("by default", before.as_is, after.as_is), ("under the mode", before.in_mode, after.in_mode))
+        moves = [f"{label} {' or '.join(old)} → {' or '.join(new)}" for label, old, new in answers if old != new]
+        changes.append(f"changed in {after.first} ({', '.join(moves) or 'other calls are concerned'})")
+    return f"{'; '.join(changes)}."
+
+
+def _examples(explanations: Sequence[Explanation], examples: Examples) -> Iterator[Block]:
+    """Each example once, for CUDA where one of its rules is among those that it serves: most people ask about that."""
+    served: dict[Example, dict[Backend, str]] = {}
+    for explanation in explanations:
+        for rule, span in explanation.rules:
+            if span is not None and (example := examples.of(rule)) is not None:
+                served.setdefault(example, {}).setdefault(explanation.backend, rule.id)
+    for example, rules in served.items():
+        backend = Backend.CUDA if Backend.CUDA in rules else next(iter(rules))
+        code = _code(program(example, backend))
+        yield Rows((Row(f"{_label(example)} {', '.join(rules.values())}", blocks=(code,)),), is_spaced=True)
+
+
+def _label(example: Example) -> str:
+    return f"Example (needs a device: {example.cuda_only}):" if example.cuda_only else "Example:"
+
+
+def _code(text: str) -> said.Sample:
+    return said.Sample(text.rstrip(), "the example")
+
+
+# --- rows of the table of settings ------------------------------------------------------------------------
+
+
+def row_blocks(row: SettingRow, table: EnvironmentTable, version: str = "") -> Iterator[Block]:
+    """One row whole, or with a ``version`` what it says of that release."""
+    yield said.Heading(row.id)
+    kind = "Setting" if row.about is About.SETTING else ABOUT[row.about].label.capitalize()
+    default = "" if row.default is None else f"; unset means {row.default}"
+    pairs = (
+        (kind, row.name),
+        ("Also", ", ".join(row.aliases)),
+        ("Bears on", ", ".join(row.backends)),
+        ("Matters to", "; ".join(RESERVED.get(need, need) for need in row.needs)),
+        ("Safe", f"{' or '.join(map(str, row.safe))}{default}" if row.safe else ""),
+        ("torch", row.torch),
+    )
+    yield from said.paragraphs(*(f"{label}: {text}" for label, text in pairs if text))
+    if row.differs is Differs.MACHINES:
+        yield said.Paragraph("Two runs agree whatever it is; other machines or versions may answer otherwise.")
+    for span in spans(row, table.reviewed):
+        if version and not (speaks_of(f">={span.first}", version) and speaks_of(f"<={span.last}", version)):
+            continue
+        yield said.Paragraph(f"torch {from_to(span)}", said.Tone.STRONG)
+        yield _conditions(span.rows, heading="Where", rest="case")
+    yield from _words(row)
+
+
+def rows_blocks(table: EnvironmentTable, backends: Collection[Backend] = ()) -> Iterator[Block]:
+    """The table's rows by heading; those of ``backends`` alone, where some are named."""
+    rows = [row for row in table.row if not backends or not row.backends or set(backends) & set(row.backends)]
+    yield said.Paragraph(f"Settings and what else no op shows: {plural(len(rows), 'row')}", said.Tone.STRONG)
+    for category in CATEGORIES:
+        ours = [row for row in rows if row.category == category]
+        if ours:
+            yield said.Heading(category)
+            marks = ("" if row.differs is Differs.RUNS else " *" for row in ours)
+            yield said.Bullets(tuple(f"{row.id}: {row.name}{mark}" for row, mark in zip(ours, marks, strict=True)))
+    yield quiet("*: makes no two runs differ, only machines, versions or values.")
+
+
+def row_explanation(rows: Sequence[SettingRow], table: EnvironmentTable, version: str) -> Iterator[Block]:
+    """Every row that a name stands for, for one release."""
+    minor = ".".join(version.split(".")[:2])
+    for row in rows:
+        if speaks_of(row.torch, minor):
+            yield from row_blocks(row, table, minor)
+        else:
+            yield said.Heading(row.id)
+            yield said.Paragraph(f"{row.name} is of torch {row.torch}, not of {minor}.")
