@@ -154,8 +154,6 @@ class Finding(Statement, Placed, frozen=True, kw_only=True, omit_defaults=True, 
     """The package whose line ``location`` is, where the user's own line led there: ``remedy`` edits nothing in it."""
     switch: str = ""
     """The place where that package says so, for a ``remedy`` that turns a switch of it."""
-    rewritten: str = ""
-    """The user's own line with the call written otherwise, where the trace holds its text and that is certain."""
     facts: dict[str, FactValue] = {}
     """The recorded facts of the call that conditions may read."""
     settings: dict[str, FactValue] = {}

@@ -438,17 +438,6 @@ class About(Word):
     """Code that ``torch.compile`` compiled, or would have."""
 
 
-class Rewriting(Word):
-    """A way in which one call can be written otherwise, in its own line and with the same values."""
-
-    INDEX_ADD = "index-add"
-    """``x.index_add_(0, i, s)`` as an ``index_put_`` that accumulates."""
-    TAKE = "take"
-    """``torch.take(x, i)`` as indexing."""
-    REFLECTION_PAD = "reflection-pad"
-    """``F.pad(x, (l, r), mode='reflect')`` in two dimensions."""
-
-
 class Prerequisite(Word):
     """Further conditions for a change to work."""
 

@@ -1,14 +1,12 @@
 """Findings about calls, and the tally of all calls.
 
-A finding groups calls at one place with the same ruling. Its remedy is one that the reader can apply: a
-library's line is not theirs to edit, their own can be rewritten.
+A finding groups calls at one place with the same ruling.
 """
 
 from __future__ import annotations
 
-import ast
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -25,9 +23,7 @@ from tracer.names import (
     Cause,
     EvidenceKind,
     Phase,
-    Prerequisite,
     RegionKind,
-    Rewriting,
     Shown,
     Verdict,
 )
@@ -111,7 +107,6 @@ def call_findings(
     unsafe: Iterable[Unsafe],
     code: GeneratedCode,
     switches: Switches | None = None,
-    lines: Mapping[str, str] | None = None,
 ) -> Iterator[Finding]:
     """One finding for all groups with the same ruling at the same place that the plan treats alike."""
     gathered: defaultdict[tuple[object, ...], list[Unsafe]] = defaultdict(list)
@@ -130,8 +125,7 @@ def call_findings(
             deciding[rulings] = Deciding.joined(call.ruling.decided for call in alike)
         generated = code.behind((call.group for call in alike), ruling.shown, ruling.backend)
         finding = _finding(alike, deciding[rulings], generated)
-        how = ruling.source.rewriting if ruling.source is not None else None
-        yield finding if switches is None else with_own_remedy(finding, how, switches, lines or {})
+        yield finding if switches is None else with_own_remedy(finding, switches)
 
 
 _OF_GRADIENT_CALL = "The line is the one that asked for the gradient; the line of the forward is not known."
@@ -298,26 +292,11 @@ def library_of(finding: Finding) -> str:
     return package if finding.called_from and slash and package.isidentifier() else ""
 
 
-def with_own_remedy(
-    finding: Finding, rewriting: Rewriting | None, switches: Switches, lines: Mapping[str, str]
-) -> Finding:
-    """``finding`` with a remedy that its reader can apply; ``lines`` has the text of the user's lines, by place."""
+def with_own_remedy(finding: Finding, switches: Switches) -> Finding:
+    """``finding`` with a remedy that its reader can apply: a library's line is not theirs to edit."""
     library = library_of(finding)
-    if library:
-        return _of_library(finding, library, switches)
-    if rewriting is None or finding.called_from:
+    if not library:
         return finding
-    line = rewritten(lines.get(finding.location, ""), rewriting)
-    if not line:
-        return finding
-    if Prerequisite.DETERMINISTIC_MODE in finding.needs:
-        also = " with deterministic mode on"
-    else:
-        also = ", or turn deterministic mode on" if finding.deterministic_mode is Verdict.DETERMINISTIC else ""
-    return msgspec.structs.replace(finding, rewritten=line, remedy=f"Write `{line}`{also}.")
-
-
-def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
     as_is, in_mode = finding.planned or (finding.verdict, finding.deterministic_mode)
     is_left = as_is in AT_RISK or in_mode in AT_RISK
     if not is_left or finding.cause is Cause.RNG:
@@ -346,99 +325,3 @@ def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
     else:
         remedy = f"The line belongs to {library}, and no option is known that makes it deterministic: {other}."
     return msgspec.structs.replace(finding, library=library, remedy=remedy, needs=())
-
-
-class _SourceCall(NamedTuple):
-    """A call of a known name, with the source text of its arguments."""
-
-    name: str
-    on: str
-    """The object of the method call; the first argument of a function of torch."""
-    arguments: dict[str, str]
-
-
-def rewritten(line: str, how: Rewriting) -> str:
-    """``line`` with its one call that ``how`` applies to rewritten; empty if that is not certain."""
-    try:
-        tree = ast.parse(line)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
-    names, parameters, write = _WAYS[how]
-    calls = [
-        (node, node.func)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names
-    ]
-    if len(tree.body) != 1 or len(calls) != 1:
-        return ""
-    call = _read(*calls[0], line, parameters)
-    new = write(call) if call is not None else ""
-    if not new:
-        return ""
-    raw = line.encode("utf-8")
-    start, end = calls[0][0].col_offset, calls[0][0].end_col_offset
-    text = (raw[:start] + new.encode("utf-8") + raw[end:]).decode("utf-8")
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        return ""
-    return text
-
-
-def _read(node: ast.Call, function: ast.Attribute, line: str, parameters: tuple[str, ...]) -> _SourceCall | None:
-    """The call's arguments by name; ``None`` if it has others than ``parameters``."""
-    positional = list(node.args)
-    owner = ast.get_source_segment(line, function.value) or ""
-    if isinstance(function.value, ast.Name) and function.value.id in _FUNCTIONS_OF:
-        if not positional:
-            return None
-        first = positional.pop(0)
-        owner = ast.get_source_segment(line, first) or ""
-        if not isinstance(first, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
-            owner = f"({owner})"
-    elif function.attr in _NEVER_METHODS:
-        return None
-    if len(positional) > len(parameters) or any(isinstance(argument, ast.Starred) for argument in node.args):
-        return None
-    arguments = dict(zip(parameters, positional, strict=False))
-    for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg not in parameters or keyword.arg in arguments:
-            return None
-        arguments[keyword.arg] = keyword.value
-    texts = {name: ast.get_source_segment(line, value) or "" for name, value in arguments.items()}
-    return _SourceCall(function.attr, owner, texts)
-
-
-def _index_add(call: _SourceCall) -> str:
-    texts = call.arguments
-    if texts.keys() != {"dim", "index", "source"} or texts["dim"] != "0":
-        return ""
-    in_place = "_" if call.name == "index_add_" else ""
-    return f"{call.on}.index_put{in_place}(({texts['index']},), {texts['source']}, accumulate=True)"
-
-
-def _take(call: _SourceCall) -> str:
-    return f"{call.on}.reshape(-1)[{call.arguments['index']}]" if call.arguments.keys() == {"index"} else ""
-
-
-def _reflect(call: _SourceCall) -> str:
-    texts = call.arguments
-    if texts.keys() != {"pad", "mode"} or texts["mode"] not in ("'reflect'", '"reflect"'):
-        return ""
-    pad = ast.parse(texts["pad"], mode="eval").body
-    if not isinstance(pad, (ast.Tuple, ast.List)) or len(pad.elts) != 2:
-        return ""
-    left, right = (ast.get_source_segment(texts["pad"], side) for side in pad.elts)
-    return f"F.pad({call.on}.unsqueeze(-2), ({left}, {right}, 0, 0), mode='reflect').squeeze(-2)"
-
-
-#: Modules whose functions take as first argument what a method is called on.
-_FUNCTIONS_OF = ("torch", "F")
-#: Names that objects of other libraries have too: recognized only as functions of torch.
-_NEVER_METHODS = ("take", "pad")
-#: Each rewrite: the names of the call, its parameters after the tensor, and what writes the new call.
-_WAYS: Mapping[Rewriting, tuple[tuple[str, ...], tuple[str, ...], Callable[[_SourceCall], str]]] = {
-    Rewriting.INDEX_ADD: (("index_add", "index_add_"), ("dim", "index", "source"), _index_add),
-    Rewriting.TAKE: (("take",), ("index",), _take),
-    Rewriting.REFLECTION_PAD: (("pad",), ("pad", "mode"), _reflect),
-}

@@ -99,7 +99,7 @@ def judge_calls(
     calls = (Unsafe(*call, *after) for call, after in zip(unsafe, settled.calls, strict=True))
     code = GeneratedCode(by_settings.compilation)
     by_data = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
-    findings = [*call_findings(calls, code, switches, trace.source_lines), *with_plan(observed.findings, settled)]
+    findings = [*call_findings(calls, code, switches), *with_plan(observed.findings, settled)]
     dropping = active_dropout(trace)
     places = set(map(_place, dropping))
     findings = [
@@ -129,7 +129,7 @@ def judge_calls(
         fill=fill_cost(trace, settings.under({})),
         planned=settled.planned,
         training=trace.training,
-        observed=tuple(sorted(call_findings(by_data, code, switches, trace.source_lines), key=order_of)),
+        observed=tuple(sorted(call_findings(by_data, code, switches), key=order_of)),
         meta_calls=on_meta,
         nothing_computed=on_meta > 0 and not has_computed_step(groups),
         unnamed=unnamed_calls(calls_by_ruling, rulings),

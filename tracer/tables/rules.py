@@ -9,7 +9,7 @@ import msgspec
 
 from tracer.facts.fact import Value
 from tracer.findings import Deciding, Evidence, Statement
-from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, Rewriting, Verdict
+from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, Verdict
 
 #: The schema that this release reads.
 SCHEMA = 1
@@ -83,8 +83,6 @@ class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
     """The release from which on one seed gives other numbers."""
     workspace: str = ""
     """The value of ``CUBLAS_WORKSPACE_CONFIG`` that it needs, if not the usual one."""
-    rewriting: Rewriting | None = None
-    """Rewrites a line of the user's that calls it; ``remedy`` says the same in words."""
     runs_as: str = ""
     """The op that runs on this backend, if a recording on another backend contains a different one."""
     kernels: dict[str, str] = {}
