@@ -63,6 +63,26 @@ def test_a_subclass_that_calls_nothing_is_said_to_be_unseen() -> None:
     assert [spot.kind for spot in tracer.trace.blind_spots] == [BlindSpotKind.SUBCLASS]
 
 
+def _sparse() -> torch.Tensor:
+    values = torch.ones(2, requires_grad=True)
+    return torch.sparse_coo_tensor(torch.tensor([[0, 0], [1, 1]]), values, (2, 2), check_invariants=False)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: _sparse().coalesce(),
+        lambda: torch.eye(3).to_sparse_csr().requires_grad_(),
+        lambda: torch.eye(4).to_sparse_bsr((2, 2)).requires_grad_(),
+        lambda: torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged, requires_grad=True),
+        lambda: Wrapped(torch.ones(3)),
+    ],
+)
+def test_a_result_without_a_storage_of_its_own_is_detached_as_ever(make: Callable[[], torch.Tensor]) -> None:
+    tracer = record(lambda: (make() * 2).detach().to("cpu", non_blocking=True))
+    assert groups(tracer, "aten.mul")
+
+
 def test_nested_and_sparse_tensors() -> None:
     nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
     sparse = torch.eye(3).to_sparse()

@@ -48,9 +48,10 @@ class StorageTable(Generic[Entry]):
         self._registry.tables.append(self)
 
     def enter(self, tensor: Any, identity: int, entry: Entry) -> Entry:
-        """Keep ``entry`` for the storage of ``tensor``, which lives."""
-        self._registry.reserve(tensor, identity)
-        self.live[identity] = entry
+        """Keep ``entry`` for the storage of ``tensor``, which lives; nothing for a tensor without one: a sparse one."""
+        if identity:
+            self._registry.reserve(tensor, identity)
+            self.live[identity] = entry
         return entry
 
     def drop(self, identity: int) -> Entry | None:
