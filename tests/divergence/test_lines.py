@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
+import msgspec
 import pytest
 
 from tests.support.traced import traced
 from tracer.divergence.lines import ComparedLines, Kind, compared_lines
 from tracer.tables.sources import source_of, sources
+from tracer.trace.lines import Row
 
 
 def compared(folder: Path, source: str, second: str = "") -> ComparedLines:
@@ -79,6 +81,83 @@ ROOTS = {
 def test_the_root_is_the_line_whose_values_differ_although_all_that_it_reads_agrees(tmp_path: Path, name: str) -> None:
     source, roots = ROOTS[name]
     assert lines_of(compared(tmp_path, source)) == roots
+
+
+#: Programs whose call ``op`` differs, and the line that is named first; ``K`` stands for 0 and, in the second run, 256.
+WAYS = {
+    "state of code written in C": ("rows = iter([os.urandom(3)])\nx = next(rows)\nop(x)\n", 5),
+    "a comprehension": ("def pick(k):\n    return os.urandom(2) + b'x' * k\nop([pick(k) for k in range(3)])\n", 6),
+    "a comprehension that stores": ("def pick(k):\n    return os.urandom(2)\nx = [pick(k) for k in '12']\nop(x)\n", 6),
+    "a generator expression": (
+        "class Masker:\n    def __init__(self):\n        self.own = random.Random()\n    def __call__(self):\n"
+        "        op(self.own.random())\n        return 1\nown = [Masker(), Masker()]\nx = sum(m() for m in own)\n",
+        7,
+    ),
+    "a default argument": (
+        "def rotate(x, by=random.randint(1, 10**9)):\n    y = x + by\n    return y\nrandom.seed(0)\nop(rotate(1))\n",
+        5,
+    ),
+    "a default of a lambda": ("f = lambda x, by=os.urandom(8): by * x\nop(f(2))\n", 5),
+    "an exception": (
+        "def get():\n    if os.urandom(1)[0] < K:\n        raise OSError\n    return 1\nx = 2\ntry:\n    x = get()\n"
+        "except OSError:\n    pass\nop(x)\n",
+        6,
+    ),
+    "an attribute of an alias": (
+        "class C:\n    pass\nc = C()\nheld = {'c': c}\nc.rng = random.Random()\nop(held['c'].rng.random())\n",
+        9,
+    ),
+    "a closure": ("def make():\n    k = os.urandom(6)\n    return lambda: k\nf = make()\nop(f())\n", 6),
+    "an expression of several lines": (
+        "def one():\n    return os.urandom(2)\ndef two():\n    return 2\nop(\n    (one(),\n    two())\n)\n",
+        6,
+    ),
+    "slots": (
+        "class C:\n    __slots__ = ('k',)\nc = C()\nc.k = os.urandom(9)\ndef use(c):\n    return c.k\nop(use(c))\n",
+        8,
+    ),
+    "two readings of a clock": ("a = time.time()\nb = time.time() - a\nop(b)\n", 5),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_line_that_is_named_first_is_the_source_however_its_value_flows(tmp_path: Path, name: str) -> None:
+    source, line = WAYS[name]
+    source = f"import os, random, time\nCALLS = []\nop = CALLS.append\nunused = time.perf_counter()\n{source}"
+    runs = [
+        {"": traced(tmp_path, source.replace("K", number), name=name)} for name, number in (("a", "0"), ("b", "256"))
+    ]
+    reaching = [root for root in compared_lines(*runs, calls=[0]).sources if root.reaches]
+    assert reaching[0].location.endswith(f":{line}")
+    assert all(not root.location.endswith(":4") for root in reaching)
+
+
+def test_a_line_that_reads_a_clock_beside_another_reading_is_a_root_too(tmp_path: Path) -> None:
+    source = "import time\na = time.time()\nb = time.time() - a\n"
+    assert lines_of(compared(tmp_path, source)) == [(3, Kind.LINE), (4, Kind.LINE)]
+
+
+def test_a_generator_that_is_first_seen_as_it_is_seeded_has_the_seeds_origin(tmp_path: Path) -> None:
+    first, second = (
+        [*traced(tmp_path, "s = A\nx = s\ny = x\n".replace("A", seed), name=name)]
+        for name, seed in (("a", "1"), ("b", "2"))
+    )
+    states = ("aa.aa", "bb.bb"), (".cc", ".dd")
+    runs = []
+    for records, state in zip((first, second), zip(*states, strict=True), strict=True):
+        rows = [record for record in records if isinstance(record, Row)]
+        changed = {row.line: {"%generator numpy": own} for row, own in zip(rows[1:], state, strict=True)}
+        runs.append(
+            {
+                "": [
+                    msgspec.structs.replace(record, changed={**record.changed, **changed.get(record.line, {})})
+                    if isinstance(record, Row)
+                    else record
+                    for record in records
+                ]
+            }
+        )
+    assert lines_of(compared_lines(*runs)) == [(1, Kind.LINE)]
 
 
 def test_a_line_that_seeds_is_held_by_its_generators_state(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 Frames are paired by the line that called them, rows by line and occurrence within their frame. A variable that differs
 has as origins those of what its line reads; if nothing of that differs, the line itself is a root. A line that one run
 alone executes has the branch before it as origin; a draw from a generator whose states differ, what seeded it.
+
+Not every value is seen whole. What a line stores or uses that is not may carry the origins of all that the line reads,
+so whatever is read of it later may come from there: a path that is not refuted is a way.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ from tracer.trace.lines import (
 
 #: Lines of the way from a root to a call that are kept.
 _LONGEST_PATH = 12
+#: Digests of so many letters are met for other values too: small numbers, booleans.
+_SHORT = 5
 #: How what a function returns is named.
 _RESULT = "its result"
 #: The ends of names of functions that put a generator into an earlier state.
@@ -88,7 +93,9 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     """The first of these, in the first run, if it is a number or a boolean."""
     second: str = ""
     reaches: bool = False
-    """Whether a call that differs reads what comes of it."""
+    """Whether a call that differs reads what comes of it, or may."""
+    is_followed: bool = True
+    """Whether values were seen to differ all the way to that call."""
     path: tuple[str, ...] = ()
     """The lines from it to that call."""
     calls: int = 0
@@ -124,10 +131,16 @@ class _Frame:
         self.pair: _Frame | None = None
         self.state: dict[str, str] = {}
         self.differing: dict[str, Origins] = {}
+        self.unseen: dict[str, Origins] = {}
+        """By name of which not all is seen: the origins of what it may hold."""
         self.returned: Origins = _NOTHING
         """The origins of what callees returned since the last row."""
         self.inside: Origins = _NOTHING
         """The origins of whatever differs in callees since the last row."""
+        self.beside: Origins = _NOTHING
+        """The origins of whatever callees may have met since a line last stored something."""
+        self.decides: tuple[Origins, Origins] = _NOTHING, _NOTHING
+        """The origins of the last row that both runs have, seen and not seen."""
         self.given: Origins = _NOTHING
         """Why this frame is in one run alone."""
         self.next = 0
@@ -150,6 +163,8 @@ class _Read(NamedTuple):
     line: int
     origins: Origins
     """Of what it read."""
+    unseen: Origins
+    """Of what it may have read."""
 
 
 class _Run:
@@ -228,12 +243,14 @@ class _Comparison:
         self.states: dict[tuple[str, str], tuple[str, str]] = {}
         """The states of global generators in both runs, by process and name."""
         self.unseeded: dict[tuple[str, str], Origins] = {}
-        self.waiting: set[LineRoot] = set()
-        """Roots at lines that wait for other threads or processes."""
         self.roots: dict[LineRoot, int] = {}
         self.counts: Counter[LineRoot] = Counter()
         self.shown: dict[LineRoot, tuple[tuple[str, ...], str, str]] = {}
         self.functions: dict[LineRoot, tuple[str, str]] = {}
+        self.follows: dict[LineRoot, Origins] = {}
+        """What a root may come from after all, since the line reads what is not seen whole."""
+        self.values: dict[tuple[str, str], Origins] = {}
+        """The origins of values that were seen to differ, by their digests in both runs."""
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
         self.seeds: set[LineRoot] = set()
         """Roots that seed a global generator."""
@@ -284,13 +301,17 @@ class _Comparison:
                 continue
             found = self._static(frame, name)
             if parent is not None and not found:
-                found = drawn | self._given(parent, text, name)
+                found = drawn | self._given(parent, text, name) or self._known(frame, name)
                 if not found and "." in name and frame.process in self.threaded:  # another thread may have changed it
                     frame.differing[name] = frozenset(self.elsewhere)
                     continue
                 if not found:
-                    found = self._root(Kind.LINE, parent, entered.parent_line, frame, name)
+                    unseen = self._unseen(parent, text) | parent.beside
+                    found = self._root(Kind.LINE, parent, entered.parent_line, frame, name, unseen=unseen)
             frame.differing[name] = found or self._root(Kind.LINE, frame, frame.code.first, frame, name)
+            self._note(frame, name)
+        if parent is not None and (unseen := drawn | parent.beside | self._unseen(parent, text)):
+            frame.unseen = {name: unseen for name, digest in frame.state.items() if _is_unseen(digest)}
 
     def _given(self, parent: _Frame, text: LineText, name: str) -> Origins:
         """The origins of a parameter: of what the caller's line reads, that of the same attribute if it is one."""
@@ -305,7 +326,7 @@ class _Comparison:
     def _row(self, frame: _Frame, row: Row) -> None:
         text, pair = self.one.text(frame, row.line), frame.pair
         other = None if pair is None else self._partner(frame, pair, row)
-        before = self._reads(frame, text)
+        before, unseen = self._reads(frame, text), self._unseen(frame, text) | frame.beside
         if pair is None or other is None:
             self._generators(frame, row.changed, {}, text, frame, row.line)
             frame.state.update(_values(row.changed))
@@ -315,7 +336,7 @@ class _Comparison:
             else:
                 found = frame.given
                 frame.differing.update(dict.fromkeys(_values(row.changed), found) if found else {})
-            self._ends(frame, row, before | found, found)
+            self._ends(frame, row, text, before | found, found, unseen)
             return
         drawn = self._generators(frame, row.changed, other.changed, text, frame, row.line)
         frame.state.update(_values(row.changed))
@@ -327,6 +348,8 @@ class _Comparison:
         unequal = sorted(name for name in unequal if NO_DIGEST not in (ours.get(name), theirs.get(name)))
         for name in names.difference(unequal):
             frame.differing.pop(name, None)
+        for name in names:
+            frame.unseen.pop(name, None)
         found = _NOTHING
         if frame.process in self.threaded:  # what the line does not name, another thread may have changed
             foreign = [name for name in unequal if not _is_named(name, text) and not frame.inside]
@@ -337,13 +360,20 @@ class _Comparison:
             rest = [name for name in unequal if name not in static]
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
             if not found and rest:
+                found = _NOTHING.union(*(self._known(frame, name) for name in rest))
+            if rest and (not found or (not drawn and self._varies(text))):
                 line = self._storing(frame, row, rest) if row.is_sampled else row.line
-                found = self._root(Kind.LINE, frame, line, frame, *rest)
+                found |= self._root(Kind.LINE, frame, line, frame, *rest, unseen=unseen)
             self._differ(frame, rest, found)
             for name, origins in static.items():
                 self._differ(frame, [name], origins)
             found = found.union(*static.values())
-        self._ends(frame, row, before | drawn | found, found, returns=row.returns and RETURNED in unequal)
+            for name in rest:
+                self._note(frame, name)
+        elif self._varies(text):
+            unseen |= {self._named(Kind.LINE, frame, row.line)}
+        read = before | drawn | found
+        self._ends(frame, row, text, read, found, unseen, returns=row.returns and RETURNED in unequal)
 
     def _of_calls(self, frame: _Frame, row: Row, names: Iterable[str]) -> Origins:
         """The origins of tensors that a line's calls changed, where those merely follow from earlier ones."""
@@ -353,21 +383,59 @@ class _Comparison:
             return _NOTHING
         return _NOTHING.union(*(self._origins_of(call) for call in self.calls if call < made.start))
 
-    def _ends(self, frame: _Frame, row: Row, read: Origins, found: Origins, *, returns: bool = False) -> None:
+    def _ends(
+        self,
+        frame: _Frame,
+        row: Row,
+        text: LineText,
+        read: Origins,
+        found: Origins,
+        unseen: Origins,
+        *,
+        returns: bool = False,
+    ) -> None:
         """A row was compared: ``read`` are the origins of what it read, ``found`` those of what it changed."""
         location = f"{frame.code.file}:{row.line}"
+        read |= frame.returned
+        frame.decides = read or frame.inside, unseen
+        every = read | found | frame.inside | unseen
         if row.call > frame.call >= 0 and not frame.process:
-            self.reads.append(_Read(range(frame.call, row.call), frame, row.line, read | frame.returned))
-        frame.call = row.call
-        frame.returned = frame.inside = _NOTHING
-        for root in found:
+            self.reads.append(_Read(range(frame.call, row.call), frame, row.line, read, unseen))
+        for root in found | self._carry(frame, text, every):
             self.trail[root].setdefault(location)
-            if frame.process or frame.entered.thread:
+            if (frame.process or frame.entered.thread) and root in found:
                 self.elsewhere.setdefault(root)
+        frame.call, frame.inside = row.call, _NOTHING
+        if not frame.code.function.endswith(">") or frame.is_body:  # a comprehension keeps what it gathers
+            frame.returned = _NOTHING
+        if text.stores:
+            frame.beside = _NOTHING
         if frame.parent is not None:
             frame.parent.inside |= found
+            frame.parent.beside |= every
             if returns:
                 frame.parent.returned |= found
+
+    def _carry(self, frame: _Frame, text: LineText, every: Origins) -> Origins:
+        """Note what names of which not all is seen may hold after a line; return what they take."""
+        taken = _NOTHING
+        for path in text.stores:
+            scope, names = self._found(frame, path)
+            if path not in names and not names:  # a function, a class: none of it is seen
+                names = [path]
+            for name in names:
+                if name in scope.differing or (name in scope.state and not _is_unseen(scope.state[name])):
+                    continue
+                scope.unseen.pop(name, None)
+                if every:
+                    scope.unseen[name] = taken = every
+        for path in text.reads if every else ():
+            scope, names = self._found(frame, path)
+            for name in names:
+                if name not in scope.differing and _is_unseen(scope.state.get(name, "")):
+                    scope.unseen[name] = scope.unseen.get(name, _NOTHING) | every
+                    taken = every
+        return taken
 
     def _differ(self, frame: _Frame, names: Iterable[str], found: Origins) -> None:
         for name in names:
@@ -407,8 +475,11 @@ class _Comparison:
 
     def _branch(self, frame: _Frame) -> Origins:
         """The origins of what only one run executes after the last line that both do."""
-        found = frame.given or self._reads(frame, self.one.text(frame, frame.last)) | frame.returned
-        return found or self._root(Kind.BRANCH, frame, frame.last, frame)
+        seen, unseen = frame.decides
+        found = frame.given or seen | frame.returned
+        if not found or self._varies(self.one.text(frame, frame.last)):
+            found |= self._root(Kind.BRANCH, frame, frame.last, frame, unseen=unseen)
+        return found
 
     # --- what a line reads ---
 
@@ -416,16 +487,40 @@ class _Comparison:
         return _NOTHING.union(*(found for path in text.reads for found in self._differing(frame, path).values()))
 
     def _differing(self, frame: _Frame, path: str) -> dict[str, Origins]:
-        """What differs of a path: it, an attribute of it, what it is an attribute of, or all of whose method it is."""
+        """What differs of a path."""
+        scope, names = self._found(frame, path)
+        return {name: scope.differing[name] for name in names if name in scope.differing}
+
+    def _unseen(self, frame: _Frame, text: LineText) -> Origins:
+        """The origins of what a line may read without being seen to."""
+        found = (self._found(frame, path) for path in text.reads)
+        return _NOTHING.union(*(scope.unseen.get(name, _NOTHING) for scope, names in found for name in names))
+
+    def _found(self, frame: _Frame, path: str) -> tuple[_Frame, list[str]]:
+        """The names of a path: it, an attribute of it, what it is an attribute of, or all of whose method it is."""
         module = self.modules.get((frame.process, frame.code.file))
         for scope in (frame, *([module] if module is not None and module is not frame else [])):
             inside = path
             while inside:
-                related = [name for name in scope.state if _is_related(name, inside)]
+                related = [name for name in {**scope.state, **scope.unseen} if _is_related(name, inside)]
                 if related:
-                    return {name: scope.differing[name] for name in related if name in scope.differing}
+                    return scope, related
                 inside = inside.rpartition(".")[0]
-        return {}
+        return frame, []
+
+    def _note(self, frame: _Frame, name: str) -> None:
+        """Note the origins of a value that differs, by which it is known wherever it is met again."""
+        if (key := _values_of(frame, name)) is not None:
+            self.values.setdefault(key, frame.differing.get(name, _NOTHING))
+
+    def _known(self, frame: _Frame, name: str) -> Origins:
+        """The origins of a value that was seen to differ before, under whatever name."""
+        key = _values_of(frame, name)
+        return _NOTHING if key is None else self.values.get(key, _NOTHING)
+
+    def _varies(self, text: LineText) -> bool:
+        row = source_of(text.calls)
+        return row is not None and row.varies
 
     def _storing(self, frame: _Frame, row: Row, names: Sequence[str]) -> int:
         """The line that stores one of ``names``, where several were executed since the last row."""
@@ -459,19 +554,43 @@ class _Comparison:
             now = self.states[key] = ours.get(name, olds[0]), theirs.get(name, olds[1])
             if now[0] == now[1]:
                 self.unseeded.pop(key, None)
-            elif before is None or "" in before:  # as the interpreter, or an import, made it
-                self.unseeded[key] = _NOTHING
+            elif before is None or "" in before:  # as the interpreter, or an import, made it; or it was seeded at once
+                self.unseeded[key] = self._reads(at, text) if all(was_seeded("", state) for state in now) else _NOTHING
             elif before[0] == before[1] or _is_seeding(before, now, text):
                 found = self._reads(at, text) | at.returned
                 self.unseeded[key] = found or self._root(Kind.LINE, at, line, frame, name)
+                for root in found:
+                    self.trail[root].setdefault(f"{at.code.file}:{line}")
             else:
                 drawn |= self.unseeded.get(key) or self._root(Kind.DRAW, at, line, frame, generator=generator)
         return drawn
 
     # --- roots ---
 
-    def _root(self, kind: Kind, frame: _Frame, line: int, shown: _Frame, *names: str, generator: str = "") -> Origins:
+    def _named(self, kind: Kind, frame: _Frame, line: int, generator: str = "") -> LineRoot:
+        """The root at a line, which may come to nothing."""
         root = LineRoot(kind=kind, file=frame.code.file, line=line, generator=generator)
+        caller, above = "", frame
+        while above.parent is not None and above.code.is_library:
+            caller, above = f"{above.parent.code.file}:{above.entered.parent_line}", above.parent
+        self.functions.setdefault(root, (frame.code.function, caller))
+        return root
+
+    def _root(
+        self,
+        kind: Kind,
+        frame: _Frame,
+        line: int,
+        shown: _Frame,
+        *names: str,
+        generator: str = "",
+        unseen: Origins = _NOTHING,
+    ) -> Origins:
+        root = self._named(kind, frame, line, generator)
+        if root not in self.roots:
+            self.follows[root] = unseen - {root}
+            for earlier in self.follows[root]:
+                self.trail[earlier].setdefault(root.location)
         self.roots.setdefault(root, len(self.roots))
         self.counts[root] += 1
         if any(name.startswith(GENERATOR) for name in names):
@@ -487,10 +606,6 @@ class _Comparison:
                 if not name.startswith(GENERATOR)
             )
             self.shown[root] = (spoken, first, second)
-        caller, above = "", frame
-        while above.parent is not None and above.code.is_library:
-            caller, above = f"{above.parent.code.file}:{above.entered.parent_line}", above.parent
-        self.functions.setdefault(root, (frame.code.function, caller))
         return frozenset({root})
 
     # --- the result ---
@@ -498,18 +613,41 @@ class _Comparison:
     def result(self, calls: Sequence[int]) -> ComparedLines:
         """Root lines, those that reach one of ``calls`` first."""
         reached: dict[LineRoot, str] = {}
+        followed: set[LineRoot] = set()
         for call in calls:
-            for root in sorted(self._origins_of(call), key=lambda root: self.roots[root]):
-                reached.setdefault(root, self._line_of_call(call))
+            seen = sorted(self._origins_of(call), key=lambda root: self.roots[root])
+            followed.update(seen)
+            for root in seen:
+                for each in self._with_earlier(root):
+                    reached.setdefault(each, self._line_of_call(call))
         found: dict[str, LineSource] = {}
-        for root in sorted(self.roots, key=lambda root: list(reached).index(root) if root in reached else len(reached)):
-            found.setdefault(root.location, self._source(root, reached.get(root)))
+        for root in (*reached, *(root for root in self.roots if root not in reached)):
+            source = self._source(root, reached.get(root))
+            found.setdefault(root.location, msgspec.structs.replace(source, is_followed=root in followed))
         sources = found.values()
         return ComparedLines(
             sources=tuple(sources),
             rows=len(self.one.events),
             notes=tuple(dict.fromkeys((*self.one.notes, *self.two.notes))),
         )
+
+    def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
+        """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""
+        earlier = self.follows.get(root, _NOTHING) - visited
+        is_explained = self._is_explained(root)
+        if not self.follows.get(root) and not is_explained:
+            before = (each for each, place in self.roots.items() if place < self.roots[root])
+            known = [each for each in before if self._is_explained(each)]
+            earlier = frozenset(known) - visited
+            is_explained = len(known) != 1
+        visited |= {root, *earlier}
+        order = sorted(earlier, key=lambda each: self.roots.get(each, len(self.roots)))
+        found = [every for each in order for every in self._with_earlier(each, visited)]
+        return [root, *found] if is_explained else [*found, root]
+
+    def _is_explained(self, root: LineRoot) -> bool:
+        row = self._row_of_table(root)
+        return root.kind is Kind.DRAW or (row is not None and (row.varies or not row.waits))
 
     def _row_of_call(self, call: int) -> _Read | None:
         """The row that made a call: the innermost that read something that differs, or else the innermost."""
@@ -523,7 +661,7 @@ class _Comparison:
         row = self._row_of_call(call)
         if row is None:
             return _NOTHING
-        found = row.origins or self._root(Kind.LINE, row.frame, row.line, row.frame)
+        found = row.origins or self._root(Kind.LINE, row.frame, row.line, row.frame, unseen=row.unseen)
         if any(self._waits(root) for root in found) and self.elsewhere:
             found = frozenset(root for root in found if not self._waits(root)) | frozenset(self.elsewhere)
         return found
@@ -570,9 +708,8 @@ class _Comparison:
         )
 
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
-        if not names and root.kind is Kind.LINE and root not in self.seeds:
-            return ""
-        return next(iter(path), "") if tuple(names) == (_RESULT,) else root.location
+        gives_nothing = not names and root.kind is Kind.LINE and root not in self.seeds
+        return next(iter(path), "") if gives_nothing or tuple(names) == (_RESULT,) else root.location
 
 
 def _pair(one: _Run, two: _Run) -> None:
@@ -631,6 +768,18 @@ def _values(changed: Mapping[str, str]) -> dict[str, str]:
 def _is_named(name: str, text: LineText) -> bool:
     """Return whether a line reads or stores a name, or something that it is in."""
     return name == RETURNED or any(_is_related(name.removeprefix(GLOBAL), path) for path in (*text.reads, *text.stores))
+
+
+def _is_unseen(digest: str) -> bool:
+    """Return whether a part of a value is not seen."""
+    return digest.endswith(NO_DIGEST)
+
+
+def _values_of(frame: _Frame, name: str) -> tuple[str, str] | None:
+    """What tells a value that differs from all others, its digests in both runs; ``None`` for one that is soon met."""
+    states = (frame.state, {} if frame.pair is None else frame.pair.state)
+    ours, theirs = (state.get(name, "").removeprefix(STATIC) for state in states)
+    return (ours, theirs) if ours != theirs and min(len(ours), len(theirs)) > _SHORT else None
 
 
 def _is_related(name: str, path: str) -> bool:

@@ -25,6 +25,10 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The global generator that it draws from: ``python``, ``numpy``, ``torch`` or ``cuda``."""
     waits: bool = False
     """Whether it takes what other threads or processes give."""
+    varies: bool = False
+    """Whether it gives another value in each run, whatever it is given."""
+    circumstance: str = ""
+    """The circumstance that, held, makes it give the same: ``hash-seed``, ``folder``."""
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):

@@ -62,6 +62,20 @@ SOURCES = {
     ),
     "an attribute": ("import os\nclass C:\n    def __init__(self): self.x = os.urandom(8)\nc = C()\ny = c.x\n", 3),
     "a global of a function": ("import os\ndef work():\n    global x\n    x = os.urandom(8)\nwork()\ny = x\n", 4),
+    "slots": (
+        "import os\nclass C:\n    __slots__ = ('x',)\n    def __init__(self): self.x = os.urandom(8)\ny = C().x\n",
+        4,
+    ),
+    "objects that a list makes": (
+        "import os\nclass C:\n    def __init__(self, k): self.x = k\nc = [C(k) for k in os.urandom(3)]\n"
+        "y = [each.x for each in c]\n",
+        4,
+    ),
+    "a default argument": ("import os\ndef work(x=os.urandom(8)): return x\ny = work()\n", 2),
+    "state of C's": (
+        "import functools, os\nx = functools.partial(max, os.urandom(8), b'')\ny = x()\n",
+        2,
+    ),
     "a module": ("import torch\ntorch.seed()\nx = torch.nn.Linear(3, 2)\ny = x.weight.tolist()\n", 3),
 }
 
@@ -82,6 +96,12 @@ def test_what_cannot_be_held_says_so(tmp_path: Path) -> None:
     source = "import socket\nx = socket.socket()\nx.close()\n"
     names = run(tmp_path, source, 2, gives=False)
     assert "socket" in names["problem"]
+
+
+def test_an_object_that_reads_from_a_file_is_not_given(tmp_path: Path) -> None:
+    source = "import io, os\nx = [open(__file__)]\nx[0].close()\n".replace("__file__", "os.devnull")
+    names = run(tmp_path, source, 2, gives=False)
+    assert names["problem"] == "x holds a _io.TextIOWrapper, of which no copy can be kept"
 
 
 def test_parameters_stay_the_same_objects(tmp_path: Path) -> None:

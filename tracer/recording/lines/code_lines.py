@@ -147,7 +147,8 @@ def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
         yield name
     kind = type(value)
     if kind in (set, frozenset):
-        yield "builtins.set"
+        by_address = any(type.__getattribute__(type(member), "__hash__") is object.__hash__ for member in [*value])
+        yield "builtins.set of objects" if by_address else "builtins.set"
     elif issubclass(kind, (FunctionType, BuiltinFunctionType, MethodType)):
         owner = getattr(value, "__self__", None)
         if owner is not None and not isinstance(owner, (type, ModuleType)):

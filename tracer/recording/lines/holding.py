@@ -1,29 +1,42 @@
 """Keeps what a line gave in one run, and gives it to another after the same line: an experiment that proves a line.
 
 Values are kept as plain data, in the job's own folder: numbers, texts, containers of them, arrays, tensors, the states
-of generators, and objects by their attributes. What is given is put into what the program has there: a tensor's memory,
-a generator, an object's own dictionary, or the frame's variable.
+of generators, objects by their attributes, and pickled where their state is C's. What is given is put into what the
+program has there: a tensor's memory, a generator, an object's own dictionary, or the frame's variable. What cannot be
+given wholly, a file or a thread, says so.
 """
 
 from __future__ import annotations
 
 import ctypes
 import marshal
+import pickle
 import sys
+import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, BinaryIO
 
-from tracer.recording.lines.variable_digests import attributes_of, digest_text, is_module, qualified
+from tracer.recording.lines.variable_digests import (
+    CODE,
+    attributes_of,
+    digest_text,
+    hides,
+    is_module,
+    qualified,
+    slots_of,
+)
 from tracer.recording.options import Lines
 from tracer.trace.lines import GENERATOR, GLOBAL, RETURNED
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
-_MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 4
+_MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8
 _PLAIN = frozenset({bool, int, float, complex, type(None), str, bytes})
 _CONTAINERS: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", bytearray: "bytes"}
+#: Stands for what another run has by itself: code, and references to what lives elsewhere.
+_LEFT = ("left", None)
 #: Stands for the line that came next.
 _NEXT = "%next"
 #: Suffixes of the files that say what could not be kept or given, and which calls held lines made themselves.
@@ -74,9 +87,11 @@ class HeldLines:
                 if path.startswith(GENERATOR):
                     kept[path] = _state_of(path.removeprefix(GENERATOR))
                 else:
-                    kept[path] = kept_form(_value_at(frame, path))
+                    value = _value_at(frame, path)
+                    kept[path] = kept_form(value)
             except Unkeepable as problem:
-                self._note(at, f"{path.removeprefix(GLOBAL)} is a {problem}, of which no copy can be kept")
+                is_or_holds = "is" if qualified(type(value)) == str(problem) else "holds"
+                self._note(at, f"{path.removeprefix(GLOBAL)} {is_or_holds} a {problem}, of which no copy can be kept")
             except Exception:  # a failure of the recorder must not reach the program
                 self._note(at, f"no copy of {path.removeprefix(GLOBAL)} can be kept")
         data = marshal.dumps(kept)
@@ -143,8 +158,8 @@ def calls_inside(folder: Path, at: str) -> list[range]:
 
 
 def kept_form(value: Any, depth: int = 0) -> tuple[Any, ...]:
-    """``value`` as plain data. Raises ``Unkeepable``."""
-    kind = type(value)
+    """``value`` as plain data. Raises ``Unkeepable``, also for what leads back to itself."""
+    kind: type = type(value)
     if kind in _PLAIN:
         return "plain", value
     if depth > _DEPTH:
@@ -155,6 +170,12 @@ def kept_form(value: Any, depth: int = 0) -> tuple[Any, ...]:
         pairs = list(dict.items(value))
         return "dict", [(kept_form(key, depth + 1), kept_form(entry, depth + 1)) for key, entry in pairs]
     name = qualified(kind)
+    if kind is FunctionType and (value.__defaults__ or value.__kwdefaults__):
+        return "function", [kept_form(entry, depth + 1) for entry in (value.__defaults__, value.__kwdefaults__)]
+    if issubclass(kind, (*CODE, weakref.ref)):
+        if depth:
+            return _LEFT
+        raise Unkeepable(name)
     if name == "random.Random":
         return "random", value.getstate()
     if name in _STATES:
@@ -168,9 +189,13 @@ def kept_form(value: Any, depth: int = 0) -> tuple[Any, ...]:
         if is_module(kind):
             return "module", [_of_tensor(tensor) for tensor in _tensors_of(value)]
     inside = attributes_of(value)
-    if inside is None:
-        raise Unkeepable(name)
-    return "object", {attribute: kept_form(entry, depth + 1) for attribute, entry in list(inside.items())}
+    if inside is None or hides(kind):
+        try:
+            return "pickled", pickle.dumps(value)
+        except Exception:
+            raise Unkeepable(name) from None
+    forms = {attribute: kept_form(entry, depth + 1) for attribute, entry in list(inside.items())}
+    return "object", forms, kind.__module__, kind.__qualname__
 
 
 def _of_tensor(tensor: Any) -> tuple[Any, ...]:
@@ -201,7 +226,9 @@ def given(form: tuple[Any, ...], existing: Any) -> Any:
         return data
     if kind in _CONTAINERS.values():
         made = next(container for container, name in _CONTAINERS.items() if name == kind)
-        return made([given(entry, None) for entry in data])
+        is_alike = type(existing) in (list, tuple) and len(existing) == len(data)
+        entries = zip(data, existing if is_alike else [None] * len(data), strict=True)
+        return made([given(entry, there) for entry, there in entries])
     if kind == "dict":
         made_of = {given(key, None): given(entry, None) for key, entry in data}
         if issubclass(type(existing), dict):
@@ -223,12 +250,34 @@ def given(form: tuple[Any, ...], existing: Any) -> Any:
         for tensor, of in zip(_tensors_of(existing), data, strict=True):
             _tensor(of, tensor)
         return existing
-    inside = attributes_of(existing)
-    if inside is None:
-        raise Unkeepable(kind)
+    if kind == "pickled":
+        return pickle.loads(data)
+    if kind == "left":
+        if existing is None:
+            raise Unkeepable(kind)
+        return existing
+    if kind == "function":
+        existing.__defaults__, existing.__kwdefaults__ = (given(entry, None) for entry in data)
+        return existing
+    if qualified(type(existing)) != f"{form[2]}.{form[3]}":
+        cls: Any = sys.modules[form[2]]
+        for name in form[3].split("."):
+            cls = vars(cls)[name]
+        existing = object.__new__(cls)
+    inside = attributes_of(existing) or {}
     for attribute, entry in data.items():
-        inside[attribute] = given(entry, inside.get(attribute))
+        _set_attribute(existing, attribute, given(entry, inside.get(attribute)))
     return existing
+
+
+def _set_attribute(value: Any, name: str, entry: Any) -> None:
+    """Store an attribute without code of the program's."""
+    kind: type = type(value)
+    slot = slots_of(kind).get(name)
+    if slot is not None:
+        slot.__set__(value, entry)
+    else:
+        object.__getattribute__(value, "__dict__")[name] = entry
 
 
 def _array(form: tuple[Any, ...], existing: Any) -> Any:
@@ -328,9 +377,12 @@ def _put(frame: FrameType, path: str, form: tuple[Any, ...]) -> None:
     names, (root, *attribute) = _scope(frame, path)
     if attribute:
         value = names[root]
-        inside = value if type(value) is dict else attributes_of(value)
-        assert inside is not None
-        inside[attribute[0]] = given(form, inside.get(attribute[0]))
+        inside = value if type(value) is dict else attributes_of(value) or {}
+        entry = given(form, inside.get(attribute[0]))
+        if type(value) is dict:
+            value[attribute[0]] = entry
+        else:
+            _set_attribute(value, attribute[0], entry)
         return
     names[root] = given(form, names.get(root))
     if names is not frame.f_globals and sys.version_info < (3, 13):

@@ -29,6 +29,7 @@ from tracer.recording.options import Lines
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, spell
 from tracer.trace.lines import (
     GLOBAL,
+    NO_DIGEST,
     RETURNED,
     SAMPLED_FROM,
     STATIC,
@@ -415,11 +416,19 @@ class _Frame:
         at = f"{self.code.file}:{line}"
         if recording.held is not None:
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
+            names += self._stored_unseen(line)
             if recording.held.after(frame, at, place, names, (self.call, recording.place())):
                 changed |= self.changes(frame)
                 self.line = self.line if returns else frame.f_lineno
         self.call = recording.place()
         recording.write(Row(self.number, line, n, self.call, changed, returns, is_sampled))
+
+    def _stored_unseen(self, line: int) -> Iterator[str]:
+        """Yield what a line stores and of which not all is seen, so that it may have changed."""
+        for path in self.code.texts.get(line, _NO_TEXT).stores:
+            inside = (name for name in self.known if name == path or name.startswith(f"{path}."))
+            if any(self.known[name].endswith(NO_DIGEST) for name in inside):
+                yield path
 
     def changes(self, frame: FrameType, *, is_entered: bool = False) -> dict[str, str]:
         """The digests of names whose values are others than at the last look."""

@@ -1,7 +1,8 @@
 """Digests of the values that a program's names hold.
 
-None of the program's code is called: types are compared exactly, attributes are read from an object's own dictionary,
-and nothing is printed or compared. A number is its own digest, so that it can be shown.
+None of the program's code is called: types are compared exactly, attributes are read from an object's own dictionary
+and slots, and nothing is printed or compared. A number is its own digest, so that it can be shown. The digest of a
+value of which a part is not seen (state in C, what lies too deep, entries beyond the first) ends with ``?``.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import islice
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, TypeVar, cast
 
 import xxhash
 
@@ -24,7 +26,7 @@ _DEPTH, _ENTRIES = 3, 256
 #: Entries of a dictionary that are followed by name, as attributes are.
 _NAMED_ENTRIES = 64
 #: Values that the digest of one name looks at.
-_MOST_VALUES = 4_000
+_MOST_VALUES = 600
 #: Arrays above this many bytes are read in pieces spread over them.
 _WHOLE_ARRAY, _PIECES = 1 << 20, 64
 #: Packages whose objects stand for threads, processes and connections of the system's.
@@ -45,6 +47,14 @@ _TEXTS = frozenset(
 )
 
 
+_Told = TypeVar("_Told")
+
+
+def _by_type(function: Callable[[type], _Told]) -> Callable[[type], _Told]:
+    """Ask ``function`` once for each type."""
+    return cast("Callable[[type], _Told]", cache(function))
+
+
 def digest_text(data: str | bytes) -> str:
     """The digest of a text or of bytes, sixteen hexadecimal digits."""
     return xxhash.xxh3_64_hexdigest(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
@@ -56,21 +66,25 @@ class Digests:
     def __init__(self) -> None:
         self._tensors: dict[int, tuple[weakref.ref[Any], int, int, str]] = {}
         self._left = 0
+        self._is_whole = True
+        self._usual: set[type] = set()
+        """Types whose objects are read by their attributes."""
         self._address_of: Any = None
 
     def named(self, name: str, value: Any) -> Iterator[tuple[str, str]]:
         """Yield the digests of what ``name`` holds: of each attribute by itself where an object has any."""
-        kind = type(value)
+        kind: type = type(value)
         if kind in _NUMBERS:
             yield name, repr(value)
         elif issubclass(kind, CODE):
-            return
+            if defaults := _defaults(value):
+                yield name, self.of(defaults, 1)
         elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(type(key) is str for key in list(value)):
             yield from ((f"{name}.{key}", self.of(entry)) for key, entry in list(dict.items(value)))
         elif (inside := attributes_of(value)) is not None:
             special = self.of_special(value)
-            if special:
-                yield name, special
+            if special or hides(kind):
+                yield name, special or NO_DIGEST
             if special and not is_module(kind):
                 return
             if special:
@@ -105,20 +119,28 @@ class Digests:
 
     def of_special(self, value: Any) -> str:
         """The digest of an array, a generator, a tensor or a module; empty for anything else."""
+        kind: type = type(value)
+        if kind in self._usual:
+            return ""
         try:
-            kinds = (_of_array, _of_random, self._of_torch)
-            return next((found for special in kinds if (found := special(value, type(value)))), "")
+            for special in (_of_array, _of_random, self._of_torch):
+                if found := special(value, kind):
+                    return found
+            if "torch" in sys.modules:
+                self._usual.add(kind)
+            return ""
         except Exception:  # as in ``of``
             return NO_DIGEST
 
     def of(self, value: Any, depth: int = 0) -> str:
         """The digest of a value; ``?`` where none is taken of it."""
-        self._left = _MOST_VALUES
+        self._left, self._is_whole = _MOST_VALUES, True
         try:
             found = self._of(value, depth)
         except Exception:  # half-made objects, arrays that change meanwhile: a failure must not reach the program
             return NO_DIGEST
-        return found if len(found) <= _LONGEST else f"h{digest_text(found)}"
+        found = found if len(found) <= _LONGEST else f"h{digest_text(found)}"
+        return found if self._is_whole or found == NO_DIGEST else f"{found}{NO_DIGEST}"
 
     def _of(self, value: Any, depth: int) -> str:
         kind = type(value)
@@ -127,12 +149,16 @@ class Digests:
         if kind is str or kind is bytes or kind is bytearray:
             return f"s{digest_text(bytes(value) if kind is bytearray else value)}"
         self._left -= 1
-        if depth > _DEPTH or self._left < 0 or issubclass(kind, CODE):
-            return NO_DIGEST
+        if depth > _DEPTH or self._left < 0:
+            return self._unseen()
+        if issubclass(kind, CODE):
+            defaults = _defaults(value)
+            return self._several([*defaults], depth) if defaults else NO_DIGEST
         if issubclass(kind, (set, frozenset)):
             # As a set: the line that iterates it is the one whose values differ.
             members = _members(kind, value)
             digests = sorted(self._of(member, depth + 1) for member in members[: 4 * _ENTRIES])
+            self._is_whole &= len(members) <= _ENTRIES
             return "{" + ",".join(digests[:_ENTRIES]) + f"}}{len(members)}"
         if issubclass(kind, (list, tuple)) and qualified(kind) not in _TEXTS:
             return self._several(_members(kind, value), depth)
@@ -143,17 +169,25 @@ class Digests:
             return f"s{digest_text(str(value))}"
         if qualified(kind) == "collections.deque":
             return self._several(list(value), depth)
-        return self.of_special(value) or self._of_object(value, kind, depth)
+        special = self.of_special(value)
+        self._is_whole &= not special.endswith(NO_DIGEST)
+        return special or self._of_object(value, kind, depth)
+
+    def _unseen(self) -> str:
+        self._is_whole = False
+        return NO_DIGEST
 
     def _several(self, values: list[Any], depth: int) -> str:
+        self._is_whole &= len(values) <= _ENTRIES
         return "[" + ",".join(self._of(entry, depth + 1) for entry in values[:_ENTRIES]) + f"]{len(values)}"
 
     def _of_object(self, value: Any, kind: type, depth: int) -> str:
         inside = attributes_of(value)
+        self._is_whole &= not hides(kind)
         if inside is None:
-            return NO_DIGEST
+            return self._unseen()
         entries = islice(_values_in(kind, inside).items(), _ENTRIES)
-        parts = (f"{name}={self._of(entry, depth + 1)}" for name, entry in entries)
+        parts = [f"{name}={self._of(entry, depth + 1)}" for name, entry in entries]
         return f"{kind.__qualname__}({','.join(parts)})"
 
     # --- torch's ---
@@ -221,12 +255,15 @@ def _of_array(value: Any, kind: type) -> str:
     if value.dtype.hasobject:
         return NO_DIGEST
     flat = numpy.asarray(value)
+    left = ""
     if flat.nbytes > _WHOLE_ARRAY:
+        left = NO_DIGEST
         flat = flat.reshape(-1)
         size = _WHOLE_ARRAY // (_PIECES * flat.itemsize) or 1
         starts = numpy.linspace(0, len(flat) - size, _PIECES).astype(int)
         flat = numpy.concatenate([flat[start : start + size] for start in starts])
-    return f"a{digest_text(numpy.ascontiguousarray(flat).tobytes() + f'{value.shape}{value.dtype.str}'.encode())}"
+    data = numpy.ascontiguousarray(flat).tobytes() + f"{value.shape}{value.dtype.str}".encode()
+    return f"a{digest_text(data)}{left}"
 
 
 def _of_random(value: Any, kind: type) -> str:
@@ -242,20 +279,61 @@ def _of_random(value: Any, kind: type) -> str:
 
 
 def attributes_of(value: Any) -> dict[str, Any] | None:
-    """An object's own dictionary, read without its code; ``None`` without one."""
+    """An object's own dictionary, or a copy with its slots, read without its code; ``None`` where it has neither."""
     try:
         inside = object.__getattribute__(value, "__dict__")
     except Exception:
-        return None
-    return inside if type(inside) is dict and all(type(name) is str for name in list(inside)) else None
+        inside = None
+    kind: type = type(value)
+    if slots := slots_of(kind):
+        inside = dict(inside or {})
+        for name, slot in slots.items():
+            with suppress(AttributeError):
+                inside[name] = slot.__get__(value)
+    return inside if type(inside) is dict and {*map(type, inside)} <= {str} else None
+
+
+@_by_type
+def slots_of(kind: type) -> dict[str, MemberDescriptorType]:
+    """The slots that a class written in Python declares, by name."""
+    return {
+        name: slot
+        for base in type.__getattribute__(kind, "__mro__")
+        if "__slots__" in vars(base)
+        for name, slot in vars(base).items()
+        if type(slot) is MemberDescriptorType
+    }
+
+
+@_by_type
+def hides(kind: type) -> bool:
+    """Return whether objects of a type hold more than their dictionary and slots: state of code written in C."""
+    if is_handle(kind):
+        return True
+    pointer = object.__basicsize__ // 2
+    seen = len(slots_of(kind)) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return bool(kind.__itemsize__) or kind.__basicsize__ > object.__basicsize__ + pointer * seen
+
+
+def _defaults(value: Any) -> tuple[Any, ...]:
+    """The values that a function written in Python keeps for parameters that are not given."""
+    if type(value) is not FunctionType:
+        return ()
+    return (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+
+
+@_by_type
+def is_handle(kind: type) -> bool:
+    """Return whether objects of a type stand for threads, processes or connections of the system's."""
+    return any(
+        str(vars(base).get("__module__")).partition(".")[0] in _HANDLES
+        for base in type.__getattribute__(kind, "__mro__")
+    )
 
 
 def _values_in(kind: type, inside: dict[str, Any]) -> dict[str, Any]:
     """An object's attributes that are values: of a thread, a process or a pool not the numbers that the system gave."""
-    if any(
-        str(vars(base).get("__module__")).partition(".")[0] in _HANDLES
-        for base in type.__getattribute__(kind, "__mro__")
-    ):
+    if is_handle(kind):
         return {name: value for name, value in list(inside.items()) if name[:1] != "_"}
     return dict(inside)
 
@@ -271,6 +349,7 @@ def _of_modules() -> frozenset[str]:
     return frozenset(vars(sys.modules["torch.nn"].Module())) - {"training"}
 
 
+@_by_type
 def qualified(kind: type) -> str:
     return f"{type.__getattribute__(kind, '__module__')}.{type.__getattribute__(kind, '__qualname__')}"
 

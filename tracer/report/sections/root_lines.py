@@ -38,7 +38,7 @@ def line_clause(
     if root is not None and root.cause.is_from_lines:
         place = root.called_from or root.location
         at = " there" if place in (source.location, source.called_from) else f" at {place}" if place else ""
-        reaches = f"; it reaches {root.op.removesuffix('.default')}{at}"
+        reaches = f"; it {'reaches' if source.is_followed else 'may reach'} {root.op.removesuffix('.default')}{at}"
     own = source.called_from or source.location
     text = texts.get(own, "")
     place = f"{own}, which leads to {source.location}" if source.called_from else own

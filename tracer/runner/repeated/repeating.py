@@ -31,7 +31,15 @@ from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Tried, find_circumstance, suspects
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
-from tracer.runner.repeated.root_lines import FoundLines, LineRun, certain, find_lines, known_lines, needs_lines
+from tracer.runner.repeated.root_lines import (
+    FoundLines,
+    LineRun,
+    certain,
+    find_lines,
+    known_lines,
+    known_source,
+    needs_lines,
+)
 from tracer.runner.repeated.scratch import recordings_in, remove_run, scratch_of
 from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import texts_of, with_neighbours
@@ -288,6 +296,8 @@ class _Series:
             self.not_held = "several ranks would have to make the same further runs"
             return
         candidates = self._candidates(snapshot)
+        if self.asked.hold is None and (row := known_source(self.found.sources)) is not None:
+            candidates = [candidate for candidate in candidates if candidate.value == row.circumstance]
         if not candidates:
             self.not_held = "nothing that could be held here can explain it"
             return
@@ -295,7 +305,7 @@ class _Series:
             self.not_held = "the runs of this answer were used up by lines"
             return
         other = self.names[id(diverging)]
-        suspected = suspects(diverging.roots, candidates)
+        suspected = suspects(diverging.roots, candidates) or ([*candidates] if len(candidates) == 1 else [])
         comparing = Comparing([self.families["run 1"], self.families[other]], self._findings)
         most = min(MOST_RUNS, self.left)
         say(

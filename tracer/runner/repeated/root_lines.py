@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from tracer.divergence.causes import RootCause
+from tracer.divergence.end_states import OF_TRAINING
 from tracer.divergence.lines import ComparedLines, Kind, LineSource, compared_lines, read_run
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.recordings import Family
@@ -23,13 +25,14 @@ from tracer.errors import TraceError
 from tracer.plain import say
 from tracer.recording.lines.holding import calls_inside, problem_of
 from tracer.recording.options import Lines
+from tracer.tables.sources import Source, source_by_id
 from tracer.trace.lines import TIME_IS_UP
 from tracer.trace.paths import child_path
 
 #: Runs of a whole answer, those that diverged included.
 MOST_RUNS = 8
-#: Roots that are held one at a time.
-_MOST_ALONE = 2
+#: Roots that are held one at a time, and places at which values are kept.
+_MOST_ALONE, _MOST_PLACES = 2, 12
 
 
 class LineRun(NamedTuple):
@@ -91,6 +94,11 @@ def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
             )
         )
     return tuple({source.location: source for source in found}.values())
+
+
+def known_source(sources: Sequence[LineSource]) -> Source | None:
+    """The row of the first line that reaches a call: no circumstance but its own explains a line of a known kind."""
+    return next((source_by_id(source.source) for source in sources if source.reaches), None)
 
 
 def needs_lines(divergence: Divergence) -> bool:
@@ -182,9 +190,15 @@ def _followed(
 def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[LineSource, ...]:
     """Proven lines first; one that was held alone in vain, where others were proven, reaches nothing that matters."""
     proven = {line for each in held if each.agrees for line in each.lines}
-    refuted = {line for each in held if each.runs and not each.agrees for line in each.lines if proven} - proven
+    in_vain = (each for each in held if each.runs and not each.agrees and not each.problem and proven)
+    refuted = {line for each in in_vain for line in each.lines} - proven
     known = (
-        msgspec.structs.replace(source, reaches=source.reaches and source.location not in refuted) for source in sources
+        msgspec.structs.replace(
+            source,
+            reaches=source.reaches and source.location not in refuted,
+            is_followed=source.is_followed or source.location in proven,
+        )
+        for source in sources
     )
     return tuple(sorted(known, key=lambda source: (not source.reaches, source.location not in proven)))
 
@@ -231,25 +245,28 @@ def _held(
     laboratory: Laboratory, sources: Sequence[LineSource], folder: Callable[[], Path], last: int | None
 ) -> tuple[HeldLine, ...]:
     """Hold the roots, one at a time and then all together, as far as runs are left."""
-    places = {source.location: source.held_at for source in sources}
-    holdable = [place for place in dict.fromkeys(places.values()) if place]
+    ways = {source.location: _ways(source) for source in sources}
+    places = tuple(dict.fromkeys(place for way in ways.values() for place in way))[:_MOST_PLACES]
     shown: list[HeldLine] = [
         HeldLine(lines=(at,), agrees=False, problem="it gives no value that could be held")
-        for at, place in places.items()
-        if not place
+        for at, way in ways.items()
+        if not way
     ]
-    if not holdable or laboratory.left < 2:
+    if not places or laboratory.left < 2:
         return tuple(shown)
-    branches = tuple(source.held_at for source in sources if source.kind is Kind.BRANCH)
-    roots = {place: tuple(at for at, held in places.items() if held == place) for place in holdable}
+    branches = tuple(source.held_at for source in sources if source.kind is not Kind.LINE)
     kept = folder()
-    base = laboratory.follow("kept", Lines(held=tuple(holdable), branches=branches, folder=str(kept)), last, anew=True)
+    base = laboratory.follow("kept", Lines(held=places, branches=branches, folder=str(kept)), last, anew=True)
     if base is None:
         return tuple(shown)
-    for place in holdable:
-        if problem := problem_of(kept, place):
-            shown.append(HeldLine(lines=roots[place], agrees=False, problem=problem))
-    can = [place for place in holdable if not problem_of(kept, place)]
+    free = [place for place in places if not problem_of(kept, place)]
+    roots: dict[str, list[str]] = {}
+    for at, way in ways.items():
+        if place := next((place for place in way if place in free), ""):
+            roots.setdefault(place, []).append(at)
+        elif way:
+            shown.append(HeldLine(lines=(at,), agrees=False, problem=problem_of(kept, way[0])))
+    can = list(roots)
     tries: list[tuple[str, ...]] = [(place,) for place in can[:_MOST_ALONE]]
     if len(can) > 1:
         tries.append(tuple(can))
@@ -265,5 +282,13 @@ def _held(
         divergence = laboratory.compare(base.family, run.family)
         made = [calls for place in lines for calls in calls_inside(kept, place)]
         left = [root for root in divergence.roots if not any(root.call in calls for calls in made)]
-        shown.append(HeldLine(lines=named, agrees=not left and not divergence.ends, runs=1))
+        agrees = not left and not any(end.kind in OF_TRAINING for end in divergence.ends)
+        problem = "" if agrees else next(filter(None, (problem_of(kept, place) for place in lines)), "")
+        shown.append(HeldLine(lines=named, agrees=agrees, runs=1, problem=problem))
     return tuple(shown)
+
+
+def _ways(source: LineSource) -> tuple[str, ...]:
+    """Where what a line gives can be held: there, or at the next lines on the way, should no copy be kept of it."""
+    after = (place for place in source.path[:-1] if place != source.held_at)
+    return (source.held_at, *islice(after, 2)) if source.held_at else ()
