@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tracer.runner.configurations.in_process import compare
     from tracer.runner.repeated.within.function import repeat
     from tracer.session import DeterminismTracer, judge
-    from tracer.trace import Trace, compare_draws
+    from tracer.trace import Trace
+    from tracer.trace.differences import compare_draws
     from tracer.trace.records import CallGroup
 
 _HOMES = {
@@ -31,7 +32,8 @@ _HOMES = {
     "tracer.runner.configurations.in_process": ("compare",),
     "tracer.runner.repeated.within.function": ("repeat",),
     "tracer.session": ("DeterminismTracer", "judge"),
-    "tracer.trace": ("Trace", "compare_draws"),
+    "tracer.trace": ("Trace",),
+    "tracer.trace.differences": ("compare_draws",),
     "tracer.trace.records": ("CallGroup",),
 }
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
-
-from msgspec.structs import replace
 
 from tracer.findings import Change, Finding, Judgement, Need, Target
 from tracer.names import (
@@ -257,10 +255,25 @@ class _Plan:
         return list(filter(is_settled, self.at(positions)))
 
 
-def make_plan(judgement: Judgement) -> tuple[Change, ...]:
-    """The numbered changes for ``judgement``, in the order in which they are made; empty where nothing needs one."""
+def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]] = ()) -> tuple[Change, ...]:
+    """The numbered changes for ``judgement``, in the order in which they are made; empty where nothing needs one.
+
+    Those that close a finding at a call that was seen to vary come first, behind what they need; ``varied_at`` has op,
+    phase and location of these calls.
+    """
     plan = _Plan(judgement)
-    drafts = sorted(_each_closing([draft for write in _WRITERS for draft in write(plan)], plan), key=_when_made)
+    drafts = _each_closing([draft for write in _WRITERS for draft in write(plan)], plan)
+
+    def seen(draft: Draft) -> int:
+        return sum((finding.op, finding.phase, finding.location) in varied_at for finding in plan.at(draft.findings))
+
+    mode_leads = any(MODE in draft.sets and seen(draft) for draft in drafts)
+
+    def order(draft: Draft) -> tuple[bool, int]:
+        is_needed = mode_leads and (draft.raises_in_mode or CUBLAS_VARIABLE in draft.sets)
+        return not (seen(draft) or is_needed), _when_made(draft)
+
+    drafts.sort(key=order)
     codes = importing_once(draft.code.strip() for draft in drafts)
     changes = []
     for number, (draft, code, needs) in enumerate(zip(drafts, codes, _needs(drafts, plan), strict=True), 1):
@@ -273,6 +286,7 @@ def make_plan(judgement: Judgement) -> tuple[Change, ...]:
             where=draft.where,
             closes=len(closed),
             calls=_calls(closed),
+            seen=seen(draft),
             rules=tuple(dict.fromkeys(finding.rule for finding in closed)),
             findings=tuple(draft.findings),
             sets=draft.sets,
@@ -569,70 +583,3 @@ def importing_once(codes: Iterable[str]) -> Iterator[str]:
         between = "\n" if rest.startswith(("import ", "from ")) else "\n\n"
         yield "\n".join(lacking) + between + rest if lacking else rest
         imported |= (used & set(_SPOKEN_OF)) | set(plain.values())
-
-
-Where = tuple[str, Phase, str]
-"""Op, phase and location of a call."""
-
-
-def varied_first(changes: Sequence[Change], findings: Sequence[Finding], at: Collection[Where]) -> tuple[Change, ...]:
-    """``changes`` renumbered, those first that close a finding ``at`` a call that was seen to vary.
-
-    A change that one of these depends on precedes it.
-    """
-    has_varied = [(finding.op, finding.phase, finding.location) in at for finding in findings]
-    counts = {change.number: sum(has_varied[position] for position in change.findings) for change in changes}
-    order: list[Change] = []
-
-    def place(change: Change) -> None:
-        if change not in order:
-            for need in change.needs:
-                if need.kind is Prerequisite.NOTHING_RAISES:
-                    for number in need.changes:
-                        place(changes[number - 1])
-            order.append(change)
-
-    for change in sorted(changes, key=lambda change: not counts[change.number]):
-        place(change)
-    numbers = {change.number: number for number, change in enumerate(order, 1)}
-
-    def renumbered(need: Need) -> Need:
-        return replace(need, changes=tuple(sorted(numbers[number] for number in need.changes)))
-
-    return tuple(
-        replace(
-            change,
-            number=numbers[change.number],
-            seen=counts[change.number],
-            needs=tuple(map(renumbered, change.needs)),
-        )
-        for change in order
-    )
-
-
-_GONE = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
-
-
-def planned_settings(plan: Iterable[Change]) -> dict[str, FactValue]:
-    """Return the settings that all changes make together, as ``judge(..., settings=...)`` takes them."""
-    return {name: value for change in plan for name, value in change.sets.items()}
-
-
-def identity_of(finding: Finding) -> tuple[str, ...]:
-    """Return the identity of a finding, whatever its verdict: its rule, subject and op, and their place."""
-    what = (finding.rule, finding.subject, finding.op, finding.phase.value)
-    return (*what, finding.module, finding.location, finding.function, finding.called_from)
-
-
-def promised(judgement: Judgement, plan: Iterable[Change]) -> frozenset[tuple[tuple[str, ...], Verdict]]:
-    """Identity and verdict of every finding that is left under the plan's settings, with the code as recorded.
-
-    Raises ``ValueError`` for a part of the plan's settings: the promise is for all of them together.
-    """
-    if planned_settings(plan) != judgement.planned:
-        raise ValueError("a promise is for the whole plan of the judgement")
-    verdicts = (
-        (identity_of(finding), finding.planned or (finding.verdict, finding.deterministic_mode))
-        for finding in judgement.findings
-    )
-    return frozenset((identity, after[0]) for identity, after in verdicts if after != _GONE)

@@ -459,7 +459,8 @@ class DeterminismTracer:
         target["host"] = tuple(host)
         if len(traces) == 1 and not traces[0].children:
             return judge(traces[0], **target)
-        from tracer.trace import compare_ranks, merge_traces
+        from tracer.trace.differences import compare_ranks
+        from tracer.trace.merging import merge_traces
 
         report = judge(merge_traces(traces), **target)
         return dataclasses.replace(
@@ -574,7 +575,7 @@ def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -
     ``report`` has with that verdict are left out.
     """
     from tracer.gate.baseline import risk_of
-    from tracer.trace import merge_traces
+    from tracer.trace.merging import merge_traces
 
     groups: list[list[Trace]] = []
     for trace in traces:

@@ -23,7 +23,8 @@ from tracer.findings import Acceptance
 from tracer.names import AcceptedBy, Overlap
 from tracer.report import Report
 from tracer.session import judge
-from tracer.trace import Trace, compare_ranks, save_trace
+from tracer.trace import Trace, save_trace
+from tracer.trace.differences import compare_ranks
 from tracer.trace.records import Allocation, OverlapWrite, TraceSource
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.support import build
+from tests.support.promise import promised
 from tracer import DeterminismTracer, Trace, judge
 from tracer.names import Gradients, Training
-from tracer.plan import promised
 from tracer.trace.records import GENERATOR, ORIGIN, TraceSource
 
 

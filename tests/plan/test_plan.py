@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.build import finding, judgement, process_finding, target
 from tracer.findings import Change, Finding, Need
 from tracer.names import About, Cause, Prerequisite, SeedOrigin, UnknownReason, Verdict
-from tracer.plan import Step, importing_once, make_plan, step_of, varied_first
+from tracer.plan import Step, importing_once, make_plan, step_of
 from tracer.report.sections.plan import needs_in_words, step_of_plan
 
 ANYTHING = st.builds(
@@ -189,7 +189,7 @@ def test_what_was_seen_to_differ_comes_first_behind_what_it_needs() -> None:
     plan = make_plan(judged)
     mode = next(change for change in plan if change.sets)
     first = judged.findings[mode.findings[0]]
-    ordered = varied_first(plan, judged.findings, {(first.op, first.phase, first.location)})
+    ordered = make_plan(judged, {(first.op, first.phase, first.location)})
     assert [bool(change.sets) for change in ordered] == [False, True, False]
     assert ordered[1].needs[0].changes == (1,)
 

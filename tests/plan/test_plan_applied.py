@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import process
+from tests.support.promise import promised
 from tests.support.slow import slow_unless
 from tracer import Trace, judge
 from tracer.names import Verdict
-from tracer.plan import Step, promised, step_of
+from tracer.plan import Step, step_of
 from tracer.report import Report
 
 ROOT = Path(__file__).parents[2]

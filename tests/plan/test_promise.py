@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.build import call, environment, event, finding, generator, judgement, loader, read, trace
+from tests.support.build import call, environment, event, generator, loader, read, trace
+from tests.support.promise import identity_of, promised, settings_of
 from tests.support.slow import slow_unless
 from tests.tables.samples import reaching, releases_of, split
 from tracer import Trace, judge
 from tracer.bundled.training_step import make_training
 from tracer.names import Backend, Cause, DeterministicMode, Phase, Prerequisite, SeedOrigin, Verdict
-from tracer.plan import identity_of, make_plan, planned_settings, promised
 from tracer.report import Report
 from tracer.report.sections.answers import headline
 from tracer.session import DeterminismTracer
@@ -52,7 +52,7 @@ def process(**fields: Any) -> Environment:
 def keeps_its_promise(recorded: Trace, **target: str) -> Report:
     """Judge, apply the plan's settings, and compare what is left with what was promised."""
     report = judge(recorded, **target)
-    assert planned_settings(report.plan) == report.judgement.planned
+    assert settings_of(report.plan) == report.judgement.planned
     after = judge(recorded, **target, settings=report.planned_settings)
     left = frozenset((identity_of(one), one.verdict) for one in after.findings)
     assert left == promised(report.judgement, report.plan)
@@ -322,13 +322,6 @@ def test_unwritten_memory_asks_for_no_setting() -> None:
     (change,) = judge(trace(environment=process(), unwritten_reads=(read(),)), backend="cpu").plan
     assert (change.sets, change.code) == ({}, "")
     assert "torch.zeros" in change.remedy
-
-
-def test_a_promise_is_for_the_whole_plan() -> None:
-    judged = judgement(finding())
-    assert promised(judged, make_plan(judged)) == frozenset()
-    with pytest.raises(ValueError, match="whole plan"):
-        promised(judged, ())
 
 
 def test_the_seed_that_a_loader_draws_for_its_workers_asks_for_no_seed() -> None:

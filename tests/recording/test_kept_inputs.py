@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from tests.support.bits import bits
 from tracer import DeterminismTracer, Keep
-from tracer.trace import merge_traces
+from tracer.trace.merging import merge_traces
 
 
 def step() -> torch.Tensor:

@@ -15,7 +15,8 @@ from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
 from tracer.recording.process.following import Following
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.steps import Steps
-from tracer.trace import Trace, load_families
+from tracer.trace import Trace
+from tracer.trace.families import load_families
 from tracer.trace.records import Child
 from tracer.trace.values import ValueKind, read_values
 

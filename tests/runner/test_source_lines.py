@@ -10,7 +10,8 @@ from tests.support.build import call, trace
 from tests.support.command import Command
 from tracer.runner import source_lines as module
 from tracer.runner.source_lines import LONGEST, source_lines, with_neighbours
-from tracer.trace import Trace, merge_traces
+from tracer.trace import Trace
+from tracer.trace.merging import merge_traces
 
 SCRIPT = """\
 import torch

@@ -18,9 +18,9 @@ from tests.trace.strategies import traces
 from tracer import judge
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, DataShown, DeterministicMode, EventKind, TrialArm, Untried
-from tracer.trace import Trace, merge_traces
+from tracer.trace import Trace
 from tracer.trace.arguments import Argument
-from tracer.trace.merging import WHOLE, declare, merged
+from tracer.trace.merging import merge_traces, merged
 from tracer.trace.records import ArmTrials, BlindSpot, CudaDevice, Environment, Event, TraceSource, Tried
 
 
@@ -205,17 +205,6 @@ def test_no_field_of_two_records_turns_into_its_default(record: type[msgspec.Str
     (one,) = merged([something(record), something(record)])
     assert type(getattr(one, field)) is type(value)
     assert getattr(one, field) or not value
-
-
-@pytest.mark.parametrize("record", MERGED)
-@pytest.mark.parametrize("same", ["", "{all} unknown_field"])
-def test_a_record_with_a_field_of_which_nothing_is_said_is_refused(record: type[msgspec.Struct], same: str) -> None:
-    with pytest.raises(TypeError, match=f"what merging does to {record.__name__}"):
-        declare(record, same.format(all=" ".join(record.__struct_fields__)))
-
-
-def test_every_field_of_a_trace_is_merged() -> None:
-    assert WHOLE.keys() == set(Trace.__struct_fields__)
 
 
 def changed_mode(**fields: Any) -> Event:

@@ -116,7 +116,8 @@ def command(
     with progress("judging"):
         from tracer.gate.suppressions import Suppressions, host_lines
         from tracer.session import findings_of_others, judge
-        from tracer.trace import load_families, merge_traces
+        from tracer.trace.families import load_families
+        from tracer.trace.merging import merge_traces
 
         recordings = load_families(traces)
         trace = merge_traces(recordings)

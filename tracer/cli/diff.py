@@ -112,7 +112,9 @@ def command(
         from tracer.gate.comparing import Kind, compare_judgements
         from tracer.ops.rows import spoken
         from tracer.session import judge
-        from tracer.trace import compare_draws, load_traces, merge_traces
+        from tracer.trace.differences import compare_draws
+        from tracer.trace.families import load_traces
+        from tracer.trace.merging import merge_traces
 
         jobs = _jobs(old, new)
         recordings = None

@@ -79,7 +79,9 @@ def command(
     with progress("reading traces"):
         from tracer.gate.suppressions import host_lines
         from tracer.session import judge, judge_targets, processes_of, targets_named
-        from tracer.trace import compare_ranks, load_families, merge_traces
+        from tracer.trace.differences import compare_ranks
+        from tracer.trace.families import load_families
+        from tracer.trace.merging import merge_traces
 
         loaded = load_families(traces)
         trace = merge_traces(loaded)

@@ -120,7 +120,9 @@ class ChosenSteps:
         from tracer.files import write_whole
         from tracer.report.files.formats import FORMATS, to_write
         from tracer.session import judge
-        from tracer.trace import compare_ranks, load_traces, merge_traces
+        from tracer.trace.differences import compare_ranks
+        from tracer.trace.families import load_traces
+        from tracer.trace.merging import merge_traces
 
         others = {rank: self._path(rank, world) for rank in range(1, world)}
         for rank, path in others.items():

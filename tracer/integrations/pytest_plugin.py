@@ -61,7 +61,7 @@ class Determinism:
         """Judge what was recorded so far; keywords as for ``tracer.judge``."""
         from tracer.errors import UsageError
         from tracer.session import judge
-        from tracer.trace import merge_traces
+        from tracer.trace.merging import merge_traces
 
         if not self.tracers:
             raise UsageError("nothing was recorded", hint="run the step in a block: with determinism(model): ...")
@@ -292,7 +292,8 @@ def _report(config: pytest.Config, path: str | None) -> str:
 
     from tracer.errors import TracerError
     from tracer.session import judge
-    from tracer.trace import Trace, merge_traces
+    from tracer.trace import Trace
+    from tracer.trace.merging import merge_traces
 
     traces = [msgspec.json.decode(trace, type=Trace) for trace in config.stash[_traces]]
     if not traces:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Process, Tally, Target
-from tracer.plan import Step, make_plan, planned_settings, step_of, varied_first
+from tracer.plan import Step, make_plan, step_of
 from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactValue, Generator, Loader
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ class ReportView:
             unplanned = self.repeated.as_it_stands
             roots = (*self.repeated.roots, *(unplanned.roots if unplanned is not None else ()))
             varied_at |= {(root.op, root.phase, root.location) for root in roots}
-        plan = make_plan(self.judgement)
-        plan = varied_first(plan, self.findings, varied_at) if varied_at else plan
+        plan = make_plan(self.judgement, varied_at)
         if self.repeated is None:
             return plan
         from tracer.divergence.next_steps import next_steps
@@ -112,7 +111,7 @@ class ReportView:
         """What the plan makes of the settings, beside those that the target asks for already: given to
         ``judge(trace, settings=...)`` for the same backend and torch, it yields the report that the plan promises.
         For a report on recorded settings, or on settings asked for by name."""
-        return {**self.target.sets, **planned_settings(self.plan)}
+        return {**self.target.sets, **{name: value for change in self.plan for name, value in change.sets.items()}}
 
     @property
     def target(self) -> Target:

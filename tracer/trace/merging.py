@@ -1,7 +1,6 @@
 """Merges recordings: steps, repeated runs, ranks.
 
-For each record it is declared once which fields must agree, and how the others are joined. A field that is not declared
-fails when this module is loaded.
+Records are merged if they agree in all fields but those for which it is declared here how they are joined.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cache, reduce
 from typing import Any, TypeVar, get_origin
 
 import msgspec
@@ -28,7 +27,6 @@ Way = Callable[[Any, Any, str], Any]
 
 #: The suffix that merging adds to a region's id.
 _NUMBERED = re.compile(r" \(\d+\)$")
-_PLACE = "location function called_from"
 
 
 def _by_value(join_values: Callable[[Any, Any], Any]) -> Way:
@@ -62,118 +60,81 @@ def _arms(first: records.Tried, second: records.Tried, name: str) -> dict[Any, r
     return {**first.arms, **second.arms, **both}
 
 
-class _Merging:
-    """The way to merge records of one type."""
+_JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
+    records.CallGroup: {
+        "count": _added,
+        "given": _first,
+        "inputs": _first,
+        "tried": _tried_after("count"),
+        "data": _summed,
+    },
+    records.BlindSpot: {"count": _added},
+    records.Event: {
+        "value": _first,
+        "seed": _first,
+        "is_drawn": _any_holds,
+        "values_differ": lambda first, second, _: (
+            first.values_differ or second.values_differ or first.value != second.value
+        ),
+        "function": _first,
+        "first": _first,
+        "last": _first,
+        "count": _added,
+    },
+    records.Generator: {"before": _if_equal, "after": _if_equal, "drew": _any_holds},
+    records.Draw: {"count": _added},
+    records.OwnGenerator: {"count": _added},
+    records.Allocation: {"count": _added, "bytes": _added, "unfollowed": _added},
+    records.UnwrittenRead: {"count": _added},
+    records.OverlapWrite: {"count": _added},
+    records.Child: {"count": _added},
+    records.Loader: {
+        "iterations": _added,
+        "iterated_at": _by_value(lambda first, more: tuple(dict.fromkeys((*first, *more)))),
+    },
+    records.Kernel: {
+        **dict.fromkeys(("language", "device", "calls", "ops", "original_ops", "lines", "choice"), _first),
+        "is_matched": _all_hold,
+        **dict.fromkeys(("atomic", "is_parallel", "by_stopwatch"), _any_holds),
+    },
+    records.Region: {
+        "graph": _if_equal,
+        "code": _if_equal,
+        "executions": _added,
+        "recompiles": _first,
+        "tried": _tried_after("executions"),
+    },
+    records.ArmTrials: {"trials": _added, "varied": _added},
+    records.Tried: {
+        **dict.fromkeys(("calls", "trials", "varied", "varied_calls"), _added),
+        **dict.fromkeys(("distinct", "ulp", "relative", "together"), _largest),
+        "first": lambda first, second, _: first.first or second.first,
+        "arms": _arms,
+        "untried": _summed,
+    },
+}
 
-    def __init__(self, record: type[msgspec.Struct], same: str, ways: Mapping[str, Way]) -> None:
-        """``same``: the fields that must agree."""
-        names = same.split()
-        if unsaid := set(record.__struct_fields__) ^ {*names, *ways} or set(names) & ways.keys():
-            raise TypeError(f"what merging does to {record.__name__}.{', '.join(sorted(unsaid))} is not said once")
-        self.ways = ways
-        self._record, self._same = record, names
 
-    @cached_property
-    def _readers(self) -> tuple[Callable[[Any], Any] | None, list[Callable[[Any], Any]]]:
-        """The readers of fields that must agree: plain ones, and each mapping."""
-        kinds = {field.name: field.type for field in msgspec.structs.fields(self._record)}
-        mappings = [name for name in self._same if get_origin(kinds[name]) is dict]
-        plain = [name for name in self._same if name not in mappings]
-        return operator.attrgetter(*plain) if plain else None, [operator.attrgetter(name) for name in mappings]
-
-    def key(self, record: Any) -> tuple[object, ...]:
-        """Return the values that records to be merged agree in."""
-        plain, mappings = self._readers
-        items = [sorted(get(record).items()) for get in mappings]
-        # True == 1 in Python, so a fact's type is part of what it says.
-        facts = [(name, type(value), value) for pairs in items for name, value in pairs]
-        return (plain(record) if plain is not None else None, *facts)
+@cache
+def _readers(record: type[msgspec.Struct]) -> tuple[Callable[[Any], Any] | None, list[Callable[[Any], Any]]]:
+    """The readers of fields that must agree: plain ones, and each mapping."""
+    agreeing = [field for field in msgspec.structs.fields(record) if field.name not in _JOINED[record]]
+    mappings = [field.name for field in agreeing if get_origin(field.type) is dict]
+    plain = [field.name for field in agreeing if field.name not in mappings]
+    return operator.attrgetter(*plain) if plain else None, list(map(operator.attrgetter, mappings))
 
 
-_MERGINGS: dict[type[msgspec.Struct], _Merging] = {}
-
-
-def declare(record: type[msgspec.Struct], same: str, **ways: Way) -> None:
-    """Declare how each field of ``record`` is merged; ``TypeError`` for one that is left out or named twice."""
-    _MERGINGS[record] = _Merging(record, same, ways)
-
-
-declare(
-    records.CallGroup,
-    f"op phase module {_PLACE} node forward_unknown host fake region kernels facts settings",
-    count=_added,
-    given=_first,
-    inputs=_first,
-    tried=_tried_after("count"),
-    data=_summed,
-)
-declare(records.BlindSpot, "kind detail location", count=_added)
-declare(
-    records.Event,
-    "kind name before location called_from phase while_recording parts_phases after_calls is_followed after_draws",
-    value=_first,
-    seed=_first,
-    is_drawn=_any_holds,
-    values_differ=lambda first, second, _: first.values_differ or second.values_differ or first.value != second.value,
-    function=_first,
-    first=_first,
-    last=_first,
-    count=_added,
-)
-declare(records.Generator, "name origin seeded_at", before=_if_equal, after=_if_equal, drew=_any_holds)
-declare(records.Draw, f"generator op phase module {_PLACE} origin seeded_at", count=_added)
-declare(records.OwnGenerator, f"kind is_seeded drew {_PLACE} phase by_library", count=_added)
-declare(records.Allocation, f"op phase module {_PLACE}", count=_added, bytes=_added, unfollowed=_added)
-declare(records.UnwrittenRead, f"op phase module {_PLACE} allocated_by allocated_at allocated_from", count=_added)
-declare(records.OverlapWrite, f"op kind phase module {_PLACE} device", count=_added)
-declare(
-    records.Child,
-    f"role started_by {_PLACE} state rank calls optimizer_steps ended_by generators draws",
-    count=_added,
-)
-declare(
-    records.Loader,
-    f"{_PLACE} workers has_worker_init shuffles sampler has_generator origin seeded_at workers_origin workers_seeded_at"
-    " workers_have_generator in_order persistent_workers start_method epoch_set fetched_by fetched_at worker_draws"
-    " workers_seen",
-    iterations=_added,
-    iterated_at=_by_value(lambda first, more: tuple(dict.fromkeys((*first, *more)))),
-)
-declare(
-    records.Kernel,
-    "name",
-    **dict.fromkeys(("language", "device", "calls", "ops", "original_ops", "lines", "choice"), _first),
-    is_matched=_all_hold,
-    atomic=_any_holds,
-    is_parallel=_any_holds,
-    by_stopwatch=_any_holds,
-)
-declare(
-    records.Region,
-    f"id kind {_PLACE} backend device direction mode dynamic fullgraph options deterministic_mode origin"
-    " uses_cuda_graphs by_compiled_autograd guard inside why ops kernels",
-    graph=_if_equal,
-    code=_if_equal,
-    executions=_added,
-    recompiles=_first,
-    tried=_tried_after("executions"),
-)
-declare(records.ArmTrials, "", trials=_added, varied=_added)
-declare(
-    records.Tried,
-    "",
-    **dict.fromkeys(("calls", "trials", "varied", "varied_calls"), _added),
-    **dict.fromkeys(("distinct", "ulp", "relative", "together"), _largest),
-    first=lambda first, second, name: first.first or second.first,
-    arms=_arms,
-    untried=_summed,
-)
+def key_of(record: Any) -> tuple[object, ...]:
+    """The values that records to be merged agree in."""
+    plain, mappings = _readers(type(record))
+    # True == 1 in Python, so a fact's type is part of what it says.
+    facts = [(name, type(value), value) for get in mappings for name, value in sorted(get(record).items())]
+    return (plain(record) if plain is not None else None, *facts)
 
 
 def join(first: Record, second: Record) -> Record:
-    """Merge two records, ``one`` being the earlier."""
-    ways = _MERGINGS[type(first)].ways
-    return replace(first, **{name: way(first, second, name) for name, way in ways.items()})
+    """Merge ``second`` into ``first``, the earlier one."""
+    return replace(first, **{name: way(first, second, name) for name, way in _JOINED[type(first)].items()})
 
 
 def merged(records: Iterable[Record]) -> tuple[Record, ...]:
@@ -185,7 +146,7 @@ def merged(records: Iterable[Record]) -> tuple[Record, ...]:
     times = Counter(map(id, stream))
     by_key: dict[tuple[object, ...], list[Record]] = {}
     for record in {id(record): record for record in stream}.values():
-        by_key.setdefault(_MERGINGS[type(record)].key(record), []).append(record)
+        by_key.setdefault(key_of(record), []).append(record)
     # Trials say how many calls came before: where there are any, the order matters.
     in_order: dict[int, list[Record]] = {}
     for key, alike in by_key.items():
@@ -210,7 +171,7 @@ def _multiplied(record: Record, times: int) -> Record:
 
 
 def joined(first: records.Tried, second: records.Tried, after: int) -> records.Tried:
-    """Both, where the calls of ``other`` came ``after`` so many of these."""
+    """Merge ``second`` into ``first``, whose group made ``after`` calls before."""
     return join(first, replace(second, first=after + second.first) if second.first else second)
 
 
@@ -246,7 +207,7 @@ def _id_among(keys: dict[str, tuple[object, ...]], region: records.Region) -> st
     base = _NUMBERED.sub("", region.id)
     for number in itertools.count(1):
         name = base if number == 1 else f"{base} ({number})"
-        key = _MERGINGS[records.Region].key(replace(region, id=name))
+        key = key_of(replace(region, id=name))
         if keys.setdefault(name, key) == key:
             break
     return name
@@ -261,23 +222,14 @@ def _differing(traces: Sequence[Trace]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*before, *now)))
 
 
-def _records(name: str) -> Callable[[Sequence[Trace]], Any]:
-    return lambda traces: merged(record for trace in traces for record in getattr(trace, name))
-
-
-#: Fields of a trace that are merged record by record.
-_LISTS = (
-    *("blind_spots", "events", "generators", "allocations", "unwritten_reads", "overlaps", "loaders"),
-    *("own_generators", "regions", "launched", "children"),
-)
-#: How each field of a trace is merged.
-WHOLE: Mapping[str, Callable[[Sequence[Trace]], Any]] = {
-    "schema": lambda traces: min(trace.schema for trace in traces),
+#: How fields of a trace are merged; the others are lists of records, merged one by one.
+_WHOLE: Mapping[str, Callable[[Sequence[Trace]], Any]] = {
+    "schema": lambda traces: records.SCHEMA,
     "tracer_version": lambda traces: traces[0].tracer_version,
     "environment": lambda traces: traces[0].environment,
     # Of which file of inputs a name speaks is not known any more.
     "calls": lambda traces: tuple(
-        replace(group, inputs="") if group.inputs else group for group in _records("calls")(traces)
+        replace(group, inputs="") if group.inputs else group for group in _records(traces, "calls")
     ),
     "sources": lambda traces: tuple(source for trace in traces for source in trace.sources),
     "differing_settings": _differing,
@@ -285,10 +237,11 @@ WHOLE: Mapping[str, Callable[[Sequence[Trace]], Any]] = {
     "source_lines": lambda traces: {
         place: text for trace in reversed(traces) for place, text in trace.source_lines.items()
     },
-    **{name: _records(name) for name in _LISTS},
 }
-if WHOLE.keys() != set(Trace.__struct_fields__):
-    raise TypeError(f"what merging does to {WHOLE.keys() ^ set(Trace.__struct_fields__)} of a trace is not said")
+
+
+def _records(traces: Sequence[Trace], name: str) -> tuple[Any, ...]:
+    return merged(record for trace in traces for record in getattr(trace, name))
 
 
 def merge_traces(traces: Sequence[Trace]) -> Trace:
@@ -301,4 +254,5 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
     if len(traces) == 1:
         return traces[0]
     renamed = _with_own_ids(traces)
-    return Trace(**{name: way(renamed) for name, way in WHOLE.items()})
+    fields = Trace.__struct_fields__
+    return Trace(**{name: _WHOLE[name](renamed) if name in _WHOLE else _records(renamed, name) for name in fields})

@@ -20,7 +20,7 @@ from tracer.names import ChildState, StartedBy
 from tracer.recording.options import RecordOptions
 from tracer.recording.process.child_traces import ChildTraces
 from tracer.runner import child_processes
-from tracer.trace import load_families
+from tracer.trace.families import load_families
 from tracer.trace.paths import child_path, values_path
 from tracer.trace.values import read_values
 

@@ -12,7 +12,7 @@ from tests.support.build import call, environment, report, trace
 from tracer.report import Report
 from tracer.report.render import page as html
 from tracer.report.sections.recorded import ROWS
-from tracer.trace import compare_ranks
+from tracer.trace.differences import compare_ranks
 from tracer.trace.records import TraceSource
 
 

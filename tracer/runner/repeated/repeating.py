@@ -45,7 +45,6 @@ from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import texts_of, with_neighbours
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
-from tracer.trace import merge_traces
 from tracer.trace.families import load_family
 from tracer.trace.lines import follows_to_the_end
 from tracer.trace.records import FactValue

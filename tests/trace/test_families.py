@@ -16,8 +16,10 @@ from msgspec.structs import replace
 from tests.support.build import call, trace
 from tests.trace.strategies import traces
 from tracer.errors import TraceError
-from tracer.trace import Trace, compare_ranks, load_trace, load_traces, merge_traces
-from tracer.trace.merging import _MERGINGS, join, merged
+from tracer.trace import Trace, load_trace
+from tracer.trace.differences import compare_ranks
+from tracer.trace.families import load_traces
+from tracer.trace.merging import join, key_of, merge_traces, merged
 from tracer.trace.records import TraceSource
 
 PROPERTY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -43,7 +45,7 @@ def merged_one_by_one(records: Any) -> tuple[Any, ...]:
     """Joins each record with what came before: the long way."""
     by_key: dict[Any, list[Any]] = {}
     for record in records:
-        by_key.setdefault(_MERGINGS[type(record)].key(record), []).append(record)
+        by_key.setdefault(key_of(record), []).append(record)
     return tuple(reduce(join, alike) for alike in by_key.values())
 
 
