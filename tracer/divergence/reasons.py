@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tracer.divergence.model import Changed, Place, Root, Seed
 from tracer.names import SAFE, Verdict
 from tracer.trace.values import ValueKind
-from tracer.trace.values.digests import places_of, without_places
+from tracer.trace.values.columns import places_of, without_places
 
 #: What a resumed run reads that earlier steps left.
 _EARLIER_STATES = {

@@ -124,7 +124,7 @@ def _readers(record: type[msgspec.Struct]) -> tuple[Callable[[Any], Any] | None,
     return operator.attrgetter(*plain) if plain else None, list(map(operator.attrgetter, mappings))
 
 
-def key_of(record: Any) -> tuple[object, ...]:
+def key_of(record: msgspec.Struct) -> tuple[object, ...]:
     """The values that records to be merged agree in."""
     plain, mappings = _readers(type(record))
     # True == 1 in Python, so a fact's type is part of what it says.
@@ -254,5 +254,5 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
     if len(traces) == 1:
         return traces[0]
     renamed = _with_own_ids(traces)
-    fields = Trace.__struct_fields__
-    return Trace(**{name: _WHOLE[name](renamed) if name in _WHOLE else _records(renamed, name) for name in fields})
+    fields: dict[str, Any] = {name: _records(renamed, name) for name in Trace.__struct_fields__ if name not in _WHOLE}
+    return Trace(**fields, **{name: join_field(renamed) for name, join_field in _WHOLE.items()})

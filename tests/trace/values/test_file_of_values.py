@@ -31,8 +31,7 @@ from tracer.trace.values import (
     read_values,
 )
 from tracer.trace.values import writer as writing
-from tracer.trace.values.columns import Name
-from tracer.trace.values.digests import text_digest
+from tracer.trace.values.columns import Name, text_digest
 
 MM = Group(op="aten.mm.default", phase=Phase.FORWARD, module="fc", location="train.py:9", function="step")
 #: The first of the places of a file that are tried, every third from it on.

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from tracer.divergence.matching.pairing import Attached, Flags, Ints, Pairs, attach
 from tracer.trace.values import Mark, Values
-from tracer.trace.values.columns import TURN_SHIFT
-from tracer.trace.values.digests import without_places
+from tracer.trace.values.columns import TURN_SHIFT, without_places
 
 Digests = npt.NDArray[np.uint64]
 #: Calls whose origins are looked at together: few enough for memory, enough for speed.

@@ -278,7 +278,7 @@ class RegionList:
 
 def _digest_of_code(text: str) -> str:
     """A digest of ``text`` without its comments, which name files; empty for no text."""
-    from tracer.trace.values.digests import text_digest  # loaded with the first compiled code
+    from tracer.trace.values.columns import text_digest  # loaded with the first compiled code
 
     lines = (line.partition("#")[0].rstrip() for line in text.splitlines())
     return f"{text_digest(chr(10).join(filter(None, lines))):016x}" if text else ""

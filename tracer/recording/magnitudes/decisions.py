@@ -8,8 +8,10 @@ follows it: wherever that one would decide otherwise, it goes on as the first di
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -20,7 +22,7 @@ from tracer.ops.rows import row_of
 from tracer.recording.magnitudes.parts import storage_of
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digesting.digests import unseen
-from tracer.trace.values.decisions import Decided, decisions_beside, read_decisions, write_decisions
+from tracer.trace.values.places import Decided, decisions_beside, read_decisions
 
 if TYPE_CHECKING:
     from tracer.recording.magnitudes.place_recorder import PlaceRecorder
@@ -43,7 +45,7 @@ class Decisions(TorchDispatchMode):
         self._keeps = keeps
         self._kept: Decided = {}
         self._bytes = 0
-        self._followed = read_decisions(follow) if follow else {}
+        self._followed = read_decisions(Path(follow)) if follow else {}
         self._counts: Counter[str] = Counter()
 
     def start(self) -> None:
@@ -54,7 +56,7 @@ class Decisions(TorchDispatchMode):
         """Write what was kept."""
         seams.leave_mode(self)
         if self._keeps:
-            write_decisions(self._kept, decisions_beside(self._recorder.path))
+            decisions_beside(self._recorder.path).write_bytes(msgspec.msgpack.encode(self._kept))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

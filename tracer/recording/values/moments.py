@@ -25,8 +25,7 @@ from tracer.recording.values.call_values import CallValues, Named, default_state
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.trace.values import ValueKind, ValuesWriter, fold
-from tracer.trace.values.columns import NO_DIGEST
-from tracer.trace.values.digests import text_digest
+from tracer.trace.values.columns import NO_DIGEST, text_digest
 
 _Tensor = torch.Tensor
 _NUMBERS = (int, float, bool, complex, str, type(None))

@@ -14,7 +14,7 @@ from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access, argument_at, is_written, positions_of
 from tracer.recording.torch_private import seams, storages
 from tracer.trace.values import Mark
-from tracer.trace.values.digests import spelt_places
+from tracer.trace.values.columns import spelt_places
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 

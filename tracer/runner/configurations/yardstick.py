@@ -13,8 +13,8 @@ from tracer.divergence.magnitudes import CompareVerdict, Comparison, Side, unrep
 from tracer.errors import TraceError
 from tracer.names import BACKWARD_OF, OWN_CODE, Phase, PlaceKind
 from tracer.recording.options import UNSHAKEN, PlaceOptions
-from tracer.trace.values.decisions import decisions_beside, follow_the_others
 from tracer.trace.values.joined_rows import joined_parts
+from tracer.trace.values.places import decisions_beside, follow_the_others
 
 #: Further shaken runs where the answer is undecided.
 FURTHER = 3

@@ -4,8 +4,7 @@ It stands beside the trace, is written as the run goes and is read without torch
 """
 
 from tracer.names import ValueKind
-from tracer.trace.values.columns import Group, Header, Mark, Values
-from tracer.trace.values.digests import fold
+from tracer.trace.values.columns import Group, Header, Mark, Values, fold
 from tracer.trace.values.places import Form, PlaceName
 from tracer.trace.values.reader import Magnitudes, read_header, read_magnitudes, read_ranks, read_values
 from tracer.trace.values.writer import ValuesWriter

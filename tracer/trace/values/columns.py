@@ -1,13 +1,16 @@
-"""What a file of values holds."""
+"""What a file of values holds, and digests of digests and of texts."""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable, Sequence
 from enum import IntFlag
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from tracer.names import Phase, ValueKind
 from tracer.trace.records import Environment, Place, Placed
@@ -170,3 +173,41 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     def origins_of(self, call: int) -> I4:
         """Return the origins of the inputs of ``call``."""
         return self.origins[self.origin_start[call] : self.origin_start[call + 1]]
+
+
+def fold(digests: Iterable[int]) -> int:
+    """One digest of several, which depends on their order: 0 of none, itself of one."""
+    if type(digests) is list and len(digests) == 1:
+        return digests[0]  # type: ignore[no-any-return]
+    row = array("Q", digests)
+    if not row:
+        return 0
+    return row[0] if len(row) == 1 else xxhash.xxh3_64_intdigest(row.tobytes())
+
+
+def text_digest(text: str) -> int:
+    """The digest of a text; never 0, which says that there is none."""
+    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) or 1
+
+
+#: Separates the numbers among a call's arguments from the parts of tensors that it reads.
+_PARTS = " | "
+
+
+def spelt_places(places: Iterable[Sequence[Any]]) -> str:
+    """The parts of tensors that a call reads, in words: the end of the text of its numbers."""
+    parts = [
+        f"{name} of {'x'.join(map(str, sizes)) or '1'}{f' from {offset}' if offset >= 0 else ''}"
+        for name, offset, *sizes in places
+    ]
+    return _PARTS + ", ".join(parts) if parts else ""
+
+
+def without_places(text: str) -> str:
+    """The numbers alone."""
+    return text.partition(_PARTS)[0]
+
+
+def places_of(text: str) -> str:
+    """The parts of tensors alone."""
+    return text.partition(_PARTS)[2]

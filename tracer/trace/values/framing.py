@@ -9,67 +9,71 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 import xxhash
 
 from tracer.trace.values.columns import Group, Name
+from tracer.trace.values.places import ROW_TYPE, Form, PlaceName
 
 MAGIC = b"determinism-tracer values\n"
-HEADER, CALLS, END = b"H", b"C", b"E"
-PLACES, SUMS = b"P", b"S"
+HEADER, ROWS, SUMS, END = b"H", b"C", b"S", b"E"
 
 #: Larger lengths are damage: no block that is written comes near.
 MAX_BLOCK = 1 << 28
 
 _FRAME = struct.Struct("<cIQ")
 
-#: One call while it is collected; the columns of a block are made of these rows.
-ROW = struct.Struct("<IQQQHH")
-ROW_TYPE = np.dtype(
-    {
-        "names": ["group", "inputs", "outputs", "numbers", "mark_bits", "origins"],
-        "formats": ["<u4", "<u8", "<u8", "<u8", "<u2", "<u2"],
-    }
-)
-
-
-#: Tables that do not have one row per call: their columns, in the order in which the writer collects them.
-TABLES = {
-    "keep": {"call": "<u4", "origin": "<i4"},
-    "entry": {"name": "<u4", "position": "<i4", "digest": "<u8", "call": "<u4"},
-    "draw": {"call": "<u4", "name": "<u4", "digest": "<u8"},
-    "moment": {"name": "<u4", "position": "<i4", "digest": "<u8", "call": "<u4", "step": "<i4"},
-    "step": {"call": "<u4", "number": "<i4"},
+#: One call while it is collected; a row of the table of calls.
+CALL = struct.Struct("<IQQQHH")
+#: The tables of a block, in the order in which their columns are written.
+TABLES: dict[str, np.dtype[Any]] = {
+    "call": np.dtype(
+        [
+            ("group", "<u4"),
+            ("inputs", "<u8"),
+            ("outputs", "<u8"),
+            ("numbers", "<u8"),
+            ("mark_bits", "<u2"),
+            ("origins", "<u2"),
+        ]
+    ),
+    "origin": np.dtype([("origin", "<i4")]),
+    "keep": np.dtype([("call", "<u4"), ("origin", "<i4")]),
+    "entry": np.dtype([("name", "<u4"), ("position", "<i4"), ("digest", "<u8"), ("call", "<u4")]),
+    "draw": np.dtype([("call", "<u4"), ("name", "<u4"), ("digest", "<u8")]),
+    "moment": np.dtype(
+        [("name", "<u4"), ("position", "<i4"), ("digest", "<u8"), ("call", "<u4"), ("step", "<i4")],
+    ),
+    "step": np.dtype([("call", "<u4"), ("number", "<i4")]),
+    "place": ROW_TYPE,
 }
-#: Every column that a block can have.
-COLUMNS = {
-    **{name: ROW_TYPE[name].str for name in ROW_TYPE.names or ()},
-    "origin": "<i4",
-    **{f"{table}.{name}": dtype for table, of in TABLES.items() for name, dtype in of.items()},
-}
+#: Columns that compression does not make smaller.
+_DENSE = frozenset({"inputs", "outputs", "digest", "norm", "largest"})
 
 
-class Column(msgspec.Struct, frozen=True, array_like=True):
-    """One column of numbers."""
+class Table(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of one table."""
 
     size: int
-    """Elements."""
-    data: bytes
-    """The elements' bytes, through zlib where that made them fewer."""
+    columns: list[bytes]
+    """The bytes of each column, through zlib where that made them fewer."""
 
 
-class CallsBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Some calls in a row, with whatever was defined since the block before."""
+class Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Some calls and places in a row, with whatever was defined since the block before."""
 
     first: int
     """Index of the first of these calls."""
+    first_place: int = 0
     groups: list[Group] = []
     names: list[Name] = []
     texts: list[tuple[int, str]] = []
-    columns: dict[str, Column] = {}
+    place_names: list[PlaceName] = []
+    forms: list[Form] = []
+    tables: dict[str, Table] = {}
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -104,30 +108,30 @@ def _checksum(kind: bytes, body: bytes) -> int:
     return xxhash.xxh3_64_intdigest(body, seed=kind[0] << 32 | len(body))
 
 
-def packed(values: np.ndarray, *, squeeze: bool) -> Column:
-    """A column of ``values``, compressed if ``squeeze``: digests do not get smaller."""
-    data = np.ascontiguousarray(values).tobytes()
-    if squeeze and len(data) > 64:
-        data = min(data, zlib.compress(data, 1), key=len)
-    return Column(len(values), data)
+def packed(rows: np.ndarray) -> Table:
+    """``rows`` of one of the tables, as they are written."""
+    columns = []
+    for name in rows.dtype.names or ():
+        data = rows[name].tobytes()
+        if name not in _DENSE and len(data) > 64:
+            data = min(data, zlib.compress(data, 1), key=len)
+        columns.append(data)
+    return Table(len(rows), columns)
 
 
-def spread(column: Column, dtype: str) -> int:
-    """Size of a column's numbers in bytes, as it claims."""
-    return column.size * np.dtype(dtype).itemsize
-
-
-def unpacked(column: Column, dtype: str) -> np.ndarray:
-    """The numbers of a column; ``ValueError`` if it is not what it claims."""
-    expected = spread(column, dtype)
-    if not 0 <= expected <= MAX_BLOCK:
-        raise ValueError(f"a column of {column.size:,} elements")
-    data = column.data
-    if len(data) != expected:
-        try:
-            data = zlib.decompressobj().decompress(data, expected + 1)  # never more than was promised
-        except zlib.error as problem:
-            raise ValueError(f"a column that cannot be unpacked: {problem}") from problem
-    if len(data) != expected:
-        raise ValueError("a column of another length than it says")
-    return np.frombuffer(data, dtype=dtype)
+def unpacked(table: Table, dtype: np.dtype[Any]) -> np.ndarray:
+    """The rows of a table; ``ValueError`` if they are not what it claims."""
+    if not 0 <= table.size * dtype.itemsize <= MAX_BLOCK:
+        raise ValueError(f"a table of {table.size:,} rows")
+    rows = np.empty(table.size, dtype)
+    for name, data in zip(dtype.names or (), table.columns, strict=True):
+        expected = rows[name].nbytes
+        if len(data) != expected:
+            try:
+                data = zlib.decompressobj().decompress(data, expected + 1)  # never more than was promised
+            except zlib.error as problem:
+                raise ValueError(f"a column that cannot be unpacked: {problem}") from problem
+        if len(data) != expected:
+            raise ValueError("a column of another length than it says")
+        rows[name] = np.frombuffer(data, dtype[name])
+    return rows

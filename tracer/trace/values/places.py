@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 import msgspec
@@ -101,15 +102,6 @@ class Form(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return math.prod(self.shape)
 
 
-class PlacesBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Some places in a row, with what was defined since the block before."""
-
-    first: int
-    names: list[PlaceName] = []
-    forms: list[Form] = []
-    rows: bytes = b""
-
-
 def rows_of(size: int) -> int:
     """Rows of ``SUMS`` elements that a stretch of a tensor of ``size`` elements has."""
     return max(1, -(-size // KEPT_WHOLE))
@@ -125,60 +117,29 @@ def sums_of(size: int) -> int:
 class Places:
     """The places of one recording. Sums are read from the file when they are asked for."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        names: Sequence[PlaceName],
+        forms: Sequence[Form],
+        rows: npt.NDArray[Any],
+        at: npt.NDArray[np.int64],
+    ) -> None:
+        """``at``: where in the file the sums of each of ``rows`` begin."""
         self.path = path
-        self.names: list[PlaceName] = []
-        self.forms: list[Form] = []
-        self._parts: list[npt.NDArray[Any]] = []
-        self._starts: list[int] = []
-        self._offsets: list[int] = []
+        self.names = names
+        self.forms = forms
+        self.rows = rows
+        self._at = at
         self._stream: BinaryIO | None = None
-        self.count = 0
-        self._sums = 0
 
     def __len__(self) -> int:
-        return self.count
+        return len(self.rows)
 
     @property
     def is_empty(self) -> bool:
         """Whether it has no place of the step."""
         return all(name.kind is PlaceKind.DRAW for name in self.names)
-
-    def take(self, block: PlacesBlock) -> None:
-        """One block of rows, checked as a whole; raises ``ValueError``."""
-        rows = np.frombuffer(block.rows, ROW_TYPE)
-        names, forms = len(self.names) + len(block.names), len(self.forms) + len(block.forms)
-        if block.first != self.count:
-            raise ValueError(f"places from {block.first:,} on, where {self.count:,} is meant")
-        if len(rows) and (int(rows["name"].max()) >= names or int(rows["form"].max()) >= forms):
-            raise ValueError("a place that was not defined")
-        if len(rows) and (
-            int((rows["at"] + rows["sums"]).max()) > self._sums
-            or (rows["same"] >= np.arange(self.count, self.count + len(rows))).any()
-        ):
-            raise ValueError("a place whose sums are not there")
-        self.names += block.names
-        self.forms += block.forms
-        self._parts.append(rows)
-        self.count += len(rows)
-
-    def take_sums(self, offset: int, size: int) -> None:
-        """A block of sums of ``size`` bytes stands at ``offset`` of the file."""
-        self._starts.append(self._sums)
-        self._offsets.append(offset)
-        self._sums += size // 8
-
-    def finish(self) -> None:
-        """All blocks were taken."""
-        self.rows = np.concatenate(self._parts) if self._parts else np.empty(0, ROW_TYPE)
-        self._parts = []
-        starts = np.array(self._starts, np.int64)
-        block = np.searchsorted(starts, self.rows["at"].astype(np.int64), side="right") - 1
-        self._at = (
-            np.array(self._offsets, np.int64)[block] + (self.rows["at"].astype(np.int64) - starts[block]) * 8
-            if len(starts)
-            else np.zeros(len(self.rows), np.int64)
-        )
 
     def __enter__(self) -> Places:
         self._stream = open(self.path, "rb")
@@ -204,3 +165,31 @@ class Places:
             raise TraceError(f"{self.path} was changed while it was read", hint="compare the recordings again")
         sums = np.frombuffer(data, "<f8")
         return (np.pad(sums, (0, -count % SUMS)) if count % SUMS else sums).reshape(-1, SUMS)
+
+
+#: By step, phase, module and call: the bytes of what each call of that kind decided, in order.
+Decided = dict[str, list[bytes]]
+
+
+def decisions_beside(values: str | os.PathLike[str]) -> Path:
+    """The file of decisions of the run with this file of values."""
+    return Path(os.path.abspath(values)).with_suffix(".decisions")
+
+
+def read_decisions(path: Path) -> Decided:
+    """What was decided; empty where the run that should have kept it was killed."""
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=Decided)
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def follow_the_others(own: Path, others: Path) -> bool:
+    """Put what the run of ``others`` decided into the file ``own``; return whether that is something else.
+
+    Only for calls that both make equally often: of the others nobody knows which correspond.
+    """
+    ours, theirs = read_decisions(own), read_decisions(others)
+    joined = {key: theirs[key] if len(theirs.get(key, ())) == len(kept) else kept for key, kept in ours.items()}
+    own.write_bytes(msgspec.msgpack.encode(joined))
+    return joined != ours

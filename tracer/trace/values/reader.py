@@ -15,15 +15,14 @@ from tracer.files import open_plain
 from tracer.trace.paths import values_of_ranks, values_path
 from tracer.trace.values import framing
 from tracer.trace.values.columns import SCHEMA, Entries, Group, Header, Moments, Name, Values
-from tracer.trace.values.places import Places, PlacesBlock
+from tracer.trace.values.places import Form, PlaceName, Places
 
 _AGAIN = "record it again with `tracer run --values`"
 #: Bytes that one byte of a file can unpack to at most: digests do not compress.
 _MOST_SPREAD = 64
 
 _header = msgspec.msgpack.Decoder(Header)
-_calls = msgspec.msgpack.Decoder(framing.CallsBlock)
-_places = msgspec.msgpack.Decoder(PlacesBlock)
+_block = msgspec.msgpack.Decoder(framing.Rows)
 _end = msgspec.msgpack.Decoder(framing.End)
 
 
@@ -36,15 +35,17 @@ def read_values(path: str | os.PathLike[str]) -> Values:
 
     Raises ``TraceError`` in one line for what is no file of values, or of a later format.
     """
-    with _opened(path) as stream:
-        return _Reading(path).read(stream)
+    reading = _Reading(path, of_places=False)
+    if reading.header is None:
+        raise TraceError(f"{path} holds no recording: {reading.problem or 'it ends at once'}", hint=_AGAIN)
+    return reading.values(reading.header)
 
 
 def read_header(path: str | os.PathLike[str]) -> Header | None:
     """Return the header of a file of values; ``None`` for what is none, or does not exist."""
     with suppress(TraceError, ValueError, msgspec.MsgspecError), _opened(path) as stream:
         for kind, body in framing.blocks_of(stream):
-            return _Reading(path).header(kind, body)
+            return _header_of(path, kind, body)
     return None
 
 
@@ -64,28 +65,12 @@ def read_magnitudes(path: str | os.PathLike[str]) -> Magnitudes:
 
     Raises ``TraceError`` in one line for what is no file of values, of a later format, or has no magnitudes.
     """
-    reading, places = _Reading(path), Places(path)
-    header, end, problem = None, None, ""
-    with _opened(path) as stream:
-        try:
-            for kind, body in framing.blocks_of(stream):
-                if header is None:
-                    header = reading.header(kind, body)
-                elif kind == framing.SUMS:
-                    places.take_sums(stream.tell() - len(body), len(body))
-                elif kind == framing.PLACES:
-                    places.take(_places.decode(body))
-                elif kind == framing.END:
-                    end = _end.decode(body)
-        except (ValueError, msgspec.MsgspecError) as fault:
-            problem = str(fault)
-    if header is None or not header.magnitudes:
+    reading = _Reading(path, of_places=True)
+    if reading.header is None or not reading.header.magnitudes:
         raise TraceError(
             f"{path} has no magnitudes", hint="record it again with `tracer run --magnitudes`, or use `tracer compare`"
         )
-    places.finish()
-    cut_off = f"it was cut off ({problem})" if problem else "it was cut off"
-    return Magnitudes(header=header, places=places, partial=cut_off if end is None else end.partial)
+    return Magnitudes(header=reading.header, places=reading.places(), partial=reading.partial)
 
 
 def read_ranks(trace: str | os.PathLike[str]) -> Magnitudes:
@@ -119,90 +104,93 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise TraceError(f"cannot read {path}: {reason_of(problem)}", hint="check the file") from problem
 
 
-class _Reading:
-    """The columns of one file as its blocks come."""
+def _header_of(path: str | os.PathLike[str], kind: bytes, body: bytes) -> Header:
+    """The header, checked."""
+    if kind != framing.HEADER:
+        raise ValueError("it does not begin with a header")
+    schema = msgspec.msgpack.decode(body, type=_Schema).schema
+    if schema != SCHEMA:
+        raise of_another_schema(f"{path} is a file of values", schema, SCHEMA)
+    return _header.decode(body)
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+
+class _Reading:
+    """The rows of one file, block by block, up to the first that is not whole."""
+
+    def __init__(self, path: str | os.PathLike[str], *, of_places: bool) -> None:
+        """Read the places, or else all other tables."""
         self.path = path
+        self.header: Header | None = None
+        self.problem = ""
+        """What is wrong with the block that is not whole."""
+        self.tables: dict[str, list[np.ndarray]] = {table: [] for table in framing.TABLES}
         self.groups: list[Group] = []
         self.names: list[Name] = []
         self.texts: dict[int, str] = {}
-        self.parts: dict[str, list[np.ndarray]] = {name: [] for name in framing.COLUMNS}
-        self.calls = 0
-        self.entries = 0
-        self.raw_bytes = 0
+        self.place_names: list[PlaceName] = []
+        self.forms: list[Form] = []
+        self.calls = self.entries = self.raw_bytes = self.place_count = self.sums = 0
+        self.sums_blocks: list[tuple[int, int]] = []
+        """The number of the first sum of each block of them, and its offset in the file."""
+        end: framing.End | None = None
+        with _opened(path) as stream:
+            try:
+                for kind, body in framing.blocks_of(stream):
+                    if self.header is None:
+                        self.header = _header_of(path, kind, body)
+                    elif kind == framing.ROWS:
+                        block = _block.decode(body)
+                        self._take_places(block) if of_places else self._take(block, stream.tell())
+                    elif kind == framing.SUMS:
+                        self.sums_blocks.append((self.sums, stream.tell() - len(body)))
+                        self.sums += len(body) // 8
+                    elif kind == framing.END:
+                        end = _end.decode(body)
+                        if not of_places and end.calls != self.calls:
+                            calls, end = end.calls, None
+                            raise ValueError(f"it has {self.calls:,} calls, and its end speaks of {calls:,}")
+                        break
+                    else:
+                        raise ValueError(f"it has a block of an unknown kind, {kind!r}")
+            except (ValueError, msgspec.MsgspecError) as fault:
+                self.problem = str(fault)
+        cut_off = f"it was cut off ({self.problem})" if self.problem else "it was cut off"
+        self.partial = cut_off if end is None else end.partial
 
-    def read(self, stream: BinaryIO) -> Values:
-        header, end, problem = None, None, ""
-        try:
-            for kind, body in framing.blocks_of(stream):
-                if header is None:
-                    header = self.header(kind, body)
-                elif kind == framing.CALLS:
-                    self._take(_calls.decode(body))
-                    if self.raw_bytes > framing.MAX_BLOCK + _MOST_SPREAD * stream.tell():
-                        raise ValueError("it unpacks to more than any recording does")
-                elif kind in (framing.PLACES, framing.SUMS):
-                    continue
-                elif kind == framing.END:
-                    end = _end.decode(body)
-                    if end.calls != self.calls:
-                        raise ValueError(f"it has {self.calls:,} calls, and its end speaks of {end.calls:,}")
-                    break
-                else:
-                    raise ValueError(f"it has a block of an unknown kind, {kind!r}")
-        except (ValueError, msgspec.MsgspecError) as fault:
-            problem = str(fault)
-        if header is None:
-            raise TraceError(f"{self.path} holds no recording: {problem or 'it ends at once'}", hint=_AGAIN)
-        cut_off = f"it was cut off ({problem})" if problem else "it was cut off"
-        return self._values(header, cut_off if end is None else end.partial)
-
-    def header(self, kind: bytes, body: bytes) -> Header:
-        """The header, checked."""
-        if kind != framing.HEADER:
-            raise ValueError("it does not begin with a header")
-        schema = msgspec.msgpack.decode(body, type=_Schema).schema
-        if schema != SCHEMA:
-            raise of_another_schema(f"{self.path} is a file of values", schema, SCHEMA)
-        return _header.decode(body)
-
-    def _take(self, block: framing.CallsBlock) -> None:
-        """One block, checked as a whole before any of it is kept."""
+    def _take(self, block: framing.Rows, offset: int) -> None:
+        """The calls of one block, checked as a whole before any of it is kept."""
         if block.first != self.calls:
             raise ValueError(f"calls from {block.first:,} on, where {self.calls:,} is meant")
-        if unknown := block.columns.keys() - framing.COLUMNS.keys():
-            raise ValueError(f"it has an unknown column, {min(unknown)}")
-        sizes = (framing.spread(column, framing.COLUMNS[name]) for name, column in block.columns.items())
-        if sum(sizes) > framing.MAX_BLOCK:
-            raise ValueError("its columns hold more than any block does")
-        columns = {
-            name: framing.unpacked(block.columns[name], dtype) if name in block.columns else np.empty(0, dtype)
-            for name, dtype in framing.COLUMNS.items()
+        if unknown := block.tables.keys() - framing.TABLES.keys():
+            raise ValueError(f"it has an unknown table, {min(unknown)}")
+        if sum(table.size * framing.TABLES[name].itemsize for name, table in block.tables.items()) > framing.MAX_BLOCK:
+            raise ValueError("its tables hold more than any block does")
+        tables = {
+            name: framing.unpacked(block.tables[name], dtype) if name in block.tables else np.empty(0, dtype)
+            for name, dtype in framing.TABLES.items()
+            if name != "place"
         }
-        calls, groups, names = len(columns["group"]), len(self.groups), len(self.names)
-        entries = self.entries + len(columns["entry.name"])
-        after = self.calls + calls
-        of_one_length([columns[name] for name in framing.ROW_TYPE.names or ()])
-        for table, of in framing.TABLES.items():
-            of_one_length([columns[f"{table}.{name}"] for name in of])
-        below(columns["group"], groups + len(block.groups))
-        for table in ("entry", "draw", "moment"):
-            below(columns[f"{table}.name"], names + len(block.names))
-        for table in ("draw", "keep"):
-            below(columns[f"{table}.call"], after + (table == "draw"))
-        if int(columns["origins"].sum(dtype=np.int64)) != len(columns["origin"]):
+        after, entries = self.calls + len(tables["call"]), self.entries + len(tables["entry"])
+        _below(tables["call"]["group"], len(self.groups) + len(block.groups))
+        for name in ("entry", "draw", "moment"):
+            _below(tables[name]["name"], len(self.names) + len(block.names))
+        _below(tables["draw"]["call"], after + 1)
+        _below(tables["keep"]["call"], after)
+        counts, kept = tables["call"]["origins"], tables["keep"]["origin"]
+        if int(counts.sum(dtype=np.int64)) != len(tables["origin"]):
             raise ValueError("it has another number of origins than it says")
-        columns["origin"] = self._absolute(columns["origin"], columns["origins"], entries)
-        origins_within(columns["keep.origin"], after, entries)
-        for name, column in columns.items():
-            if len(column):
-                self.parts[name].append(column)
+        if len(kept) and not (-entries <= int(kept.min()) and int(kept.max()) < after):
+            raise ValueError("memory was kept from nowhere")
+        tables["origin"]["origin"] = self._absolute(tables["origin"]["origin"], counts, entries)
+        self.raw_bytes += sum(rows.nbytes for rows in tables.values())
+        if self.raw_bytes > framing.MAX_BLOCK + _MOST_SPREAD * offset:
+            raise ValueError("it unpacks to more than any recording does")
+        for name, rows in tables.items():
+            self.tables[name].append(rows)
         self.groups += block.groups
         self.names += block.names
         self.texts.update(block.texts)
         self.calls, self.entries = after, entries
-        self.raw_bytes += sum(column.nbytes for column in columns.values())
 
     def _absolute(self, origins: np.ndarray, counts: np.ndarray, entries: int) -> np.ndarray:
         """Origins as indices: a call is written as the way back to it."""
@@ -213,48 +201,65 @@ class _Reading:
             raise ValueError("an input comes from nowhere")
         return absolute.astype(np.int32)
 
-    def _column(self, name: str) -> Any:
-        """The whole of a column; its parts are dropped at once to save memory."""
-        parts = self.parts.pop(name)
-        return np.concatenate(parts) if parts else np.empty(0, framing.COLUMNS[name])
+    def _take_places(self, block: framing.Rows) -> None:
+        """The places of one block, likewise."""
+        if (table := block.tables.get("place")) is not None:
+            rows = framing.unpacked(table, framing.TABLES["place"])
+            if block.first_place != self.place_count:
+                raise ValueError(f"places from {block.first_place:,} on, where {self.place_count:,} is meant")
+            _below(rows["name"], len(self.place_names) + len(block.place_names))
+            _below(rows["form"], len(self.forms) + len(block.forms))
+            is_later = rows["same"] >= np.arange(self.place_count, self.place_count + len(rows))
+            if is_later.any() or ((rows["at"] + rows["sums"]) > self.sums).any():
+                raise ValueError("a place whose sums are not there")
+            self.tables["place"].append(rows)
+            self.place_count += len(rows)
+        self.place_names += block.place_names
+        self.forms += block.forms
 
-    def _values(self, header: Header, partial: str) -> Values:
+    def _rows(self, table: str) -> np.ndarray:
+        """All rows of a table; its parts are dropped at once to save memory."""
+        parts = self.tables.pop(table)
+        return np.concatenate(parts) if parts else np.empty(0, framing.TABLES[table])
+
+    def _columns(self, table: str) -> dict[str, Any]:
+        rows = self._rows(table)
+        return {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+
+    def values(self, header: Header) -> Values:
+        """The recording's values."""
+        calls, keeps = self._columns("call"), self._columns("keep")
         starts = np.zeros(self.calls + 1, np.int64)
-        np.cumsum(self._column("origins"), out=starts[1:])
-        keeps = np.empty((sum(map(len, self.parts["keep.call"])), 2), np.int64)
-        keeps[:, 0], keeps[:, 1] = self._column("keep.call"), self._column("keep.origin")
-        tables = {
-            table: {name: self._column(f"{table}.{name}") for name in framing.TABLES[table]}
-            for table in ("entry", "draw", "moment", "step")
-        }
+        np.cumsum(calls.pop("origins"), out=starts[1:])
         return Values(
             header=header,
             groups=tuple(self.groups),
             names=tuple(self.names),
             texts=self.texts,
-            **{name: self._column(name) for name in ("group", "inputs", "outputs", "numbers", "mark_bits")},
+            **calls,
             origin_start=starts,
-            origins=self._column("origin"),
-            keeps=keeps,
-            entries=Entries(**tables["entry"]),
-            draws=tuple(tables["draw"].values()),
-            moments=Moments(**tables["moment"]),
-            steps=tuple(tables["step"].values()),
-            partial=partial,
+            origins=self._columns("origin")["origin"],
+            keeps=np.stack([keeps["call"].astype(np.int64), keeps["origin"]], 1),
+            entries=Entries(**self._columns("entry")),
+            draws=tuple(self._columns("draw").values()),
+            moments=Moments(**self._columns("moment")),
+            steps=tuple(self._columns("step").values()),
+            partial=self.partial,
             raw_bytes=self.raw_bytes,
         )
 
+    def places(self) -> Places:
+        """The recording's places."""
+        rows = self._rows("place")
+        at = np.zeros(len(rows), np.int64)
+        if self.sums_blocks:
+            starts, offsets = np.array(self.sums_blocks, np.int64).T
+            first = rows["at"].astype(np.int64)
+            block = np.searchsorted(starts, first, side="right") - 1
+            at = offsets[block] + (first - starts[block]) * 8
+        return Places(self.path, self.place_names, self.forms, rows, at)
 
-def of_one_length(columns: list[np.ndarray]) -> None:
-    if len({len(column) for column in columns}) > 1:
-        raise ValueError("its columns are not of one length")
 
-
-def below(column: np.ndarray, limit: int) -> None:
+def _below(column: np.ndarray, limit: int) -> None:
     if len(column) and int(column.max()) >= limit:
         raise ValueError("it speaks of something that was not defined")
-
-
-def origins_within(origins: np.ndarray, calls: int, entries: int) -> None:
-    if len(origins) and not (-entries <= int(origins.min()) and int(origins.max()) < calls):
-        raise ValueError("memory was kept from nowhere")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -20,9 +20,8 @@ from tracer.errors import TraceError, reason_of
 from tracer.names import ValueKind
 from tracer.plain import all_encodable
 from tracer.trace.values import framing
-from tracer.trace.values.columns import Group, Header, Mark, Name
-from tracer.trace.values.digests import text_digest
-from tracer.trace.values.places import ROW_TYPE, Form, PlaceName, PlacesBlock
+from tracer.trace.values.columns import Group, Header, Mark, Name, text_digest
+from tracer.trace.values.places import Form, PlaceName
 
 #: Calls that are collected before they are written.
 BLOCK_CALLS = 8192
@@ -36,8 +35,8 @@ MOST_SUMS = 1 << 22
 MOST_TEXTS = 100_000
 LONGEST_TEXT = 200
 
-_PACK = framing.ROW.pack
-_ROW = framing.ROW.size
+_PACK = framing.CALL.pack
+_ROW = framing.CALL.size
 #: Where ``inputs`` and ``outputs`` lie in a row.
 _DIGESTS = struct.Struct("<QQ")
 _DIGESTS_AT = 4
@@ -45,6 +44,19 @@ _MARKS = struct.Struct("<H")
 _MARKS_AT = 28
 _UNSETTLED = int(Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED)
 _MOST_ORIGINS = 0xFFFF
+
+
+class _Numbers(dict[Any, int]):
+    """Numbers things in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.new: list[Any] = []
+        """Those that are not written yet."""
+
+    def __missing__(self, thing: Any) -> int:
+        self[thing] = number = len(self)
+        self.new.append(thing)
+        return number
 
 
 class ValuesWriter:
@@ -67,41 +79,31 @@ class ValuesWriter:
         self._file: FileIO | None = None
         self._end = 0
         """Offset of the end block, if it was written."""
-        self._groups: dict[Group, int] = {}
-        self._names: dict[tuple[ValueKind, str], int] = {}
-        self._texts: dict[int, None] = {}
+        self._groups, self._names, self._place_names, self._forms = (_Numbers() for _ in range(4))
+        self._texts: set[int] = set()
         self._entries = 0
         self._step = 0
         self._written = 0
-        self._last = time.monotonic()
         self._pending: set[int] = set()
-        self._place_names: dict[PlaceName, int] = {}
-        self._forms: dict[Form, int] = {}
         self.places = 0
         """Places so far: the index of the next row."""
-        self._places_written = 0
         self._sums = 0
         """Sums so far."""
+        self._sums_data = bytearray()
         self._clear()
-        self._clear_places()
-        begin = framing.MAGIC + framing.framed(framing.HEADER, _packed(header))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._open("wb")
         except (OSError, ValueError) as problem:
             raise TraceError(f"cannot write {path}: {reason_of(problem)}", hint="choose another path") from problem
-        self._put(begin)
+        self._put(framing.HEADER, _packed(header))
         if self.failed:
             with suppress(OSError):
                 self.path.unlink()
 
     def group(self, group: Group) -> int:
         """The number of ``group``, by which calls name it."""
-        number = self._groups.get(group)
-        if number is None:
-            number = self._groups[group] = len(self._groups)
-            self._new_groups.append(group)
-        return number
+        return self._groups[group]
 
     def numbers(self, text: str) -> int:
         """The digest of the numbers among a call's arguments, spelt ``alpha=1, 0.001``, which the reader shows.
@@ -115,13 +117,13 @@ class ValuesWriter:
 
         Once per tensor: while its bytes stay the same, later calls pass the same origin.
         """
-        self._entry_rows.append((self._name(kind, name), position, digest, self.calls))
+        self._tables["entry"].append((self._names[Name(kind, name)], position, digest, self.calls))
         self._entries += 1
         return -self._entries
 
     def draw(self, generator: str, state: int) -> None:
         """The next call draws from ``generator``, whose state has this digest before the call."""
-        self._draw_rows.append((self.calls, self._name(ValueKind.GENERATOR, generator), state))
+        self._tables["draw"].append((self.calls, self._names[Name(ValueKind.GENERATOR, generator)], state))
 
     def call(
         self,
@@ -148,7 +150,7 @@ class ValuesWriter:
         self._origins.extend([index - origin if origin >= 0 else origin for origin in several])
         self._rows += _PACK(group, inputs, outputs, numbers, mark_bits, len(several))
         if keeps is not None:
-            self._keep_rows.append((index, keeps))
+            self._tables["keep"].append((index, keeps))
         if pending:
             self._pending.add(index)
         self.calls = index + 1
@@ -171,14 +173,15 @@ class ValuesWriter:
 
     def settle_entry(self, origin: int, digest: int) -> None:
         """Set the digest of an entry of a pending call."""
-        row = -1 - origin - (self._entries - len(self._entry_rows))
+        rows = self._tables["entry"]
+        row = -1 - origin - (self._entries - len(rows))
         if row >= 0:
-            name, position, _, call = self._entry_rows[row]
-            self._entry_rows[row] = (name, position, digest, call)
+            name, position, _, call = rows[row]
+            rows[row] = (name, position, digest, call)
 
     def moment(self, kind: ValueKind, name: str, digest: int, position: int = -1, text: str = "") -> None:
         """A state as it is now; ``text``: what it is in words, where that is short (``0.001``)."""
-        self._moment_rows.append((self._name(kind, name), position, digest, self.calls, self._step))
+        self._tables["moment"].append((self._names[Name(kind, name)], position, digest, self.calls, self._step))
         if text:
             self._text(digest, text)
 
@@ -194,69 +197,42 @@ class ValuesWriter:
         magnitudes: tuple[float, float, int, int] = (0.0, 0.0, 0, 0),
     ) -> int:
         """Record what stands at a place; returns its row. ``magnitudes``: norm, largest, not finite, digest."""
-        number, form_number = self._place_names.get(name), self._forms.get(form)
-        if number is None:
-            number = self._place_names[name] = len(self._place_names)
-            self._new_place_names.append(name)
-        if form_number is None:
-            form_number = self._forms[form] = len(self._forms)
-            self._new_forms.append(form)
         count = len(sums) // 8
-        self._place_rows.append(
-            (number, form_number, occurrence, self._step, same, self._sums, count, offset, *magnitudes)
-        )
+        where = (self._place_names[name], self._forms[form], occurrence, self._step, same, self._sums, count, offset)
+        self._tables["place"].append((*where, *magnitudes))
         self._sums_data += sums
         self._sums += count
         self.places += 1
-        if len(self._sums_data) > MOST_SUMS or (
-            not self.places & 63 and time.monotonic() - self._last_places > BLOCK_SECONDS
-        ):
-            self.flush_places()
+        if len(self._sums_data) > MOST_SUMS:
+            self._write_sums()
+        if not self.places & 63 and time.monotonic() - self._last > BLOCK_SECONDS:
+            self.flush()
         return self.places - 1
 
-    def flush_places(self) -> None:
-        """Write all places up to now."""
-        self._last_places = time.monotonic()
-        if os.getpid() != self._pid or not self._place_rows:
-            return
+    def _write_sums(self) -> None:
         if self._sums_data:
-            self._put(framing.framed(framing.SUMS, bytes(self._sums_data)))
-        block = PlacesBlock(
-            first=self._places_written,
-            names=self._new_place_names,
-            forms=self._new_forms,
-            rows=np.array(self._place_rows, ROW_TYPE).tobytes(),
-        )
-        self._put(framing.framed(framing.PLACES, _packed(block)))
-        self._places_written = self.places
-        self._clear_places()
-
-    def _clear_places(self) -> None:
-        self._place_rows: list[tuple[float, ...]] = []
-        self._sums_data = bytearray()
-        self._new_place_names: list[PlaceName] = []
-        self._new_forms: list[Form] = []
-        self._last_places = time.monotonic()
+            self._put(framing.SUMS, bytes(self._sums_data))
+            self._sums_data.clear()
 
     def step(self, number: int) -> None:
         """From the next call on it is step ``number``; steps count from 1."""
         self._step = number
-        self._step_rows.append((self.calls, number))
+        self._tables["step"].append((self.calls, number))
         if time.monotonic() - self._last > BLOCK_SECONDS:
             self.flush()
 
     def flush(self) -> None:
-        """Write all calls up to now, unless some are pending still."""
+        """Write all calls and places up to now, unless some calls are pending still."""
         if os.getpid() != self._pid:
             return
         if self._pending:
             if self.calls - self._written < MOST_KEPT_BACK and self._file is not None:
                 return
             self._give_up_pending()
-        self._last = time.monotonic()
+        self._write_sums()  # before the rows that speak of them
         block = self._block() if self._file is not None else None
         if block is not None:
-            self._put(framing.framed(framing.CALLS, _packed(block)))
+            self._put(framing.ROWS, _packed(block))
         self._written = self.calls
         self._clear()
 
@@ -266,10 +242,9 @@ class ValuesWriter:
             return
         self._give_up_pending()
         self.flush()
-        self.flush_places()
         if self._file is not None:
             self._end = self._file.tell()
-        self._put(framing.framed(framing.END, _packed(framing.End(calls=self.calls, partial=partial))))
+        self._put(framing.END, _packed(framing.End(calls=self.calls, partial=partial)))
         self._shut()
 
     @property
@@ -300,13 +275,6 @@ class ValuesWriter:
             with suppress(OSError):
                 self._closing()
 
-    def _name(self, kind: ValueKind, name: str) -> int:
-        number = self._names.get((kind, name))
-        if number is None:
-            number = self._names[kind, name] = len(self._names)
-            self._new_names.append(Name(kind, name))
-        return number
-
     def _give_up_pending(self) -> None:
         """Mark calls that nobody settled as not digested."""
         for call in self._pending:
@@ -315,49 +283,48 @@ class ValuesWriter:
 
     def _text(self, digest: int, text: str) -> int:
         if digest not in self._texts and len(self._texts) < MOST_TEXTS:
-            self._texts[digest] = None
+            self._texts.add(digest)
             self._new_texts.append((digest, text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."))
         return digest
 
     def _clear(self) -> None:
+        self._last = time.monotonic()
         self._rows = bytearray()
         self._origins = array("i")
-        self._keep_rows: list[tuple[int, int]] = []
-        self._entry_rows: list[tuple[int, int, int, int]] = []
-        self._draw_rows: list[tuple[int, int, int]] = []
-        self._moment_rows: list[tuple[int, int, int, int, int]] = []
-        self._step_rows: list[tuple[int, int]] = []
-        self._new_groups: list[Group] = []
-        self._new_names: list[Name] = []
-        self._new_texts: list[tuple[int, str]] = []
-
-    def _block(self) -> framing.CallsBlock | None:
-        """Return the collected calls; ``None`` if there are none."""
-        rows = np.frombuffer(bytes(self._rows), dtype=framing.ROW_TYPE)
-        columns = {name: np.ascontiguousarray(rows[name]) for name in framing.ROW_TYPE.names or ()}
-        columns["origin"] = np.array(self._origins, dtype="<i4")
-        for table, of in framing.TABLES.items():
-            table_rows: list[tuple[int, ...]] = getattr(self, f"_{table}_rows")
-            for (name, dtype), column in zip(of.items(), zip(*table_rows, strict=True), strict=False):
-                columns[f"{table}.{name}"] = np.array(column, dtype=dtype)
-        self.raw_bytes += sum(column.nbytes for column in columns.values())
-        packed = {
-            name: framing.packed(column, squeeze=column.dtype != np.uint64 or name == "numbers")
-            for name, column in columns.items()
-            if len(column)
+        self._tables: dict[str, list[tuple[float, ...]]] = {
+            table: [] for table in framing.TABLES if table not in ("call", "origin")
         }
-        if not (packed or self._new_groups or self._new_names or self._new_texts):
-            return None
-        return framing.CallsBlock(
-            first=self._written, groups=self._new_groups, names=self._new_names, texts=self._new_texts, columns=packed
-        )
+        self._new_texts: list[tuple[int, str]] = []
+        for numbers in (self._groups, self._names, self._place_names, self._forms):
+            numbers.new = []
 
-    def _put(self, data: bytes) -> None:
-        """Write ``data``; after a failure, write nothing more."""
+    def _block(self) -> framing.Rows | None:
+        """Return what was collected; ``None`` if that is nothing."""
+        tables = {
+            "call": np.frombuffer(bytes(self._rows), framing.TABLES["call"]),
+            "origin": np.array(self._origins, "<i4").view(framing.TABLES["origin"]),
+            **{table: np.array(rows, framing.TABLES[table]) for table, rows in self._tables.items() if rows},
+        }
+        self.raw_bytes += sum(rows.nbytes for table, rows in tables.items() if table != "place")
+        block = framing.Rows(
+            first=self._written,
+            first_place=self.places - len(self._tables["place"]),
+            groups=self._groups.new,
+            names=self._names.new,
+            texts=self._new_texts,
+            place_names=self._place_names.new,
+            forms=self._forms.new,
+            tables={table: framing.packed(rows) for table, rows in tables.items() if len(rows)},
+        )
+        return block if block.tables or block.groups or block.names or block.texts else None
+
+    def _put(self, kind: bytes, body: bytes) -> None:
+        """Write a block; after a failure, write nothing more."""
         if self._file is None:
             return
+        begin = framing.MAGIC if kind == framing.HEADER else b""
         try:
-            view = memoryview(data)
+            view = memoryview(begin + framing.framed(kind, body))
             while view:
                 view = view[self._file.write(view) or 0 :]
         except OSError as problem:

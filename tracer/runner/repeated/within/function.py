@@ -26,7 +26,7 @@ from tracer.runner.repeated.within.state import SavedState, objects_of
 from tracer.runner.source_lines import texts_of
 from tracer.session import Session, judge
 from tracer.trace.values import ValueKind
-from tracer.trace.values.digests import text_digest
+from tracer.trace.values.columns import text_digest
 
 
 def repeat(
