@@ -24,6 +24,7 @@ from tracer.tables import sources
 ARGS = SimpleNamespace(seed=3, begun=time.time())
 CONFIG = {"seed": 7}
 STARTED = time.time()
+RANDOMIZED = pytest.mark.skipif(not sys.flags.hash_randomization, reason="the hash seed is fixed")
 
 
 def seed(number: object) -> bool:
@@ -78,6 +79,9 @@ def unseeded(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         lambda: seed(uuid.uuid4().int % 2**32),
         lambda: seed(secrets.randbits(32)),
         lambda: passed_on(os.getpid() + 1),
+        lambda: seed(id(ARGS) % 2**32),
+        pytest.param(lambda: seed(hash("run") % 2**32), marks=RANDOMIZED),
+        pytest.param(lambda: seed(hash("run" + str(ARGS.seed)) & 0xFFFF), marks=RANDOMIZED),
         by_a_name,
         imports_for_itself,
     ],
@@ -96,6 +100,10 @@ def test_a_clock_a_process_id_and_entropy_in_the_call_are_no_seed(call: Callable
         lambda: seed(CONFIG["seed"]),
         lambda: seed(CONFIG.get("seed", 0)),
         lambda: seed(hash((1, 2))),
+        lambda: seed(hash(CONFIG["seed"])),
+        lambda: seed(hash(CONFIG.get("seed"))),
+        lambda: seed(hash(int("3"))),
+        lambda: seed(len(repr(ARGS.seed))),
         lambda: seed(ARGS.seed if ARGS.seed is not None else time.time_ns()),
         lambda: seed(uuid.uuid5(uuid.NAMESPACE_URL, "x").int % 2**32),
         lambda: passed_on(42),

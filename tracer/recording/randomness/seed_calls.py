@@ -13,6 +13,7 @@ import dis
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ _STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
 _ENDS_STATEMENT = (*_STORES, "STORE_ATTR", "STORE_SUBSCR", "POP_TOP", "RETURN", "RESUME", "DELETE")
 #: Rows of the table of sources whose numbers are never the same.
 _NEVER_ALIKE = ("clock", "process-id", "entropy")
+_TEXT_HASH = "hash of text"
+_LIKE_ADDRESSES = (_TEXT_HASH, "builtins.id")
 #: What seeds: it is named in its own call, and is no source.
 _SEEDING = frozenset({"seed", "manual_seed", "manual_seed_all", "set_seed", "seed_everything"})
 _SETS_A_STATE = frozenset({"seed", "set_state", "setstate", "getstate", "get_state"})
@@ -97,6 +100,8 @@ def _differs(named: _Named) -> bool:
         return DREW_UNSEEDED[name]() or any(_drew_before(name, at) for at in named.at)
     if name == OWN or not named.is_certain or name.rpartition(".")[2] in _SEEDING:
         return name == OWN
+    if name in _LIKE_ADDRESSES:
+        return True
     from tracer.tables.sources import source_of  # here: not every program seeds anything
 
     return getattr(source_of((name,)), "id", "") in _NEVER_ALIKE
@@ -124,6 +129,8 @@ def _named(
     is_certain = certain and not any("JUMP" in each.name for each in inside)
     if any(_placed(frame.f_code, each.offset) in UNSEEDED_AT for each in inside):
         yield _Named(OWN, is_certain, at)
+    if _hashes_text(inside):
+        yield _Named(_TEXT_HASH, is_certain, at)
     for index, path in enumerate(_paths(inside)):
         if len(path) > 1 and path[-1] in _SEEDING:
             continue  # the call itself: `rng.seed(0)` draws nothing from `rng`
@@ -134,6 +141,17 @@ def _named(
         for named in _set_by(path[0], frame, is_certain, depth + 1, at) if path[0] and depth < _DEPTH else ():
             if is_whole or named.name == OWN:  # of `args.seed`, what made `args` says nothing
                 yield named
+
+
+def _hashes_text(inside: Sequence[_Instruction]) -> bool:
+    """Return whether ``hash`` is called with text that stands there, which hangs on the hash seed."""
+    steps = [each for each in inside if each.name not in _SILENT]
+    called = (
+        text.name == "LOAD_CONST" and isinstance(text.value, str)
+        for function, text in pairwise(steps)
+        if function.value == "hash" and function.name.startswith(_LOADS)
+    )
+    return bool(sys.flags.hash_randomization) and any(called)
 
 
 def _returned_by(path: list[str], frame: Any, is_certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
