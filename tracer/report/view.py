@@ -135,8 +135,8 @@ class ReportView:
 
     @property
     def draws(self) -> tuple[Draw, ...]:
-        """The ledger of random draws: which op or function drew, where, how often, from which generator, and whether
-        the program had seeded that. NumPy's ``Generator`` objects cannot be seen."""
+        """The ledger of random draws: which op drew, where, how often, from which generator, and whether the program
+        had seeded that."""
         return self.judgement.draws
 
     @property

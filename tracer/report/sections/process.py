@@ -49,9 +49,9 @@ def settings(report: ReportView, reader: Reader) -> Section | None:
 
 def draws(report: ReportView, reader: Reader) -> Section | None:
     """Every generator that was drawn from, and where its state came from."""
-    rows, unseen = generator_rows(report.judgement), unseen_generators(report.judgement)
+    rows = generator_rows(report.judgement)
     findings = _findings(report, reader, About.GENERATOR)
-    if not (rows or unseen or findings):
+    if not (rows or findings):
         return None
     lead = (
         "Every generator that the step drew from, and where its state came from. Draws repeat in two runs only where"
@@ -63,17 +63,16 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
         columns = said.columns("Generator", "State", "Set at", "Drawn by", long="State")
         blocks.append(said.Table(columns, tuple(map(_generator_cells, shown)), noun="generator", left_out=left_out))
     blocks += _quiet("Not drawn from: ", ", ".join(untouched_generators(report.judgement)), ".")
-    blocks += _quiet("", unseen)
     blocks += findings
     if report.draws and reader.is_whole:
         ledger, left_out = first(_ledger(report.draws), reader.rows)
         names = ("Op or function", "Phase", "Module", "Place", "Generator", "Calls")
         heads = said.columns(*names, brief="Phase", figures=("Calls",))
         blocks += [said.Heading("What drew"), said.Table(heads, ledger, noun="place", left_out=left_out)]
-    return Section(anchor="draws", title="Random draws", blocks=tuple(blocks), gist=_draws_in_brief(rows, unseen))
+    return Section(anchor="draws", title="Random draws", blocks=tuple(blocks), gist=_draws_in_brief(rows))
 
 
-def _draws_in_brief(rows: Sequence[GeneratorRow], unseen: str) -> Words:
+def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
     """Each generator with its state and line; what else there is in a few words."""
     shown, left_out = first(rows, _GIST)
     generators: tuple[Words, ...] = tuple(
@@ -86,10 +85,7 @@ def _draws_in_brief(rows: Sequence[GeneratorRow], unseen: str) -> Words:
         )
         for number, row in enumerate(shown)
     )
-    more = f"{plural(left_out, 'more generator')}" if left_out else ""
-    numpy = "NumPy Generators cannot be seen" if unseen else ""
-    rest = "; ".join(filter(None, (more, numpy)))
-    return (*generators, f"{'; ' if generators and rest else ''}{rest}")
+    return (*generators, f"; {plural(left_out, 'more generator')}" if left_out else "")
 
 
 def memory(report: ReportView, reader: Reader) -> Section | None:
@@ -220,16 +216,6 @@ def untouched_generators(judgement: Judgement) -> tuple[str, ...]:
     drawn = {draw.generator for draw in judgement.draws}
     untouched = (generator.name for generator in judgement.trace.generators if generator.drew is False)
     return tuple(name for name in untouched if name not in drawn)
-
-
-def unseen_generators(judgement: Judgement) -> str:
-    """Return the generators that nobody can watch, where the process loaded what makes them; else an empty string."""
-    if not any(generator.name == "numpy" for generator in judgement.trace.generators):
-        return ""
-    return (
-        "NumPy's Generator objects (numpy.random.default_rng) cannot be seen: whether the step draws from one, and "
-        "from which seed, is not known."
-    )
 
 
 def fill_words(fill: FillCost) -> str:
