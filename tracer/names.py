@@ -557,8 +557,6 @@ class TrialArm(Word):
     """Nothing but the bytes in fresh memory."""
     STREAM = "stream"
     """Another stream of the device is busy meanwhile."""
-    THREADS = "threads"
-    """Another number of threads. What differs there alone differs between machines, not between runs."""
 
 
 class Untried(Word):

@@ -13,7 +13,7 @@ from tracer.files import collector_paused
 #: Needed by compiled code, by a judge, or by tables that changed since ``asked.json`` was made from them.
 NOT_AT_ONCE = (
     "tracer.recording.compiled.listing",
-    "tracer.recording.compiled.generated.kernel_text",
+    "tracer.recording.compiled.kernel_text",
     "tracer.recording.compiled.program_lines",
     "tracer.tables.reading",
     "tracer.tables.settings.rows",

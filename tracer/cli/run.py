@@ -55,7 +55,6 @@ file stands beside it, trace.values, for tracer diff. The exit code is the scrip
 @option("--trials", "N", "Make calls at risk N times more, and compare.", type=click.IntRange(0), default=0)
 @click.option("--trial-all", is_flag=True, help="Try every call; with --trials.")
 @option("--trial-memory", "BYTES", "What the trials of one call may hold.", type=click.IntRange(0))
-@click.option("--trial-threads", is_flag=True, help="Try on another number of threads too.")
 @click.option("--data-facts", is_flag=True, help="Look at indices and ties; reads values, so it waits for a device.")
 @option("--keep-inputs", "GLOB", "Keep the data of these ops, lines, files or modules, once each.", multiple=True)
 @option("--keep-bytes", "BYTES", "What kept data may take.  [default: 256 MiB]", type=click.IntRange(0))
@@ -81,7 +80,6 @@ def command(
     trials: int,
     trial_all: bool,
     trial_memory: int | None,
-    trial_threads: bool,
     data_facts: bool,
     keep_inputs: tuple[str, ...],
     keep_bytes: int | None,
@@ -102,8 +100,8 @@ def command(
     of --steps was recorded, and even when the script fails or is interrupted.
     """
     steps = steps_in(window, exit_after_steps=exit_after_steps)
-    if not trials and (trial_all or trial_threads or trial_memory is not None):
-        raise UsageError("--trial-all, --trial-memory and --trial-threads need trials", hint="add --trials 5")
+    if not trials and (trial_all or trial_memory is not None):
+        raise UsageError("--trial-all and --trial-memory need trials", hint="add --trials 5")
     if shake is not None and not magnitudes:
         raise UsageError("--shake makes a yardstick, which is made of magnitudes", hint="add --magnitudes")
     if shake_in and shake is None:
@@ -120,7 +118,7 @@ def command(
         values=values,
         magnitudes=magnitudes,
         places=PlaceOptions(shake=shake, shake_in=shake_in, rows_of=whole),
-        trials=Trials(trials, all=trial_all, threads=trial_threads, memory=memory),
+        trials=Trials(trials, all=trial_all, memory=memory),
         data_facts=data_facts,
         keep=Keep(keep_inputs, bytes=KEEP_BYTES if keep_bytes is None else keep_bytes),
         lines=Lines(library=library) if lines else None,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from msgspec.structs import replace
 
 from tracer.findings import Evidence, Target
-from tracer.names import Backend, DataShown, EvidenceKind, TrialArm, Untried
+from tracer.names import Backend, DataShown, EvidenceKind, Untried
 from tracer.tables.rules import Ruling
 from tracer.tables.versions import release_or_text
 from tracer.trace.file import Trace
@@ -162,23 +162,19 @@ _SHOWN = {
 
 
 def words_of(tried: Tried) -> str:
-    """``varied in 3 of 5 trials of 1 call``, or that it agreed; results on other numbers of threads come last."""
+    """``varied in 3 of 5 trials of 1 call``, or that it agreed."""
     of = f"{tried.trials:,} trial{'' if tried.trials == 1 else 's'} of {_calls(tried.calls)}"
     if tried.together:
         runs = f"{tried.calls:,} execution{'' if tried.calls == 1 else 's'}"
         of = f"{tried.trials:,} trial{'' if tried.trials == 1 else 's'} of {runs} of its compiled region"
         several = f"{tried.together:,} groups of calls may vary"
         of += f", in which {several if tried.together > 1 else 'nothing else is known to vary'}"
-    said = f"agreed in {of}"
-    if tried.varied:
-        distance = f", up to {tried.ulp:,} ulp apart" if tried.ulp else ""
-        share = f" (relative {tried.relative:.1g})" if tried.relative else ""
-        rarely = ", rarely" if tried.is_rare else ""
-        said = f"varied in {tried.varied:,} of {of}{rarely}: {tried.distinct:,} results of one call{distance}{share}"
-    threads = tried.arms.get(TrialArm.THREADS)
-    if threads is None:
-        return said
-    return f"{said}; on another number of threads {threads.varied:,} of {threads.trials:,} differed"
+    if not tried.varied:
+        return f"agreed in {of}"
+    distance = f", up to {tried.ulp:,} ulp apart" if tried.ulp else ""
+    share = f" (relative {tried.relative:.1g})" if tried.relative else ""
+    rarely = ", rarely" if tried.is_rare else ""
+    return f"varied in {tried.varied:,} of {of}{rarely}: {tried.distinct:,} results of one call{distance}{share}"
 
 
 def _calls(count: int) -> str:

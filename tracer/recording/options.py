@@ -34,8 +34,6 @@ class Trials(msgspec.Struct, frozen=True):
     """The number of times that a call is repeated; 0 for no trials."""
     all: bool = False
     """Repeat every call, whatever the tables say of it."""
-    threads: bool = False
-    """Repeat calls on another number of threads too (on a CPU): what differs there differs between machines."""
     memory: int = TRIAL_MEMORY
     """Bytes that the trials of one call may copy and hold; a larger call is counted as not tried."""
     ops: tuple[str, ...] = ()
@@ -45,7 +43,6 @@ class Trials(msgspec.Struct, frozen=True):
         hint = "say how often to repeat a call: trials=5, or trials=Trials(5, all=True)"
         check_option("trials", self.times, int, hint)
         check_option("all", self.all, bool, "Trials(5, all=True)")
-        check_option("threads", self.threads, bool, "Trials(5, threads=True)")
         check_option("memory", self.memory, int, "say how many bytes: Trials(5, memory=2**30)")
         check_option("ops", self.ops, tuple, 'name overloads: Trials(5, all=True, ops=("aten.mm.default",))')
 

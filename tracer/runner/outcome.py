@@ -92,7 +92,7 @@ class ScriptRecording:
         from tracer.recording.process.children import CHILDREN
         from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.randomness.host_generators import HOST
-        from tracer.recording.torch_private.launchers import LAUNCHER
+        from tracer.recording.torch_private import LAUNCHER
         from tracer.tables.asked import named_variables
 
         self._watch = ProcessWatch(Sites(), named_variables(), from_start=True)

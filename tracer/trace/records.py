@@ -96,7 +96,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     calls: int = 0
     """Calls that were repeated."""
     trials: int = 0
-    """All repetitions, except those on another number of threads."""
+    """All repetitions."""
     varied: int = 0
     """Trials whose result differed, in any bit, from the call's own."""
     varied_calls: int = 0

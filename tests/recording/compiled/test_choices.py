@@ -11,8 +11,8 @@ import torch
 
 from tests.support.lines import record
 from tracer.names import KernelLanguage
-from tracer.recording.compiled.choices import configurations, was_timed
-from tracer.recording.compiled.generated.kernel_text import read_kernels
+from tracer.recording.compiled.compilations import configurations, was_timed
+from tracer.recording.compiled.kernel_text import read_kernels
 
 TEMPLATE = '''
 triton_tem_fused_mm_0 = async_compile.triton('triton_tem_fused_mm_0', """

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tracer.recording.magnitudes import parts
-from tracer.recording.magnitudes.parts import Part, part_of
-from tracer.recording.magnitudes.sketching import Sketch, sketched
+from tracer.recording.magnitudes import sketching
+from tracer.recording.magnitudes.sketching import Part, Sketch, part_of, sketched
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (40, 130), (1, 3000), (6, 11, 70), (3000,)])
@@ -16,7 +15,7 @@ from tracer.recording.magnitudes.sketching import Sketch, sketched
 def test_shards_add_up_to_the_whole(
     shape: tuple[int, ...], dimensions: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "_MOST_FILLED", 1000)
+    monkeypatch.setattr(sketching, "_MOST_FILLED", 1000)
     whole = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     shards = [(whole, (0,) * len(shape))]
     for dimension in dimensions:

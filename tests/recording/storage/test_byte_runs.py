@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tracer.recording.storage.byte_runs import (
+from tracer.recording.storage.overlaps import (
     Region,
     carried,
     is_same,

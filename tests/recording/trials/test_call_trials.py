@@ -240,23 +240,6 @@ def test_a_trial_that_raises_is_counted_and_the_generators_are_as_they_were() ->
     assert tried_in(tracer)["tried.once.default"].untried == {Untried.FAILED: 1}
 
 
-def test_another_number_of_threads_is_tried_apart_and_put_back(two_threads: None) -> None:
-    numbers: list[int] = []
-
-    def asks(x: torch.Tensor) -> torch.Tensor:
-        numbers.append(torch.get_num_threads())
-        return x + numbers[-1]
-
-    op = define("asks(Tensor x) -> Tensor", asks)
-    with DeterminismTracer(trials=Trials(2, threads=True)) as tracer:
-        op(torch.zeros(1))
-    assert torch.get_num_threads() == 2
-    assert numbers == [2, 2, 2, 1]
-    found = tried_in(tracer)["tried.asks.default"]
-    assert (found.trials, found.varied, found.distinct) == (2, 0, 1)
-    assert found.arms[TrialArm.THREADS].varied == 1
-
-
 def test_a_warning_of_deterministic_mode_is_not_given_again() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:

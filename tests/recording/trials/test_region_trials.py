@@ -15,9 +15,8 @@ from tracer.recording.compiled.listing import RegionList
 from tracer.recording.origin.modules import OUTSIDE
 from tracer.recording.origin.sites import Sites
 from tracer.recording.process.environment import capture_environment
-from tracer.recording.trials.region_trials import RegionTrials
+from tracer.recording.trials.call_trials import RegionTrials, Risk
 from tracer.recording.trials.replay import Replay
-from tracer.recording.trials.risk import Risk
 from tracer.trace.records import Tried
 
 MUL = 'out: "f32[4][1]cpu" = torch.ops.aten.mul.Tensor(x, 2)'

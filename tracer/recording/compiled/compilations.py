@@ -1,33 +1,29 @@
 """Records graphs and code while torch compiles them.
 
 It reads the graph that a backend receives, each graph's compilation, the code that is loaded afterwards (code from a
-cache too), and torch's structured trace, which has the graphs of cached code. Cache keys and generated code do not
-change.
+cache too), and torch's structured trace, which has the graphs of cached code.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import weakref
 from _thread import get_ident
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import torch
 
 from tracer.names import DeterministicMode, Direction, RegionOrigin
-from tracer.recording.compiled.choices import configurations, was_timed
-from tracer.recording.compiled.hidden_hooks import HOOKS
-from tracer.recording.compiled.traced import Detail, TracedCalls, asks_for_gradient, detail_of, module_names
+from tracer.recording.compiled.program_lines import Step, asks_for_gradient, step_of
 from tracer.recording.origin.sites import is_torchs_own
+from tracer.recording.origin.stacks import read_module, read_stack
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.storage.indices import Distinct
@@ -35,8 +31,54 @@ from tracer.recording.torch_private import compile_seams
 from tracer.tables.asked import named_settings
 from tracer.trace.records import FactValue
 
-if TYPE_CHECKING:  # loaded where lines are read
-    from tracer.recording.compiled.program_lines import Step
+
+def was_timed(candidates: Any) -> bool:
+    """Return whether Inductor timed ``candidates`` for one call."""
+    return isinstance(candidates, (list, tuple)) and len(candidates) > 1 and not compile_seams.chooses_without_timing()
+
+
+def configurations(key: str) -> dict[str, str]:
+    """Return the configurations that autotuning chose for the code of ``key``, by kernel, where there were several."""
+    choices = {}
+    for name, kernel in compile_seams.loaded_code(key).items():
+        try:
+            choice = _of_several_kernels(kernel) or _of_configurations(kernel)
+        except Exception:  # another release's object
+            continue
+        if choice is not None:
+            choices[name] = choice
+    return choices
+
+
+def _of_configurations(kernel: Any) -> str | None:
+    """The choice of a ``CachingAutotuner``."""
+    launchers = getattr(kernel, "launchers", None)
+    if not isinstance(launchers, list) or len(launchers) != 1:
+        return None  # another object, or one that has not run yet
+    configuration = launchers[0].config
+    cache_info = getattr(kernel, "autotune_cache_info", None) or {}
+    is_chosen = (
+        cache_info.get("autotune_cache_state") == "hit"
+        or max(len(getattr(kernel, "configs", None) or ()), int(cache_info.get("num_configs", 0))) > 1
+        or getattr(configuration, "found_by_coordesc", False)
+    )
+    return spelled(configuration) if is_chosen else None
+
+
+def _of_several_kernels(kernel: Any) -> str | None:
+    """The choice of a ``MultiKernelCall``, which times whole kernels."""
+    picked, kernels = getattr(kernel, "picked_kernel", None), getattr(kernel, "_kernels", None)
+    if not isinstance(picked, int) or not isinstance(kernels, (list, tuple)):
+        return None
+    return str(getattr(getattr(kernels[picked], "fn", None), "__name__", picked))
+
+
+def spelled(configuration: Any) -> str:
+    """A Triton configuration: ``XBLOCK=128, num_warps=4``."""
+    words: Mapping[str, Any] = getattr(configuration, "kwargs", {})
+    further = {name: getattr(configuration, name, None) for name in ("num_warps", "num_stages")}
+    return ", ".join(f"{name}={value}" for name, value in (*words.items(), *further.items()) if value is not None)
+
 
 CONFIG = "torch._inductor.config."
 UNROLLS_BELOW = CONFIG + "unroll_reductions_threshold"
@@ -67,17 +109,17 @@ class Program:
     def __init__(self, compile_id: str, backend: str, module: Any) -> None:
         self.compile_id = compile_id
         self.backend = backend
-        self._details = {
-            f"{path}{node.name}": Detail(
-                node.meta.get("stack_trace"),
-                module_names(node.meta.get("nn_module_stack")),
-                asks := asks_for_gradient(node.target),
-                asks,
+        self.steps = [
+            Step(
+                read_stack(node.meta.get("stack_trace")),
+                read_module(node.meta.get("nn_module_stack")),
+                asks_for_gradient(node.target),
             )
-            for path, graph in compile_seams.graphs_within(module)
+            for _, graph in compile_seams.graphs_within(module)
             for node in graph.nodes
             if node.op.startswith("call_")
-        }
+        ]
+        """Its calls."""
         self.code: CodeType | None = None
         self.fullgraph: bool | None = None
         self.dynamic: bool | None = None
@@ -87,16 +129,6 @@ class Program:
         self.forwards: list[CompiledCode] = []
         self.reached_inductor = False
         """Whether Inductor compiled it, whatever its backend."""
-
-    @cached_property
-    def steps(self) -> list[Step]:
-        """Its calls."""
-        return [detail.step for detail in self._details.values()]
-
-    def stack_of(self, name: str) -> str | None:
-        """The stack of the call with this name in the graph; ``None`` for an unknown name."""
-        detail = self._details.get(name)
-        return detail.stack if detail is not None else None
 
 
 class CompiledCode(msgspec.Struct, eq=False, dict=True):
@@ -114,7 +146,7 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
     """Its graph."""
     source: str = ""
     """The generated code."""
-    details: dict[str, Detail] = msgspec.field(default_factory=dict)
+    steps: dict[str, Step] = msgspec.field(default_factory=dict)
     """By the call's name in the graph; empty if only the graph's text is known."""
     paths: dict[int, str] = msgspec.field(default_factory=dict)
     """By ``id`` of a graph while it is compiled: the prefix of its calls' names."""
@@ -133,8 +165,8 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
 
     distinct: dict[int, Distinct] | None = None
     """Inputs that held distinct numbers in every execution, by position; ``None`` if it has not run."""
-    package: str = ""
-    """Name of the file that it was loaded from, for an AOTInductor package."""
+    is_package: bool = False
+    """Whether it is a package of AOTInductor, whose inside is not read."""
     by_compiled_autograd: bool = False
     has_lines: bool = True
     """Whether its calls have lines of the program. Calls of torch's own functions have only their caller's."""
@@ -166,9 +198,13 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
 
 
 class CompileLog:
-    """Everything that was compiled between ``start`` and ``stop``. ``InductorWatch`` patches torch and calls it."""
+    """Everything that was compiled between ``start`` and ``stop``. ``InductorWatch`` patches torch and calls it.
 
-    def __init__(self) -> None:
+    ``on_guards`` is called with the guards that dynamo makes for a function.
+    """
+
+    def __init__(self, on_guards: Callable[[str], None]) -> None:
+        self._on_guards = on_guards
         self.codes: list[CompiledCode] = []
         self.programs: list[Program] = []
         self.by_object: dict[int, tuple[weakref.ref[Any], CompiledCode]] = {}
@@ -176,10 +212,6 @@ class CompileLog:
         self._programs: dict[str, Program] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
         """By thread: the graphs being compiled, innermost last, each with the ``id`` of its module."""
-        self._tracing: dict[int, tuple[str, TracedCalls]] = {}
-        """By thread: the compilation that AOTAutograd is tracing, or traced last."""
-        self._packaged: dict[str, CompiledCode] = {}
-        """Code that was compiled for packages, by file name."""
         self._guards: dict[str, tuple[str, str]] = {}
         self._handler = _Handler(self)
 
@@ -190,7 +222,6 @@ class CompileLog:
     def stop(self) -> None:
         """Stop reading it."""
         compile_seams.TRACE_LOG.removeHandler(self._handler)
-        self._tracing.clear()
         self.look_at_choices()
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
@@ -212,19 +243,6 @@ class CompileLog:
             self._programs.pop(next(iter(self._programs)))
         self.programs.append(program)
 
-    def call_traced(self, call: Call) -> None:
-        """AOTAutograd put a call into a graph that it traces."""
-        if not compile_seams.traces_for_compiler(call.first):
-            return
-        compile_id, thread = compile_seams.compile_id(), get_ident()
-        entry = self._tracing.get(thread)
-        if entry is None or entry[0] != compile_id:
-            program = self._programs.get(compile_id)
-            if program is None:
-                return
-            entry = self._tracing[thread] = (compile_id, TracedCalls(program.stack_of))
-        entry[1].traced(call.result, call.frame)
-
     def compile_begins(self, call: Call) -> None:
         """Inductor is about to compile one graph, or to load its code from the cache."""
         graph = call.first
@@ -237,7 +255,7 @@ class CompileLog:
         for path, inner in compile_seams.graphs_within(graph):
             code.paths[id(inner)] = path
             calls = (node for node in inner.nodes if node.op == "call_function")
-            code.details |= {f"{path}{node.name}": detail_of(node.meta) for node in calls}
+            code.steps |= {f"{path}{node.name}": step_of(node.meta) for node in calls}
 
     def compile_ended(self, call: Call) -> None:
         """Inductor returned the code of one graph."""
@@ -300,7 +318,7 @@ class CompileLog:
             if program is not None:
                 program.graphs[_GRAPHS[name]] = str(payload)
         elif name == "dynamo_cpp_guards_str":
-            HOOKS.guarded(str(payload))
+            self._on_guards(str(payload))
         elif name == "fx_graph_cache_hit":
             code = self._compiling
             if code is not None:
@@ -321,14 +339,12 @@ class CompileLog:
     def _register(self, compiled: Any, code: CompiledCode) -> None:
         cls = compile_seams.compiled_graph_class()
         if cls is None or not isinstance(compiled, cls):
-            files = compile_seams.packaged_files(compiled)
-            self._packaged.update(dict.fromkeys((os.path.basename(file).partition(".")[0] for file in files), code))
-            return  # else an empty graph, which Python code runs op by op
+            return  # an empty graph, which Python code runs op by op, or a part of a package
         if code.program is not None:
             code.program.reached_inductor = True
         code.source = str(getattr(compiled, "source_code", ""))
         code.key = str(getattr(compiled, "cache_key", ""))
-        from tracer.recording.compiled.generated.kernel_text import dispatches  # loaded with the first generated code
+        from tracer.recording.compiled.kernel_text import dispatches  # loaded with the first generated code
 
         code.dispatches = dispatches(code.source)
         code.devices = tuple(sorted(str(device) for device in getattr(compiled, "device_types", ())))
@@ -344,26 +360,10 @@ class CompileLog:
         number = id(compiled)
         self.by_object[number] = (weakref.ref(compiled, lambda _: self.by_object.pop(number, None)), code)
 
-    def package_loaded(self, call: Call) -> None:
-        """An AOTInductor package was loaded."""
-        from tracer.recording.compiled.packages import Package, read_package  # with the first package
-
-        path, model = call.args[1:3]
-        package = Package(frozenset(), "")
-        with suppress(OSError, ValueError):
-            package = read_package(str(path), str(model))
-        own = (self._packaged[name] for name in package.names if name in self._packaged)
-        code = next(own, None) or CompiledCode(None, Direction.INFERENCE, "", RegionOrigin.EARLIER)
-        code.compile_id = code.compile_id or "package"
-        code.package = os.path.basename(str(path))
-        code.source, code.dispatches = package.source, False
-        code.devices = tuple(filter(None, [str(call.first.get_metadata().get("AOTI_DEVICE_KEY", ""))]))
-        self._keep(call.first, code)
-
     def met_unknown(self, compiled: Any) -> CompiledCode:
         """Code that was compiled before ``start``, and runs now."""
         if compile_seams.package_loader is not None and isinstance(compiled, compile_seams.package_loader):
-            code = CompiledCode(None, Direction.INFERENCE, "package", RegionOrigin.EARLIER, package="a package")
+            code = CompiledCode(None, Direction.INFERENCE, "package", is_package=True)
             self._keep(compiled, code)
             return code
         code = CompiledCode(None, _direction(getattr(compiled, "fx_kwargs", {})), "", RegionOrigin.EARLIER)

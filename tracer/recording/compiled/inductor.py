@@ -3,20 +3,92 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from tracer.names import EventKind, Subsystem
 from tracer.recording.compiled.compilations import CONFIG, CompileLog, compiler_settings
-from tracer.recording.compiled.hidden_hooks import HOOKS
 from tracer.recording.events import EventLog
+from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import loaded, without_recording
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import FactValue
+
+_TABLES = ("_global_forward_pre_hooks", "_global_forward_hooks", "_global_forward_hooks_always_called")
+#: Guards on the hooks themselves, and not only on the type of their table (torch 2.13).
+_ASKS = ("LENGTH", "DictGuardManager", "KeyManager", "len(", "DICT_CONTAINS")
+
+
+class HiddenHooks:
+    """Hides the hooks until a guard has looked at them."""
+
+    def __init__(self) -> None:
+        self.hides = True
+        self._modes = 0
+        """Number of dispatch modes that were active when dynamo last began to compile."""
+
+    def guarded(self, guards: str) -> None:
+        """Dynamo made these guards."""
+        if any("_global_forward" in line and any(word in line for word in _ASKS) for line in guards.splitlines()):
+            self.hides = False
+
+    def compiling(self, compile_frame: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make the call by which dynamo reads a function of the program, with the hooks hidden."""
+        self._modes = seams.dispatch_mode_count()
+        with _hidden() if self.hides else nullcontext():
+            return compile_frame(*args, **kwargs)
+
+    def making_guards(self, make: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make the call that makes guards, with a mode if one will be active when they are checked."""
+        is_missing = self._modes and not seams.dispatch_mode_count()
+        with _StandsIn() if is_missing else nullcontext():  # type: ignore[no-untyped-call]
+            return make(*args, **kwargs)
+
+
+class _StandsIn(TorchDispatchMode):
+    """Replaces the recorder's mode, and does nothing."""
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        return True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _hidden() -> Iterator[None]:
+    module = sys.modules["torch.nn.modules.module"]
+    tables = [table for name in _TABLES if isinstance(table := getattr(module, name, None), dict)]
+    own = {number for table in tables for number, hook in table.items() if hasattr(hook, OWN_HOOK)}
+    before = [(table, dict(table)) for table in tables]
+    for table in tables:
+        for number in own & table.keys():
+            del table[number]
+    try:
+        yield
+    finally:
+        for table, hooks in before:
+            now = dict(table)
+            table.clear()
+            table.update((number, hook) for number, hook in hooks.items() if number in own or number in now)
+            table.update(now)
+
+
+HOOKS = HiddenHooks()
 
 
 class InductorWatch:
@@ -30,7 +102,7 @@ class InductorWatch:
         self._events = events
         self.on_compiler = on_compiler
         self._starts = 0
-        self.log = CompileLog()
+        self.log = CompileLog(HOOKS.guarded)
         """The graphs and the code that were compiled."""
         self.settings: dict[str, FactValue] = {}
         """Inductor's settings at its first compilation, overridden by the options of ``torch.compile``."""
@@ -75,14 +147,6 @@ def _on_torch_compile(watch: InductorWatch, call: Call) -> None:
     _INDUCTOR.look_again()
 
 
-def _on_packager(watch: InductorWatch, call: Call) -> None:
-    """An exported program is about to be compiled."""
-    watch.compiles(call.frame, {})
-    compile_seams.load(*compile_seams.COMPILER_MODULES)
-    _INDUCTOR.look_again()
-    watch.on_compiler()
-
-
 def _on_other_backend(watch: InductorWatch, call: Call) -> None:
     watch.log.graph_handed_over(call, str(getattr(call.first, "compiler_name", "")) or "unnamed", {})
 
@@ -112,17 +176,12 @@ def _on_compiled(watch: InductorWatch, call: Call) -> None:
 def _entries() -> list[Target]:
     wrapper, other_backend = seams.inductor_wrapper, compile_seams.other_backend
     (entry, compile_fx), (generator, generate) = seams.INDUCTOR_ENTRY, compile_seams.GENERATOR
-    (compiler, compile_one), (packager, compile_package) = compile_seams.COMPILER, compile_seams.PACKAGER
+    compiler, compile_one = compile_seams.COMPILER
     tuner = loaded(*compile_seams.TUNER)
     writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
     return [
         Target([(wrapper, "__init__"), (other_backend, "__init__")], before=_on_torch_compile),
         Target([(sys.modules.get("torch.export"), "export")], after=lambda watch, call: _INDUCTOR.look_again()),
-        Target([(sys.modules.get(packager), compile_package)], before=_on_packager),
-        Target(
-            [(compile_seams.package_loader, "__init__")],
-            after=lambda watch, call: watch.log.package_loaded(call),
-        ),
         Target([(loaded(*compile_seams.FRAME_COMPILER), "__call__")], around=HOOKS.compiling),
         Target([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
         Target([(wrapper, "__call__")], before=_on_wrapper),
@@ -133,7 +192,6 @@ def _entries() -> list[Target]:
             before=lambda watch, call: watch.log.compile_begins(call),
             after=_on_compiled,
         ),
-        Target([(compile_seams.graph_tracer(), "create_node")], after=lambda watch, call: watch.log.call_traced(call)),
         Target(
             [(compile_seams.compiled_graph_class(), "post_compile")],
             before=lambda watch, call: watch.log.code_is_ready(call),

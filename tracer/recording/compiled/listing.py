@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from itertools import count as counting
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -24,17 +25,104 @@ from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.draws import draw_facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
-from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, may_call_kernels
-from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of
-from tracer.recording.compiled.graphs.graph_text import Graph
-from tracer.recording.compiled.graphs.unwritten import computes_with_constants, reads_of_input, unwritten_reads
-from tracer.recording.compiled.insides import Inside, Insides
-from tracer.recording.compiled.program_lines import Step
+from tracer.recording.compiled.graph_facts import GraphFacts, arguments_of
+from tracer.recording.compiled.graph_text import Graph, Node, read_graph
+from tracer.recording.compiled.graph_unwritten import HANDED_OVER, computes_with_constants, unwritten_reads
+from tracer.recording.compiled.kernel_text import (
+    KernelText,
+    Matching,
+    atomic_lines,
+    match_kernels,
+    may_call_kernels,
+    read_kernels,
+)
+from tracer.recording.compiled.program_lines import NO_STEP, OF_GRADIENT_CALL, ProgramLines, Step, with_neighbours
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, placed, spell
 from tracer.recording.origin.stacks import Frame
+from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
-from tracer.trace.records import GENERATOR, CallGroup, Kernel, Region, UnwrittenRead
+from tracer.trace.records import GENERATOR, CallGroup, FactValue, Kernel, Region, UnwrittenRead
+
+
+class Inside(NamedTuple):
+    """The content of one region's code."""
+
+    graph: Graph | None
+    nodes: tuple[Node, ...]
+    """The graph's calls."""
+    steps: tuple[Step | None, ...]
+    """The place of each call in the program."""
+    matching: Matching
+    facts: tuple[dict[str, FactValue], ...]
+    numbers: dict[str, Distinct]
+    """The values with distinct numbers, by name."""
+
+
+class Insides:
+    """Reads each code once: a trace may be built more than once."""
+
+    def __init__(self, facts: GraphFacts) -> None:
+        self._facts = facts
+        self._by_code: dict[tuple[CompiledCode, frozenset[tuple[int, Distinct]]], Inside] = {}
+
+    def of(self, code: CompiledCode) -> Inside:
+        """The content of ``code``; empty if it cannot be parsed."""
+        key = code, frozenset((code.distinct or {}).items())
+        if key in self._by_code:
+            return self._by_code[key]
+        graph: Graph | None = None
+        kernels: tuple[KernelText, ...] = ()
+        with suppress(ValueError):
+            graph = read_graph(code.text) if code.text else None
+        with suppress(ValueError):
+            kernels = read_kernels(code.source) if code.source else ()
+        nodes = graph.nodes if graph is not None else ()
+        forwards = _forwards_of(code)
+        handed_over = self.of(forwards[0]).numbers if len(forwards) == 1 else {}
+        if graph is not None and code.distinct:
+            handed_over = handed_over | {graph.inputs[place]: numbers for place, numbers in code.distinct.items()}
+        read, numbers = self._facts.of_graph(graph, handed_over) if graph is not None else ([], {})
+        steps = with_neighbours(nodes, list(_steps(code, nodes)), self.forward_of(code))
+        bodies = {True: {"body_recorded": True}, False: {}}
+        facts = tuple(of_node | bodies[node.has_bodies] for of_node, node in zip(read, nodes, strict=True))
+        if code.unrolls_less:
+            facts = tuple({key: fact for key, fact in each.items() if key != "shape.is_unrolled"} for each in facts)
+        matching = match_kernels(nodes, kernels, code.kernels)
+        inside = self._by_code[key] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)
+        return inside
+
+    def forward_of(self, code: CompiledCode) -> dict[str, tuple[str, Step | None]]:
+        """Ops and steps of the forward's calls, by their results' names in the backward."""
+        for inside in map(self.of, _forwards_of(code)):
+            if inside.graph is not None:
+                calls = {node.name: (node.op, step) for node, step in zip(inside.nodes, inside.steps, strict=True)}
+                parts = inside.graph.parts.items()
+                return calls | {name: calls[whole] for name, whole in parts if whole in calls}
+        return {}
+
+
+def _forwards_of(code: CompiledCode) -> list[CompiledCode]:
+    """The forwards of a backward's program; none of other code."""
+    return code.program.forwards if code.direction is Direction.BACKWARD and code.program is not None else []
+
+
+def _steps(code: CompiledCode, nodes: tuple[Node, ...]) -> Iterator[Step | None]:
+    """The place of each call in the program; ``None`` if its neighbours may have it."""
+    if code.by_compiled_autograd:
+        yield from (OF_GRADIENT_CALL for _ in nodes)
+        return
+    if not code.steps and code.program is not None:
+        lines = ProgramLines(code.program.steps)
+        is_backward = code.direction is Direction.BACKWARD
+        yield from lines.match([node.place for node in nodes], backwards=is_backward, ops=[node.op for node in nodes])
+        return
+    for node in nodes:
+        step = code.steps.get(node.name, NO_STEP)
+        if not step.frames and node.place is not None:
+            step = step._replace(frames=(Frame(*node.place),))
+        yield step if step.frames or step.module or step.is_backward else None
+
 
 #: Kernels that Inductor chooses by timing, for matrix products and convolutions.
 _CHOSEN = (KernelLanguage.TEMPLATE, KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
@@ -116,10 +204,11 @@ class RegionList:
         """Reads of unwritten memory in regions. Deterministic mode fills such memory."""
         for run, inside, graph, executions in self._readable(runs, times):
             for (place, memory), reads in run.unwritten.items():
-                for reader in reads_of_input(graph, graph.inputs[place]):
-                    origin = memory.counter.origin
-                    sites = [spell(site) for site in (origin.site, origin.called_from)]
-                    yield _unwritten(self._group(run, inside, reader), reads, memory.op, *sites)
+                origin = memory.counter.origin
+                sites = [spell(site) for site in (origin.site, origin.called_from)]
+                for read in unwritten_reads(graph, graph.inputs[place]):
+                    if read.allocation == HANDED_OVER:
+                        yield _unwritten(self._group(run, inside, read.number), reads, memory.op, *sites)
             if run.code.mode not in (None, DeterministicMode.OFF):
                 continue
             has_constants = computes_with_constants(run.code.source) and not computes_with_constants(run.code.text)
@@ -140,7 +229,7 @@ class RegionList:
     # --- groups ---
 
     def _group(self, run: Run, inside: Inside, number: int, *, is_repeated: bool = False) -> CallGroup:
-        node, step, facts_read = inside.nodes[number], inside.steps[number], inside.facts[number]
+        node, step, facts_read = inside.nodes[number], inside.steps[number] or NO_STEP, inside.facts[number]
         location, called_from, in_optimizer = self._place(run, step)
         arguments: dict[str, Argument] = {}
         with suppress(Exception):  # unsupported text loses its arguments, not the trace
@@ -151,11 +240,10 @@ class RegionList:
             facts_read = {"device": facts.device_word(run.code.devices[0]), **facts_read}
         return CallGroup(
             op=node.op,
-            phase=self.phase_of(run, is_repeated, in_optimizer, step is not None and step.is_backward),
+            phase=self.phase_of(run, is_repeated, in_optimizer, step.is_backward),
             module=self._module(run, step),
             **placed(location, called_from),
-            node=step.node if step is not None else "",
-            forward_unknown=step is not None and step.is_of_gradient_call,
+            forward_unknown=step.is_backward,
             facts=facts_read,
             given=arguments,
             region=self.name_of(run.code),
@@ -180,28 +268,22 @@ class RegionList:
             return Phase.RECOMPUTE
         return Phase.FORWARD if run.code.direction is Direction.FORWARD or run.scope.is_module else Phase.OTHER
 
-    def _place(self, run: Run, step: Step | None) -> tuple[Site, Site, bool]:
+    def _place(self, run: Run, step: Step) -> tuple[Site, Site, bool]:
         """Location, the user's own line that led there, and whether an optimizer of torch made the call."""
-        frames = step.frames if step is not None else ()
-        in_optimizer = any(_OPTIMIZERS in frame.path for frame in frames)
-        outside = [site for frame in frames if (site := self._site(frame)).kind in (LIBRARY, USER)]
+        in_optimizer = any(_OPTIMIZERS in frame.path for frame in step.frames)
+        outside = [site for frame in step.frames if (site := self._sites.of_stack(frame)).kind in (LIBRARY, USER)]
         if not outside:
             return run.site, run.called_from if run.site.kind == LIBRARY else NOWHERE, in_optimizer
         if outside[-1].kind == USER:
-            runs_in_backward = step is not None and step.is_in_backward and len(outside) > 1
-            return outside[-1], outside[-2] if runs_in_backward else NOWHERE, in_optimizer
+            return outside[-1], NOWHERE, in_optimizer
         own = next((site for site in reversed(outside) if site.kind == USER), run.called_from)
         return outside[-1], own, in_optimizer
 
-    def _site(self, frame: Frame) -> Site:
-        return self._sites.of_stack(frame)
-
-    def _module(self, run: Run, step: Step | None) -> str:
+    def _module(self, run: Run, step: Step) -> str:
         """The module's path: below the module that ran the region, or below the class whose method was compiled."""
         if run.code.by_compiled_autograd:
             return ""  # it runs in a module that torch created for the whole backward
-        module = step.module if step is not None else None
-        root, path = (module.root, module.path) if module is not None else ("", "")
+        root, path = (step.module.root, step.module.path) if step.module is not None else ("", "")
         root = "" if root == self._model_class else root
         return ".".join(filter(None, (run.scope.path if run.scope.is_module else root, path)))
 
@@ -210,13 +292,13 @@ class RegionList:
     def _region(self, code: CompiledCode, runs: list[Run], codes: list[CompiledCode], times: Times) -> Region:
         inside = self._insides.of(code)
         program = code.program
-        site = runs[0].site if code.package and runs else self._function_site(program)
+        site = runs[0].site if code.is_package and runs else self._function_site(program)
         inside_known, why = _extent_of(code, inside)
         older, guard = code.guard
         recompiled = (other for other in codes if other.compile_id == older and other.direction is code.direction)
         return Region(
             id=self.name_of(code),
-            function=code.package or site.function,
+            function="a package" if code.is_package else site.function,
             location=spell(site),
             called_from=spell(runs[0].called_from) if runs else "",
             backend=compile_seams.INDUCTOR,

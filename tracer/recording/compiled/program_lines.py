@@ -10,10 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tracer.recording.compiled.graphs.graph_text import Node, Place
-from tracer.recording.origin.stacks import Frame, Module
+from tracer.recording.compiled.graph_text import Node, Place
+from tracer.recording.origin.stacks import Frame, Module, read_module, read_stack
 
 
 class Step(NamedTuple):
@@ -23,17 +23,25 @@ class Step(NamedTuple):
     """Outermost first."""
     module: Module | None
     is_backward: bool = False
-    """Whether it computes a gradient, in a graph other than a backward."""
-    is_of_gradient_call: bool = False
-    """Whether this is the line that asked for the gradient, because the line of its forward is not known."""
-    node: str = ""
-    """Name of its autograd node, if known."""
-    is_in_backward: bool = False
-    """Whether the program's own code makes it in the backward pass."""
+    """Whether it computes a gradient, in a graph other than a backward: this is the line that asked for it."""
 
 
+NO_STEP = Step((), None)
 #: A call that compiled autograd made, with no stack.
-OF_GRADIENT_CALL = Step((), None, is_backward=True, is_of_gradient_call=True)
+OF_GRADIENT_CALL = Step((), None, is_backward=True)
+
+
+def step_of(meta: Mapping[str, Any]) -> Step:
+    """The step of a call of AOTAutograd's graph, by its ``meta``."""
+    modules = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
+    sources = filter(None, (meta.get("source_fn_stack"), meta.get("fwd_source_fn_stack")))
+    asks = any(asks_for_gradient(stack[-1][1]) for stack in sources)
+    return Step(read_stack(meta.get("stack_trace")), read_module(modules), asks)
+
+
+def asks_for_gradient(target: Any) -> bool:
+    """Return whether ``target`` is the function that dynamo inserts where the program asks for gradients."""
+    return getattr(target, "__name__", "") == "_autograd_grad"
 
 
 class _Rounds:

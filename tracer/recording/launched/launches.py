@@ -2,19 +2,161 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from types import FrameType
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
+from tracer.names import BlindSpotKind, RegionGap, RegionInside, RegionKind, RegionOrigin
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls.groups import CallCounter
 from tracer.recording.compiled.executions import Run
-from tracer.recording.launched import cuda_graphs, triton_launches
-from tracer.recording.launched.cuda_graphs import Captures
+from tracer.recording.launched import triton_launches
 from tracer.recording.launched.triton_launches import Launches
 from tracer.recording.origin.attribution import Attribution
-from tracer.trace.records import CallGroup
+from tracer.recording.origin.sites import Site, Sites, placed
+from tracer.recording.patching import Call
+from tracer.recording.torch_private import compile_seams
+from tracer.recording.torch_private.seams import loaded
+from tracer.recording.watchers import Target, Watchers
+from tracer.trace.records import CallGroup, Region
+
+_INDUCTOR = os.path.join("torch", "_inductor", "")
+#: The caller of torch's own helper for captures and replays is at most so many frames up.
+_NEAR = 8
+
+
+class Capture(msgspec.Struct):
+    """One captured graph."""
+
+    name: str
+    site: Site
+    called_from: Site
+    is_seen: bool
+    """Whether it was captured while recording."""
+    calls: dict[Any, int] = msgspec.field(default_factory=dict)
+    """The calls that were captured, by counter."""
+    replays: int = 0
+
+
+class Captures:
+    """The graphs of one recording.
+
+    ``counts`` gives the counts so far of all that runs on a device. ``on_replay`` is called before a replay, which may
+    write to any tensor; ``on_unseen`` for each replay of a graph that was captured before recording.
+    """
+
+    def __init__(
+        self,
+        sites: Sites,
+        counts: Callable[[], Mapping[Any, int]],
+        on_unseen: Callable[[BlindSpotKind, str, FrameType | None], None],
+        on_replay: Callable[[], None],
+    ) -> None:
+        self._sites = sites
+        self._counts = counts
+        self._on_unseen = on_unseen
+        self._on_replay = on_replay
+        self._by_object: dict[int, tuple[Callable[[], Any], Capture]] = {}
+        self._running: dict[int, tuple[dict[Any, int], tuple[Site, Site]]] = {}
+        """By ``id`` of the graph that captures: the counts when it began, and where that was."""
+        self.graphs: list[Capture] = []
+
+    # --- called by the watches ---
+
+    def begins(self, call: Call) -> None:
+        """A capture begins."""
+        if not _is_inductors(call.frame):
+            self._running[id(call.first)] = dict(self._counts()), self._place(call)
+
+    def ended(self, call: Call) -> None:
+        """A capture ended."""
+        if id(call.first) in self._running:
+            before, place = self._running.pop(id(call.first))
+            added = {key: count - before.get(key, 0) for key, count in self._counts().items()}
+            self._new(call.first, place, is_seen=True).calls = {key: count for key, count in added.items() if count > 0}
+
+    def replayed(self, call: Call) -> None:
+        """A graph is about to run."""
+        if _is_inductors(call.frame):
+            return
+        self._on_replay()
+        reference, capture = self._by_object.get(id(call.first), (None, None))
+        if reference is None or capture is None or reference() is not call.first:
+            capture = self._new(call.first, self._place(call), is_seen=False)
+        capture.replays += 1
+        if not capture.is_seen:
+            detail = "a CUDA graph that was captured before recording began was replayed"
+            self._on_unseen(BlindSpotKind.CUDA_GRAPH, detail, call.frame)
+
+    def _place(self, call: Call) -> tuple[Site, Site]:
+        return self._sites.innermost(call.frame), self._sites.users_own(call.frame)
+
+    def _new(self, graph: Any, place: tuple[Site, Site], *, is_seen: bool) -> Capture:
+        capture = Capture(f"cuda-graph {len(self.graphs) + 1}", *place, is_seen)
+        self.graphs.append(capture)
+        number = id(graph)
+        reference: Callable[[], Any] = lambda: graph  # noqa: E731
+        with suppress(TypeError):  # an object without weak references is kept, or its number might come again
+            reference = weakref.ref(graph, lambda _: self._by_object.pop(number, None))
+        self._by_object[number] = (reference, capture)
+        return capture
+
+    # --- what a trace holds ---
+
+    def in_graphs(self, key: Any) -> int:
+        """Calls of a counter that were captured, and did not run then."""
+        return sum(capture.calls.get(key, 0) for capture in self.graphs)
+
+    def runs_of(self, key: Any) -> int:
+        """Calls of a counter that replays ran."""
+        return sum(count for _, count in self.of(key))
+
+    def of(self, key: Any) -> Iterator[tuple[str, int]]:
+        """The graphs that contain a counter's calls, each with how often they ran there."""
+        for capture in self.graphs:
+            if key in capture.calls and capture.replays:
+                yield capture.name, capture.calls[key] * capture.replays
+
+    def regions(self) -> Iterator[Region]:
+        """A region for each graph."""
+        for capture in self.graphs:
+            yield Region(
+                id=capture.name,
+                kind=RegionKind.CUDA_GRAPH,
+                **placed(capture.site, capture.called_from),
+                device="cuda",
+                origin=RegionOrigin.UNKNOWN if capture.is_seen else RegionOrigin.EARLIER,
+                executions=capture.replays,
+                inside=RegionInside.OPS if capture.is_seen else RegionInside.UNSEEN,
+                why=(None if capture.replays else RegionGap.NEVER_RAN) if capture.is_seen else RegionGap.EARLIER,
+                ops=sum(capture.calls.values()),
+            )
+
+
+def _is_inductors(frame: FrameType | None) -> bool:
+    for _ in range(_NEAR):
+        if frame is None:
+            break
+        if _INDUCTOR in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _watched_captures() -> Iterator[Target]:
+    graph = loaded(*compile_seams.CUDA_GRAPH)
+    yield Target([(graph, "capture_begin")], before=Captures.begins)
+    yield Target([(graph, "capture_end")], after=Captures.ended)
+    yield Target([(graph, "replay")], before=Captures.replayed)
+
+
+CAPTURES: Watchers[Captures] = Watchers(_watched_captures)
 
 
 class LaunchedRecord:
@@ -37,12 +179,12 @@ class LaunchedRecord:
     def start(self) -> None:
         """Begin to watch."""
         triton_launches.WATCHES.add(self.launches)
-        cuda_graphs.WATCHES.add(self.captures)
+        CAPTURES.add(self.captures)
 
     def stop(self) -> None:
         """Watch no more."""
         triton_launches.WATCHES.discard(self.launches)
-        cuda_graphs.WATCHES.discard(self.captures)
+        CAPTURES.discard(self.captures)
 
     def look_again(self) -> None:
         """Watch Triton if it was loaded since."""

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from tracer.names import Phase, PlaceKind
-from tracer.recording.magnitudes.parts import Part
+from tracer.recording.magnitudes.sketching import Part
 from tracer.recording.options import PlaceOptions
 from tracer.trace.values import PlaceName, read_magnitudes
 from tracer.trace.values.joined_rows import Joined, Matching, RowCall, are_alike, joined_in, joined_rows, row_calls

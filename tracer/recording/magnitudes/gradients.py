@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
+import msgspec
 import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Phase, PlaceKind
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.magnitudes.parts import Measured, part_of, storage_of
+from tracer.recording.magnitudes.sketching import Measured, part_of, storage_of
 from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digesting.digests import unseen
@@ -33,17 +34,14 @@ class _Rows(Protocol):
     def put(self, place: PlaceName, tensor: torch.Tensor, measured: Measured | None, same: int = -1) -> int: ...
 
 
-class _Left:
+class _Left(msgspec.Struct, eq=False):
     """The gradient of one parameter as backward left it."""
 
-    __slots__ = ("line", "measured", "parameter")
-
-    def __init__(self, parameter: torch.Tensor) -> None:
-        self.parameter = weakref.ref(parameter)
-        self.measured: Measured | None = None
-        """``None``: nothing has touched it since."""
-        self.line: _Line = {}
-        """The last line that wrote it."""
+    parameter: weakref.ref[torch.Tensor]
+    measured: Measured | None = None
+    """``None``: nothing has touched it since."""
+    line: _Line = {}
+    """The last line that wrote it."""
 
 
 class Gradients(Observer):
@@ -65,7 +63,7 @@ class Gradients(Observer):
         for parameter in self._parameters():
             part = part_of(parameter.grad) if parameter.is_leaf and parameter.grad is not None else None
             if part is not None and id(parameter) not in self._left:
-                left = self._left[id(parameter)] = _Left(parameter)
+                left = self._left[id(parameter)] = _Left(weakref.ref(parameter))
                 self._in.setdefault(storage_of(part.local), []).append(left)
 
     def forget(self) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import torch
@@ -29,8 +29,7 @@ from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import Run
 from tracer.recording.magnitudes.batch_rows import BatchRows, Rows, contents_of
 from tracer.recording.magnitudes.gradients import Gradients
-from tracer.recording.magnitudes.parts import Measured, Part, measured, part_of
-from tracer.recording.magnitudes.sketching import DeviceSketch, Extent, Sketch
+from tracer.recording.magnitudes.sketching import DeviceSketch, Extent, Measured, Part, Sketch, measured, part_of
 from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.options import PlaceOptions
 from tracer.recording.origin.attribution import Attribution
@@ -48,6 +47,7 @@ from tracer.trace.values.places import REGION_DRAW, STATE_NOTED
 
 _getframe = sys._getframe
 _Tensor = torch.Tensor
+_Read = TypeVar("_Read")
 #: Tensors of one input or output that are followed.
 _MOST_LEAVES = 64
 #: Rows that wait for a device before it is waited for.
@@ -59,17 +59,14 @@ _WRAPPING = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParalle
 _CALLING = ("DistributedDataParallel", "DataParallel")
 
 
-class _Running:
+class _Running(msgspec.Struct, eq=False):
     """One running call of a module."""
 
-    __slots__ = ("module", "path", "phase", "place", "undo")
-
-    def __init__(self, module: torch.nn.Module, path: str, phase: Phase, place: dict[str, str]) -> None:
-        self.module = module
-        self.path = path
-        self.phase = phase
-        self.place = place
-        self.undo: Callable[[], Any] | None = None
+    module: torch.nn.Module
+    path: str
+    phase: Phase
+    place: dict[str, str]
+    undo: Callable[[], Any] | None = None
 
 
 class PlaceRecorder:
@@ -129,7 +126,8 @@ class PlaceRecorder:
             else:
                 self._own.reopen()
             self._writer = self._own
-            self._note_generators()
+            for name, state in default_states().items():
+                self._writer.moment(ValueKind.GENERATOR, name, state)
         self._handles = [
             register_module_forward_pre_hook(self._hook(self._enters)),
             register_module_forward_hook(self._hook(self._leaves), always_call=True),
@@ -146,7 +144,7 @@ class PlaceRecorder:
         with suppress(ValueError):
             self._optimizer.before_step.remove(self._before_step)
         while self._running:
-            self._forget(self._running.pop())
+            _forget(self._running.pop())
         if self._writer is not None:
             self._note_states()
             self._record_gradients((self._named(parameter), parameter) for parameter in self.gradients.unread())
@@ -180,11 +178,6 @@ class PlaceRecorder:
         self._rows.clear()
         if self._own is not None:
             self._own.step(self.first_step + count)
-
-    def _note_generators(self) -> None:
-        assert self._writer is not None
-        for name, state in default_states().items():
-            self._writer.moment(ValueKind.GENERATOR, name, state)
 
     # --- modules ---
 
@@ -265,16 +258,11 @@ class PlaceRecorder:
         if not any(running.module is module for running in self._running):
             return
         while (running := self._running.pop()).module is not module:
-            self._forget(running)  # it was left without its hook
+            _forget(running)  # it was left without its hook
         if running.undo is None:
             self._returns(running, output)
         elif sys.exc_info()[0] is not None and output is None:
-            self._forget(running)
-
-    @staticmethod
-    def _forget(running: _Running) -> None:
-        if running.undo is not None:
-            running.undo()
+            _forget(running)
 
     def _returns(self, running: _Running, output: Any) -> None:
         with unseen():
@@ -473,9 +461,7 @@ class PlaceRecorder:
             return
         if occurrence is None:
             occurrence = self._occurrence(place)
-        part = None
-        with suppress(RuntimeError, TypeError, NotImplementedError):
-            part = part_of(tensor)
+        part = _readable(part_of, tensor)
         several = [Rows([] if part is None else [part], occurrence)]
         if self._batch_rows is not None and part is not None:
             several = self._batch_rows.rows(place, self.step, occurrence, part)
@@ -492,9 +478,7 @@ class PlaceRecorder:
             if known is not None and is_same and (known[3].shape, known[4]) == (part.shape, part.offset):
                 self._write(place, known[3], occurrence, known[2])
                 return
-        found = None
-        with suppress(RuntimeError, TypeError, NotImplementedError):
-            found = measured(*parts) if part is not None else None
+        found = _readable(measured, *parts) if parts else None
         row = self._next_row()
         self._put(place, tensor, found, occurrence)
         if shared and found is not None:
@@ -502,10 +486,8 @@ class PlaceRecorder:
 
     def measure(self, tensor: torch.Tensor) -> Measured | None:
         """``None``: its elements cannot be read."""
-        with suppress(RuntimeError, TypeError, NotImplementedError):
-            part = part_of(tensor)
-            return None if part is None else measured(part)
-        return None
+        part = _readable(part_of, tensor)
+        return None if part is None else _readable(measured, part)
 
     def put(self, place: PlaceName, tensor: torch.Tensor, found: Measured | None, same: int = -1) -> int:
         """Write a row of what was measured of ``tensor``; ``same``: the row that holds it. Its number."""
@@ -573,6 +555,11 @@ class PlaceRecorder:
         return ".".join(parts)
 
 
+def _forget(running: _Running) -> None:
+    if running.undo is not None:
+        running.undo()
+
+
 def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors of an input or output with their names. A single one has none, and nor has the first of several."""
     tensors = ((name, leaf) for name, leaf in leaves(value, "") if isinstance(leaf, _Tensor))
@@ -585,6 +572,13 @@ def _functions() -> list[Target]:
 
 
 _RECORDERS: Watchers[PlaceRecorder] = Watchers(_functions)
+
+
+def _readable(read: Callable[..., _Read | None], *arguments: Any) -> _Read | None:
+    """What ``read`` returns; ``None`` for elements that cannot be read."""
+    with suppress(RuntimeError, TypeError, NotImplementedError):
+        return read(*arguments)
+    return None
 
 
 class Draws(Observer):

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.names import BACKWARD_OF
 from tracer.ops.rows import packet_of, row_of
-from tracer.recording.magnitudes.parts import storage_of
+from tracer.recording.magnitudes.sketching import storage_of
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digesting.digests import unseen
 
@@ -27,19 +27,7 @@ _Tensor = torch.Tensor
 _current_node = seams.current_node
 #: Parts of the names of overloads that add many terms.
 _REDUCTIONS = (
-    "mm",
-    "conv",
-    "sum",
-    "mean",
-    "norm",
-    "attention",
-    "loss",
-    "linear",
-    "dot",
-    "einsum",
-    "rnn",
-    "lstm",
-    "gru",
+    *("mm", "conv", "sum", "mean", "norm", "attention", "loss", "linear", "dot", "einsum", "rnn", "lstm", "gru"),
 )
 #: Constants below the negative of this are remembered: later calls and the backward are handed results that hold them.
 _LARGE = 1e4

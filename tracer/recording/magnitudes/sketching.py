@@ -15,6 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from tracer.recording.torch_private import seams
+from tracer.recording.values.digesting.digests import digest
+from tracer.trace.values import Form
 from tracer.trace.values.places import KEPT_WHOLE, SUMS, rows_of, sums_of
 
 #: Rows that are converted to float64 at a time on the host: fewer than BLAS would share out among threads.
@@ -78,7 +81,7 @@ def sketched(tensor: torch.Tensor, offset: int = 0, size: int | None = None) -> 
     if not flat.is_floating_point() and flat.dtype is not torch.bool:
         flat = flat.to(torch.float64)
     with np.errstate(invalid="ignore", over="ignore"):  # infinite and NaN are counted, and no news to the program
-        return _on_host(flat, flat.numpy(), offset, size)
+        return _on_host(flat.numpy(), offset, size)
 
 
 _NOT_IN_NUMPY = {
@@ -116,38 +119,25 @@ class _Signs:
 _SIGNS = _Signs()
 
 
-def _on_host(flat: torch.Tensor, data: Any, offset: int, size: int) -> Sketch:
-    sums = np.zeros(sums_of(size))
+def _on_host(data: Any, offset: int, size: int) -> Sketch:
     if len(data) <= KEPT_WHOLE:
-        whole = data.astype(np.float64)
-        squares = float(whole.dot(whole))
-        if squares - squares != 0.0:
-            return _of_finite(data, offset, size)
-        if size <= KEPT_WHOLE:
-            sums[offset : offset + len(whole)] = whole
-        else:
-            _add(whole, offset, rows_of(size), sums)
-        largest = float(np.abs(whole).max()) if len(whole) else 0.0
-        return Sketch(sums, Extent(squares**0.5, largest, 0))
-    squares = _add(data, offset, rows_of(size), sums)
-    if squares - squares != 0.0:
-        return _of_finite(data, offset, size)
-    low, high = torch.aminmax(flat)
-    return Sketch(sums, Extent(squares**0.5, max(-float(low), float(high)), 0))
+        data = data.astype(np.float64)
+    sums, squares, not_finite = *_summed(data, offset, size), 0
+    if squares - squares != 0.0:  # some are infinite or NaN, or squares of float64 overflow: the norm is infinite then
+        finite = np.isfinite(data)
+        data, not_finite = np.where(finite, data, 0.0).astype(np.float64), len(data) - int(finite.sum())
+        sums, squares = _summed(data, offset, size)
+    low, high = torch.aminmax(torch.from_numpy(data)) if len(data) else (0.0, 0.0)
+    return Sketch(sums, Extent(squares**0.5, max(-float(low), float(high)), not_finite))
 
 
-def _of_finite(data: Any, offset: int, size: int) -> Sketch:
-    """The sketch of what is finite. Squares of float64 may overflow; the norm is infinite then."""
-    finite = np.isfinite(data)
-    data = np.where(finite, data, 0.0).astype(np.float64)
+def _summed(data: Any, offset: int, size: int) -> tuple[npt.NDArray[np.float64], float]:
+    """The sums, and the sum of squares."""
     sums = np.zeros(sums_of(size))
     if size <= KEPT_WHOLE:
         sums[offset : offset + len(data)] = data
-        squares = float(data.dot(data))
-    else:
-        squares = _add(data, offset, rows_of(size), sums)
-    largest = float(np.abs(data).max()) if len(data) else 0.0
-    return Sketch(sums, Extent(squares**0.5, largest, len(data) - int(finite.sum())))
+        return sums, float(data.dot(data))
+    return sums, _add(data, offset, rows_of(size), sums)
 
 
 def _add(data: Any, offset: int, rows_of_stretch: int, sums: npt.NDArray[np.float64]) -> float:
@@ -208,3 +198,125 @@ def _on_device(flat: torch.Tensor, offset: int, size: int) -> DeviceSketch:
         sums = torch.nn.functional.pad(stretches, (0, 0, begins, count - begins - len(stretches))).view(-1)
     largest = whole.abs().amax() if len(whole) else torch.zeros((), dtype=torch.float64, device=device)
     return DeviceSketch(sums, torch.stack((torch.linalg.vector_norm(whole), largest, not_finite)))
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+#: Elements of the whole that are filled up around a shard at a time.
+_MOST_FILLED = 2**20
+
+
+class Part(NamedTuple):
+    """The elements of a tensor that lie in this process."""
+
+    local: torch.Tensor
+    shape: tuple[int, ...]
+    """Of the whole."""
+    start: tuple[int, ...] = ()
+    """The start of ``local`` in the whole; empty where it is the whole."""
+    is_term: bool = False
+    """Whether the whole is the sum of what the ranks hold."""
+
+    @property
+    def offset(self) -> int:
+        """The number of elements of the whole that precede the first of these, in logical order."""
+        offset = 0
+        for begin, length in zip(self.start, self.shape, strict=bool(self.start)):
+            offset = offset * length + begin
+        return offset
+
+    def sketched(self) -> Sketch | DeviceSketch:
+        """Its share of the sketch of the whole. Nothing waits for a device."""
+        local = torch.view_as_real(self.local) if self.local.is_complex() else self.local
+        if not self.start or self.local.is_complex():
+            return sketched(local)
+        size = math.prod(self.shape)
+        ones = next((place for place, length in enumerate(self.shape) if length > 1), 0)
+        local = local.reshape(local.shape[ones:])
+        shape, start = self.shape[ones:], self.start[ones:]
+        if tuple(local.shape[1:]) == shape[1:]:
+            return sketched(local, self.offset, size)
+        length = math.prod(shape[1:])
+        several = max(1, _MOST_FILLED // length)
+        ends = (begin + count for begin, count in zip(start[1:], local.shape[1:], strict=True))
+        region = (slice(None), *map(slice, start[1:], ends))
+        total: Any = None
+        for begin, rows in zip(range(0, len(local), several), local.split(several), strict=True):
+            filled = rows.new_zeros((len(rows), *shape[1:]))
+            filled[region] = rows
+            share = sketched(filled, (start[0] + begin) * length, size)
+            total = share if total is None else total.plus(share)
+        sketch: Sketch | DeviceSketch = total
+        return sketch
+
+
+class Measured(NamedTuple):
+    """What is kept of a tensor's elements."""
+
+    form: Form
+    sketch: Sketch | DeviceSketch
+    bits: int
+    """A digest; 0: none."""
+    offset: int
+
+
+def measured(part: Part, *others: Part) -> Measured:
+    """Measure the elements that lie in this process: in one part of a tensor, or in several."""
+    sketch: Any = part.sketched()
+    for one in others:
+        sketch = sketch.plus(one.sketched())
+    held = sum(one.local.numel() for one in (part, *others)) if part.start else None
+    form = Form(str(part.local.dtype).removeprefix("torch."), part.shape, held, part.is_term)
+    bits = digest(part.local) or 0 if part.local.is_cpu and not others else 0
+    return Measured(form, sketch, bits, part.offset)
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """What tells the memory of ``tensor`` from that of others."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return id(tensor)
+
+
+def part_of(tensor: torch.Tensor) -> Part | None:
+    """``None`` where the elements cannot be read: sparse, quantized, nested, no data, spread in another way."""
+    if type(tensor) in _PLAIN:
+        return Part(tensor, tuple(tensor.shape)) if _is_readable(tensor) else None
+    if (asynchronous := seams.asynchronous_tensor()) is not None and type(tensor) is asynchronous:
+        local = tensor.wait()  # type: ignore[attr-defined]
+        return Part(local, tuple(local.shape)) if _is_readable(local) else None
+    if (distributed := seams.distributed_tensor()) is not None and type(tensor) is distributed:
+        return _of_distributed(tensor)
+    return None
+
+
+def _of_distributed(tensor: Any) -> Part | None:
+    whole = part_of(tensor.to_local().detach())
+    coordinate = tensor.device_mesh.get_coordinate()
+    if whole is None or coordinate is None:
+        return None
+    local, lengths, start = whole.local, list(tensor.shape), [0] * tensor.dim()
+    is_term = is_replica = is_shard = False
+    for index, ranks, placement in zip(coordinate, tensor.device_mesh.shape, tensor.placements, strict=True):
+        if ranks == 1:
+            continue
+        if type(placement).__name__ == "Shard":
+            is_shard, length = True, lengths[placement.dim]
+            chunk = -(-length // ranks)
+            begin = min(index * chunk, length)
+            start[placement.dim] += begin
+            lengths[placement.dim] = min(chunk, length - begin)
+        elif placement.is_partial() and placement.reduce_op in ("sum", "avg"):
+            is_term = True
+            local = local / ranks if placement.reduce_op == "avg" else local
+        elif placement.is_replicate():
+            is_replica = True
+        else:
+            return None
+    if tuple(local.shape) != tuple(lengths) or (is_term and is_replica):
+        return None
+    return Part(local, tuple(tensor.shape), tuple(start) if is_shard else (), is_term)
+
+
+def _is_readable(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_quantized or tensor.is_nested)

@@ -13,8 +13,6 @@ from typing import Any
 import msgspec
 
 _FRAME = r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$'
-#: In a call's ``meta``: what the recorder knows of its place; see ``recording.compiled.traced``.
-MADE_FOR = "determinism_tracer_made_for"
 #: A line of the program that torch.fx makes of a graph: ``add: "f32[2]" = x + 1;  x = None``.
 _ASSIGNMENT = r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = "
 _STEP = r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]"
@@ -93,9 +91,9 @@ def stacks_by_line(frame: FrameType) -> dict[int, Kept]:
     graph = getattr(frame.f_locals.get("self"), "graph", None)
     stacks: dict[str, Kept] = {}
     for node in getattr(graph, "nodes", ()):
-        stack = getattr(node.meta.get(MADE_FOR), "stack", None) or node.stack_trace
-        if stack:
-            stacks[str(node.name)] = Kept(stack, _module_of(node.meta))
+        if node.stack_trace:
+            modules = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+            stacks[str(node.name)] = Kept(node.stack_trace, read_module(modules))
     by_line: dict[int, Kept] = {}
     last: Kept | None = None
     for number, line in enumerate(linecache.getlines(frame.f_code.co_filename), start=1) if stacks else ():
@@ -104,11 +102,6 @@ def stacks_by_line(frame: FrameType) -> dict[int, Kept]:
         if last is not None:
             by_line[number] = last
     return by_line
-
-
-def _module_of(meta: dict[str, Any]) -> Module | None:
-    by_recorder = getattr(meta.get(MADE_FOR), "modules", None)
-    return read_module(by_recorder or meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack"))
 
 
 #: Longer files are not read again.

@@ -21,7 +21,7 @@ from tracer.recording.patching import Call, Watch
 from tracer.recording.randomness import own_generators, seed_calls
 from tracer.recording.randomness.own_generators import as_bytes, table_of
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, GeneratorWatch, Newest
-from tracer.recording.torch_private.launchers import LAUNCHER, LAUNCHER_WAITS
+from tracer.recording.torch_private import LAUNCHER, LAUNCHER_WAITS
 
 PYTHON, NUMPY = GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value
 

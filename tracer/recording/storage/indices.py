@@ -124,16 +124,20 @@ class Indices(NumbersTable[_Contents]):
         numbers = self.of(tensor)
         return numbers is not None and numbers.dim == dim and numbers.extent == extent
 
-    def _note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
+    def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         if role.kind == MAKES:
             result, numbers = _made_by(role, args, kwargs, result)
         else:
             numbers = self._carried(role.name, args, kwargs, result)
             self.forget_written(access, args, kwargs)
-        if numbers is None or not result.numel() or not _is_nested(result.shape, result.stride()):
-            return
-        lies = int(result.storage_offset()), tuple(result.shape), result.stride()
-        self._keep(result, lambda version: _Contents(version, result.dtype, *lies, numbers), int(role.is_mutable))
+        if numbers is not None:
+            self.know(result, numbers, int(role.is_mutable))
+
+    def know(self, tensor: Any, numbers: Distinct, writes: int = 0) -> None:
+        """Keep what is known of ``tensor``."""
+        if tensor.numel() and _is_nested(tensor.shape, tensor.stride()):
+            lies = int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride()
+            self._keep(tensor, lambda version: _Contents(version, tensor.dtype, *lies, numbers), writes)
 
     def _carried(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> Distinct | None:
         """Return what is known of the result of an op that takes its numbers from another tensor."""

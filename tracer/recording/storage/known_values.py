@@ -76,7 +76,7 @@ class KnownValues(NumbersTable[_Entry]):
         entry = self.entry_of(value)
         return None if entry is None else entry.known
 
-    def _note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
+    def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         known = self._known_of(role.name, args, kwargs)
         if role.is_mutable:
             if known is not None and not _is_whole(args[0]):

@@ -119,6 +119,8 @@ class NumbersTable(StorageTable[Entry]):
     """
 
     dtypes: ClassVar[Container[torch.dtype]] = ()
+    keeps_meta = False
+    """Whether meta tensors are known too: they stand for a graph's values."""
     _missed = 0
     _most_missed = _PATIENCE
 
@@ -143,11 +145,11 @@ class NumbersTable(StorageTable[Entry]):
             if role.kind == WRITES:
                 self.forget_written(access, args, kwargs)
             else:
-                self._note(role, access, args, kwargs, result)
+                self.note(role, access, args, kwargs, result)
         except Exception:  # arguments of an unforeseen kind: nothing is known any more
             self.give_up_all()
 
-    def _note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
+    def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         """A call that makes or computes numbers returned."""
         raise NotImplementedError
 
@@ -155,7 +157,9 @@ class NumbersTable(StorageTable[Entry]):
         """Keep what ``make`` makes of the version. ``writes``: those that are counted in it once the call is over."""
         if not storages.WATCHES_STORAGES or (type(tensor) is not torch.Tensor and not seams.is_fake(type(tensor))):
             return
-        if tensor.dtype not in self.dtypes or tensor.layout is not torch.strided or tensor.device.type == "meta":
+        if tensor.dtype not in self.dtypes or tensor.layout is not torch.strided:
+            return
+        if tensor.device.type == "meta" and not self.keeps_meta:
             return
         identity, version = storages.storage_id(tensor), storages.version_of(tensor)
         if not identity or version < 0:

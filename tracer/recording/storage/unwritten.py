@@ -17,11 +17,20 @@ import torch
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
-from tracer.recording.storage.byte_runs import MOST_RUNS, Runs, meet, runs_of, size_of, whole, with_more, without
-from tracer.recording.storage.byte_runs import carried as carried_runs
 from tracer.recording.storage.indices import Indices, written_through
 from tracer.recording.storage.native_code import extensions, is_written_unseen
-from tracer.recording.storage.overlaps import region_of
+from tracer.recording.storage.overlaps import (
+    MOST_RUNS,
+    Runs,
+    meet,
+    region_of,
+    runs_of,
+    size_of,
+    whole,
+    with_more,
+    without,
+)
+from tracer.recording.storage.overlaps import carried as carried_runs
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import seams, storages
 

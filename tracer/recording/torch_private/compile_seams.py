@@ -10,9 +10,8 @@ import importlib
 import logging
 import os
 import re
-import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
@@ -43,8 +42,6 @@ FRAME_COMPILER = ("torch._dynamo.convert_frame", "CatchErrorsWrapper")
 CUDA_GRAPH = ("torch.cuda.graphs", "CUDAGraph")
 #: Loads a package of AOTInductor's, and runs it; this torch may have none.
 package_loader: Any = seams.find(torch._C, "_aoti", "AOTIModelPackageLoader")
-#: Compiles and packages an exported program.
-PACKAGER = ("torch._inductor", "aoti_compile_and_package")
 #: The logger of graphs as texts, also for code from a cache.
 TRACE_LOG = logging.getLogger("torch.__trace")
 #: ``torch.compile`` hands each graph to it if the backend is not Inductor.
@@ -65,8 +62,6 @@ FALLS_BACK = not seams.KEEPS_COMPILED_CODE and "include_infra_modes" in getattr(
     getattr(_python_dispatch.is_in_torch_dispatch_mode, "__code__", None), "co_varnames", ()
 )
 
-#: How compiled autograd spells a node in place of a line of the program.
-_NODE_CALL = r"in set_node_origin\n\s*(?P<name>\S+) \(NodeCall \d+\)"
 #: Folders of the standard library's threads and pools.
 _THREADING = (os.path.dirname(threading.__file__), os.path.dirname(concurrent.futures.__file__))
 #: What Inductor calls what it compiles.
@@ -129,48 +124,11 @@ def guard_maker() -> Any | None:
     return loaded("torch._dynamo.guards", "CheckFunctionManager") if GUARDS_SEE_MODES else None
 
 
-def graph_tracer() -> Any | None:
-    """The class whose method adds calls to a traced graph, if AOTAutograd was loaded."""
-    return loaded("torch.fx.proxy", "TracerBase") if "torch._functorch.aot_autograd" in sys.modules else None
-
-
 def is_compiling(frame: FrameType | None) -> bool:
     """Return whether code of Inductor's runs at ``frame``, directly or through the standard library."""
     while frame is not None and os.path.dirname(frame.f_code.co_filename) in _THREADING:
         frame = frame.f_back
     return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("torch._inductor.")
-
-
-def traces_for_compiler(tracer: Any) -> bool:
-    """Return whether ``tracer`` traces ops, as AOTAutograd's does, rather than a program."""
-    return isinstance(tracer, loaded("torch.fx.experimental.proxy_tensor", "PythonKeyTracer") or ())
-
-
-def is_generated_program(code: CodeType) -> bool:
-    """Return whether ``code`` is the function that runs a graph as a program."""
-    return code.co_name == "forward" and code.co_filename.startswith("<eval_with_key>")
-
-
-def traced_from(meta: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """The ``id`` of each earlier graph that a call of this ``meta`` comes from, and the call's name there."""
-    sources = list(meta.get("from_node") or ())
-    while sources:
-        source = sources.pop()
-        with suppress(AttributeError, TypeError):  # another release's provenance
-            yield source.graph_id, source.name
-            sources += source.from_node
-
-
-def node_of_compiled_autograd(stack: str) -> str:
-    """The autograd node that compiled autograd gives as a call's stack; empty for another stack."""
-    match = re.search(_NODE_CALL, stack)
-    return match["name"] if match is not None else ""
-
-
-def packaged_files(compiled: Any) -> list[str]:
-    """The files of what AOTInductor compiled; empty for anything else."""
-    names = getattr(compiled, "filename", None)
-    return [name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)]
 
 
 def load(*modules: str) -> None:

@@ -27,7 +27,7 @@ from tracer.recording.values.digesting.digests import unseen
 _EXACT_BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
 
-def add_exactly(target: torch.Tensor | None, added: torch.Tensor, most: int, factor: float = 1) -> bool:
+def _add_exactly(target: torch.Tensor | None, added: torch.Tensor, most: int, factor: float = 1) -> bool:
     """Whether every sum of ``target`` (``None``: zeros) and ``most`` of ``added``, times ``factor``, is exact."""
     bits = _EXACT_BITS.get(added.dtype)
     if bits is None or factor != int(factor) or not added.numel():
@@ -47,7 +47,7 @@ Look = Callable[[Args, Kwargs, Any], DataShown]
 Test = Callable[[Args, Kwargs], DataShown]
 
 
-def ties_of(func: Any, op: Op) -> Look | None:
+def _ties_of(func: Any, op: Op) -> Look | None:
     """The test for ties in calls of ``func``, an overload of ``op``; ``None`` if it orders nothing."""
     gets = getters(func, "self", "dim")
     if op.orders is None or gets is None:
@@ -92,20 +92,6 @@ class Places(NamedTuple):
     numbers: torch.Tensor
     below: int
     """The numbers lie below this."""
-
-
-Find = Callable[[Args, Kwargs], Places]
-
-
-def destinations_of(func: Any, op: Op) -> Find | None:
-    """The function that returns where a call of ``func``, an overload of ``op``, writes."""
-    if op.writes is None:
-        return None
-    find, *names = _FINDS[op.writes]
-    if op.writes in (Writes.POOLED, Writes.UNPOOLED):
-        find = partial(find, op.spatial)
-    gets = getters(func, *names)
-    return None if gets is None else lambda args, kwargs: find(*(get(args, kwargs) for get in gets))
 
 
 def _along(target: torch.Tensor, dim: int, index: torch.Tensor) -> Places:
@@ -156,7 +142,7 @@ def _pooled(spatial: int, source: torch.Tensor, indices: torch.Tensor, size: Any
     return _in_rows(indices.reshape(-1, prod(indices.shape[-spatial:])), extent)
 
 
-def most_at_one_place(places: Places) -> int:
+def _most_at_one_place(places: Places) -> int:
     """The largest number of writes to a single destination."""
     numbers, count = places
     if numbers.numel() < 2:
@@ -191,7 +177,12 @@ class DataFacts(Observer):
 
     def wants(self, info: OverloadInfo) -> Interest:
         """Calls that write by an index or choose among values."""
-        test, choice = self._tests[info] = _tests_of(info.func)
+        namespace, _, rest = info.name.partition(".")
+        test = choice = None
+        if namespace == "aten" and getattr(info.func, "_schema", None) is not None:
+            op = row_of(rest.partition(".")[0])
+            test, choice = _test_of_writes(info.func, op), _ties_of(info.func, op)
+        self._tests[info] = test, choice
         return test is not None or choice is not None
 
     def before(
@@ -231,26 +222,16 @@ class DataFacts(Observer):
         self._tallies.setdefault(counter, Counter())[shown] += 1
 
 
-def _tests_of(func: Any) -> tuple[Test | None, Look | None]:
-    op = _row_of_torchs_own(func)
-    return (None, None) if op is None else (test_of_writes(func), ties_of(func, op))
-
-
-def _row_of_torchs_own(func: Any) -> Op | None:
-    namespace, _, rest = str(func).partition(".")
-    is_own = namespace == "aten" and getattr(func, "_schema", None) is not None
-    return row_of(rest.partition(".")[0]) if is_own else None
-
-
-def test_of_writes(func: Any) -> Test | None:
-    """The test of what the arguments of ``func``, an overload, settle; ``None`` if it does not write by an index."""
-    op = _row_of_torchs_own(func)
-    find = None if op is None else destinations_of(func, op)
-    return None if op is None or find is None else _writes(func, op, find)
-
-
-def _writes(func: Any, op: Op, find: Find) -> Test:
-    """A test of where a call writes and what it adds there."""
+def _test_of_writes(func: Any, op: Op) -> Test | None:
+    """A test of where a call writes and what it adds there; ``None`` if it does not write by an index."""
+    if op.writes is None:
+        return None
+    find, *names = _FINDS[op.writes]
+    if op.writes in (Writes.POOLED, Writes.UNPOOLED):
+        find = partial(find, op.spatial)
+    gets = getters(func, *names)
+    if gets is None:
+        return None
     adds = _adds(func, op)
     target = argument_getter(func, "self")
     added = argument_getter(func, "src", "source", "values", "grad_output")
@@ -258,7 +239,7 @@ def _writes(func: Any, op: Op, find: Find) -> Test:
     keeps_target = argument_getter(func, "include_self")
 
     def test(args: Args, kwargs: Kwargs) -> DataShown:
-        most = most_at_one_place(find(args, kwargs))
+        most = _most_at_one_place(find(*(get(args, kwargs) for get in gets)))
         if most <= 1:
             return DataShown.DISTINCT
         if added is None or not adds(args, kwargs):
@@ -271,7 +252,7 @@ def _writes(func: Any, op: Op, find: Find) -> Test:
         if most == 2 and not (onto is not None and bool(onto.any())) and not bool(numbers.isnan().any()):
             return DataShown.TWICE_ONTO_ZEROS
         times = 1 if factor is None else factor(args, kwargs)
-        return DataShown.EXACT if add_exactly(onto, numbers, most, times) else DataShown.DUPLICATES
+        return DataShown.EXACT if _add_exactly(onto, numbers, most, times) else DataShown.DUPLICATES
 
     return test
 

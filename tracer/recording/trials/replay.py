@@ -7,13 +7,13 @@ this detects some reads of unwritten memory, not all.
 
 from __future__ import annotations
 
-import ctypes
 import random
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -22,51 +22,126 @@ from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import TrialArm, Untried
 from tracer.recording import patching
 from tracer.recording.torch_private import seams
-from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in
-from tracer.recording.trials.replay_plan import ReplayPlan
-from tracer.recording.trials.tally import Distance, TrialTally, distance_between
+from tracer.recording.trials.replay_plan import CannotCopyError, Copies, ReplayPlan, tensors_in
 from tracer.recording.values.digesting.device import DeviceDigests, Slot, is_capturing
+from tracer.trace.records import ArmTrials, Tried
+
+#: Whole numbers as wide as the floating-point ones, by their bytes.
+_BITS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
+_MOST = 2**62
+
+
+class Distance(NamedTuple):
+    """The largest difference between two results."""
+
+    ulp: int = 0
+    relative: float = 0.0
+
+    def or_more(self, other: Distance) -> Distance:
+        """The maximum of two differences, by each measure."""
+        return Distance(max(self.ulp, other.ulp), max(self.relative, other.relative))
+
+
+def distance_between(own: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> Distance:
+    """The largest difference between the floating-point elements of ``own`` and ``other``; other dtypes are skipped."""
+    pairs = zip(own, other, strict=False)
+    return reduce(Distance.or_more, (_of(*pair) for pair in pairs if pair[0].shape == pair[1].shape), Distance())
+
+
+def _of(own: torch.Tensor, other: torch.Tensor) -> Distance:
+    if own.dtype is not other.dtype or own.layout is not torch.strided or other.layout is not torch.strided:
+        return Distance()
+    if own.is_complex():
+        own, other = torch.view_as_real(own.resolve_conj()), torch.view_as_real(other.resolve_conj())
+    kind = _BITS.get(own.itemsize) if own.is_floating_point() else None
+    if kind is None or not own.numel():
+        return Distance()
+    left, right = own.resolve_neg().reshape(-1), other.resolve_neg().reshape(-1)
+    differs = left.view(kind) != right.view(kind)
+    left, right = left[differs], right[differs]
+    if not left.numel():
+        return Distance()
+    is_number = left.isfinite() & right.isfinite()
+    is_lost = not bool(is_number.all())
+    left, right = left[is_number], right[is_number]
+    if not left.numel():
+        return Distance(0, 1.0)
+    places = _places_between(left.view(kind), right.view(kind))
+    left, right = left.double(), right.double()
+    largest = torch.maximum(left.abs(), right.abs()).clamp_min(5e-324)
+    relative = float(((left / largest) - (right / largest)).abs().max())
+    return Distance(min(_MOST, int(places.max())), 1.0 if is_lost else min(1.0, relative))
+
+
+def _places_between(own: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The number of representable values between each pair (ULPs), from their bits."""
+    mask = torch.iinfo(own.dtype).max
+    near, far = ((bits & mask).to(torch.int64) for bits in (own, other))
+    # On two sides of zero the ways to it add up; halves of the widest would not fit otherwise.
+    around_zero = near.clamp_max(_MOST // 2) + far.clamp_max(_MOST // 2)
+    return torch.where((own < 0) == (other < 0), (near - far).abs(), around_zero)
+
+
+#: The first calls of a group are all tried, then those whose number is a power of two.
+_FIRST_CALLS = 3
+
+
+class TrialTally:
+    """The outcomes of one group of calls."""
+
+    def __init__(self) -> None:
+        self.call_count = 0
+        """Calls so far."""
+        self._calls = 0
+        self._varied_calls = 0
+        self._distinct = 0
+        self._first = 0
+        self._distance = Distance()
+        self._trials: Counter[TrialArm] = Counter()
+        self._varied: Counter[TrialArm] = Counter()
+        self._untried: Counter[Untried] = Counter()
+
+    def is_due(self) -> bool:
+        """Whether this call is to be tried: the first few of a group are, then increasingly rare ones."""
+        return self.call_count <= _FIRST_CALLS or not self.call_count & (self.call_count - 1)
+
+    def leave(self, reason: Untried) -> None:
+        """Count a call that was not tried."""
+        self._untried[reason] += 1
+
+    def note(self, own: object, results: Sequence[tuple[TrialArm, object]], largest: Distance) -> None:
+        """Count a call that was tried: its ``own`` result and that of each trial."""
+        self._calls += 1
+        for arm, result in results:
+            self._trials[arm] += 1
+            self._varied[arm] += result != own
+        self._distinct = max(self._distinct, len({own, *(result for _, result in results)}))
+        if any(result != own for _, result in results):
+            self._varied_calls += 1
+            self._first = self._first or self.call_count
+            self._distance = self._distance.or_more(largest)
+
+    def listed(self) -> Tried:
+        """The outcomes as stored in a trace."""
+        arms = {arm: ArmTrials(trials=trials, varied=self._varied[arm]) for arm, trials in self._trials.items()}
+        return Tried(
+            calls=self._calls,
+            trials=self._trials.total(),
+            varied=self._varied.total(),
+            varied_calls=self._varied_calls,
+            distinct=self._distinct,
+            ulp=self._distance.ulp,
+            relative=self._distance.relative,
+            first=self._first,
+            arms=arms,
+            untried=dict(self._untried),
+        )
+
 
 #: Size of the second stream's work, and how often it is repeated.
 _BUSY_NUMBERS, _BUSY_TIMES = 1 << 22, 8
 #: The bytes that fill fresh memory, in turn: neighbours differ, and none is zero.
 _BYTES = (0x55, 0xAA, 0x3C, 0xC3, 0xFF)
-
-
-def _thread_switch() -> Any:
-    """OpenMP's own switch, for the calling thread only; torch's would change MKL's behavior from then on."""
-    try:
-        switch = ctypes.CDLL(None).omp_set_num_threads
-    except (OSError, AttributeError, TypeError):
-        return None
-    switch.argtypes, switch.restype = [ctypes.c_int], None
-    return switch
-
-
-_SET_THREADS: Any = _thread_switch()
-
-
-@contextmanager
-def _other_threads() -> Iterator[int]:
-    """Run with another number of threads, which is yielded."""
-    threads = torch.get_num_threads()
-    other = 1 if threads > 1 else 2
-    _SET_THREADS(other)
-    try:
-        yield other
-    finally:
-        _SET_THREADS(threads)
-
-
-def _can_change_threads() -> bool:
-    """Whether torch takes its number of threads from this OpenMP library."""
-    if _SET_THREADS is None:
-        return False
-    with _other_threads() as other:
-        return torch.get_num_threads() == other
-
-
-_CAN_CHANGE_THREADS = _can_change_threads()
 
 
 def _fill_next(results: Sequence[torch.Tensor], byte: int) -> None:
@@ -87,28 +162,22 @@ Make = Callable[[Args, dict[str, Any]], list[torch.Tensor]]
 class GeneratorStates:
     """The states of every generator that a call may draw from, including those among its arguments.
 
-    Each trial starts from the state before the call; the program continues from the state after it. States are
-    restored below the functions that watch for seeding, because nothing was seeded.
+    States are restored below the functions that watch for seeding, because nothing was seeded.
     """
 
     def __init__(self, plan: ReplayPlan, args: Args, kwargs: Kwargs) -> None:
         """Raises if a state cannot be read."""
         self._ways = _ways(plan, args, kwargs) if plan.draws else []
-        self._before = [read() for _, read in self._ways]
-        self._after: list[Any] = []
+        self.before = self.read()
+        """From which each trial starts."""
 
-    def the_call_returned(self) -> None:
-        """Read the states after the call."""
-        self._after = [read() for _, read in self._ways]
+    def read(self) -> list[Any]:
+        """The states as they are."""
+        return [read() for _, read in self._ways]
 
-    def as_before(self) -> None:
-        """Restore the states from before the call, for a trial."""
-        for (put, _), state in zip(self._ways, self._before, strict=True):
-            put(state)
-
-    def as_after(self) -> None:
-        """Restore the states from after the call, for the program."""
-        for (put, _), state in zip(self._ways, self._after, strict=True):
+    def restore(self, states: list[Any]) -> None:
+        """Put the generators into ``states``."""
+        for (put, _), state in zip(self._ways, states, strict=True):
             put(state)
 
 
@@ -139,16 +208,16 @@ class Prepared(NamedTuple):
     def finish(self, attempt: Callable[[], Untried | None]) -> None:
         """Run ``attempt``, which replays the call, then restore the generators to their states after the call."""
         try:
-            self.generators.the_call_returned()
+            after = self.generators.read()
         except Exception:
             self.tally.leave(Untried.GENERATOR)
             return
         try:
             reason = attempt()
-        except Exception:  # whatever it is, it is no business of the program's
+        except Exception:  # a failure of the recorder never reaches the program
             reason = Untried.FAILED
         finally:
-            self.generators.as_after()
+            self.generators.restore(after)
         if reason is not None:
             self.tally.leave(reason)
 
@@ -156,30 +225,22 @@ class Prepared(NamedTuple):
 class Replay:
     """The replays of the calls of one recording."""
 
-    def __init__(self, times: int, limit: int, *, threads: bool = False) -> None:
-        """``limit``: bytes that the trials of one call may copy. ``threads``: replay with other threads too."""
+    def __init__(self, times: int, limit: int) -> None:
+        """``limit``: bytes that the trials of one call may copy."""
         self._times = times
         self._limit = limit
-        self._threads = threads
         self._streams: dict[torch.device, tuple[Any, torch.Tensor]] = {}
         self._digests = DeviceDigests()
 
-    def prepare(
-        self, tally: TrialTally, plan: ReplayPlan, args: Args, kwargs: Kwargs, *, lets_go: bool = False
-    ) -> Prepared | Untried:
-        """Copy what replays need. Returns the reason if the call is not replayed.
-
-        ``lets_go``: drop references to the copied tensors, so that the call can free them before it ends.
-        """
+    def prepare(self, tally: TrialTally, plan: ReplayPlan, args: Args, kwargs: Kwargs) -> Prepared | Untried:
+        """Copy what replays need. Returns the reason if the call is not replayed."""
         if not tally.is_due():
             return Untried.RARER
         if any(map(is_capturing, tensors_in((args, kwargs)))):
             return Untried.CAPTURED
         try:
-            with unseen():
+            with unseen_by_modes():
                 copies = Copies(plan, args, kwargs, self._limit)
-                if lets_go:
-                    copies.let_go()
         except CannotCopyError as problem:
             return problem.reason
         except Exception:  # a tensor of an unforeseen kind, or no memory left
@@ -205,35 +266,23 @@ class Replay:
         device = next((tensor.device for tensor in own_tensors if not tensor.is_cpu), torch.device("cpu"))
         digests: list[tuple[TrialArm, Digest]] = []
         largest = Distance()
-        for trial, arm in enumerate(self._arms(device)):
+        for trial in range(self._times):
+            arm = TrialArm.STREAM if device.type == "cuda" and trial % 2 else TrialArm.REPEATED
             byte = _BYTES[trial % len(_BYTES)]
-            prepared.generators.as_before()
+            prepared.generators.restore(prepared.generators.before)
             positional, named = copies.fresh(byte)
             _fill_next(results, byte)
-            if arm is TrialArm.THREADS:
-                with _other_threads():
-                    tensors = make(positional, named)
-            else:
-                if arm is TrialArm.STREAM:
-                    self._keep_busy(device)
-                tensors = make(positional, named)
+            if arm is TrialArm.STREAM:
+                self._keep_busy(device)
+            tensors = make(positional, named)
             digest = self._digest(tensors)
             if digest is None or len(tensors) != len(own_tensors):
                 return Untried.LAYOUT
             digests.append((arm, digest))
-            if digest != own and arm is not TrialArm.THREADS:
+            if digest != own:
                 largest = largest.or_more(distance_between(own_tensors, tensors))
         prepared.tally.note(own, digests, largest)
         return None
-
-    def _arms(self, device: torch.device) -> list[TrialArm]:
-        """The arm of each trial on ``device``, and one more for other threads, if asked for."""
-        arms = [TrialArm.REPEATED] * self._times
-        if device.type == "cuda":
-            arms[1::2] = [TrialArm.STREAM] * len(arms[1::2])
-        if self._threads and device.type == "cpu" and _CAN_CHANGE_THREADS:
-            arms.append(TrialArm.THREADS)
-        return arms
 
     def _keep_busy(self, device: torch.device) -> None:
         """Start work on another stream that continues during the replay."""
@@ -266,7 +315,7 @@ def results_of(scratch: frozenset[int], result: Any) -> Iterator[torch.Tensor]:
 
 
 @contextmanager
-def unseen() -> Iterator[None]:
+def unseen_by_modes() -> Iterator[None]:
     """No mode or subclass sees the ops that run inside."""
     with seams.without_torch_function(), seams.without_modes():
         yield

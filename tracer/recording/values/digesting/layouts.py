@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import xxhash
 
-from tracer.recording.storage.byte_runs import joined_axes
+from tracer.recording.storage.overlaps import joined_axes
 
 xxh3: Any = xxhash.xxh3_64_intdigest
 _char = ctypes.c_char

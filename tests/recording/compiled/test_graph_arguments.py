@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.recording.compiled.graphs.graph_facts import arguments_of
-from tracer.recording.compiled.graphs.graph_text import read_graph
+from tracer.recording.compiled.graph_facts import arguments_of
+from tracer.recording.compiled.graph_text import read_graph
 from tracer.trace.arguments import DeviceType, NotKept
 
 GRAPH = """

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tracer import DeterminismTracer
-from tracer.recording.compiled.graphs.graph_text import read_graph
-from tracer.recording.compiled.graphs.unwritten import Read, computes_with_constants, reads_of_input, unwritten_reads
+from tracer.recording.compiled.graph_text import read_graph
+from tracer.recording.compiled.graph_unwritten import HANDED_OVER, Read, computes_with_constants, unwritten_reads
 from tracer.recording.storage import unwritten
 from tracer.recording.torch_private import compile_seams
 
@@ -152,7 +152,8 @@ def test_memory_that_is_written_first_is_not(body: str) -> None:
 
 def test_an_input_that_nothing_filled_is_told_where_the_graph_computes_with_it_and_not_where_it_selects() -> None:
     def of_input(body: str) -> list[int]:
-        return list(reads_of_input(read_graph(GRAPH.format(body=body, size=16)), "arg0_1"))
+        found = unwritten_reads(read_graph(GRAPH.format(body=body, size=16)), "arg0_1")
+        return [read.number for read in found if read.allocation == HANDED_OVER]
 
     assert of_input('last: "f32[100, 16][16, 1]cpu" = torch.ops.aten.mul.Tensor(arg0_1, 0.5)') == [1]
     assert of_input('last: "f32[100, 16][16, 1]cpu" = torch.ops.aten.where.self(empty, empty, arg0_1)') == []

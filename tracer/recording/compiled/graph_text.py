@@ -83,9 +83,15 @@ class Graph(NamedTuple):
     nodes: tuple[Node, ...]
     parts: dict[str, str]
     """Names of single results of calls with several results, to the call."""
-    has_unfixed_sizes: bool
     places: dict[str, int]
     """The same names, to the result's position."""
+    values: dict[str, Value | None]
+    """By name; ``None`` for those that have no annotation."""
+
+    @property
+    def has_unfixed_sizes(self) -> bool:
+        """Whether a size is dynamic."""
+        return any(value is not None and None in value.shape for value in self.values.values())
 
 
 def flat(arguments: Iterable[Any]) -> Iterator[Any]:
@@ -110,8 +116,7 @@ def read_graph(text: str) -> Graph:
     outermost = next((node for node in module.body if isinstance(node, ast.ClassDef)), module)
     reader = _GraphReader(_places(text))
     inputs = reader.read(outermost, "", 1)
-    is_unfixed = any(value is not None and None in value.shape for value in reader.values.values())
-    return Graph(inputs, tuple(reader.nodes), reader.parts, is_unfixed, reader.numbers)
+    return Graph(inputs, tuple(reader.nodes), reader.parts, reader.numbers, reader.values)
 
 
 class _GraphReader:

@@ -19,7 +19,7 @@ import torch
 
 from tracer.ops.op import Touch, Writes
 from tracer.ops.rows import VIEWS, row_of
-from tracer.recording.compiled.graphs.graph_text import Graph, Node, Value, flat
+from tracer.recording.compiled.graph_text import Graph, Node, Value, flat
 from tracer.recording.torch_private import compile_seams
 
 _SEES = VIEWS | {"new_empty_strided"}
@@ -31,7 +31,8 @@ _PRODUCTS = frozenset({"mm", "bmm"})
 _SCATTER, _SLICE, _SELECT = "_scatter", "slice", "select"
 _NAN = re.compile(r"quiet_NaN\(\)|float\(['\"]nan['\"]\)|\bnan\b")
 _MASKS = ("b8", "u8")
-_HANDED = -1
+HANDED_OVER = -1
+"""The allocation of an input."""
 
 #: The start and the end of a range of places along each dimension.
 _Box = tuple[tuple[int, int], ...]
@@ -68,19 +69,9 @@ def computes_with_constants(text: str) -> bool:
     return _NAN.search(text) is not None
 
 
-def unwritten_reads(graph: Graph) -> Iterator[Read]:
-    """The calls of the graph that compute with unwritten memory."""
-    yield from _reads(graph, {})
-
-
-def reads_of_input(graph: Graph, name: str) -> Iterator[int]:
-    """The calls of the graph that compute with the unwritten input ``name``."""
-    memory = {name: _Memory(_HANDED, None)}
-    yield from (read.number for read in _reads(graph, memory) if read.allocation == _HANDED)
-
-
-def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[Read]:
-    """``memory``: values that are not fully written, by name."""
+def unwritten_reads(graph: Graph, handed_over: str = "") -> Iterator[Read]:
+    """The calls of the graph that compute with unwritten memory, the input ``handed_over`` among it."""
+    memory = {handed_over: _Memory(HANDED_OVER, None)} if handed_over else {}
     for number, node in enumerate(graph.nodes):
         packet = node.op.split(".")[1]
         if node.op.startswith("aten.") and packet not in _SEES and row_of(packet).touches is Touch.ALLOCATES:
@@ -106,13 +97,9 @@ def _reads(graph: Graph, memory: dict[str, _Memory]) -> Iterator[Read]:
             _IGNORES.isdisjoint((row_of(packet).touches, row_of(node.op.removeprefix("aten.")).touches))
             and not row_of(packet).beta
             and not packet.endswith("_like")
-            and _computes(node.op, packet)
+            and (compile_seams.is_pointwise(node.op) or packet in _COMPUTES)
         ):
             yield Read(number, read.allocation, may_be_constant=not read.scattered)
-
-
-def _computes(op: str, packet: str) -> bool:
-    return compile_seams.is_pointwise(op) or packet in _COMPUTES
 
 
 def _reads_unwritten(node: Node, memory: dict[str, _Memory]) -> bool:
@@ -181,9 +168,8 @@ def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Mem
         if written:
             dim, place = node.args[2] % len(sizes), node.args[3]
             place += sizes[dim] if place < 0 else 0
-            return (
-                nothing if of_source is not None else origin._replace(unwritten=_outside(left, dim, place, place + 1))
-            )
+            rest = () if of_source is not None else _outside(left, dim, place, place + 1)
+            return origin._replace(unwritten=rest)
     except (IndexError, TypeError, ValueError):  # dynamic sizes, or arguments that are not in the text
         pass
     return nothing

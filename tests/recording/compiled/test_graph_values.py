@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers
-from tracer.recording.compiled.graphs.graph_facts import GraphFacts
-from tracer.recording.compiled.graphs.graph_text import Graph, read_graph
+from tracer.recording.compiled.graph_facts import GraphFacts
+from tracer.recording.compiled.graph_text import Graph, read_graph
 from tracer.recording.storage.indices import Distinct
 
 FORWARD = """
@@ -42,6 +41,10 @@ class GraphModule(torch.nn.Module):
 ASKED = {"aten.scatter.src": frozenset({"index.distinct"}), "aten.index_put": frozenset({"index.distinct"})}
 
 
+def distinct_numbers(graph: Graph, handed_over: dict[str, Distinct]) -> dict[str, Distinct]:
+    return GraphFacts(dict).of_graph(graph, handed_over)[1]
+
+
 def backward(dim: int = 1, sizes: str = "6") -> Graph:
     return read_graph(BACKWARD.format(dim=dim).replace("[6, 4]", f"[{sizes}, 4]"))
 
@@ -63,12 +66,11 @@ def test_values_repeated_rounded_summed_or_touched_by_another_op_are_not(name: s
 
 def test_a_backward_scatters_once_to_each_place_along_the_sorted_dimension_and_along_no_other() -> None:
     handed_over = distinct_numbers(read_graph(FORWARD), {})
-    facts = GraphFacts(lambda: ASKED)
     for dim, sizes, expected in ((1, "6", True), (-1, "s0", True), (0, "6", None), (0, "s0", None)):
         graph = backward(dim, sizes)
-        known = distinct_numbers(graph, handed_over)
-        assert facts.of(graph.nodes[1], known).get("index.distinct") is expected
+        facts, _ = GraphFacts(lambda: ASKED).of_graph(graph, handed_over)
+        assert facts[1].get("index.distinct") is expected
     alone = backward()
     assert distinct_numbers(alone, {}) == {}
     assert distinct_numbers(alone, {"sort": Distinct(1)}) == {}
-    assert "index.distinct" not in facts.of(alone.nodes[1])
+    assert "index.distinct" not in GraphFacts(lambda: ASKED).of_graph(alone)[0][1]

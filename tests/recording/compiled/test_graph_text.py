@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from tracer.recording.compiled.graphs.contents import contents_of
-from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of
-from tracer.recording.compiled.graphs.graph_text import Place, Value, read_graph
+from tracer.recording.compiled.graph_facts import GraphFacts, GraphIndices, GraphValues, arguments_of
+from tracer.recording.compiled.graph_text import Place, Value, read_graph
 from tracer.recording.compiled.program_lines import ProgramLines, Step, with_neighbours
 from tracer.recording.origin.stacks import Frame, Module, read_module
 from tracer.trace.arguments import spelled
@@ -47,8 +47,7 @@ def test_calls_bear_their_line_and_what_is_no_call_is_left_out() -> None:
 
 def test_facts_are_read_as_those_of_an_eager_call_are() -> None:
     asked = {"aten.index_put": frozenset({"arg.accumulate", "shape.numel_ge_32768"})}
-    facts = GraphFacts(lambda: asked)
-    found = facts.of(read_graph(TEXT).nodes[2])
+    found = GraphFacts(lambda: asked).of_graph(read_graph(TEXT))[0][2]
     assert found["arg.accumulate"] is True
     assert found["shape.numel_ge_32768"] is False
     assert (found["device"], found["dtype"], found["ndim"]) == ("cpu", "float32", 2)
@@ -57,7 +56,7 @@ def test_facts_are_read_as_those_of_an_eager_call_are() -> None:
 def test_a_fact_that_hangs_on_a_size_that_is_not_fixed_is_missing() -> None:
     asked = {"aten.index_put": frozenset({"arg.accumulate", "shape.numel_ge_32768"})}
     text = TEXT.replace('tangents_1: "f32[8, 16]', 'tangents_1: "f32[s0, 16]')
-    found = GraphFacts(lambda: asked).of(read_graph(text).nodes[2])
+    found = GraphFacts(lambda: asked).of_graph(read_graph(text))[0][2]
     assert found["arg.accumulate"] is True
     assert "shape.numel_ge_32768" not in found
 
@@ -68,8 +67,9 @@ def test_a_fact_that_hangs_on_a_size_that_is_not_fixed_is_missing() -> None:
 def test_a_device_in_a_text_is_read_whether_or_not_this_build_has_it(device: str) -> None:
     line = f"t = torch.ops.aten.full.default([8], 0.5, device = {device}, pin_memory = False)"
     text = f"class G(torch.nn.Module):\n    def forward(self):\n        {line}\n        return (t,)\n"
-    (node,) = read_graph(text).nodes
-    assert isinstance(GraphFacts(dict).of(node), dict)
+    graph = read_graph(text)
+    (node,) = graph.nodes
+    assert len(GraphFacts(dict).of_graph(graph)[0]) == 1
     if "odd" not in device:
         assert spelled(arguments_of(node, "cuda")).startswith("size=[8], fill_value=0.5")
 
@@ -80,7 +80,7 @@ def test_rows_of_an_index_are_distinct_where_there_is_one_and_not_where_each_is_
     for rows, expected in ((64, None), (1, True)):
         given = f'self, x: "f32[{rows}, 4][4, 1]cpu", i: "i64[{rows}][1]cpu"'
         text = f"class G(torch.nn.Module):\n    def forward({given}):\n        {line}\n        return (g,)\n"
-        found = GraphFacts(lambda: asked).of(read_graph(text).nodes[0])
+        found = GraphFacts(lambda: asked).of_graph(read_graph(text))[0][0]
         assert (found.get("index.distinct"), found["index.is_mask"]) == (expected, False)
 
 
@@ -126,7 +126,7 @@ class GraphModule(torch.nn.Module):
         return (mm,)
 """
     facts = GraphFacts(lambda: {"aten.mm": frozenset({"shape.is_aligned"})})
-    assert facts.of(read_graph(text).nodes[0]).get("shape.is_aligned", False) is is_aligned
+    assert facts.of_graph(read_graph(text))[0][0].get("shape.is_aligned", False) is is_aligned
 
 
 def test_of_several_modules_that_one_line_calls_the_one_that_holds_them_is_named() -> None:
@@ -176,6 +176,14 @@ def test_the_calls_of_a_graph_within_are_read_once_and_counted_as_often_as_it_is
     assert (graph.nodes[1].place.line, graph.nodes[1].reads) == (9, ("true_graph_0.arg0_1",))
 
 
+def values_of(text: str, indices: GraphIndices) -> dict[str, torch.Tensor]:
+    graph = read_graph(text)
+    values = GraphValues(graph, indices, {})
+    for node in graph.nodes:
+        values.follow(node)
+    return {name: values.eager(value) for name, value in graph.values.items() if value is not None}
+
+
 def test_small_whole_numbers_of_a_graph_are_known_as_such() -> None:
     text = """
 class Graph(torch.nn.Module):
@@ -192,8 +200,10 @@ class Graph(torch.nn.Module):
         inf: "f32[4][1]cpu" = torch.ops.aten.mul.Tensor(where, inf)
         return (add,)
 """
-    whole = contents_of(read_graph(text)).whole
-    assert whole == {"full": 0, "view": 0, "full_1": 1, "where": 1, "add_1": 2, "cast": 1}
+    indices = GraphIndices()
+    known = {name: indices.largest_whole(tensor) for name, tensor in values_of(text, indices).items()}
+    whole = {name: largest for name, largest in known.items() if largest is not None}
+    assert whole == {"full": 0, "view": 0, "full_1": 1, "gt": 1, "where": 1, "add_1": 2, "cast": 1}
 
 
 def test_values_computed_from_a_read_at_an_index_alone_are_known_as_such() -> None:
@@ -208,8 +218,10 @@ class Graph(torch.nn.Module):
         bernoulli: "f32[4, 5][5, 1]cpu" = torch.ops.aten.bernoulli.p(where, 0.5)
         return (sub,)
 """
-    read_at = contents_of(read_graph(text)).read_at
-    assert read_at == dict.fromkeys(("gather", "lt", "mul", "where"), (1, ("arg1_1",)))
+    indices = GraphIndices()
+    tensors = values_of(text, indices)
+    read = {name for name, tensor in tensors.items() if indices.was_read_at(tensor, 1, [tensors["arg1_1"]])}
+    assert read == {"gather", "lt", "mul", "where"}
 
 
 def test_the_rounds_of_one_line_are_told_apart_by_counting_its_ops() -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tracer.names import KernelLanguage
-from tracer.recording.compiled.generated.kernel_text import atomic_lines, dispatches, may_call_kernels, read_kernels
-from tracer.recording.compiled.graphs.graph_text import Node, Value
-from tracer.recording.compiled.insides import match_kernels
+from tracer.recording.compiled.graph_text import Node, Value
+from tracer.recording.compiled.kernel_text import (
+    atomic_lines,
+    dispatches,
+    match_kernels,
+    may_call_kernels,
+    read_kernels,
+)
 
 CPP, TRITON = KernelLanguage.CPP, KernelLanguage.TRITON
 

@@ -1,0 +1,337 @@
+"""Facts and arguments of a compiled graph's calls, as far as the graph's text has them.
+
+The readers of eager calls run here too, on meta tensors. Facts that need data or dynamic sizes are missing, and a
+verdict that needs them says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from msgspec.structs import replace
+
+from tracer.facts.argument_readers import MISSING
+from tracer.ops import rows
+from tracer.ops.rows import packet_of
+from tracer.recording.calls import draws
+from tracer.recording.calls import fact_readers as facts
+from tracer.recording.calls.argument_forms import MOST, named_arguments, tensor_form
+from tracer.recording.calls.draws import DRAW
+from tracer.recording.calls.groups import OverloadInfo
+from tracer.recording.compiled.graph_text import Graph, Name, Node, Unread, Value, flat
+from tracer.recording.randomness.generators import SEEDS
+from tracer.recording.storage.accesses import Access
+from tracer.recording.storage.indices import Distinct, Indices, index_role
+from tracer.recording.storage.known_values import value_role
+from tracer.recording.storage.registry import WRITES
+from tracer.recording.torch_private import compile_seams, seams, storages
+from tracer.trace.arguments import Argument
+from tracer.trace.records import FactValue
+
+#: Stands for a dynamic size: more addends than can be added in any order with the same sum.
+SEVERAL = 3
+_KNOWN_INSIDE = ("aten.", "prims.")
+_INDEXES = ("aten.index.Tensor", "aten._unsafe_index.Tensor")
+_VIEWS = rows.VIEWS - {"clone"}
+#: Ops that graphs alone have, and those of eager code that do the same.
+_AS_EAGER = {
+    "prims.convert_element_type.default": "aten._to_copy.default",
+    "prims.rev.default": "aten.flip.default",
+    "prims.iota.default": "aten.arange.start_step",
+    "aten._unsafe_index.Tensor": "aten.index.Tensor",
+}
+_ReadAt = tuple[int | None, tuple[int | None, ...]]
+
+
+class GraphIndices(Indices):
+    """What is known of the tensors that stand for a graph's values."""
+
+    keeps_meta = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values.keeps_meta = True
+        self.read_at: dict[int, _ReadAt] = {}
+        """By ``id`` of what was computed from a read at indices, and from nothing else: dimension and indices."""
+
+    def covers(self, tensor: torch.Tensor, dim: int, extent: int) -> bool:
+        """Sizes may stand for dynamic ones."""
+        return False
+
+    def was_read_at(self, tensor: torch.Tensor, dim: int | None, indices: Sequence[Any]) -> bool:
+        """Return whether ``tensor`` stands for a value computed from what was read at ``indices``, and nothing else."""
+        at = None if dim is None else dim % max(1, tensor.dim())
+        return self.read_at.get(id(tensor)) == (at, _ids(indices))
+
+    def forget(self) -> None:
+        """The graph was read."""
+        self._registry.forget()
+        self.read_at.clear()
+
+
+#: ``device(type='cuda', index=0)``
+_DEVICE = re.compile(r"""device\((?:type ?= ?)?['"]([a-z]+)(?::(\d+))?['"](?:, (?:index ?= ?)?(\d+))?\)""")
+_CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
+
+
+def constant(text: str) -> Any:
+    """A constant of torch in a graph's text; ``...`` for an unknown one."""
+    device = _DEVICE.fullmatch(text)
+    if device is not None:
+        return torch.device(":".join(filter(None, device.groups())))
+    if text.startswith("torch."):
+        return getattr(torch, text.removeprefix("torch."), ...)
+    return _CONSTANTS.get(text, ...)
+
+
+class UnknownArgument:
+    """An argument that is not in the text: readers that use it fail."""
+
+    def __bool__(self) -> bool:
+        raise TypeError("not known")
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("not known")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def meta_tensor(value: Value, dynamic: int = SEVERAL) -> torch.Tensor:
+    """A value as a meta tensor; ``dynamic`` stands for a dynamic size. Raises ``LookupError`` for an unknown dtype."""
+    sizes = tuple(dynamic if size is None else size for size in value.shape)
+    dtype = compile_seams.dtype_of(value.dtype)
+    strides = [stride for stride in value.stride or () if stride is not None]
+    if len(strides) != len(sizes):
+        return torch.empty(sizes, dtype=dtype, device="meta")
+    return torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+
+
+class GraphValues:
+    """The values of one graph while its calls are read in order; ``handed_over``: what is known of its inputs."""
+
+    def __init__(self, graph: Graph, indices: GraphIndices, handed_over: Mapping[str, Distinct]) -> None:
+        self._graph = graph
+        self._indices = indices
+        self._tensors: dict[str, torch.Tensor] = {}
+        self._parts: dict[str, dict[int, str]] = defaultdict(dict)
+        for name, place in graph.places.items():
+            self._parts[graph.parts[name]][place] = name
+        for name in graph.inputs:
+            if name in handed_over and (tensor := self._named(name)) is not None:
+                indices.know(tensor, handed_over[name])
+
+    def eager(self, value: Any) -> Any:
+        """An argument as eager calls have it."""
+        if isinstance(value, Value):
+            if value.name not in self._tensors:
+                self._tensors[value.name] = meta_tensor(value)
+            return self._tensors[value.name]
+        if isinstance(value, list):
+            return [*map(self.eager, value)]
+        if isinstance(value, Name):
+            value = constant(value.text)
+        return UnknownArgument() if value is ... or isinstance(value, Unread) else value
+
+    def _named(self, name: str) -> Any:
+        value = self._graph.values.get(name)
+        return None if value is None else self.eager(value)
+
+    def distinct(self) -> dict[str, Distinct]:
+        """Those with distinct numbers, by name."""
+        known = {name: self._indices.of(tensor) for name, tensor in self._tensors.items()}
+        return {name: numbers for name, numbers in known.items() if numbers is not None}
+
+    def follow(self, node: Node) -> None:
+        """Note what is known after a call."""
+        if not node.op.startswith(_KNOWN_INSIDE):
+            for name, tensor in self._tensors.items():
+                if not {name, self._graph.parts.get(name)}.isdisjoint(node.reads):
+                    for table in (self._indices, self._indices.values):
+                        table.give_up(storages.storage_id(tensor))
+            return
+        with suppress(Exception), torch.no_grad(), seams.without_modes():  # unsupported arguments
+            args = tuple(map(self.eager, node.args))
+            kwargs = {name: self.eager(value) for name, value in node.kwargs.items()}
+            result = self._result(node, args, kwargs)
+            if (read := self._read_at(node, args, kwargs, result)) is not None:
+                self._indices.read_at[id(result)] = read
+            self._note(node, args, kwargs, result)
+
+    def _result(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if node.result is None:
+            parts = self._parts[node.name]
+            return [self._named(parts[place]) if place in parts else None for place in range(max(parts, default=0) + 1)]
+        result = self.eager(node.result)
+        if packet_of(node.op) in _VIEWS:
+            view = compile_seams.overload(node.op)(*args, **kwargs)  # type: ignore[misc]
+            if (view.shape, view.stride(), view.dtype) == (result.shape, result.stride(), result.dtype):
+                self._tensors[node.result.name] = result = view
+        return result
+
+    def _note(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if node.op == "prims.iota.default":
+            length, start, step = args[0], kwargs["start"], kwargs["step"]
+            length = SEVERAL if type(length) is not int and step > 0 else length
+            args, kwargs = (start, start + step * length, step), {}
+        func = compile_seams.overload(_AS_EAGER.get(node.op, node.op))
+        is_unfixed = any(map(is_dynamic, (*flat((*node.args, *node.kwargs.values())), node.result)))
+        for table, role in ((self._indices, index_role(func)), (self._indices.values, value_role(func))):
+            if role is None:
+                continue
+            if role.kind == WRITES:
+                table.forget_written(Access(func), args, kwargs)
+            elif not (is_unfixed and (role.name in rows.SUMMING or role.name == "sum")):  # which count addends
+                table.note(role, Access(func), args, kwargs, result)
+
+    def _read_at(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> _ReadAt | None:
+        if node.op == "aten.gather.default":
+            return args[1] % max(1, args[0].dim()), _ids(args[2:3])
+        if node.op in _INDEXES:
+            return None, _ids(args[1])
+        if not compile_seams.is_pointwise(node.op) and node.op != "prims.convert_element_type.default":
+            return None
+        wide = [each for each in flat((*args, *kwargs.values())) if isinstance(each, torch.Tensor) and each.dim()]
+        sources = {self._indices.read_at.get(id(each)) for each in wide}
+        is_whole = all(each.shape == result.shape for each in wide)
+        return sources.pop() if len(sources) == 1 and is_whole else None
+
+
+def _ids(tensors: Iterable[Any]) -> tuple[int | None, ...]:
+    return tuple(None if tensor is None else id(tensor) for tensor in tensors)
+
+
+def is_dynamic(value: Any) -> bool:
+    """Return whether an argument hangs on sizes that are not fixed."""
+    return isinstance(value, Unread) or (isinstance(value, Value) and None in (*value.shape, *(value.stride or ())))
+
+
+#: Stands for a dynamic size in products, which Inductor does not pad: fx_passes/pad_mm.py, get_padded_length, 2.13.0.
+_ALIGNED, _PADDED = 16, "shape.is_aligned"
+#: Facts that do not depend on sizes, except that a dynamic size counts as several.
+_WITHOUT_SIZES = ("arg.", "given.", "index.")
+
+
+class GraphFacts:
+    """Reads the facts of graphs' calls; ``asked`` returns those that the rules need, by op."""
+
+    def __init__(self, asked: Callable[[], Mapping[str, frozenset[str]]]) -> None:
+        self._asked = asked
+        self._infos: dict[str, OverloadInfo | None] = {}
+        self._indices = GraphIndices()
+
+    def of_graph(
+        self, graph: Graph, handed_over: Mapping[str, Distinct] = MappingProxyType({})
+    ) -> tuple[list[dict[str, FactValue]], dict[str, Distinct]]:
+        """The facts of each call, and the values with distinct numbers by name.
+
+        ``handed_over``: those of the graph's inputs.
+        """
+        values = GraphValues(graph, self._indices, handed_over)
+        read = []
+        try:
+            for node in graph.nodes:
+                try:
+                    read.append(self._of(node, values))
+                except Exception:  # a dtype or a device of another release
+                    read.append({})
+                values.follow(node)
+            return read, values.distinct()
+        finally:
+            self._indices.forget()
+
+    def _of(self, node: Node, graph_values: GraphValues) -> dict[str, FactValue]:
+        """The facts of one call; for an op that this process has not loaded, those of its first tensor."""
+        if node.op not in self._infos:
+            func = compile_seams.overload(node.op)
+            self._infos[node.op] = None if func is None else OverloadInfo(func, self._asked(), self._indices)
+        info = self._infos[node.op]
+        arguments = (*node.args, *node.kwargs.values())
+        tensor = _first_value(arguments) or node.result
+        values = facts.common_facts(_raw(tensor))
+        if info is None:
+            return values
+        try:
+            args = tuple(map(graph_values.eager, node.args))
+            kwargs = {key: graph_values.eager(value) for key, value in node.kwargs.items()}
+            # The tensor that the op works on, by its schema: not always the first one.
+            position = info._position
+            primary = _first_value(node.args[position : position + 1]) if position is not None else None
+            if primary is not None:
+                values = facts.common_facts(_raw(primary))
+        except Exception:  # a dtype of another release
+            return values
+        is_unfixed = any(map(is_dynamic, flat(arguments)))
+        for key, reader in info.readers.items():
+            if key == DRAW:
+                values |= self._draws(reader, args, kwargs, tensor)
+                continue
+            if is_unfixed and key != _PADDED and not key.startswith(_WITHOUT_SIZES):
+                continue
+            try:
+                if is_unfixed and key == _PADDED:
+                    padded = (meta_tensor(each, _ALIGNED) if isinstance(each, Value) else each for each in node.args)
+                    value = reader(tuple(padded), kwargs)
+                else:
+                    value = reader(args, kwargs)
+            except Exception:  # it needs data, or something that is not in the text
+                continue
+            if value is not MISSING and not isinstance(value, UnknownArgument):
+                values[key] = value
+        return values
+
+    def _draws(self, reader: Any, args: Any, kwargs: Any, tensor: Value | None) -> dict[str, FactValue]:
+        """Facts of the generator that a call draws from: compiled code seeds its own from the device's default one."""
+        try:
+            with torch.device("cpu"):
+                read = reader(args, {**kwargs, "device": torch.device("cpu")})
+        except Exception:
+            return {}
+        if read is MISSING:
+            return {}
+        asked = kwargs.get("device")
+        device = asked if isinstance(asked, torch.device) else torch.device(tensor.device if tensor else "cpu")
+        return draws.draw_facts(SEEDS.default(device))
+
+
+def _first_value(arguments: Iterable[Any]) -> Value | None:
+    return next((value for value in flat(arguments) if isinstance(value, Value)), None)
+
+
+def _raw(value: Value | None) -> tuple[Any, ...] | None:
+    if value is None:
+        return None
+    dtype = compile_seams.dtype_of(value.dtype)
+    device = torch.device(value.device) if value.device else seams.default_device()
+    return (dtype, device, torch.strided, len(value.shape))
+
+
+def arguments_of(node: Node, device: str) -> dict[str, Argument]:
+    """``CallGroup.given`` of one call on ``device``; empty for an op that this process has not loaded."""
+    func = compile_seams.overload(node.op)
+    if func is None:
+        return {}
+    form = (tuple(map(_form, node.args)), tuple((name, _form(value)) for name, value in node.kwargs.items()))
+    return named_arguments(func, form, device)
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, Value):
+        try:
+            raw = tensor_form(meta_tensor(value))
+        except LookupError:
+            return ...
+        stride = None if raw.stride is None else value.stride
+        device = "".join(letter for letter in value.device if letter.isalpha())
+        return replace(raw, shape=value.shape, stride=stride, device=device)
+    if isinstance(value, list):
+        return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
+    if isinstance(value, Name):
+        word = constant(value.text)  # without a device's index: a replayed call runs on the available device
+        return torch.device(word.type) if isinstance(word, torch.device) else word
+    return value if value is None or isinstance(value, (bool, int, float, complex, str)) else ...

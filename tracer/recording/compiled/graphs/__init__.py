@@ -1,1 +1,0 @@
-"""Graphs from AOTAutograd: their calls, facts, distinct indices and uninitialized memory."""
