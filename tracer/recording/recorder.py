@@ -322,8 +322,7 @@ class Recorder:
         groups = merged(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
         regions = (*regions, *self.launched.captures.regions())
         if self._trials is not None:
-            regions = self._trials.regions.in_regions(regions, groups)
-            groups = self._trials.regions.in_groups(regions, groups)
+            regions, groups = self._trials.regions.tried(regions, groups)
         self.generators.look()
         writes = self.storages.writes
         events = self.watch.log.listed()

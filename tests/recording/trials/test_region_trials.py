@@ -66,7 +66,7 @@ class Region:
 
     def tried(self) -> Tried | None:
         region, groups, _ = self.list.one_execution(self.run)
-        return self.trials.in_regions((region,), tuple(groups))[0].tried
+        return self.trials.tried((region,), tuple(groups))[0][0].tried
 
 
 def tried(region: Region) -> Tried:
@@ -214,6 +214,6 @@ def test_calls_that_may_vary_bear_what_their_region_showed_and_others_do_not() -
     region = Region(Counts(), text=text_of(CUSTOM, 'more: "f32[4][1]cpu" = torch.ops.aten.mul.Tensor(out, 2)'))
     region(torch.zeros(4))
     told, groups, _ = region.list.one_execution(region.run)
-    regions = region.trials.in_regions((told,), tuple(groups))
-    found = {group.op: group.tried for group in region.trials.in_groups(regions, tuple(groups))}
+    regions, with_outcomes = region.trials.tried((told,), tuple(groups))
+    found = {group.op: group.tried for group in with_outcomes}
     assert found == {"mine.op.default": regions[0].tried, "aten.mul.Tensor": None}

@@ -198,10 +198,7 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
 
 
 class CompileLog:
-    """Everything that was compiled between ``start`` and ``stop``. ``InductorWatch`` patches torch and calls it.
-
-    ``on_guards`` is called with the guards that dynamo makes for a function.
-    """
+    """What was compiled between ``start`` and ``stop``. ``on_guards`` is called with guards that dynamo makes."""
 
     def __init__(self, on_guards: Callable[[str], None]) -> None:
         self._on_guards = on_guards

@@ -1,7 +1,4 @@
-"""Counts the executions of each compiled region, by caller.
-
-While a region with a known graph runs, the recorder's mode leaves the stack: its ops would be counted twice.
-"""
+"""Counts the executions of each compiled region, by caller. The recorder's mode leaves the stack meanwhile."""
 
 from __future__ import annotations
 

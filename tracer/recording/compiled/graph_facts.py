@@ -1,7 +1,7 @@
-"""Facts and arguments of a compiled graph's calls, as far as the graph's text has them.
+"""Facts and arguments of a graph's calls: its values as meta tensors, known by the tables that follow eager calls.
 
-The readers of eager calls run here too, on meta tensors. Facts that need data or dynamic sizes are missing, and a
-verdict that needs them says so.
+A graph is functional: no value is written to again, except by an op with an unknown body, after which nothing is known
+of its inputs. Facts that need data or dynamic sizes are missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Parses the text of an AOTAutograd graph: its calls, with their arguments.
+"""Parses the text of an AOTAutograd graph: Python printed by ``torch.fx``, with the program's lines in comments.
 
-The text is Python printed by ``torch.fx``, with the program's lines in comments. Imports no torch. Checked on torch
-2.13.
+Imports no torch. Checked on torch 2.13.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
@@ -137,7 +136,8 @@ class _GraphReader:
         if forward is None:
             raise ValueError("the text of a graph has no function `forward`")
         graphs = {node.name: node for node in cls.body if isinstance(node, ast.ClassDef)}
-        calls = Counter(_graphs_run_by(forward, graphs))
+        gets = (statement.value for statement in forward.body if isinstance(statement, ast.Assign))
+        calls = Counter(get.attr for get in gets if isinstance(get, ast.Attribute))
         unread = set(graphs)
         values: dict[str, Value | None] = {}
         within: dict[str, str] = {}
@@ -173,14 +173,6 @@ class _GraphReader:
                     self.numbers[name] = call.slice.value
         self.values |= {path + name: value for name, value in values.items()}
         return inputs
-
-
-def _graphs_run_by(forward: ast.FunctionDef, graphs: Container[str]) -> Iterator[str]:
-    """The subgraphs that a function gets, once for each use."""
-    for statement in forward.body:
-        call = statement.value if isinstance(statement, ast.Assign) else None
-        if isinstance(call, ast.Attribute) and call.attr in graphs:
-            yield call.attr
 
 
 def _places(text: str) -> dict[int, Place]:

@@ -1,11 +1,7 @@
-"""Calls of a graph that compute with unwritten memory, wholly unwritten or in part.
+"""Calls of a graph that compute with unwritten memory: followed as boxes through views and through writes of slices.
 
-Memory from ``torch.empty`` is followed through views and through writes of slices. What is left unwritten is a list of
-boxes: a range of places along each dimension. A write at indices may cover any of it, but no more numbers than it
-writes: where these are fewer, some are left.
-
-Code that Inductor generates computes with a constant in place of memory that no call wrote at indices (NaN, or 0 for
-integers: ``torch/_inductor/ir.py``, ``nop_loader_fn``, 2.13.0), while products read it. So such reads are told apart.
+A write at indices may cover any of it, but no more numbers than it writes. Generated code computes with a constant in
+place of memory that no call wrote at indices (NaN; ``torch/_inductor/ir.py``, ``nop_loader_fn``, 2.13.0).
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Observes Inductor's compilations. Inductor reads deterministic mode and its settings then, not when the code runs."""
+"""Observes Inductor's compilations, and hides the recorder's module hooks while dynamo reads a program.
+
+The hooks trace to nothing, but change the order of a graph's inputs, and so the key of its cached code. Before torch
+2.10 guards see whether a dispatch mode is active: those made while dynamo set ours aside are made with a stand-in for
+it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ _ASKS = ("LENGTH", "DictGuardManager", "KeyManager", "len(", "DICT_CONTAINS")
 
 
 class HiddenHooks:
-    """Hides the hooks until a guard has looked at them."""
+    """Hides the hooks until a guard has looked at them: code compiled without them would then fail it at every call."""
 
     def __init__(self) -> None:
         self.hides = True
@@ -92,10 +97,7 @@ HOOKS = HiddenHooks()
 
 
 class InductorWatch:
-    """Records in ``events`` each graph that Inductor compiles, with its deterministic mode.
-
-    Code that falls back to eager is not compiled, and leaves no event.
-    """
+    """Records in ``events`` each graph that Inductor compiles, with its deterministic mode."""
 
     def __init__(self, events: EventLog, on_compiler: Callable[[], None] = lambda: None) -> None:
         """``on_compiler`` is called when the compiler has been imported."""

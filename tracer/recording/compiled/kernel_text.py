@@ -1,7 +1,6 @@
 """Reads the code that Inductor generated for a region: its kernels, the ops fused into them, their atomic additions.
 
-The code is Python with each kernel's source as a string. A name or a comment lists the ops in a kernel; the source
-shows atomic additions. Checked on the CPU code of torch 2.13, and on hand-written samples of Triton.
+Checked on the CPU code of torch 2.13, and on hand-written samples of Triton.
 """
 
 from __future__ import annotations
@@ -49,6 +48,8 @@ _PLAIN_CALL = re.compile(
     r"max|min|RuntimeError|Runner|torch\.cuda\._DeviceGuard|torch\.cuda\.set_device|(?:cpp|triton)_\w+(?:\.run)?|partition_\d+|"
     r"c_void_p|c_int|c_long|del|with|return|if)$"
 )
+#: Lines between a kernel's call and the comment that belongs to it.
+_FILLER = ("stream", "del ", "with ")
 #: Bookkeeping that looks like a call of an op.
 _NOT_KERNELS = ("inductor_ops._alloc_from_pool", "torch.ops.inductor._alloc_from_pool")
 
@@ -100,9 +101,10 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
     lines = code.splitlines()
     sources = dict(_sources(module, lines))
     kernels: dict[str, KernelText] = {}
-    # Besides the entry: partitions, which are captured as CUDA graphs, and subgraphs.
-    bodies = [function for function in functions if function is entry or _is_body(function)]
-    for body in bodies:
+    for body in functions:
+        # Besides the entry: partitions, which are captured as CUDA graphs, and subgraphs: ``def true_graph_0(args)``.
+        if body is not entry and [each.arg for each in body.args.args] not in (["args"], ["self", "args"]):
+            continue
         for at, line in enumerate(lines[body.lineno - 1 : body.end_lineno], body.lineno - 1):
             for name in () if line.lstrip().startswith("#") else _called(line, sources):
                 if name in kernels:
@@ -115,11 +117,6 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
                 nodes = tuple(match["name"] for match in _FRAGMENT.finditer(comment))
                 kernels[name] = KernelText(name, language, source, _originals(comment), nodes, 1)
     return tuple(kernels.values())
-
-
-def _is_body(function: ast.FunctionDef) -> bool:
-    """Return whether ``function`` runs kernels, like ``def true_graph_0(args)``."""
-    return [argument.arg for argument in function.args.args] in (["args"], ["self", "args"])
 
 
 def dispatches(code: str) -> bool:
@@ -190,16 +187,12 @@ def _called(line: str, sources: dict[str, tuple[KernelLanguage, str, str]]) -> I
 def _comment_above(lines: list[str], index: int) -> str:
     """The comment block above ``lines[index]``, skipping lines about the stream."""
     end = index
-    while end > 0 and not lines[end - 1].lstrip().startswith("#") and index - end < 3 and _is_filler(lines[end - 1]):
+    while end > 0 and index - end < 3 and (not lines[end - 1].strip() or lines[end - 1].strip().startswith(_FILLER)):
         end -= 1
     start = end
     while start > 0 and lines[start - 1].lstrip().startswith("#"):
         start -= 1
     return "\n".join(lines[start:end])
-
-
-def _is_filler(line: str) -> bool:
-    return not line.strip() or line.strip().startswith(("stream", "del ", "with "))
 
 
 def _originals(comment: str) -> tuple[str, ...]:
@@ -226,11 +219,10 @@ class Matching(NamedTuple):
 def match_kernels(
     nodes: Sequence[Node], kernels: Iterable[KernelText], nodes_by_kernel: Mapping[str, Set[str]]
 ) -> Matching:
-    """The kernels that each call was fused into.
+    """The kernels that each call was fused into; ``nodes_by_kernel``: the calls that the compiler listed for a kernel.
 
-    The compiler lists them for C++ compiled in this process, and a comment above the kernel for Triton. C++ code from a
-    cache has only kernel names, which contain the names of the ops.
-    ``nodes_by_kernel``: names of the calls that the compiler fused into each kernel."""
+    It does for C++ compiled in this process; for Triton a comment does. Else the names of kernels contain those of ops.
+    """
     texts = tuple(kernels)
     names = {node.name for node in nodes}
     went: dict[str, set[str]] = defaultdict(set)

@@ -1,7 +1,6 @@
 """The lines of the program behind a compiled graph, with module paths, from dynamo's graph.
 
-Dynamo reads the program in every process. AOTAutograd's graph may come from a cache, with the line numbers of the time
-at which it was compiled. The two are matched by the text of the lines.
+AOTAutograd's graph may come from a cache, with the line numbers of then: the two are matched by the lines' text.
 """
 
 from __future__ import annotations
@@ -88,9 +87,8 @@ class ProgramLines:
     def match(self, places: Iterable[Place | None], *, backwards: bool, ops: Sequence[str] = ()) -> list[Step | None]:
         """For each of ``places``, in the graph's order, the step that it comes from; ``None`` without a match.
 
-        If a line runs in several modules, or stands twice in a function, the order decides: calls follow the order of
-        the program, in a backward graph the reverse order. ``ops``: those of the calls, which distinguish the rounds of
-        a loop within one line.
+        Calls follow the order of the program, in a backward graph the reverse. ``ops``, those of the calls,
+        distinguish the rounds of a loop within one line.
         """
         places = list(places)
         ranks = _ranks(place for place in places if place is not None)

@@ -1,7 +1,4 @@
-"""Return values of ``torch.cuda`` and ``torch.accelerator`` on a machine that is not here.
-
-Checked on torch 2.13.0.
-"""
+"""What ``torch.cuda`` and ``torch.accelerator`` answer on a machine that is not here. Checked on torch 2.13.0."""
 
 from __future__ import annotations
 
@@ -210,8 +207,7 @@ def start() -> None:
 
 
 def calls(machine: Machine, note: Callable[..., None]) -> Iterator[tuple[Holder, Around]]:
-    """Functions that are called in another way where there are GPUs, and what calls them. ``note`` lists what ran
-    otherwise."""
+    """Functions that are called in another way where there are GPUs; ``note`` lists what ran otherwise."""
     is_started = False
 
     def started(*_: object) -> None:

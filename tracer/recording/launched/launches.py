@@ -45,10 +45,10 @@ class Capture(msgspec.Struct):
 
 
 class Captures:
-    """The graphs of one recording.
+    """The graphs of one recording. ``counts`` gives the counts so far of all that runs on a device.
 
-    ``counts`` gives the counts so far of all that runs on a device. ``on_replay`` is called before a replay, which may
-    write to any tensor; ``on_unseen`` for each replay of a graph that was captured before recording.
+    ``on_replay`` is called before a replay; ``on_unseen`` for each replay of a graph that was captured before
+    recording.
     """
 
     def __init__(
@@ -160,10 +160,7 @@ CAPTURES: Watchers[Captures] = Watchers(_watched_captures)
 
 
 class LaunchedRecord:
-    """``counted`` gives what else the recording counts: calls by group, executions of compiled regions.
-
-    ``on_unseen`` is called before work that may write to any tensor.
-    """
+    """``counted`` gives what else is counted; ``on_unseen`` is called before work that may write to any tensor."""
 
     def __init__(
         self,

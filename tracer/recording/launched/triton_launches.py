@@ -1,8 +1,7 @@
 """Triton kernels that a program launches by itself: each launch is counted at its line, its source read once.
 
-Watched are the functions that Triton runs, compiled or in its interpreter. Inductor launches the kernels of a compiled
-region in another way; they belong to the region. Launches by which Triton's autotuner times configurations are not
-counted. Checked on Triton 3.6.
+Integers add up to the same sum in any order, but if the result of such an addition is used, it hands out places in
+order of arrival. A swap is a lock. Launches for timing, and Inductor's, are not counted. Checked on Triton 3.6.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def python_function(kernel: Any) -> Any:
 
 
 def read_source(function: Any, whole_numbers: Mapping[str, bool]) -> Source | None:
-    """Return the facts that the source of a kernel's Python function shows; ``None`` without a source.
+    """What the source of a kernel's Python function shows; ``None`` without one.
 
     ``whole_numbers``: whether each tensor that it was called with holds integers, by the parameter's name.
     """
@@ -222,8 +221,7 @@ class Launched(msgspec.Struct, eq=False):
 class Launches:
     """The launches of one recording.
 
-    ``on_unread`` is called for a kernel whose source cannot be read; ``on_launch`` before each launch, which may write
-    to any tensor.
+    ``on_unread`` is called for a kernel without a source; ``on_launch`` before each launch, which may write anywhere.
     """
 
     def __init__(

@@ -1,6 +1,5 @@
-"""Where the rows of what the program hands to its modules stand in another recording, and what is made of them.
+"""Where the rows of what the program hands to its modules stand in a recording of the whole batch.
 
-A step that accumulates over four parts, pads, packs or decodes token by token calls modules with other rows at a time.
 Whatever a module is given and returns row by row is recorded as rows of one call of the whole batch.
 """
 

@@ -1,8 +1,7 @@
 """What calls decide: the side of zero on which a ReLU's argument lies, the index of an ``argmax``, a truth value.
 
-Rounding moves numbers a little, and a decision by all that depends on it. A run keeps what it decides, and another one
-follows it: wherever that one would decide otherwise, it goes on as the first did. What is decided by is a place of both
-(``PlaceKind.DECISION``), so that a decision that fell otherwise by more than rounding is no excuse.
+A run keeps what it decides, and another one follows it. What is decided by is a place of both (``PlaceKind.DECISION``),
+so that a decision that fell otherwise by more than rounding is no excuse.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Gradients from the end of backward to the optimizer's step: as backward left them, and the lines that change them.
+"""Gradients from the end of backward to the optimizer's step, and the lines that change them: clipping, unscaling.
 
-Clipping, unscaling, averaging over ranks: calls outside the backward pass that read or write a gradient's memory. A
-gradient is measured before the first of them, and at the step.
+A gradient is measured before the first call outside the backward pass that reads or writes its memory, and at the step.
 """
 
 from __future__ import annotations

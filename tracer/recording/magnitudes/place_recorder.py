@@ -1,8 +1,4 @@
-"""Takes magnitudes at the places of a training step: modules, losses, gradients, parameters, compiled regions.
-
-A module's inputs and outputs are met by torch's global forward hooks. A hook of the module's own may replace its
-output afterwards; then the last of them is followed by one of ours, for this call alone.
-"""
+"""Takes magnitudes at the places of a training step: modules, losses, gradients, parameters, compiled regions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """A run shaken by rounding: results that depend on parameters change by up to half a unit in the last place.
 
-How far the places of a step move then is what rounding does there (Monte Carlo arithmetic: Parker, 1997; Verificarlo:
-Denis, de Oliveira Castro and Petit, 2016). Inputs of reductions are shaken too: a sum's own rounding is that of its
-terms and partial sums, not of its result alone. Draws, integers, constants and results written in place are left
-alone: a mask's most negative number swallows what it is added to, in every kernel, and would overflow.
+Monte Carlo arithmetic: Parker, 1997; Verificarlo: Denis, de Oliveira Castro and Petit, 2016. Inputs of reductions are
+shaken too; draws, integers, constants (a mask's most negative number) and results written in place are left alone.
 """
 
 from __future__ import annotations
@@ -153,9 +151,9 @@ class Shaking(TorchDispatchMode):
     def _order_noise(self, terms: torch.Tensor, others: list[int]) -> torch.Tensor:
         """By what sums over the dimensions ``others`` can be off for the order of their ``terms``.
 
-        Kernels add one by one, by blocks, or in float64, as memory format and threads have it. One by one, ``n`` terms
-        of one sign are off by half a unit times ``sqrt(n / 3)`` of the sum of their magnitudes, if they are any
-        numbers. Equal ones, such as the gradient of a mean, are rounded to one side for long: adding them up tells.
+        One by one, ``n`` terms are off by half a unit times ``sqrt(n / 3)`` of the sum of their magnitudes, if they
+        are any numbers. Equal ones, such as the gradient of a mean, are rounded to one side for long: adding them up
+        tells.
         """
         rows = terms.detach().movedim(others, list(range(len(others)))).flatten(0, len(others) - 1)
         one_by_one = torch.from_numpy(np.add.accumulate(rows.cpu().numpy(), 0)[-1]).to(rows.device)

@@ -1,9 +1,7 @@
 """The sketch of a tensor: sums from which the size of a difference between two tensors is estimated.
 
-The elements stand in rows of ``SUMS`` in logical order. Each row gets a sign that depends on its number alone, and the
-rows of a stretch are added. The norm of the difference of two sketches estimates the norm of the difference of the
-tensors (random projection by signs: Achlioptas, 2003). Sketches are linear: those of shards, made at their offsets in
-the whole tensor, add up to the sketch of the whole.
+Each row of ``SUMS`` elements gets a sign that depends on its number alone, and the rows of a stretch are added (random
+projection by signs: Achlioptas, 2003). Sketches of shards, made at their offsets, add up to that of the whole.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Indices that the step itself made of distinct numbers: by ``arange``, ``randperm``, ``sort``, ``topk`` and the like.
 
-A scatter through such an index writes each place once. An index is known by its storage, its views by where they lie
-in it, until somebody writes to it. Of values, only the sign of what ``unique`` found on the host is read; what is not
-certain counts as unknown.
+An index is known by its storage, its views by where they lie in it, until somebody writes to it. Of values, only the
+sign of what ``unique`` found on the host is read.
 """
 
 from __future__ import annotations
@@ -239,10 +238,9 @@ def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _in_view(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
-    """Return what is known about ``tensor``, a view of the numbers of ``entry``; ``None`` if unsure.
+    """What is known about ``tensor``, a view of the numbers of ``entry``; ``None`` if unsure.
 
-    Each dimension of more than one element must run along one of the entry's, and stay inside it. If the entry has one
-    dimension only, any step will do.
+    Each wide dimension must run along one of the entry's, and stay inside it; any step will do if that has only one.
     """
     numbers = entry.numbers
     runs = [(stride, size, dim) for dim, (size, stride) in enumerate(zip(entry.sizes, entry.strides, strict=True))]

@@ -1,7 +1,6 @@
-"""Tensors that a step made of whole numbers or of one number beside zero: ones, masks, constants.
+"""Tensors that a step made of whole numbers or of one number beside zero: sums of them are the same in any order.
 
-Sums of them are the same in any order. A tensor is known by its storage, all of whose elements are of that kind, until
-somebody writes to it. No value is read; what is not certain counts as unknown.
+A tensor is known by its storage, all of whose elements are of that kind, until somebody writes to it. No value is read.
 """
 
 from __future__ import annotations

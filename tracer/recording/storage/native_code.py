@@ -1,7 +1,6 @@
 """Native code that is no registered op: who asked for memory, and which extension modules are built on torch.
 
-Memory that native code allocates, native code writes, without a dispatch (``at::tensor``, ``data_ptr``). Only memory
-that Python asked for can be left unwritten by the program.
+What native code allocates it writes, without a dispatch: only memory that Python asked for can be left unwritten.
 """
 
 from __future__ import annotations
@@ -127,8 +126,8 @@ def extensions() -> tuple[ModuleType, ...]:
 def is_new(*, afresh: bool = False) -> bool:
     """Look for extension modules, if any module was loaded since; return whether there are others than before.
 
-    ``torch.utils.cpp_extension`` enters none of its modules in ``sys.modules``: files that are mapped into memory show
-    that there are such. Kernels that Inductor compiled do not count: they run in regions, and those are seen to run.
+    Files that are mapped into memory show what ``torch.utils.cpp_extension`` loads, which enters none in
+    ``sys.modules``.
     """
     global _loaded_modules, _libraries, _extensions
     is_loading = len(sys.modules) != _loaded_modules

@@ -1,7 +1,6 @@
-"""Writes to memory that overlaps: a tensor with several elements at one address, or a source that is partly the target.
+"""Which bytes of a storage a strided tensor lies on, as sorted runs, and writes to memory that overlaps.
 
-torch refuses what it can tell at a glance (a stride of 0, two dense tensors that share a part). What is decided here
-is the rest, exactly and within bounds; what would take longer is not reported.
+Decided exactly and within bounds; what would take longer is not reported.
 """
 
 from __future__ import annotations
@@ -284,11 +283,7 @@ def shares_with_source(written: torch.Tensor, read: torch.Tensor) -> bool:
 
 
 def is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tensor]) -> bool:
-    """Return whether all elements at one address get the same value, whichever is last.
-
-    So it is where the op gives a constant, or what it would give applied again (``relu_``), where a copy has one value
-    to give, and where a mask says the same of all elements at one address.
-    """
+    """Return whether all elements at one address get the same value, whichever is last."""
     if access.is_idempotent or access.copies:
         return all(other.numel() == 1 for other in others)
     if access.is_masked and others:
@@ -298,8 +293,7 @@ def is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tenso
 
 
 def _scatters_one_value(written: torch.Tensor, others: list[torch.Tensor]) -> bool:
-    """Return whether all indices get one value. Indices are told from values by their dtype; where the target is of
-    such a dtype itself, every tensor counts as values."""
+    """Return whether all indices get one value. Indices are told by their dtype, unless it is the target's too."""
     values = others if written.dtype in _INDICES else [other for other in others if other.dtype not in _INDICES]
     return all(value.numel() == 1 for value in values)
 
@@ -359,9 +353,9 @@ def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, tor
 
 
 def shared_entry(lists: Iterable[tuple[Iterable[Any], bool]]) -> torch.Tensor | None:
-    """An entry of a call's lists that shares memory with an entry at another place, where one of both is written.
+    """An entry of a call's lists, each with whether it is written, that shares memory with one at another place.
 
-    Each list is given with whether it is written. CUDA takes lists as a whole only where every tensor is dense.
+    CUDA takes lists as a whole only where every tensor is dense.
     """
     entries = []
     for values, is_written in lists:
@@ -381,10 +375,7 @@ def shared_entry(lists: Iterable[tuple[Iterable[Any], bool]]) -> torch.Tensor | 
 
 
 def has_parameters_twice(optimizer: Any) -> bool:
-    """Return whether an optimizer of torch's, which takes lists on CUDA if it is free to, has a parameter twice.
-
-    Where it was told to take them it does so here too, and its calls show it.
-    """
+    """Return whether an optimizer of torch's, which takes lists on CUDA if it is free to, has a parameter twice."""
     groups = [group for group in optimizer.param_groups if group.get("foreach", 0) is None and not group.get("fused")]
     parameters = [list(map(id, group["params"])) for group in groups]
     return any(len(set(several)) < len(several) for several in parameters)

@@ -1,11 +1,7 @@
 """The storages that a recording tracks: tables are notified when one dies, or when its memory escapes.
 
-A storage is known by its identity, which a weak reference reserves while a table has an entry for it: no tensor and no
-memory is kept alive. Each subject has its table: unwritten memory, distinct indices, digests.
-
-Memory escapes to code that dispatches nothing as an address, an array or a storage. The methods of ``torch.Tensor``
-that hand it out are noticed when they are looked up, and stay what they are: whoever looks one up in a dictionary, or
-compares it, gets torch's own method.
+A weak reference reserves a storage's identity while a table has an entry for it. Methods of ``torch.Tensor`` that hand
+memory out are noticed when they are looked up, and stay what they are.
 """
 
 from __future__ import annotations

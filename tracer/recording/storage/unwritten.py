@@ -1,9 +1,7 @@
 """Whether uninitialized memory is read before all of it is written.
 
 Each storage is followed from the op that allocates it to the one that writes its last byte, through views and in-place
-ops. Where writes could go unseen, it is given up and counted: handed to NumPy or another library, written by an op at
-places that only its data know, or written by a torch extension that does not dispatch its writes. Where a tensor says
-which part could be written, that part alone is given up.
+ops. What could be written unseen (by NumPy, an extension, at places that only data know) is given up and counted.
 """
 
 from __future__ import annotations

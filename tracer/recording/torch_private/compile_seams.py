@@ -1,7 +1,4 @@
-"""``seams``, continued: torch's private names behind what its compiler made, each feature-tested.
-
-Checked on torch 2.13.0; where a name is missing, a region's inside is not seen, and the trace says so.
-"""
+"""``seams``, continued: what torch's compiler made. Checked on torch 2.13.0."""
 
 from __future__ import annotations
 

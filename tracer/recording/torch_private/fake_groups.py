@@ -1,7 +1,4 @@
-"""torch's "fake" process group: one rank of a job runs alone, and its collectives return at once.
-
-Checked on torch 2.13.0.
-"""
+"""torch's "fake" process group: one rank of a job runs alone, and its collectives return at once (torch 2.13.0)."""
 
 from __future__ import annotations
 
@@ -266,10 +263,8 @@ def fake_groups(
 ) -> Iterator[None]:
     """Process groups of the block are torch's fake ones, as ``rank`` of a job; entered within ``mode``.
 
-    ``joined`` takes the ranks of each group as it is made. ``backend`` is ``get_backend``'s answer if the program named
-    none.
-
-    Raises ``UsageError`` if this torch has none.
+    ``joined`` takes the ranks of each group as it is made; ``backend`` answers ``get_backend`` if the program named
+    none. Raises ``UsageError`` if this torch has none.
     """
     if not IS_AVAILABLE:
         raise UsageError(

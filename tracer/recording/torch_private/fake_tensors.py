@@ -1,7 +1,4 @@
-"""torch's fake tensors: a mode that answers reads of values, and what of torch refuses fake parameters.
-
-Checked on torch 2.13.0.
-"""
+"""torch's fake tensors: a mode that answers reads of values, and what refuses fake parameters (torch 2.13.0)."""
 
 from __future__ import annotations
 
@@ -414,10 +411,7 @@ def _is_called_by(name: str) -> bool:
 
 
 def _swap(swap: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``torch.utils.swap_tensors``, which refuses fake parameters: the first takes the second's data instead.
-
-    Optimizers keep their references: the parameter stays the object that it is.
-    """
+    """``torch.utils.swap_tensors``, which refuses fake parameters: the first stays, and takes the data."""
     parameter, applied = args
     if type(parameter) is not FakeTensor or type(applied) is not FakeTensor:
         return swap(*args, **kwargs)
@@ -505,8 +499,6 @@ def _answers(mode: ValuesAsOne) -> dict[tuple[Any, str], Callable[..., Any]]:
 @contextmanager
 def fake_tensors(on_stand_in: Callable[[str, FrameType], None]) -> Iterator[ValuesAsOne]:
     """Whatever tensor is made in the block is fake, and modules, optimizers and clipping take fake parameters.
-
-    ``on_stand_in`` is called with the name of what asked for a value that is not known, and the frame that did.
 
     Raises ``UsageError`` if this torch's fake tensors are others.
     """

@@ -1,7 +1,4 @@
-"""``seams``, continued: which kernels an op has, and calling one of them by itself.
-
-Checked on torch 2.4.1 and 2.13.0.
-"""
+"""``seams``, continued: which kernels an op has, and calling one by itself. Checked on torch 2.4.1 and 2.13.0."""
 
 from __future__ import annotations
 
@@ -44,8 +41,7 @@ def can_call_composite(func: Any) -> bool:
 def call_composite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run the composite kernel that torch itself would have run.
 
-    ``func.decompose`` prefers a decomposition in Python if there is one (``matmul``, ``dropout``, ``lstm``,
-    ``upsample_*``); it is made for compilers, and its results differ in the last bits.
+    ``func.decompose`` prefers a decomposition in Python, whose results differ in the last bits (``matmul``, ``lstm``).
     """
     return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 

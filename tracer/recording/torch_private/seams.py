@@ -1,7 +1,6 @@
 """Every private name of torch that the recorder leans on, each behind a feature test with a named fallback.
 
-Checked on torch 2.4.1 and 2.13.0. Nothing else in the package calls into ``torch._C`` or ``torch._ops``, but for
-``storages``, which does so for storages.
+Checked on torch 2.4.1 and 2.13.0. Nothing else calls into ``torch._C`` or ``torch._ops``, but for ``storages``.
 """
 
 from __future__ import annotations
@@ -200,8 +199,7 @@ def is_dynamo_loaded() -> bool:
 def skip_code(codes: Iterable[CodeType], *, with_callees: bool) -> None:
     """Tell dynamo's frame evaluator, if it is loaded, to leave this code alone.
 
-    ``with_callees``: also what the code calls (torch 2.7 and newer). This stands in for the wrapper that torch puts
-    around every mode's ``__torch_dispatch__``: it costs nothing per call, and leaves dynamo on for what the op calls.
+    ``with_callees``: also what it calls (torch 2.7 and newer). It costs nothing per call, unlike torch's own wrapper.
     """
     eval_frame: Any = sys.modules.get("torch._dynamo.eval_frame")
     skip = find(eval_frame, "skip_code") or find(torch._C, "_dynamo", "eval_frame", "skip_code")
@@ -446,8 +444,7 @@ def without_recording() -> Iterator[bool]:
 def leave_mode(mode: TorchDispatchMode) -> None:
     """Leave ``mode`` on this thread, whatever was entered since; torch's own ``__exit__`` removes the top mode.
 
-    Two tracers in two tasks of one event loop are left in any order. torch's own modes (fake tensors, functorch) stand
-    outside the stack, and are passed over.
+    Two tracers in two tasks are left in any order. torch's own modes stand outside the stack, and are passed over.
     """
     above = []
     if _mode_at is not None and pop_mode is not None and push_mode is not None:
@@ -463,10 +460,9 @@ def leave_mode(mode: TorchDispatchMode) -> None:
 
 
 def group_size(group: Any) -> int | None:
-    """Return the number of ranks in ``group``, an op's argument, by ``ProcessGroup.size``; ``None`` if unknown.
+    """Return the number of ranks in ``group``, an op's argument; ``None`` if unknown.
 
-    ``c10d::*_`` take the group as a script object, ``_c10d_functional::*`` its name, which they resolve by
-    ``resolve_process_group`` (torch/csrc/distributed/c10d/Ops.cpp and Functional.cpp, 2.13.0).
+    ``c10d::*_`` take the group as a script object, ``_c10d_functional::*`` its name (Ops.cpp, Functional.cpp, 2.13.0).
     """
     module = sys.modules.get("torch._C._distributed_c10d")
     read = find(module, "_resolve_process_group") if isinstance(group, str) else find(module, "ProcessGroup", "unbox")

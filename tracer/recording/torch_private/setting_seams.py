@@ -1,7 +1,4 @@
-"""``seams``, continued: torch's private names behind its process-wide settings and its starts, each feature-tested.
-
-Checked on torch 2.4.1 and 2.13.0.
-"""
+"""``seams``, continued: settings of the process and its starts. Checked on torch 2.4.1 and 2.13.0."""
 
 from __future__ import annotations
 
@@ -53,8 +50,7 @@ _is_compilation_off = False
 def switch_compilation_off() -> None:
     """Run compiled functions as they were written from now on (``tracer run --eager``); Dynamo must be loaded.
 
-    A dispatch mode sees the ops of eager code, each at its line; compiled code hands it kernels. The functions keep
-    their wrappers, and so their parameters' names, and no variable is set that children inherit.
+    The functions keep their wrappers, and so their parameters' names, and no variable is set that children inherit.
     """
     global _is_compilation_off
     _is_compilation_off = True

@@ -1,7 +1,4 @@
-"""Private names of torch about storages: identity, weak references, and whether fresh memory is filled.
-
-Checked on torch 2.4.1 and 2.13.0, each behind a feature test like those of ``seams``.
-"""
+"""``seams``, continued: storages, their identity and weak references. Checked on torch 2.4.1 and 2.13.0."""
 
 from __future__ import annotations
 
@@ -51,10 +48,7 @@ def claimed_place(tensor: torch.Tensor) -> str | None:
 
 
 def claim_device(result: Any, kind: str | None, *, anew: bool = False) -> None:
-    """Note the kind of device on which a fake tensor would lie, ``None`` if unknown; ``anew``: noted before or not.
-
-    It is the storage's: views, parameters and ``data`` share it.
-    """
+    """Note on which kind of device a fake tensor would lie, ``None`` if unknown; ``anew``: noted before or not."""
     is_fake = hasattr(result, "fake_device") and result.layout is torch.strided
     if is_fake and (anew or claimed_device(result) is None):
         _storage_of(result)._claimed = kind

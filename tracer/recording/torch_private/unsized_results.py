@@ -1,6 +1,6 @@
 """Ops whose result has a shape that hangs on values: its shape on fake tensors. Checked on torch 2.13.0.
 
-Rules run while no mode is active. What they return on the meta device stands for a fake tensor.
+What the rules return on the meta device stands for a fake tensor.
 """
 
 from __future__ import annotations

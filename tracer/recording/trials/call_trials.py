@@ -1,8 +1,7 @@
-"""Replays calls on the spot and compares their results bit by bit with the call's own.
+"""Replays calls and compiled regions on the spot and compares their results bit by bit with their own.
 
-The program is not changed: what a call may write is copied first, every generator is restored to its state after the
-call, and no mode, autograd graph or version counter sees a trial. A call that cannot be replayed is counted with the
-reason.
+What a call may write is copied first, every generator is restored to its state after the call, and no mode, autograd
+graph or version counter sees a trial. What cannot be replayed is counted with the reason.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from msgspec.structs import replace
@@ -41,10 +40,7 @@ _SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED, Verdict.RAISES)
 
 
 class Risk:
-    """The tables' verdicts for the recorded devices, under the current settings and with deterministic mode off.
-
-    With the second, a recording in deterministic mode tests whether the mode has the effect it promises.
-    """
+    """The tables' verdicts under the current settings and without deterministic mode, whose effect is tested so."""
 
     def __init__(self, environment: Environment) -> None:
         recorded = settings_of(environment, Settings.RECORDED)
@@ -90,26 +86,8 @@ _NO_SCRATCH: frozenset[int] = frozenset()
 _FORBIDS = (Untried.COLLECTIVE, Untried.SIDE_EFFECTS, Untried.FRESH_MEMORY)
 
 
-class TriedRegion(NamedTuple):
-    """The plan to replay one region's code, decided before it first runs."""
-
-    name: str
-    """As the trace calls it."""
-    tally: TrialTally | None
-    """``None``: nothing in it is at risk."""
-    reason: Untried | None = None
-    """The reason not to run it again; ``None`` if there is none."""
-
-
-class Begun(NamedTuple):
-    """An execution in progress that will be replayed."""
-
-    compiled: Any
-    prepared: Prepared
-    written: tuple[int, ...]
-    """Places of the inputs that it writes."""
-    changed: list[torch.Tensor]
-    """Those inputs themselves."""
+Attempt = Callable[[Any], Untried | None]
+"""Replays a region that has returned its argument; returns the reason if that is not possible."""
 
 
 class RegionTrials:
@@ -121,34 +99,38 @@ class RegionTrials:
         self._tries_all = tries_all
         self.risk: Risk | None = None
         """``None`` until recording begins."""
-        self._tried: dict[CompiledCode, TriedRegion] = {}
+        self._tried: dict[CompiledCode, tuple[TrialTally | None, Untried | None]] = {}
+        """``None``: nothing is at risk; no reason not to run it again."""
 
-    def before(self, run: Run, compiled: Any, inputs: Any) -> Begun | None:
+    def before(self, run: Run, compiled: Any, inputs: Any) -> tuple[Prepared, Attempt] | None:
         """Prepare to replay a region that is about to run, if it is to be tried."""
         with unseen():
-            region = self._region_of(run)
-            if region.tally is None:
+            if run.code not in self._tried:
+                try:
+                    self._tried[run.code] = self._read(run)
+                except Exception:  # code of a form that is not known
+                    self._tried[run.code] = TrialTally(), Untried.COMPILED
+            tally, reason = self._tried[run.code]
+            if tally is None:
                 return None
-            region.tally.call_count += 1
+            tally.call_count += 1
             try:
-                begun = self._prepare(run, region, region.tally, compiled, list(inputs))
+                begun = reason or self._prepare(run, tally, compiled, list(inputs))
             except Exception:  # a failure of the recorder never reaches the program
                 begun = Untried.FAILED
-        if isinstance(begun, Begun):
+        if not isinstance(begun, Untried):
             return begun
-        region.tally.leave(begun)
+        tally.leave(begun)
         return None
 
     def _prepare(
-        self, run: Run, region: TriedRegion, tally: TrialTally, compiled: Any, inputs: list[Any]
-    ) -> Begun | Untried:
-        if region.reason is not None:
-            return region.reason
-        if getattr(compiled, "current_callable", None) is None:
+        self, run: Run, tally: TrialTally, compiled: Any, inputs: list[Any]
+    ) -> tuple[Prepared, Attempt] | Untried:
+        if (call := getattr(compiled, "current_callable", None)) is None:
             return Untried.COMPILED
-        written = tuple(sorted(int(place) for place in getattr(compiled, "mutated_input_idxs", None) or ()))
+        places = sorted(int(place) for place in getattr(compiled, "mutated_input_idxs", None) or ())
         plan = ReplayPlan(  # a region may call anything, ops from outside torch too
-            written=tuple(Argument(place, "") for place in written),
+            written=tuple(Argument(place, "") for place in places),
             overwritten=(),
             copies_all=run.code.direction is Direction.BACKWARD,
             draws=True,
@@ -158,68 +140,55 @@ class RegionTrials:
         prepared = self._replay.prepare(tally, plan, tuple(inputs), {})
         if isinstance(prepared, Untried):
             return prepared
-        return Begun(compiled, prepared, written, [inputs[place] for place in written])
-
-    def after(self, begun: Begun | None, result: Any) -> None:
-        """Replay the region, which has run."""
-        if begun is not None:
-            with unseen():
-                begun.prepared.finish(lambda: self._try(begun, result))
-
-    def left(self, begun: Begun | None) -> None:
-        """The execution ended, normally or with an error."""
-
-    def _try(self, begun: Begun, result: Any) -> Untried | None:
-        call = begun.compiled.current_callable
-        results = list(results_of(_NO_SCRATCH, result))
+        changed = [inputs[place] for place in places]
 
         def make(positional: tuple[Any, ...], named: dict[str, Any]) -> list[torch.Tensor]:
-            written = [positional[place] for place in begun.written]
+            written = [positional[place] for place in places]
             return [*written, *results_of(_NO_SCRATCH, call(list(positional)))]  # it empties the list it is handed
 
-        return self._replay.compare(begun.prepared, [*begun.changed, *results], results, make)
+        def attempt(result: Any) -> Untried | None:
+            results = list(results_of(_NO_SCRATCH, result))
+            return self._replay.compare(prepared, [*changed, *results], results, make)
 
-    def _region_of(self, run: Run) -> TriedRegion:
-        if run.code not in self._tried:
-            try:
-                region = self._read(run)
-            except Exception:  # code of a form that is not known
-                region = TriedRegion(self._regions.name_of(run.code), TrialTally(), Untried.COMPILED)
-            self._tried[run.code] = region
-        return self._tried[run.code]
+        return prepared, attempt
 
-    def _read(self, run: Run) -> TriedRegion:
+    def after(self, begun: tuple[Prepared, Attempt] | None, result: Any) -> None:
+        """Replay the region, which has run."""
+        if begun is not None:
+            prepared, attempt = begun
+            with unseen():
+                prepared.finish(lambda: attempt(result))
+
+    def left(self, begun: Any) -> None:
+        """The execution ended, normally or with an error."""
+
+    def _read(self, run: Run) -> tuple[TrialTally | None, Untried | None]:
         region, groups, graph = self._regions.one_execution(run)
         is_asked = self._tries_all or graph is None or self.risk is None or self.risk.lies_in(region, groups)
         tally = TrialTally() if is_asked else None
         if graph is None or run.code.uses_cuda_graphs:
-            return TriedRegion(region.id, tally, Untried.CAPTURED if run.code.uses_cuda_graphs else Untried.COMPILED)
+            return tally, Untried.CAPTURED if run.code.uses_cuda_graphs else Untried.COMPILED
         forbidden = {_forbidden_by(name) for name in dict.fromkeys(_OP.findall(run.code.text))}
-        return TriedRegion(region.id, tally, next((reason for reason in _FORBIDS if reason in forbidden), None))
+        return tally, next((reason for reason in _FORBIDS if reason in forbidden), None)
 
-    def in_regions(self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]) -> tuple[Region, ...]:
-        """``regions`` with the outcomes of their trials."""
-        tallies = {tried.name: tried.tally for tried in self._tried.values() if tried.tally is not None}
-        listed = []
-        for region in regions:
-            if region.id in tallies:
-                tried = replace(tallies[region.id].listed(), together=len(self._suspects(region, groups)))
-                region = replace(region, tried=tried)
-            listed.append(region)
-        return tuple(listed)
-
-    def in_groups(self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]) -> tuple[CallGroup, ...]:
-        """``groups``, where those that may vary have the outcome of their region's trials."""
+    def tried(
+        self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]
+    ) -> tuple[tuple[Region, ...], tuple[CallGroup, ...]]:
+        """``regions`` with the outcomes of their trials, which those of ``groups`` have that may vary."""
+        outcomes = {self._regions.name_of(code): tally.listed() for code, (tally, _) in self._tried.items() if tally}
         tried: dict[int, Tried] = {}
-        for region in regions:
-            if region.tried is not None:
-                tried |= {id(group): region.tried for group in self._suspects(region, groups)}
-        return tuple(replace(group, tried=tried[id(group)]) if id(group) in tried else group for group in groups)
-
-    def _suspects(self, region: Region, groups: tuple[CallGroup, ...]) -> list[CallGroup]:
-        if self.risk is None:
-            return []
-        return self.risk.suspects(region, [group for group in groups if group.region == region.id])
+        for name, outcome in outcomes.items():
+            region = next((region for region in regions if region.id == name), None)
+            if region is not None and self.risk is not None:
+                suspects = self.risk.suspects(region, [group for group in groups if group.region == name])
+                outcomes[name] = replace(outcome, together=len(suspects))
+                tried |= {id(group): outcomes[name] for group in suspects}
+        return (
+            tuple(
+                replace(region, tried=outcomes[region.id]) if region.id in outcomes else region for region in regions
+            ),
+            tuple(replace(group, tried=tried[id(group)]) if id(group) in tried else group for group in groups),
+        )
 
 
 def _forbidden_by(name: str) -> Untried | None:

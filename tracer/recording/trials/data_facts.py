@@ -1,7 +1,6 @@
-"""What a call's data settle: writes to distinct places, exact sums, choices without ties.
+"""What a call's data settle: writes to distinct places, exact sums, choices without ties. Reading waits for a device.
 
-Reading values synchronizes a device. Nothing is read if sizes already settle a call, or if an earlier call of the same
-group was not settled by its data.
+Nothing is read if sizes settle a call, or if an earlier call of its group was not settled by its data.
 """
 
 from __future__ import annotations

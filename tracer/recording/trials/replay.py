@@ -1,8 +1,7 @@
 """Replays an op or a compiled region and compares its results bit by bit.
 
-Fresh memory has different contents in each replay, so elements that a kernel leaves unwritten differ: memory of the
-size of each result is allocated, filled and freed at once. A device's allocator reuses it, the host's usually does, so
-this detects some reads of unwritten memory, not all.
+Memory of the size of each result is allocated, filled and freed before each replay: an allocator that reuses it shows
+some reads of unwritten memory.
 """
 
 from __future__ import annotations
@@ -324,8 +323,7 @@ def unseen_by_modes() -> Iterator[None]:
 def quietly(make: Callable[[], Any]) -> Any:
     """Replay a call without repeating its warnings.
 
-    torch's kernels defer a warning until the function that Python called returns. That is the program's own call,
-    unless another is in between: ``apply_`` calls back, and issues the warnings of what it called when it returns.
+    torch's kernels defer a warning until the function that Python called returns; ``apply_`` calls back in between.
     """
     if not torch.is_deterministic_algorithms_warn_only_enabled():
         return make()
