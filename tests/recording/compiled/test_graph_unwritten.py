@@ -10,7 +10,7 @@ import torch
 from tracer import DeterminismTracer
 from tracer.recording.compiled.graph_text import read_graph
 from tracer.recording.compiled.graph_unwritten import HANDED_OVER, Read, computes_with_constants, unwritten_reads
-from tracer.recording.storage import unwritten
+from tracer.recording.storage import native_code
 from tracer.recording.torch_private import compile_seams
 
 GRAPH = """
@@ -34,6 +34,10 @@ READS = [
     'half: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 8)\n'
     '        part: "f32[8][1]cpu" = torch.ops.aten.slice.Tensor(half, 0, 4, 12)\n'
     '        last: "f32[8][1]cpu" = torch.ops.aten.mul.Tensor(part, 2)',
+    'half: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 16, 2)\n'
+    '        copy: "f32[16][1]cpu" = torch.ops.aten.clone.default(half, memory_format = torch.contiguous_format)\n'
+    '        seen: "f32[4, 4][4, 1]cpu" = torch.ops.aten.view.default(copy, [4, 4])\n'
+    '        last: "f32[4, 4][4, 1]cpu" = torch.ops.aten.mul.Tensor(seen, 2)',
 ]
 FILLED = [
     'last: "f32[16][1]cpu" = torch.ops.aten.fill.Scalar(empty, 0)',
@@ -89,7 +93,10 @@ def reads(body: str, size: str = "16") -> list[Read]:
 @pytest.mark.parametrize(
     "body",
     READS,
-    ids=["multiplied", "summed", "seen in part", "half written", "and one more place", "a slice over the end"],
+    ids=[
+        *("multiplied", "summed", "seen in part", "half written", "and one more place", "a slice over the end"),
+        "every other place, copied and seen otherwise",
+    ],
 )
 def test_computing_with_memory_that_nothing_filled_is_told_with_who_gave_it(body: str) -> None:
     assert reads(body) == [(body.count("torch.ops"), 0, True)]
@@ -178,15 +185,12 @@ def test_memory_that_eager_code_gave_and_a_region_reads_is_told_and_what_it_does
 
 
 @pytest.mark.slow
-def test_eager_memory_is_followed_still_once_compiled_code_was_loaded(
-    inductor: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_eager_memory_is_followed_still_once_compiled_code_was_loaded(inductor: None) -> None:
     torch.compile(lambda x: x.sin() + 1)(torch.ones(16, 16))  # its kernel calls a function of torch's library
-    monkeypatch.setattr(unwritten, "_has_foreign", False)
     kernels = [
         one for one in sys.modules if compile_seams.is_generated(one, getattr(sys.modules[one], "__file__", None) or "")
     ]
-    assert any(unwritten._names_torch(str(sys.modules[one].__file__)) for one in kernels)
+    assert any(native_code._names_torch(str(sys.modules[one].__file__)) for one in kernels)
     with DeterminismTracer() as tracer:
         torch.empty(3).sum()
     (read,) = tracer.trace.unwritten_reads

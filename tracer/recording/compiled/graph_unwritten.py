@@ -1,4 +1,4 @@
-"""Calls of a graph that compute with unwritten memory: followed as boxes through views and through writes of slices.
+"""Calls of a graph that compute with unwritten memory: followed as masks through views and through writes of slices.
 
 A write at indices may cover any of it, but no more numbers than it writes. Generated code computes with a constant in
 place of memory that no call wrote at indices (NaN; ``torch/_inductor/ir.py``, ``nop_loader_fn``, 2.13.0).
@@ -16,22 +16,21 @@ import torch
 from tracer.ops.op import Touch, Writes
 from tracer.ops.rows import VIEWS, row_of
 from tracer.recording.compiled.graph_text import Graph, Node, Value, flat
-from tracer.recording.torch_private import compile_seams
+from tracer.recording.torch_private import compile_seams, seams
 
 _SEES = VIEWS | {"new_empty_strided"}
 #: What ops do that read nothing of their first argument, or only a part, which may have been written.
 _IGNORES = frozenset({Touch.SHAPE_OF_SELF, Touch.SELECTS})
 _COMPUTES = frozenset({"sum", "mean", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
 _PRODUCTS = frozenset({"mm", "bmm"})
-#: Views whose namesakes that end in this write into a copy.
-_SCATTER, _SLICE, _SELECT = "_scatter", "slice", "select"
+#: Ops that write into a copy, and the views that they write to.
+_SCATTERS = {"slice_scatter": torch.ops.aten.slice.Tensor, "select_scatter": torch.ops.aten.select.int}
+#: Partly written memory of more numbers is not followed.
+_MOST_NUMBERS = 1 << 26
 _NAN = re.compile(r"quiet_NaN\(\)|float\(['\"]nan['\"]\)|\bnan\b")
 _MASKS = ("b8", "u8")
 HANDED_OVER = -1
 """The allocation of an input."""
-
-#: The start and the end of a range of places along each dimension.
-_Box = tuple[tuple[int, int], ...]
 
 
 class _Memory(NamedTuple):
@@ -39,14 +38,10 @@ class _Memory(NamedTuple):
 
     allocation: int
     """The index of the call that allocated it."""
-    unwritten: tuple[_Box, ...] | None
-    """``None`` if all of it is."""
+    unwritten: torch.Tensor | None
+    """Which of its numbers are; ``None`` if all of them."""
     scattered: int = 0
     """Numbers that calls wrote into it at indices, at most: from the first on code reads it as it is."""
-
-    def boxes(self, sizes: tuple[int, ...]) -> tuple[_Box, ...]:
-        """What is unwritten of memory with these sizes."""
-        return (tuple((0, size) for size in sizes),) if self.unwritten is None else self.unwritten
 
 
 class Read(NamedTuple):
@@ -85,7 +80,7 @@ def unwritten_reads(graph: Graph, handed_over: str = "") -> Iterator[Read]:
             elif base is not None and (left := _after_write(node, base)) is not None:
                 memory[node.name] = left
         elif (left := _left_unwritten(node, packet, memory)) is not None:
-            if left.unwritten is None or left.unwritten:
+            if left.unwritten is None or left.unwritten.any():
                 memory[node.name] = left
         elif packet in _PRODUCTS or (row_of(packet).beta and _reads_unwritten(node, memory)):
             yield Read(number, read.allocation, may_be_constant=False)
@@ -113,7 +108,7 @@ def _after_write(node: Node, base: _Memory) -> _Memory | None:
     """``base`` after a write at indices; ``None`` where that may have covered all that was unwritten."""
     try:
         sizes = _sizes(node.args[0])
-        unwritten = sum(prod(end - start for start, end in box) for box in base.boxes(sizes))
+        unwritten = prod(sizes) if base.unwritten is None else int(base.unwritten.sum())
         written = base.scattered + _count_of_indexed(node.args[1], sizes)
     except (IndexError, TypeError, ValueError):  # dynamic sizes, or arguments that are not in the text
         return None
@@ -129,46 +124,40 @@ def _count_of_indexed(indices: list[Any], sizes: tuple[int, ...]) -> int:
     return int(prod(reached) * prod(size for dim, size in enumerate(sizes) if dim not in given))
 
 
+def _mask(value: Any, held: _Memory | None) -> torch.Tensor:
+    """Which numbers of a value are unwritten. Raises ``ValueError`` for dynamic sizes, and for too many numbers."""
+    sizes = _sizes(value)
+    if prod(sizes) > _MOST_NUMBERS:
+        raise ValueError("too many numbers")
+    if held is None or held.unwritten is None:
+        return torch.full(sizes, held is not None, dtype=torch.bool, device="cpu")
+    return held.unwritten
+
+
 def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Memory | None:
     """What is unwritten of the result of a view, or of a write of a slice; ``None`` for another op."""
-    view, written = packet.removesuffix(_SCATTER), packet.endswith(_SCATTER)
-    if packet not in _SEES and not (written and view in (_SLICE, _SELECT)):
+    view, source = _SCATTERS.get(packet), None
+    if packet not in _SEES and view is None:
         return None
     base = node.args[0] if node.args else None
     held = memory.get(base.name) if isinstance(base, Value) else None
-    source = node.args[1] if written and len(node.args) > 1 else None
-    of_source = memory.get(source.name) if isinstance(source, Value) else None
-    origin = held or of_source
-    if origin is None:
-        return None
-    nothing = origin._replace(unwritten=())
-    if held is not None and held.unwritten is None and not written:
-        return held  # any view of it is unwritten too
+    if view is not None and isinstance(node.args[1], Value):
+        source = memory.get(node.args[1].name)
+    origin = held or source
+    if origin is None or (view is None and (origin.unwritten is None or packet in ("alias", "clone", "detach"))):
+        return origin  # of what is wholly unwritten, any view is too
     try:
-        sizes = _sizes(base)
-        left = held.boxes(sizes) if held is not None else ()
-        if packet in ("alias", "clone", "detach"):
-            return origin._replace(unwritten=left)
-        if packet == _SLICE:
-            dim, start, end, step = _slice(node, 1, sizes)
-            if step != 1:
-                return nothing
-            return origin._replace(unwritten=tuple(_moved(_cut(left, dim, start, end), dim, -start)))
-        if view == _SLICE:
-            dim, start, end, step = _slice(node, 2, sizes)
-            if step != 1:
-                return nothing
-            rest = _outside(left, dim, start, end)
-            inner = of_source.boxes(_sizes(source)) if of_source is not None else ()
-            return origin._replace(unwritten=(*rest, *_moved(inner, dim, start)))
-        if written:
-            dim, place = node.args[2] % len(sizes), node.args[3]
-            place += sizes[dim] if place < 0 else 0
-            rest = () if of_source is not None else _outside(left, dim, place, place + 1)
-            return origin._replace(unwritten=rest)
-    except (IndexError, TypeError, ValueError):  # dynamic sizes, or arguments that are not in the text
-        pass
-    return nothing
+        with torch.no_grad(), seams.without_modes():
+            mask = _mask(base, held)
+            if view is None:
+                func: Any = compile_seams.overload(node.op)
+                return origin._replace(unwritten=func(mask, *node.args[1:], **node.kwargs))
+            mask = mask.clone()
+            part = view(mask, *node.args[2:], **node.kwargs)
+            part.copy_(torch.tensor(False, device="cpu") if source is None else _mask(node.args[1], source))
+            return origin._replace(unwritten=mask)
+    except Exception:  # dynamic sizes, arguments that are not in the text
+        return origin._replace(unwritten=torch.zeros(1, dtype=torch.bool, device="cpu"))
 
 
 def _sizes(value: Any) -> tuple[int, ...]:
@@ -176,29 +165,3 @@ def _sizes(value: Any) -> tuple[int, ...]:
     if not isinstance(value, Value) or None in value.shape:
         raise ValueError("unknown sizes")
     return tuple(size for size in value.shape if size is not None)
-
-
-def _slice(node: Node, at: int, sizes: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """The dimension, start, end and step of a slice, whose arguments begin at ``at``."""
-    arguments = dict(zip(("dim", "start", "end", "step"), node.args[at:], strict=False)) | node.kwargs
-    dim = arguments.get("dim", 0) % len(sizes)
-    size = sizes[dim]
-    start, end = arguments.get("start") or 0, arguments.get("end")
-    end = size if end is None else end
-    start, end = (min(max(place + size if place < 0 else place, 0), size) for place in (start, end))
-    return dim, start, end, arguments.get("step", 1)
-
-
-def _cut(boxes: tuple[_Box, ...], dim: int, start: int, end: int) -> tuple[_Box, ...]:
-    """The parts of ``boxes`` from ``start`` to ``end`` along ``dim``."""
-    cut = ((box, max(box[dim][0], start), min(box[dim][1], end)) for box in boxes)
-    return tuple((*box[:dim], (low, high), *box[dim + 1 :]) for box, low, high in cut if low < high)
-
-
-def _outside(boxes: tuple[_Box, ...], dim: int, start: int, end: int) -> tuple[_Box, ...]:
-    """The parts of ``boxes`` that lie outside of it."""
-    return (*_cut(boxes, dim, 0, start), *_cut(boxes, dim, end, max((box[dim][1] for box in boxes), default=0)))
-
-
-def _moved(boxes: tuple[_Box, ...], dim: int, by: int) -> tuple[_Box, ...]:
-    return tuple((*box[:dim], (box[dim][0] + by, box[dim][1] + by), *box[dim + 1 :]) for box in boxes)
