@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.build import environment
 from tracer.doctor import Checked, Diagnosis, Outlook, diagnose
-from tracer.doctor.installation import LIBRARIES
+from tracer.doctor.diagnosis import LIBRARIES
 from tracer.doctor.text import diagnosis_blocks
 from tracer.names import Backend, Verdict
 from tracer.report.render.terminal import drawn, printed

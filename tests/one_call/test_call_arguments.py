@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.support.build import tensor
-from tracer.one_call.call_arguments import Tensor, Unknown, Word, has_unknown, program_arguments
+from tracer.one_call.data import Tensor, Unknown, Word, has_unknown, program_arguments
 from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled
 
 

@@ -10,7 +10,8 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from tests.report.samples import full_report, process_report
-from tracer.report import Report, site
+from tracer.report import Report
+from tracer.report.files import sarif as site
 from tracer.report.files.formats import render
 
 ADDRESS = "https://docs.example"

@@ -24,7 +24,7 @@ from tracer.names import Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
 from tracer.recording.process.first_uses import FirstUses
-from tracer.reproduction import reproducing, seeding
+from tracer.reproduction import reproducing
 from tracer.reproduction.reproducing import Reproducible
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -306,7 +306,7 @@ def test_a_device_that_starts_inside_goes_on_as_it_would_have_started(
         patch.setattr(torch.cuda, "_lazy_seed_tracker", torch.cuda._LazySeedTracker())  # type: ignore[attr-defined]
         if waits:
             torch.cuda.manual_seed_all(11)
-        give_back = seeding.keep_states()
+        give_back = reproducing.keep_states()
         torch.cuda.manual_seed_all(0)
         patch.setattr(torch.cuda, "is_initialized", lambda: True)
         give_back()

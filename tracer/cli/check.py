@@ -99,8 +99,15 @@ def command(
     which nothing asked for a gradient, passes, unless the baseline was made of a training.
     """
     from tracer.gate.baseline import read_baseline
-    from tracer.gate.configuration import load_configuration
-    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, acceptances, decide, parse_fail_on, places_of
+    from tracer.gate.gating import (
+        DEFAULT_FAIL_ON,
+        Gate,
+        acceptances,
+        decide,
+        load_configuration,
+        parse_fail_on,
+        places_of,
+    )
 
     detail = detail_of(quiet=quiet, verbose=verbose)
     if allow_no_training and require_training:

@@ -121,7 +121,7 @@ def command(
 
 def answer(comparison: Comparison, folder: Path, wanted: list[str], script: str) -> int:
     """Print and write the answer; the exit code."""
-    from tracer.report.files.configurations import code_of, write_comparison
+    from tracer.report.files.compared import code_of, write_comparison
     from tracer.report.render.terminal import READER, drawn, printed
     from tracer.report.sections.configurations import configuration_blocks
 

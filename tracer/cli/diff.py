@@ -253,7 +253,7 @@ def _has_magnitudes_alone(path: str) -> bool:
 def _compare_magnitudes(first: Magnitudes, second: Magnitudes, shaken: list[Magnitudes], *, as_json: bool) -> int:
     """Say whether two configurations differ by rounding; the exit code is that of ``tracer compare``."""
     from tracer.divergence.magnitudes import compared
-    from tracer.report.files.configurations import code_of, comparison_json
+    from tracer.report.files.compared import code_of, comparison_json
     from tracer.report.render.terminal import READER, drawn, printed
     from tracer.report.sections.configurations import configuration_blocks
 

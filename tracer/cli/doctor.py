@@ -56,8 +56,7 @@ def command(backend: str | None, fail_on: str | None, form: str, save: str | Non
             raise UsageError(f"--fail-on: {NEW!r} needs a baseline", hint="`tracer check` has one")
     if save is not None:
         check_writable(Path(save))
-    from tracer.doctor.diagnosis import diagnose
-    from tracer.doctor.installation import read_process
+    from tracer.doctor.diagnosis import diagnose, read_process
     from tracer.plain import json_text, say
     from tracer.report.words import plural
     from tracer.tables.settings.rows import load_rows

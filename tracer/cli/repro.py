@@ -77,7 +77,7 @@ def command(
         values = "" if beside is None else beside.name
         program = program_of(report, chosen, file=name, values=values, imports=imports)
         if beside is not None:
-            from tracer.one_call.choosing import copy_data
+            from tracer.one_call.program import copy_data
 
             copy_data(trace, program.group, program.tensors, beside)
     if named > 1:

@@ -11,8 +11,8 @@ from tracer.cli.output import check_writable, show
 from tracer.errors import ReportError, UsageError
 from tracer.files import write_whole
 from tracer.names import Detail
-from tracer.report.files.exported_tables import table_named
 from tracer.report.files.formats import FORMATS, format_of, render, to_write
+from tracer.report.finding_columns import table_named
 
 if TYPE_CHECKING:
     from tracer.report import Report

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.doctor.diagnosis import Checked, Diagnosis, Outlook, diagnose, spelled
-from tracer.doctor.installation import DRIVER, PLATFORM, PROCESSOR
+from tracer.doctor.diagnosis import DRIVER, PLATFORM, PROCESSOR, Checked, Diagnosis, Outlook, diagnose, spelled
 from tracer.errors import TraceError, of_another_schema, reason_of
 from tracer.files import open_plain, read_text, write_whole
 from tracer.names import SEVERITY, Backend, Differs, Verdict

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tracer.errors import UsageError
 from tracer.findings import Finding
-from tracer.one_call.call_arguments import Tensor, has_unknown
+from tracer.one_call.data import Tensor, has_unknown
 from tracer.ops.op import Route
 from tracer.ops.rows import row_of
 from tracer.plain import literal

@@ -28,7 +28,7 @@ class Report(ReportView):
     def to_csv(self, table: str = "findings") -> str:
         """One row a finding, or with ``table="calls"`` one a group of recorded calls.
 
-        The headers are those of ``tracer.report.files.exported_tables``; no cell is a formula. Raises ``ReportError``
+        The headers are those of ``tracer.report.finding_columns``; no cell is a formula. Raises ``ReportError``
         for a table that does not exist.
         """
         return formats.render("csv", self, table=table)
@@ -50,7 +50,7 @@ class Report(ReportView):
     def to_dataframe(self, table: str = "findings") -> pd.DataFrame:
         """One row a finding, or a group of calls, with the CSV's columns; what a finding about the process
         speaks of is in ``findings``, ``op`` is empty there."""
-        from tracer.report.files.exported_tables import table_frame
+        from tracer.report.finding_columns import table_frame
 
         return table_frame(self, table)
 

@@ -15,7 +15,7 @@ from tests.support.build import call, environment, region, report, trace
 from tracer import judge
 from tracer.errors import ReportError
 from tracer.report import Report
-from tracer.report.files.exported_tables import TABLES
+from tracer.report.finding_columns import TABLES
 
 HEADERS = {
     "findings": "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,"

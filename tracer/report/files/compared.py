@@ -1,7 +1,8 @@
-"""Runs that were compared, as JSON, and the files that several runs leave: ``repeat.json`` and ``repeat.html``."""
+"""Runs and configurations that were compared, as JSON and as the files that they leave: ``repeat.*``, ``compare.*``."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 import msgspec
 
+import tracer
 from tracer.divergence.lines import LineSource
+from tracer.divergence.magnitudes import CompareVerdict, Comparison, PlaceDifference
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import UNVARIED, Held, HeldLine, Repeated
@@ -17,7 +20,9 @@ from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.findings import Change
 from tracer.plain import json_text
+from tracer.report.blocks import PAGE
 from tracer.report.report import Report
+from tracer.report.sections.configurations import SEVERITY, configuration_blocks, headline
 from tracer.report.sections.runs import lack_of
 
 SCHEMA = 1
@@ -141,3 +146,98 @@ def _held(held: Held) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(held)
     name = ALL if held.is_all and len(held.circumstances) > 1 else "+".join(held.circumstances)
     return {"circumstance": name, **fields, "first": held.first and _root(held.first)}
+
+
+# --- two configurations: ``compare.json`` and ``compare.html`` ---------------------------------------------
+
+#: Exit codes: somewhere the difference is larger than rounding explains; nobody can say, or a recording is not whole.
+FAILED, UNDECIDED = 1, 3
+
+
+def write_comparison(comparison: Comparison, folder: Path, wanted: Iterable[str], script: str) -> list[Path]:
+    """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths.
+
+    Raises ``ReportError`` in one line for what cannot be written.
+    """
+    written = []
+    for name in wanted:
+        if name == "json":
+            text = json_text(comparison_json(comparison))
+        else:
+            text = _page(comparison, script)
+        written.append(write_whole(folder / f"compare.{name}", text.encode("utf-8"), error=ReportError))
+    return written
+
+
+def _page(comparison: Comparison, script: str) -> str:
+    """``comparison`` as one HTML page that opens offline; it has no script."""
+    from markupsafe import Markup
+
+    from tracer.report.render.page import assets, page_environment
+
+    style = assets()
+    return (
+        page_environment()
+        .get_template("compare.html")
+        .render(
+            verdict=SEVERITY[comparison.verdict],
+            headline=headline(comparison),
+            script_name=script,
+            blocks=list(configuration_blocks(comparison, PAGE))[1:],
+            version=tracer.__version__,
+            style=Markup(style["style.css"] + style["compare.css"]),
+            bundle=None,
+        )
+    )
+
+
+def code_of(comparison: Comparison) -> int:
+    """The exit code of a comparison: 0 for equal and rounding."""
+    if comparison.verdict is CompareVerdict.SIGNIFICANT:
+        return FAILED
+    if comparison.partial or comparison.verdict in (CompareVerdict.UNDECIDED, CompareVerdict.NOT_JUDGED):
+        return UNDECIDED
+    return 0
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as ``compare.json`` holds it. Infinite numbers are ``null``."""
+    return {
+        "schema": SCHEMA,
+        "verdict": comparison.verdict.value,
+        "compared": list(comparison.compared),
+        "rows": list(comparison.rows),
+        "places": comparison.places,
+        "differing": comparison.differing,
+        "largest": _place(comparison.largest),
+        "first": _place(comparison.first),
+        "call": msgspec.to_builtins(comparison.call),
+        "significant": [_place(one) for one in comparison.significant],
+        "following": comparison.following,
+        "is_given": comparison.is_given,
+        "split_steps": list(comparison.split_steps),
+        "row_steps": list(comparison.row_steps),
+        "not_finite": comparison.not_finite,
+        "only": msgspec.to_builtins(comparison.only),
+        "only_count": comparison.only_count,
+        "unjudged": comparison.unjudged,
+        "draws": msgspec.to_builtins(comparison.draws),
+        "unrepeated": _place(comparison.unrepeated),
+        "flips": msgspec.to_builtins(comparison.flips),
+        "steps": list(comparison.steps),
+        "yardstick": msgspec.to_builtins(comparison.yardstick),
+        "factor": comparison.factor,
+        "scaled": list(comparison.scaled),
+        "undone": comparison.undone,
+        "partial": comparison.partial,
+        "processes": comparison.processes,
+    }
+
+
+def _place(one: PlaceDifference | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    document: dict[str, Any] = msgspec.to_builtins(one)
+    if not math.isfinite(one.relative):
+        document["relative"] = None
+    return document

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.errors import ReportError
 from tracer.files import write_whole
-from tracer.report.files.exported_tables import FINDINGS
+from tracer.report.finding_columns import FINDINGS
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -34,7 +34,7 @@ class Format(NamedTuple):
 FORMATS: Mapping[str, Format] = {
     "text": Format(".txt", "tracer.report.render.terminal"),
     "html": Format(".html", "tracer.report.render.page"),
-    "csv": Format(".csv", "tracer.report.files.exported_tables", has_tables=True),
+    "csv": Format(".csv", "tracer.report.finding_columns", has_tables=True),
     "json": Format(".json", "tracer.report.files.json_format", is_long=True),
     "markdown": Format(".md", "tracer.report.render.markdown"),
     "sarif": Format(".sarif", "tracer.report.files.sarif"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -18,7 +20,6 @@ from tracer.gate.baseline import file_of, risk_of
 from tracer.names import AcceptedBy, Verdict
 from tracer.plain import one_line, visible
 from tracer.report.sections.findings import of_this_run, rests_on_a_rule
-from tracer.report.site import page_of_rule, site_address
 from tracer.report.words import VERDICTS, counted, phase_of, statement_of
 from tracer.trace.records import split_place
 
@@ -194,3 +195,25 @@ def _uri(path: str) -> str:
 def _short(text: str) -> str:
     """``text`` on one line, with what is longer than ``LONGEST`` left out of its middle."""
     return one_line(text, LONGEST)
+
+
+# --- the documentation site, by ``[project.urls]`` of the package's metadata -------------------------------
+
+NAME = "determinism-tracer"
+LABEL = "Documentation"
+
+
+@cache
+def site_address() -> str:
+    """The site's address with a slash at its end; empty where none is configured."""
+    try:
+        urls = metadata(NAME).get_all("Project-URL") or ()
+    except PackageNotFoundError:
+        return ""
+    by_label = dict(url.split(", ", 1) for url in urls)
+    return f"{by_label[LABEL].rstrip('/')}/" if LABEL in by_label else ""
+
+
+def page_of_rule(rule: str) -> str:
+    """The address of a rule's or a setting's page; empty where no site is configured."""
+    return f"{address}rules/{rule}.html" if (address := site_address()) else ""
