@@ -107,9 +107,6 @@ def test_the_lint_accepts_what_is_sound() -> None:
     ("code", "ops", "says"),
     [
         ("torch.ones(", '["aten.sample"]', "does not compile"),
-        ("import numpy\nnumpy.ones(1)", '["aten.sample"]', "imports numpy"),
-        ("from numpy import ones\nones(1)", '["aten.sample"]', "imports numpy"),
-        ("np.ones(1)", '["aten.sample"]', "names np"),
         ("x = 1" + " " * 120 + "+ 1", '["aten.sample"]', "more than 120 characters"),
         ("torch.ones(1)", '["aten.sample", "aten.nobodys"]', "aten.nobodys: no rule names it"),
         ("torch.ones(1)", '["aten.nobodys"]', "has no example"),

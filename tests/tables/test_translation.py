@@ -161,13 +161,13 @@ def test_a_note_is_said_where_its_ops_were_seen_and_only_there(note: TargetNote)
 
 
 def test_every_derived_fact_has_its_derivation() -> None:
-    from tracer.tables.conditions import DERIVATIONS
+    from tracer.tables.vocabulary import DERIVATIONS
 
     assert set(DERIVATIONS) == set(DERIVED_FACTS)
 
 
 def test_a_derivation_reads_the_facts_that_it_names_and_no_other() -> None:
-    from tracer.tables.conditions import DERIVATIONS
+    from tracer.tables.vocabulary import DERIVATIONS
 
     class Asked(dict[str, Value]):
         def get(self, key: str, default: Any = None) -> Any:

@@ -65,14 +65,12 @@ def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, o
             values = getters(func, *(name for name in names if not name.endswith("?")))
             if values is None:
                 return None
-            optional = [argument_getter(func, name[:-1]) or _lacking for name in names if name.endswith("?")]
+            optional = [
+                argument_getter(func, name[:-1]) or (lambda args, kwargs: None) for name in names if name.endswith("?")
+            ]
             every = (*values, *optional)
             return lambda args, kwargs: question(*[get(args, kwargs) for get in every])
 
         return make
 
     return decorate
-
-
-def _lacking(args: Args, kwargs: Kwargs) -> None:
-    return None

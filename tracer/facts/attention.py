@@ -47,12 +47,6 @@ def _is_last_product(scores: torch.Tensor) -> bool:
     return scores.shape[-2:] == (_LAST.rows, _LAST.columns)
 
 
-@of_arguments("query", "key", "value")
-def _shares_heads(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    """Attention: whether there are fewer heads of keys or of values than of queries (``enable_gqa=True``)."""
-    return not query.shape[-3:-2] == key.shape[-3:-2] == value.shape[-3:-2]
-
-
 def _may_fuse(func: Any, services: Services) -> Reader | None:
     """``sdpa_kernel`` may have disabled every fused backend."""
     from torch.backends import cuda
@@ -73,6 +67,12 @@ FACTS = (
     marked("sdp.head_not_of_4", _head(lambda size: size % 4 != 0), "Is the head size not a multiple of 4?"),
     marked("sdp.head_not_of_8", _head(lambda size: size % 8 != 0, notes=True), "Is the head size not a multiple of 8?"),
     marked("sdp.head_gt_256", _head(lambda size: size > 256), "Is the head size above 256?"),
-    marked("sdp.shares_heads", _shares_heads, "Do several query heads share one head of keys or values (enable_gqa)?"),
+    marked(
+        "sdp.shares_heads",
+        of_arguments("query", "key", "value")(
+            lambda query, key, value: not query.shape[-3:-2] == key.shape[-3:-2] == value.shape[-3:-2]
+        ),
+        "Do several query heads share one head of keys or values (enable_gqa)?",
+    ),
     marked("sdp.efficient_off", _is_efficient_off, "Was the memory-efficient kernel disabled around the call?"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.argument_readers import Args, Kwargs, argument_getter, getters
+from tracer.facts.argument_readers import Reader, argument_getter, of_arguments
 from tracer.facts.fact import Services, Test, marked, noted_fact
 
 #: Fewest channels of a contiguous depthwise convolution in half precision that cuDNN takes, and fewest for a batch with
@@ -19,54 +19,47 @@ if TYPE_CHECKING:
     import torch
 
 
-def _leaves_cudnn(func: Any, services: Services) -> Test | None:
+@of_arguments("input", "weight", "dilation", "transposed", "groups")
+def _leaves_cudnn(
+    image: torch.Tensor, weight: torch.Tensor, spread: Sequence[int], is_transposed: bool, groups: int
+) -> bool:
     """Dilated, not depthwise (which has its own kernel), not channels-last (which stays on cuDNN)."""
-    arguments = getters(func, "input", "weight", "dilation", "transposed", "groups")
-    if arguments is None:
-        return None
-    source, filters, spread, turned, groups = arguments
-
-    def test(args: Args, kwargs: Kwargs) -> bool:
-        if all(step == 1 for step in spread(args, kwargs)):
-            return False
-        image, weight = source(args, kwargs), filters(args, kwargs)
-        if _is_depthwise(image, groups(args, kwargs), turned(args, kwargs)) or image.numel() == 0:
-            return False
-        return not _keeps_channels_last(image, weight)
-
-    return test
+    if all(step == 1 for step in spread) or _is_depthwise(image, groups, is_transposed) or image.numel() == 0:
+        return False
+    return not _keeps_channels_last(image, weight)
 
 
 def _is_depthwise(image: torch.Tensor, groups: int, turned: bool) -> bool:
     return not turned and groups > 1 and groups == image.shape[1]
 
 
-def _has_own_depthwise(func: Any, services: Services) -> Test | None:
+def _has_own_depthwise(func: Any, services: Services) -> Reader | None:
+    return None if "transpose" in str(func) else _own_depthwise(func, services)
+
+
+@of_arguments("input", "weight", "stride", "dilation", "groups", "transposed?")
+def _own_depthwise(
+    image: torch.Tensor,
+    weight: torch.Tensor,
+    steps: Sequence[int],
+    spread: Sequence[int],
+    groups: int,
+    is_transposed: bool | None,
+) -> bool:
     """Left to cuDNN are the channels-last layout and, in half precision, what ``_may_take_half`` says. In one dimension
     torch makes the input contiguous first."""
-    arguments = getters(func, "input", "weight", "stride", "dilation", "groups")
-    if arguments is None or "transpose" in str(func):
-        return None
-    source, filters, steps, spread, groups = arguments
-    is_transposed = argument_getter(func, "transposed") or (lambda args, kwargs: False)
+    if not _is_depthwise(image, groups, bool(is_transposed)):
+        return False
     from torch import bfloat16, float16, float32, float64
 
-    def test(args: Args, kwargs: Kwargs) -> bool:
-        image, weight = source(args, kwargs), filters(args, kwargs)
-        if not _is_depthwise(image, groups(args, kwargs), is_transposed(args, kwargs)):
-            return False
-        if image.dim() not in (3, 4, 5) or image.numel() * weight.shape[0] > _LARGEST * image.shape[1]:
-            return False
-        if image.dtype is not weight.dtype or image.dtype not in (float32, float64, bfloat16, float16):
-            return False
-        if _keeps_channels_last(image, weight):
-            return False
-        if image.dtype is not float16:
-            return True
-        is_dilated = any(step != 1 for step in spread(args, kwargs))
-        return is_dilated or not _may_take_half(image, weight, steps(args, kwargs))
-
-    return test
+    if image.dim() not in (3, 4, 5) or image.numel() * weight.shape[0] > _LARGEST * image.shape[1]:
+        return False
+    if image.dtype is not weight.dtype or image.dtype not in (float32, float64, bfloat16, float16):
+        return False
+    if _keeps_channels_last(image, weight):
+        return False
+    is_dilated = any(step != 1 for step in spread)
+    return image.dtype is not float16 or is_dilated or not _may_take_half(image, weight, steps)
 
 
 def _may_take_half(image: torch.Tensor, weight: torch.Tensor, steps: Sequence[int]) -> bool:
@@ -86,35 +79,21 @@ def _may_take_half(image: torch.Tensor, weight: torch.Tensor, steps: Sequence[in
 
 def _is_without_cudnn(func: Any, services: Services) -> Test | None:
     """Disabled around this call. A depthwise convolution has its own kernel, an empty one has nothing to multiply."""
-    arguments = getters(func, "input", "transposed", "groups")
-    if arguments is None:
-        return None
-    source, turned, groups = arguments
     from torch.backends import cudnn
 
-    def test(args: Args, kwargs: Kwargs) -> bool:
-        if cudnn.enabled:
-            return False
-        image = source(args, kwargs)
-        return not _is_depthwise(image, groups(args, kwargs), turned(args, kwargs)) and image.numel() != 0
+    @of_arguments("input", "transposed", "groups")
+    def is_left_out(image: torch.Tensor, is_transposed: bool, groups: int) -> bool:
+        return not _is_depthwise(image, groups, is_transposed) and image.numel() != 0
 
-    return test
+    left_out = is_left_out(func, services)
+    return None if left_out is None else lambda args, kwargs: not cudnn.enabled and left_out(args, kwargs)
 
 
-def _pads_output_widely(func: Any, services: Services) -> Test | None:
+@of_arguments("input", "stride", "transposed", "output_padding")
+def _pads_output_widely(image: torch.Tensor, steps: Sequence[int], is_transposed: bool, padding: Sequence[int]) -> bool:
     """Transposed, with output padding not below the stride, which cuDNN does not support."""
-    arguments = getters(func, "input", "stride", "transposed", "output_padding")
-    if arguments is None:
-        return None
-    source, steps, turned, padding = arguments
-
-    def test(args: Args, kwargs: Kwargs) -> bool:
-        if not turned(args, kwargs) or source(args, kwargs).numel() == 0:
-            return False
-        pairs = zip(padding(args, kwargs), steps(args, kwargs), strict=False)
-        return any(more >= step for more, step in pairs)
-
-    return test
+    is_wide = is_transposed and any(more >= step for more, step in zip(padding, steps, strict=False))
+    return is_wide and image.numel() != 0
 
 
 def _keeps_channels_last(image: torch.Tensor, weight: torch.Tensor) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tracer.facts import attention, convolution, flags, indexing, operands, sizes
 from tracer.facts.argument_readers import MISSING
-from tracer.facts.fact import BOOL, Fact, Kind, Value
+from tracer.facts.fact import BOOL, Derivation, Fact, Kind, Value
 from tracer.names import Overlap
 
 #: dtype classes that a condition may write in place of their members. Every float8 format is "float8", every quantized
@@ -40,8 +40,15 @@ SELECTING_NODES: frozenset[str] = frozenset(
 )
 
 
-def _derived(key: str, about: str, of_forward: str = "") -> Fact:
-    return Fact(key, BOOL, Kind.DERIVED, about, of_forward=of_forward)
+def _derived(key: str, about: str, of_forward: str = "", *, how: Derivation | None = None) -> Fact:
+    """A fact that the judge derives: it holds where ``of_forward``, or itself, was noted, unless ``how`` says how."""
+    noted = of_forward or key
+    how = how or Derivation((noted,), lambda node, facts: facts.get(noted) is True)
+    return Fact(key, BOOL, Kind.DERIVED, about, of_forward=of_forward, derivation=how)
+
+
+def _of_node(names: frozenset[str]) -> Derivation:
+    return Derivation((), lambda node, facts: None if node == "" else (node or "").rstrip("0123456789") in names)
 
 
 def _process(key: str, domain: tuple[Value, ...], about: str) -> Fact:
@@ -49,11 +56,32 @@ def _process(key: str, domain: tuple[Value, ...], about: str) -> Fact:
 
 
 _DERIVED = (
-    _derived("backward.selects", "Does the backward of an op that selects each element at most once call it?"),
-    _derived("backward.attention_softmax", "Does the backward of attention's own softmax (_safe_softmax) call it?"),
-    _derived("phase.backward", "Is it called in the backward pass?"),
-    _derived("shape.is_scalar", "Is the tensor zero-dimensional? Unknown counts as no."),
-    _derived("forward.direct", "Was its forward called directly?", "call.direct"),
+    _derived(
+        "backward.selects",
+        "Does the backward of an op that selects each element at most once call it?",
+        how=_of_node(SELECTING_NODES),
+    ),
+    _derived(  # only attention's math path calls it: fully masked rows come out as zeros
+        "backward.attention_softmax",
+        "Does the backward of attention's own softmax (_safe_softmax) call it?",
+        how=_of_node(frozenset({"SafeSoftmaxBackward"})),
+    ),
+    _derived(
+        "phase.backward",
+        "Is it called in the backward pass?",
+        how=Derivation((), lambda node, facts: node is not None),
+    ),
+    _derived(
+        "shape.is_scalar",
+        "Is the tensor zero-dimensional? Unknown counts as no.",
+        how=Derivation(("ndim",), lambda node, facts: facts.get("ndim") == 0),
+    ),
+    _derived(  # a backward op called outside the backward pass has no forward: it was called directly
+        "forward.direct",
+        "Was its forward called directly?",
+        "call.direct",
+        how=Derivation(("call.direct",), lambda node, facts: node is None or facts.get("call.direct") is True),
+    ),
     _derived("forward.returns_indices", "Did its forward return indices?", "call.returns_indices"),
     _derived("forward.fits_cudnn", "Does cuDNN take its forward?", "call.fits_cudnn"),
     _derived("forward.efficient_off", "Was the memory-efficient kernel disabled in its forward?", "sdp.efficient_off"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -86,6 +86,15 @@ Makes = Callable[[Any, Services], Reader | None]
 ASK = object()
 
 
+class Derivation(NamedTuple):
+    """Computes a fact from a call's facts and its autograd node. The node is ``None`` outside the backward pass, and
+    empty if it is unknown; a fact that needs it is then unknown too."""
+
+    reads: tuple[str, ...]
+    """The only recorded facts that it reads, besides the autograd node."""
+    derive: Callable[[str | None, Mapping[str, Value]], bool | None]
+
+
 class Fact(msgspec.Struct, frozen=True):
     """One property of a call that a condition may use."""
 
@@ -101,6 +110,8 @@ class Fact(msgspec.Struct, frozen=True):
     """Its value for calls whose tensors are all strided and not empty, if that is always the same."""
     of_forward: str = ""
     """For a derived fact that comes from the forward call: its key there."""
+    derivation: Derivation | None = None
+    """For a derived fact."""
 
     def reader(self, func: Any, services: Services) -> Reader | None:
         """The reader of this fact for calls of ``func``; it returns a value of ``domain``, or ``MISSING``."""

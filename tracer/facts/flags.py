@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -34,16 +34,6 @@ def _argument(
 def _is_given(name: str) -> Makes:
     """Return a function that reads whether the optional tensor of that schema name is passed."""
     return of_arguments(name)(lambda optional: optional is not None)
-
-
-@of_arguments("output_mask|grad_input_mask")
-def _first_of_mask(mask: Sequence[bool]) -> bool:
-    return bool(mask[0])
-
-
-@of_arguments("training|train")
-def _trains(mode: bool | None) -> bool:
-    return mode is not False
 
 
 _REDUCE_OPS = ("sum", "avg", "product", "premul_sum", "min", "max", "band", "bor", "bxor")
@@ -155,7 +145,7 @@ FACTS = (
     _fact("deterministic", "Attention libraries: is the backward kernel's own switch on?"),
     _fact("sequence", "Bucketizing: is the order inside a bucket kept?"),
     _fact("max_unorm", "Is a limit set on the update's norm?"),
-    asked("arg.training", _trains, "Does it run in training?"),
+    asked("arg.training", of_arguments("training|train")(lambda mode: mode is not False), "Does it run in training?"),
     _fact("reduce", "The reduction.", ("sum", "prod", "mean", "amax", "amin", "add", "multiply")),
     Fact(
         "arg.reduce_op", _REDUCE_OPS, Kind.ASKED, "A collective's reduction, where its caller can be asked.", _reduce_op
@@ -170,7 +160,11 @@ FACTS = (
     _fact("mode", "What an embedding bag computes.", codes={0: "sum", 1: "mean", 2: "max"}),
     _fact("interpolation_mode", "The interpolation.", codes={0: "bilinear", 1: "nearest", 2: "bicubic"}),
     _fact("padding_mode", "The padding.", codes={0: "zeros", 1: "border", 2: "reflection"}),
-    asked("arg.output_mask0", _first_of_mask, "Is the input's gradient asked for?"),
+    asked(
+        "arg.output_mask0",
+        of_arguments("output_mask|grad_input_mask")(lambda mask: bool(mask[0])),
+        "Is the input's gradient asked for?",
+    ),
     asked(
         "arg.dropout",
         lambda func, services: dropout_reader(func, "p"),

@@ -54,21 +54,16 @@ def _writes_once(func: Any, services: Services) -> Test | None:
     return test
 
 
-def _adds_two_to_zeros(func: Any, services: Services) -> Test | None:
-    target, indices = argument_getter(func, "self", "input"), argument_getter(func, "indices")
-    accumulate = argument_getter(func, "accumulate")
-    if target is None or indices is None or accumulate is None:
-        return None
-
-    def test(args: Args, kwargs: Kwargs) -> bool:
+def _adds_two_to_zeros(func: Any, services: Services) -> Reader | None:
+    @of_arguments("self|input", "indices", "accumulate")
+    def read(target: torch.Tensor, indices: Sequence[torch.Tensor | None], accumulate: bool) -> bool:
         from torch import broadcast_shapes
 
-        if not accumulate(args, kwargs) or services.indices.largest_whole(target(args, kwargs)) != 0:
+        if not accumulate or services.indices.largest_whole(target) != 0:
             return False
-        shapes = (index.shape for index in indices(args, kwargs) if index is not None)
-        return bool(prod(broadcast_shapes(*shapes)) <= 2)
+        return bool(prod(broadcast_shapes(*(index.shape for index in indices if index is not None))) <= 2)
 
-    return test
+    return read(func, services)
 
 
 def _adding(func: Any) -> Test | None:

@@ -8,7 +8,7 @@ from tracer.facts.argument_readers import MISSING, Args, Kwargs, Reader, argumen
 from tracer.facts.fact import Services, Test, asked, marked, noted_fact
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 _TENSORS = ("Tensor", "Optional[Tensor]")
 _TENSOR_LISTS = ("List[Tensor]", "List[Optional[Tensor]]")
@@ -45,11 +45,6 @@ def _has_no_elements(func: Any, services: Services) -> Test | None:
     return lambda args, kwargs: any(isinstance(arg, Tensor) and arg.numel() == 0 for arg in args)
 
 
-@of_arguments("weights")
-def _has_integral_weights(weights: torch.Tensor | None) -> bool:
-    return weights is not None and not (weights.is_floating_point() or weights.is_complex())
-
-
 def _adds_row_within(func: Any, services: Services) -> Test | None:
     """Return a test of whether cuBLASLt adds the row as it multiplies, as in ``nn.Linear``, or it is added before."""
     argument_getters = getters(func, "self", "mat1", "mat2", "beta")
@@ -70,11 +65,6 @@ def _adds_row_within(func: Any, services: Services) -> Test | None:
         return bool(added.numel() == wide and deep > 1 and wide > 1 and added.is_contiguous())
 
     return test
-
-
-@of_arguments("num_samples", "replacement")
-def _cumulates(count: int, with_replacement: bool) -> bool:
-    return bool(with_replacement) and count != 1
 
 
 def _makes_half_complex(func: Any, services: Services) -> Test | None:
@@ -139,7 +129,11 @@ FACTS = (
         on_plain=MISSING,
     ),
     noted_fact(
-        "operands.integral_weights", _has_integral_weights, "Counting: are the weights integers, whose sum is exact?"
+        "operands.integral_weights",
+        of_arguments("weights")(
+            lambda weights: weights is not None and not (weights.is_floating_point() or weights.is_complex())
+        ),
+        "Counting: are the weights integers, whose sum is exact?",
     ),
     noted_fact(
         "operands.row_within",
@@ -160,7 +154,9 @@ FACTS = (
     ),
     marked(
         "draw.cumulates",
-        _cumulates,
+        of_arguments("num_samples", "replacement")(
+            lambda count, with_replacement: bool(with_replacement) and count != 1
+        ),
         "Drawing: are probabilities summed up, because several are drawn with replacement?",
     ),
     marked("call.makes_half_complex", _makes_half_complex, "Copying to another dtype: is it complex32?"),

@@ -75,12 +75,6 @@ def _windows_overlap(func: Any, services: Services) -> Reader | None:
     return _do_fractional_windows_overlap(func, services) or _do_windows_overlap(func, services)
 
 
-@of_arguments("kernel_size", "stride", "padding")
-def _unit_stride_unpadded(sizes: Sequence[int], steps: Sequence[int], pads: Sequence[int]) -> bool:
-    """Average pooling: every stride 1 and every padding 0, for which CUDA has a kernel that gathers."""
-    return all(step == 1 for step in steps or sizes) and not any(pads)
-
-
 def _meets_thrice(func: Any, services: Services) -> Reader | None:
     """Padding: whether some input element collects three or more gradients. Two give the same sum in either order."""
     copies = _mirrored if "reflection" in str(func) else _replicated
@@ -116,11 +110,6 @@ def _divides_evenly(func: Any, services: Services) -> Reader | None:
     return read(func, services)
 
 
-@of_arguments("output_size", "input_size")
-def _same_size(output: Sequence[int], source: Sequence[int]) -> bool:
-    return list(output) == list(source)[2:]
-
-
 @of_arguments("self|input")
 def _channels_last(source: torch.Tensor) -> bool:
     """Return whether the input is laid out in channels-last order, and not in the ordinary one as well."""
@@ -128,11 +117,6 @@ def _channels_last(source: torch.Tensor) -> bool:
 
     is_ordinary = source.dim() != 4 or source.is_contiguous()
     return not is_ordinary and source.is_contiguous(memory_format=channels_last)
-
-
-@of_arguments("self|input")
-def _counts_past_float(source: torch.Tensor) -> bool:
-    return source.numel() > _EXACT_COUNTS
 
 
 @of_arguments("grad_output", "indices", "num_weights", "scale_grad_by_freq")
@@ -147,23 +131,12 @@ def _rows_repeat_long(gradient: torch.Tensor, indices: torch.Tensor, rows: int, 
     return bool(count // _ROWS_A_THREAD + segments > 4 * blocks)
 
 
-@of_arguments("self", "k", "dim")
-def _topk_radix(source: torch.Tensor, k: int, dim: int) -> bool:
-    """Return whether ``k`` and ``dim`` are among those that the kernels which count arrivals are built for."""
-    return k in _RADIX_KS and dim in (-1, source.dim() - 1)
-
-
 @of_arguments("self", "size?", "the_template?")
 def _grows(held: torch.Tensor, size: Sequence[int] | None, template: torch.Tensor | None) -> bool:
     """Resizing: whether the new size needs more memory than the tensor's storage has."""
     wanted = size if size is not None else template.shape if template is not None else ()
     needed = (held.storage_offset() + prod(wanted)) * held.element_size() if prod(wanted) else 0
     return bool(needed > held.untyped_storage().nbytes())
-
-
-@of_arguments("input")
-def _has_many_channels(source: torch.Tensor) -> bool:
-    return bool(source.shape[1] > _MAX_CHANNELS)
 
 
 @of_arguments("self", "dim")
@@ -343,21 +316,39 @@ def _reach_of_cubic(step: float, is_aligned: bool) -> int:
 FACTS = (
     asked("shape.scan_is_whole", _scan_is_whole, "Is it one scan over the whole tensor: numel == size(dim)?"),
     asked("shape.windows_overlap", _windows_overlap, "Pooling: can one element lie in two windows?"),
-    asked("shape.unit_stride_unpadded", _unit_stride_unpadded, "Pooling: is each stride 1 and nothing padded?"),
+    asked(
+        "shape.unit_stride_unpadded",
+        of_arguments("kernel_size", "stride", "padding")(
+            lambda sizes, steps, pads: all(step == 1 for step in steps or sizes) and not any(pads)
+        ),
+        "Pooling: is each stride 1 and nothing padded?",
+    ),
     asked("shape.channels_last", _channels_last, "Is the input laid out in channels-last order?"),
     asked("shape.meets_thrice", _meets_thrice, "Padding: does some element occur three times or more in the output?"),
-    asked("shape.numel_gt_16777216", _counts_past_float, "Are there more elements than float32 can count one by one?"),
+    asked(
+        "shape.numel_gt_16777216",
+        of_arguments("self|input")(lambda source: source.numel() > _EXACT_COUNTS),
+        "Are there more elements than float32 can count one by one?",
+    ),
     asked(
         "shape.rows_repeat_long",
         _rows_repeat_long,
         "Embedding: so many more indices than rows that CUDA may add by atomics?",
     ),
-    asked("shape.topk_radix", _topk_radix, "topk: is k 64, 128, 256, 512 or 1024, along the last dimension?"),
+    asked(
+        "shape.topk_radix",
+        of_arguments("self", "k", "dim")(lambda source, k, dim: k in _RADIX_KS and dim in (-1, source.dim() - 1)),
+        "topk: is k 64, 128, 256, 512 or 1024, along the last dimension?",
+    ),
     asked("shape.grows", _grows, "Resizing: is the storage too small for the new size?"),
     asked(
         "shape.divides_evenly", _divides_evenly, "Adaptive pooling: is each input size a multiple of its output size?"
     ),
-    asked("shape.same_size", _same_size, "Resampling: does the output size equal the input size?"),
+    asked(
+        "shape.same_size",
+        of_arguments("output_size", "input_size")(lambda output, source: list(output) == list(source)[2:]),
+        "Resampling: does the output size equal the input size?",
+    ),
     noted_fact(
         "shape.meets_at_most_twice",
         meets_at_most_twice,
@@ -381,5 +372,9 @@ FACTS = (
         "topk: do its sizes keep it off every kernel that counts arrivals, whatever the device?",
     ),
     noted_fact("shape.ctc_small", _is_small_ctc, "CTC: is the loss small enough for CUDA's kernel that adds in order?"),
-    marked("shape.channels_gt_1024", _has_many_channels, "Sampling: does the input have more than 1,024 channels?"),
+    marked(
+        "shape.channels_gt_1024",
+        of_arguments("input")(lambda source: bool(source.shape[1] > _MAX_CHANNELS)),
+        "Sampling: does the input have more than 1,024 channels?",
+    ),
 )

@@ -96,22 +96,10 @@ class TraceUnderTarget(NamedTuple):
         return not named or self.target.backend is Backend.RECORDED or self.target.backend in named
 
 
-class TraceUnderSettings:
-    """One trace for one target, under each set of settings that is tried. Each is computed once."""
-
-    def __init__(self, trace: Trace, target: Target) -> None:
-        self.trace = trace
-        self.target = target
-        self._by_conditions: dict[frozenset[tuple[str, FactValue]], TraceUnderTarget] = {}
-
-    def under(self, sets: Mapping[str, FactValue]) -> TraceUnderTarget:
-        """With ``sets`` on top of the target's own settings."""
-        key = frozenset(sets.items())
-        if key not in self._by_conditions:
-            asked = (self.trace.environment, self.target.settings, {**self.target.sets, **sets})
-            environment, conditions = effective_environment(*asked), settings_of(*asked)
-            self._by_conditions[key] = TraceUnderTarget(self.trace, self.target, asked[2], environment, conditions)
-        return self._by_conditions[key]
+def trace_under(trace: Trace, target: Target, sets: Mapping[str, FactValue]) -> TraceUnderTarget:
+    """``trace`` for ``target`` with ``sets`` on top of its own settings."""
+    asked = (trace.environment, target.settings, {**target.sets, **sets})
+    return TraceUnderTarget(trace, target, asked[2], effective_environment(*asked), settings_of(*asked))
 
 
 class _Group(NamedTuple):

@@ -105,7 +105,7 @@ def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> 
 
 def call_findings(
     unsafe: Iterable[Unsafe],
-    code: GeneratedCode,
+    compilation: Compilation,
     switches: Switches | None = None,
 ) -> Iterator[Finding]:
     """One finding for all groups with the same ruling at the same place that the plan treats alike."""
@@ -123,7 +123,7 @@ def call_findings(
         rulings = (id(ruling),) if len(alike) == 1 else tuple(dict.fromkeys(id(call.ruling) for call in alike))
         if rulings not in deciding:
             deciding[rulings] = Deciding.joined(call.ruling.decided for call in alike)
-        generated = code.behind((call.group for call in alike), ruling.shown, ruling.backend)
+        generated = _generated(compilation, (call.group for call in alike), ruling.shown, ruling.backend)
         finding = _finding(alike, deciding[rulings], generated)
         yield finding if switches is None else with_own_remedy(finding, switches)
 
@@ -208,51 +208,49 @@ class Generated(NamedTuple):
     evidence: tuple[Evidence, ...] = ()
 
 
-class GeneratedCode:
-    """The regions and launched kernels of one trace."""
+def _generated(
+    compilation: Compilation, groups: Iterable[CallGroup], shown: Shown | None, backend: Backend
+) -> Generated:
+    """Return what ``groups``, which are one finding, were compiled to; ``shown`` is what decided. Names no kernels of
+    devices other than ``backend``'s."""
+    compiled = [group for group in groups if group.region is not None or group.kernels]
+    if not compiled:
+        return Generated()
+    regions = tuple(dict.fromkeys(group.region for group in compiled if group.region is not None))
+    every = dict.fromkeys(_kernels(compilation, compiled, backend.device))
+    named = [(where, kernel) for where, kernel in every if kernel.device in ("", backend.device)]
+    showing = [(where, kernel) for where, kernel in named if _shows(kernel, shown)]
+    kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
+    if shown is None or not showing:
+        return Generated(regions, kernels)
+    evidence = (Evidence(kind=EvidenceKind.GENERATED, ref=_ref(compilation, showing, shown)),)
+    return Generated(regions, kernels, _sentence(kernels, shown), evidence)
 
-    def __init__(self, compilation: Compilation) -> None:
-        self._compilation = compilation
 
-    def behind(self, groups: Iterable[CallGroup], shown: Shown | None, backend: Backend) -> Generated:
-        """Return what ``groups``, which are one finding, were compiled to; ``shown`` is what decided. Names no kernels
-        of devices other than ``backend``'s."""
-        compiled = [group for group in groups if group.region is not None or group.kernels]
-        if not compiled:
-            return Generated()
-        regions = tuple(dict.fromkeys(group.region for group in compiled if group.region is not None))
-        device = backend.device
-        named = [(where, k) for where, k in dict.fromkeys(self._kernels(compiled, device)) if k.device in ("", device)]
-        showing = [(where, kernel) for where, kernel in named if _shows(kernel, shown)]
-        kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
-        if shown is None or not showing:
-            return Generated(regions, kernels)
-        evidence = (Evidence(kind=EvidenceKind.GENERATED, ref=self._ref(showing, shown)),)
-        return Generated(regions, kernels, _sentence(kernels, shown), evidence)
+def _kernels(compilation: Compilation, groups: Iterable[CallGroup], device: str) -> Iterator[tuple[str, Kernel]]:
+    """The id of the region that it was generated for, empty for one that the program launched, and the kernel."""
+    for group in groups:
+        region = compilation.regions.get(group.region or "")
+        if region is None or region.kind is RegionKind.CUDA_GRAPH:
+            launched = (compilation.launched.get(name) for name in group.kernels)
+            yield from (("", kernel.launched_on(device)) for kernel in launched if kernel is not None)
+            continue
+        by_name = {kernel.name: kernel for kernel in region.kernels}
+        yield from ((region.id, by_name[name]) for name in group.kernels if name in by_name)
 
-    def _kernels(self, groups: Iterable[CallGroup], device: str) -> Iterator[tuple[str, Kernel]]:
-        """The id of the region that it was generated for, empty for one that the program launched, and the kernel."""
-        for group in groups:
-            region = self._compilation.regions.get(group.region or "")
-            if region is None or region.kind is RegionKind.CUDA_GRAPH:
-                launched = (self._compilation.launched.get(name) for name in group.kernels)
-                yield from (("", kernel.launched_on(device)) for kernel in launched if kernel is not None)
-                continue
-            by_name = {kernel.name: kernel for kernel in region.kernels}
-            yield from ((region.id, by_name[name]) for name in group.kernels if name in by_name)
 
-    def _ref(self, showing: list[tuple[str, Kernel]], shown: Shown) -> str:
-        where, kernel = showing[0]
-        region = self._compilation.regions.get(where)
-        more = f" and {len(showing) - 1} more" if len(showing) > 1 else ""
-        by = f"torch {self._compilation.torch}"
-        if region is None:
-            return f"{kernel.name}{more}, launched in this run under {by}: {_CLAIMS[shown]}"
-        place = f" at {region.location}" if region.location else ""
-        return (
-            f"{kernel.name}{more} in region {where} ({region.function or region.backend}{place}), compiled for"
-            f" {kernel.device or region.device} by {by} in this run: {_CLAIMS[shown]}"
-        )
+def _ref(compilation: Compilation, showing: list[tuple[str, Kernel]], shown: Shown) -> str:
+    where, kernel = showing[0]
+    region = compilation.regions.get(where)
+    more = f" and {len(showing) - 1} more" if len(showing) > 1 else ""
+    by = f"torch {compilation.torch}"
+    if region is None:
+        return f"{kernel.name}{more}, launched in this run under {by}: {_CLAIMS[shown]}"
+    place = f" at {region.location}" if region.location else ""
+    return (
+        f"{kernel.name}{more} in region {where} ({region.function or region.backend}{place}), compiled for"
+        f" {kernel.device or region.device} by {by} in this run: {_CLAIMS[shown]}"
+    )
 
 
 _CLAIMS = {

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from tracer.errors import TargetError
 from tracer.findings import Finding, Judgement, Target
-from tracer.judging.bound_rows import TraceUnderSettings
+from tracer.judging.bound_rows import trace_under
 from tracer.judging.call_findings import (
-    GeneratedCode,
     JudgedCall,
     Unsafe,
     by_ruling,
@@ -69,8 +68,7 @@ def judge_calls(
     ``switches``: what a library's users can turn. ``compilers`` judge compiled calls, which are unknown without.
     ``strict``: verdicts extrapolated to a newer torch are ``unknown``. The order of findings is total.
     """
-    settings = TraceUnderSettings(trace, target)
-    by_settings = _TablesBySettings(settings, tables, translations, compilers or {}, strict=strict)
+    by_settings = _TablesBySettings(trace, target, tables, translations, compilers or {}, strict=strict)
     target_tables = by_settings.under({})
     rulings: dict[int, Ruling] = {}
     counted: Counter[tuple[int, Phase, str]] = Counter()
@@ -90,14 +88,14 @@ def judge_calls(
     mode = str(trace.environment.deterministic_mode or "")
     if MODE in target.sets and mode:  # a line that changes the mode counts by what depends on the mode
         as_ran = [(group, by_settings.under({**group.settings, MODE: mode}).rule_on(group)) for group in groups]
-    process = ProcessUnderTarget(settings, rows, as_ran, strict=strict)
+    process = ProcessUnderTarget(trace, target, rows, as_ran, strict=strict)
     observed = process.observe({})
     unsafe = _with(judged, rulings, lambda ruling: not ruling.is_safe)
     of_this_run = _with(judged, rulings, lambda ruling: ruling.observed or ruling.refuted is not None)
     calls_by_ruling = by_ruling(counted)
     settled = MinimalSettings(unsafe, by_settings.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*call, *after) for call, after in zip(unsafe, settled.calls, strict=True))
-    code = GeneratedCode(by_settings.compilation)
+    code = by_settings.compilation
     by_data = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
     findings = [*call_findings(calls, code, switches), *with_plan(observed.findings, settled)]
     dropping = active_dropout(trace)
@@ -126,7 +124,7 @@ def judge_calls(
         tables={str(bound.table.backend): bound.table.reviewed for bound in target_tables.used()},
         notes=tuple(sorted(observed.notes, key=lambda note: (-sum(note.ops.values()), note.rule, note.subject))),
         draws=trace.draws,
-        fill=fill_cost(trace, settings.under({})),
+        fill=fill_cost(trace, trace_under(trace, target, {})),
         planned=settled.planned,
         training=trace.training,
         observed=tuple(sorted(call_findings(by_data, code, switches), key=order_of)),
@@ -151,19 +149,20 @@ class _TablesBySettings:
 
     def __init__(
         self,
-        settings: TraceUnderSettings,
+        trace: Trace,
+        target: Target,
         tables: Mapping[Backend, Table],
         translations: Translations,
         compilers: Mapping[str, CompilerTable],
         *,
         strict: bool,
     ) -> None:
-        self._settings = settings
+        self._trace, self._target = trace, target
         self._tables = tables
         self._strict = strict
         self._translations = translations
-        self.compilation = compilation_of(settings.trace, compilers)
-        self._forward = ForwardCalls(settings.trace.calls, translations, settings.target.backend)
+        self.compilation = compilation_of(trace, compilers)
+        self._forward = ForwardCalls(trace.calls, translations, target.backend)
         self._by_sets: dict[tuple[tuple[str, FactValue], ...], TargetTables] = {}
 
     def under(self, sets: Sets) -> TargetTables:
@@ -174,8 +173,8 @@ class _TablesBySettings:
         return self._by_sets[tried]
 
     def _under(self, sets: Sets) -> TargetTables:
-        trace, target = self._settings.trace, self._settings.target
-        conditions = self._settings.under(sets).conditions if sets else target.conditions
+        trace, target = self._trace, self._target
+        conditions = trace_under(trace, target, sets).conditions if sets else target.conditions
         replaced = () if target.settings is Settings.RECORDED else (MODE,)
         changed = frozenset({*target.sets, *sets, *replaced})
         target_tables = TargetTables(

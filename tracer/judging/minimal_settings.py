@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tracer.findings import Finding, Note
-from tracer.judging.bound_rows import BoundRows, Dependents, TraceUnderSettings
+from tracer.findings import Finding, Note, Target
+from tracer.judging.bound_rows import BoundRows, Dependents, trace_under
 from tracer.judging.observations import observed_findings
 from tracer.judging.setting_findings import changed_findings, late_findings, setting_findings
 from tracer.names import (
@@ -34,6 +34,7 @@ from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.versions import judged_as, placed, reviewed_releases
+from tracer.trace.file import Trace
 from tracer.trace.records import ORIGIN, SEEDED_AT, CallGroup, FactValue, kind_drawn_from
 
 Sets = Mapping[str, FactValue]
@@ -319,19 +320,19 @@ class ProcessUnderTarget:
 
     def __init__(
         self,
-        settings: TraceUnderSettings,
+        trace: Trace,
+        target: Target,
         rows: EnvironmentTable | None,
         judged: Iterable[tuple[CallGroup, Ruling]],
         *,
         strict: bool,
     ) -> None:
         """``rows`` ``None``: no findings about the process. ``strict``: see ``BoundTable``."""
-        self._settings = settings
-        self._target = target = settings.target
+        self._trace, self._target = trace, target
         self._rows = rows
         self._place = "reviewed" if rows is None else placed(rows.reviewed, target.torch)
         self._speaks = self._place == "reviewed" or (self._place == "newer" and not strict)
-        self._dependents = None if rows is None else Dependents(rows, judged, settings.trace)
+        self._dependents = None if rows is None else Dependents(rows, judged, trace)
         self._observed: dict[frozenset[tuple[str, FactValue]], Observed] = {}
 
     def observe(self, sets: Mapping[str, FactValue]) -> Observed:
@@ -347,7 +348,7 @@ class ProcessUnderTarget:
             return Observed()
         extrapolated = self._place == "newer"
         version = judged_as(rows.reviewed, self._target.torch, extrapolated=extrapolated)
-        scene = self._settings.under(sets)
+        scene = trace_under(self._trace, self._target, sets)
         bound = BoundRows(rows.row, version, scene, self._dependents, extrapolated)
         findings: dict[tuple[object, ...], Finding] = {}
         notes: list[Note] = []

@@ -1,4 +1,4 @@
-"""Which case of a rule matches a call whose facts may be incomplete, and facts derived from others.
+"""Which case of a rule matches a call whose facts may be incomplete.
 
 The first case that matches decides; the last one always matches. With facts missing, several may be the first: if they
 agree, their verdict stands; if not, it is ``unknown``. So a further fact never flips a decided verdict.
@@ -6,19 +6,18 @@ agree, their verdict stands; if not, it is ``unknown``. So a further fact never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
-from tracer.facts.every_fact import SELECTING_NODES
 from tracer.facts.fact import Value
 from tracer.findings import Condition, Deciding
 from tracer.names import Backend, DeterministicMode, UnknownReason, Verdict
 from tracer.tables.rules import Case, Cased, Conditioned, Rule, Ruling, evidence_of
 from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.versions import speaks_of
-from tracer.tables.vocabulary import DOMAINS, FORWARD_FACTS, SETTINGS, UNNOTED, expand, in_domain
+from tracer.tables.vocabulary import DERIVATIONS, DOMAINS, SETTINGS, UNNOTED, expand, in_domain
 
 AnyRule = TypeVar("AnyRule", bound=Cased)
 AnyCase = TypeVar("AnyCase")
@@ -263,47 +262,6 @@ def _until_certain(cases: Iterable[Case], settings: Mapping[str, Value]) -> Iter
 def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:
     """Return whether the case is compatible with the known settings."""
     return all(settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings)
-
-
-class Derivation(NamedTuple):
-    """Computes a fact from a call's facts and its autograd node. The node is ``None`` outside the backward pass, and
-    empty if it is unknown; a fact that needs it is then unknown too."""
-
-    reads: tuple[str, ...]
-    """The only recorded facts that it reads, besides the autograd node."""
-    derive: Callable[[str | None, Mapping[str, Value]], bool | None]
-
-
-def _of_node(is_one: Callable[[str], bool]) -> Derivation:
-    def from_node(node: str | None, facts: Mapping[str, Value]) -> bool | None:
-        return None if node == "" else node is not None and is_one(node.rstrip("0123456789"))
-
-    return Derivation((), from_node)
-
-
-def _where(name: str) -> Derivation:
-    """A fact that is present if it holds, and absent otherwise."""
-    return Derivation((name,), lambda node, facts: facts.get(name) is True)
-
-
-_DIRECT = FORWARD_FACTS["forward.direct"]
-#: How each key of ``vocabulary.DERIVED_FACTS`` is derived.
-DERIVATIONS: Mapping[str, Derivation] = {
-    "backward.selects": _of_node(lambda name: name in SELECTING_NODES),
-    # A softmax that only attention's math path calls: fully masked rows come out as zeros.
-    "backward.attention_softmax": _of_node(lambda name: name == "SafeSoftmaxBackward"),
-    # It exempts calls, so unknown counts as false.
-    "shape.is_scalar": Derivation(("ndim",), lambda node, facts: facts.get("ndim") == 0),
-    **{key: _where(forward_fact) for key, forward_fact in FORWARD_FACTS.items()},
-    # A backward op called outside the backward pass has no forward: it was called directly.
-    "forward.direct": Derivation((_DIRECT,), lambda node, facts: node is None or facts.get(_DIRECT) is True),
-    "phase.backward": Derivation((), lambda node, facts: node is not None),
-    "attention.may_fuse": _where("attention.may_fuse"),
-    "attention.has_mask": _where("attention.has_mask"),
-    "library.widens_counts": _where("library.widens_counts"),
-    "module.recurrent": _where("module.recurrent"),
-    "module.fuses_gates": _where("module.fuses_gates"),
-}
 
 
 def with_derived(facts: Mapping[str, Value], node: str | None, keys: Iterable[str]) -> Mapping[str, Value]:

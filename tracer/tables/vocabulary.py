@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracer.facts.every_fact import DTYPE_CLASSES, FACTS, of_kind
-from tracer.facts.fact import Kind, Value
+from tracer.facts.fact import Derivation, Kind, Value
 from tracer.tables.settings.declared import conditions
 
 _Domains = Mapping[str, tuple[Value, ...]]
@@ -24,6 +24,8 @@ NOTED_FACTS: _Domains = _domains(Kind.NOTED)
 #: A fact of a backward call to the fact that its forward call has: ``aten.sample_backward`` takes it from
 #: ``aten.sample`` at the same place.
 FORWARD_FACTS: Mapping[str, str] = {key: fact.of_forward for key, fact in FACTS.items() if fact.of_forward}
+#: How the judge derives facts, by key.
+DERIVATIONS: Mapping[str, Derivation] = {key: fact.derivation for key, fact in FACTS.items() if fact.derivation}
 BACKWARD_OF = "_backward"
 """Suffix that a backward op's name adds to its forward's."""
 #: Facts that the judge derives, which are never missing for lack of recording.

@@ -13,7 +13,6 @@ from tracer.facts.fact import Value
 from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
 from tracer.ops.op import Touch
 from tracer.ops.rows import packet_of, row_of
-from tracer.tables.conditions import DERIVATIONS
 from tracer.tables.rules import Ruling, Table
 from tracer.tables.ruling.bound_table import BoundTable, BoundTranslation, Translator, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
@@ -28,7 +27,7 @@ from tracer.tables.ruling.run_evidence import (
 )
 from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, TargetNote, Translations
-from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS
+from tracer.tables.vocabulary import BACKWARD_OF, DERIVATIONS, FORWARD_FACTS
 from tracer.trace.arguments import TensorForm
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, is_set_up
 
