@@ -278,6 +278,51 @@ def test_what_other_threads_put_into_a_queue_differs_at_the_line_that_takes_it(t
     assert found.keys().isdisjoint((12, 13, 14)), found
 
 
+POOL = """\
+import os, time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+def work(k):
+    wait = 0.1 * (k if os.environ["RUN"] == "a" else 2 - k)
+    time.sleep(wait)
+    return ANSWER
+CALLS, seen = [], []
+with ThreadPoolExecutor(3) as pool:
+    futures = [pool.submit(work, k) for k in range(3)]
+    for future in as_completed(futures):
+        seen.append(future.result())
+CALLS.append(seen)
+"""
+
+
+@pytest.mark.parametrize(("answer", "line"), [("k", 10), ("k + wait", 4)])
+def test_the_order_of_answers_is_the_root_where_only_that_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, line: int
+) -> None:
+    runs = []
+    for name in "ab":
+        monkeypatch.setenv("RUN", name)
+        runs.append({"": traced(tmp_path, POOL.replace("ANSWER", answer), name=name)})
+    reaching = [source for source in compared_lines(*runs, [0]).sources if source.reaches]
+    assert int(reaching[0].location.rpartition(":")[2]) == line, reaching
+
+
+def test_rows_that_a_worker_left_out_are_no_branch(tmp_path: Path) -> None:
+    """A worker that had done more writes fewer rows of the same task."""
+    source = """\
+        from concurrent.futures import ThreadPoolExecutor
+        def work(k):
+            n = 0
+            for i in range(150):
+                n += i
+            return n
+        for tasks in [(0, 1, 2, 3, 4, 5)] if A == 1 else [(0, 1, 2), (3, 4, 5)]:
+            with ThreadPoolExecutor(1) as pool:
+                results = list(pool.map(work, tasks))
+        """
+    found = compared(tmp_path, source, second="2")
+    assert [kind for line, kind in lines_of(found) if 2 < line < 8] == [], lines_of(found)
+
+
 def test_numbers_of_the_system_in_a_threads_object_are_no_values(tmp_path: Path) -> None:
     source = """\
         import threading

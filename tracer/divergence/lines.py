@@ -262,6 +262,8 @@ class _Comparison:
         """The rows that made calls."""
         self.elsewhere: dict[LineRoot, None] = {}
         """Roots in other threads and processes."""
+        self.answers: dict[LineRoot, None] = {}
+        """Those of what tasks of theirs return."""
         _pair(one, two)
         for frame, record in one.events:
             if isinstance(record, Entered):
@@ -330,7 +332,7 @@ class _Comparison:
         if pair is None or other is None:
             self._generators(frame, row.changed, {}, text, frame, row.line)
             frame.state.update(_values(row.changed))
-            if pair is not None and not row.is_sampled:
+            if pair is not None and not row.is_sampled and not self._is_left_out(frame, pair):
                 found = before | self._branch(frame)
                 frame.differing.update(dict.fromkeys(_values(row.changed), found))
             else:
@@ -405,6 +407,8 @@ class _Comparison:
             self.trail[root].setdefault(location)
             if (frame.process or frame.entered.thread) and root in found:
                 self.elsewhere.setdefault(root)
+                if returns and _is_task(frame):
+                    self.answers.setdefault(root)
         frame.call, frame.inside = row.call, _NOTHING
         if not frame.code.function.endswith(">") or frame.is_body:  # a comprehension keeps what it gathers
             frame.returned = _NOTHING
@@ -469,9 +473,14 @@ class _Comparison:
             return
         for row in pair.rows[frame.next : until]:
             pair.state.update(_values(row.changed))
-            if not row.is_sampled:
+            if not row.is_sampled and not self._is_left_out(pair, frame):
                 self._differ(frame, _values(row.changed), self._branch(frame))
         frame.next = max(frame.next, until)
+
+    def _is_left_out(self, frame: _Frame, pair: _Frame) -> bool:
+        """Return whether ``pair`` may lack rows because its worker had done other tasks than that of ``frame``."""
+        is_elsewhere = bool(frame.process or frame.entered.thread)
+        return is_elsewhere and any(row.is_sampled for row in pair.rows)
 
     def _branch(self, frame: _Frame) -> Origins:
         """The origins of what only one run executes after the last line that both do."""
@@ -502,7 +511,8 @@ class _Comparison:
         for scope in (frame, *([module] if module is not None and module is not frame else [])):
             inside = path
             while inside:
-                related = [name for name in {**scope.state, **scope.unseen} if _is_related(name, inside)]
+                names = {**scope.state, **scope.unseen}
+                related = [name for name in names if name == inside or name.startswith(f"{inside}.")]
                 if related:
                     return scope, related
                 inside = inside.rpartition(".")[0]
@@ -647,7 +657,7 @@ class _Comparison:
 
     def _is_explained(self, root: LineRoot) -> bool:
         row = self._row_of_table(root)
-        return root.kind is Kind.DRAW or (row is not None and (row.varies or not row.waits))
+        return root.kind is Kind.DRAW or (row is not None and (row.varies or row.is_order or not row.waits))
 
     def _row_of_call(self, call: int) -> _Read | None:
         """The row that made a call: the innermost that read something that differs, or else the innermost."""
@@ -662,13 +672,15 @@ class _Comparison:
         if row is None:
             return _NOTHING
         found = row.origins or self._root(Kind.LINE, row.frame, row.line, row.frame, unseen=row.unseen)
-        if any(self._waits(root) for root in found) and self.elsewhere:
-            found = frozenset(root for root in found if not self._waits(root)) | frozenset(self.elsewhere)
-        return found
+        waited = {root: self._waited_for(root) for root in found}
+        return found.union(*waited.values()).difference(root for root, roots in waited.items() if roots)
 
-    def _waits(self, root: LineRoot) -> bool:
+    def _waited_for(self, root: LineRoot) -> Origins:
+        """The origins of what a line takes from other threads or processes; none where but their order differs."""
         row = self._row_of_table(root)
-        return row is not None and row.waits
+        if row is None or not row.waits:
+            return _NOTHING
+        return frozenset(self.answers if row.is_order else self.elsewhere)
 
     def _line_of_call(self, call: int) -> str:
         row = self._row_of_call(call)

@@ -25,6 +25,8 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The global generator that it draws from: ``python``, ``numpy``, ``torch`` or ``cuda``."""
     waits: bool = False
     """Whether it takes what other threads or processes give."""
+    is_order: bool = False
+    """Whether it takes that in the order in which it is done, which differs though what is given does not."""
     varies: bool = False
     """Whether it gives another value in each run, whatever it is given."""
     circumstance: str = ""

@@ -38,6 +38,15 @@ def spelled(folder: Path, file: Path) -> list[str]:
     return [spell(Site(str(file), 0, "", USER, str(Path.cwd()))).rpartition(":")[0]]
 
 
+def test_what_cannot_be_kept_matters_where_it_is_what_differs(tmp_path: Path) -> None:
+    source = "import os, threading\nopened = [threading.Lock()]; n = os.urandom(1)[0]\n"
+    run(tmp_path, source, 2, gives=False)
+    at = next(iter(spelled(tmp_path, tmp_path / "program.py"))) + ":2"
+    assert problem_of(tmp_path, at).startswith("opened holds a _thread.lock")
+    assert problem_of(tmp_path, at, ("opened",)) == problem_of(tmp_path, at)
+    assert not problem_of(tmp_path, at, ("n",))
+
+
 SOURCES = {
     "a number": ("import time\nx = time.perf_counter()\ny = x * 2\n", 2),
     "an order": ("import os\nx = [*os.urandom(20)]\ny = x[::-1]\n", 2),

@@ -91,9 +91,9 @@ class HeldLines:
                     kept[path] = kept_form(value)
             except Unkeepable as problem:
                 is_or_holds = "is" if qualified(type(value)) == str(problem) else "holds"
-                self._note(at, f"{path.removeprefix(GLOBAL)} {is_or_holds} a {problem}, of which no copy can be kept")
+                self._note(at, f"{is_or_holds} a {problem}, of which no copy can be kept", path)
             except Exception:  # a failure of the recorder must not reach the program
-                self._note(at, f"no copy of {path.removeprefix(GLOBAL)} can be kept")
+                self._note(at, "is such that no copy can be kept", path)
         data = marshal.dumps(kept)
         self._left -= len(data)
         if self._left < 0:
@@ -126,22 +126,23 @@ class HeldLines:
                 else:
                     _put(frame, path, form)
             except Exception:  # a failure of the recorder must not reach the program
-                what = "the branch" if path == _NEXT else path.removeprefix(GLOBAL)
-                self._note(at, f"{what} cannot be given")
+                self._note(at, "cannot be given", "the branch" if path == _NEXT else path)
         return bool(given)
 
-    def _note(self, at: str, problem: str) -> None:
-        self._write(f"{digest_text(at)}{_PROBLEMS}", problem)
+    def _note(self, at: str, problem: str, path: str = "") -> None:
+        self._write(f"{digest_text(at)}{_PROBLEMS}", f"{path.removeprefix(GLOBAL)} {problem}")
 
     def _write(self, name: str, line: str) -> None:
         with suppress(OSError), open(self._folder / name, "a", encoding="utf-8") as stream:
             stream.write(f"{line}\n")
 
 
-def problem_of(folder: Path, at: str) -> str:
-    """Why what the line ``at`` gave could not be held; empty if it could."""
+def problem_of(folder: Path, at: str, names: Iterable[str] = ()) -> str:
+    """Why what the line ``at`` gave could not be held, of ``names`` where these are given; empty if it could."""
+    wanted = {"", *names}
     with suppress(OSError), open(folder / f"{digest_text(at)}{_PROBLEMS}", encoding="utf-8") as stream:
-        return stream.readline().strip()
+        problems = (line.strip() for line in stream if not names or line.partition(" ")[0] in wanted)
+        return next(problems, "")
     return "" if any(folder.glob(f"{digest_text(at)}*")) else "nothing of it could be kept"
 
 

@@ -89,6 +89,9 @@ class Digests:
                 return
             if special:
                 inside = {key: entry for key, entry in inside.items() if key not in _of_modules()}
+            if qualified(kind) == "concurrent.futures._base.Future":  # when it is done differs
+                done = inside.get("_state") == "FINISHED"
+                yield f"{name}._result", self.of(inside.get("_result"), 1) if done else NO_DIGEST
             inside = _values_in(kind, inside)
             yield from ((f"{name}.{key}", self.of(entry, 1)) for key, entry in islice(inside.items(), _ENTRIES))
         else:

@@ -259,13 +259,15 @@ def _held(
     base = laboratory.follow("kept", Lines(held=places, branches=branches, folder=str(kept)), last, anew=True)
     if base is None:
         return tuple(shown)
-    free = [place for place in places if not problem_of(kept, place)]
+    names = {source.location: source.names for source in sources}
+    problems = {place: problem_of(kept, place, names.get(place, ())) for place in places}
+    free = [place for place in places if not problems[place]]
     roots: dict[str, list[str]] = {}
     for at, way in ways.items():
         if place := next((place for place in way if place in free), ""):
             roots.setdefault(place, []).append(at)
         elif way:
-            shown.append(HeldLine(lines=(at,), agrees=False, problem=problem_of(kept, way[0])))
+            shown.append(HeldLine(lines=(at,), agrees=False, problem=problems[way[0]]))
     can = list(roots)
     tries: list[tuple[str, ...]] = [(place,) for place in can[:_MOST_ALONE]]
     if len(can) > 1:
@@ -283,7 +285,9 @@ def _held(
         made = [calls for place in lines for calls in calls_inside(kept, place)]
         left = [root for root in divergence.roots if not any(root.call in calls for calls in made)]
         agrees = not left and not any(end.kind in OF_TRAINING for end in divergence.ends)
-        problem = "" if agrees else next(filter(None, (problem_of(kept, place) for place in lines)), "")
+        problem = (
+            "" if agrees else next(filter(None, (problem_of(kept, place, names.get(place, ())) for place in lines)), "")
+        )
         shown.append(HeldLine(lines=named, agrees=agrees, runs=1, problem=problem))
     return tuple(shown)
 
