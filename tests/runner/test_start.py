@@ -41,7 +41,7 @@ def test_a_recording_of_eager_code_loads_nothing_of_compiled_code_nor_of_tables(
 def test_a_recording_with_values_describes_regions_only_where_one_runs(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys\nimport torch\ntorch.ones(2).sum()\nprint(*sys.modules)\n")
     done = process("-m", "tracer", "run", "--values", "script.py", cwd=tmp_path)
-    assert "tracer.recording.values.region_values" in done.out.split()
+    assert "tracer.recording.values.value_recorder" in done.out.split()
     assert "tracer.recording.compiled.listing" not in done.out.split()
 
 

@@ -23,8 +23,8 @@ from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
-from tracer.recording.values.digesting.memory import digest_bytes
-from tracer.recording.values.outcome import DeferredDigests, Outcome, Reading, Target, is_late_copy
+from tracer.recording.values.digesting.digests import digest_bytes
+from tracer.recording.values.outcome import CallDigests, DeferredDigests, Target, is_late_copy
 from tracer.recording.values.plans import PARTIAL, Plan, plan_of
 from tracer.trace.values import Group, Mark, ValueKind, ValuesWriter, fold
 
@@ -89,13 +89,13 @@ class CallValues(Observer):
 
     def before(
         self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
-    ) -> Reading | None:
+    ) -> CallDigests | None:
         """Digest what a call is about to read."""
         writer = self.writer
         if writer is None or self.is_paused:
             return None
         plan = self._plans[info]
-        reading = Reading(self._unwritten.read_count)
+        reading = CallDigests(plan, self._unwritten.read_count)
         memory = self.memory
         is_optimizing = self._optimizer.active
         if memory.samples_always is is_optimizing:
@@ -105,20 +105,9 @@ class CallValues(Observer):
             reading.numbers = plan.numbers(args, kwargs)
             unread = None if plan.unread_at is None else plan.unread_at(args, kwargs)
             for position, name, role in plan.reads:
-                if position >= 0:
-                    if position == unread:
-                        continue
-                    value = args[position] if position < len(args) else kwargs.get(name)
-                else:
-                    value = kwargs.get(name)
-                if value is None:
-                    continue
-                kind = type(value)
-                for item in value if kind is list or kind is tuple else (value,):
-                    kind = type(item)
-                    is_plain = kind is _Tensor or kind is _Parameter
-                    if not (is_plain and memory.finds(item, reading.digests, reading.origins)):
-                        self.read(reading, plan, role, item)
+                value = argument_at(position, name, args, kwargs)
+                if value is not None and (position < 0 or position != unread):
+                    self.read(reading, role, value)
             if asked is not None and DRAW in info.readers:
                 drawn = asked[list(info.readers).index(DRAW)]
                 if drawn is not MISSING:
@@ -128,13 +117,14 @@ class CallValues(Observer):
             reading.mark_bits |= _NOT_READ
         return reading
 
-    def read(self, reading: Reading, plan: Plan, role: int, value: Any) -> None:
+    def read(self, reading: CallDigests, role: int, value: Any) -> None:
         """Digest one input, or several."""
+        plan = reading.plan
         kind = type(value)
         if kind is not _Tensor and kind is not _Parameter:
             if kind is list or kind is tuple:
                 for item in value:
-                    self.read(reading, plan, role, item)
+                    self.read(reading, role, item)
                 return
             if not isinstance(value, _Tensor):
                 return
@@ -155,7 +145,7 @@ class CallValues(Observer):
             if stored.origin is not None and not _is_contiguous(value):
                 lies = self.memory.as_it_lies(value, stored)
                 if lies is not None and lies[1]:
-                    reading.add_turned(lies, stored.origin)
+                    reading.read(lies[0], stored.origin, lies[1])
                     return
             digest, changed = self.memory.read(value, stored)
             changed = changed or lies is not None
@@ -168,18 +158,16 @@ class CallValues(Observer):
         origin = stored.origin
         if origin is None or changed:
             origin = stored.origin = self._enter(value, digest, changed)
-        reading.digests.append(digest)
-        reading.origins.append(origin)
+        reading.read(digest, origin)
 
-    def _read_whole(self, reading: Reading, value: Any) -> None:
+    def _read_whole(self, reading: CallDigests, value: Any) -> None:
         """A tensor that consists of tensors: sparse, or a subclass."""
         digest = digests.digest(value)
         if digest is None:
             reading.mark_bits |= _NOT_READ
             return
-        reading.digests.append(digest)
         origin = self.memory.origin_of(digests.parts_of(value))
-        reading.origins.append(self._enter(value, digest, False) if origin is None else origin)
+        reading.read(digest, self._enter(value, digest, False) if origin is None else origin)
 
     def _enter(self, value: Any, digest: Any, changed: bool) -> int:
         """Add an entry for a tensor whose bytes come from no recorded call."""
@@ -199,20 +187,19 @@ class CallValues(Observer):
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
         """Digest what a call wrote, and pass inputs and outputs to the writer."""
-        writer, reading = self.writer, begun
-        if writer is None or reading is None:
+        writer, call = self.writer, begun
+        if writer is None or call is None:
             return
-        if self._unwritten.read_count != reading.unwritten_reads:
-            reading.mark_bits |= _READ_UNWRITTEN
+        if self._unwritten.read_count != call.unwritten_reads:
+            call.mark_bits |= _READ_UNWRITTEN
         with self._lock:
-            outcome = self._collected(self._plans[info], reading, partial(self._collect, args, kwargs, result))
-            self._tell(writer, self._group(writer, info, counter), outcome)
+            self._collected(call, partial(self._collect, args, kwargs, result))
+            self._tell(writer, self._group(writer, info, counter), call)
 
     def ran(
         self,
-        plan: Plan,
+        call: CallDigests,
         group: int,
-        reading: Reading,
         written: Iterable[Any],
         read_only: Container[int],
         drawn: Mapping[str, int],
@@ -225,139 +212,135 @@ class CallValues(Observer):
         if writer is None:
             return
 
-        def collect(outcome: Outcome) -> None:
+        def collect(call: CallDigests) -> None:
             for value in written:
                 if isinstance(value, _Tensor) and storages.storage_id(value) in read_only:
-                    outcome.add(self.digest_now(value))
+                    call.wrote(self.digest_now(value))
                 elif value is not None:
-                    self._wrote(outcome, WRITES, value)
+                    self._wrote(call, WRITES, value)
 
         with self._lock:
-            outcome = self._collected(plan, reading, collect)
+            self._collected(call, collect)
             for name, state in drawn.items():
                 writer.draw(name, state)
-            self._tell(writer, group, outcome)
+            self._tell(writer, group, call)
 
-    def _collected(self, plan: Plan, reading: Reading, collect: Callable[[Outcome], None]) -> Outcome:
+    def _collected(self, call: CallDigests, collect: Callable[[CallDigests], None]) -> None:
         self._serial += 1
-        outcome = Outcome(plan, reading, self._serial, dict.fromkeys(reading.origins))
+        call.serial = self._serial
         try:
-            collect(outcome)
+            collect(call)
         except Exception:
             self.failures += 1
-            outcome.mark_bits |= _NOT_WRITTEN
-        return outcome
+            call.mark_bits |= _NOT_WRITTEN
 
-    def _tell(self, writer: ValuesWriter, group: int, outcome: Outcome) -> None:
+    def _tell(self, writer: ValuesWriter, group: int, call: CallDigests) -> None:
         """Pass a call to the writer; digests that wait for a device or for other processes are settled later."""
-        reading = outcome.reading
-        inputs, outputs = reading.digests, outcome.digests
-        is_pending = bool(outcome.targets) or self.device.is_used
+        is_pending = bool(call.targets) or self.device.is_used
         index = writer.call(
             group,
-            0 if is_pending else fold(inputs),
-            0 if is_pending else fold(outputs),
-            outcome.origins,
-            reading.numbers,
-            outcome.all_marks(),
-            outcome.keeps,
+            0 if is_pending else fold(call.inputs),
+            0 if is_pending else fold(call.outputs),
+            call.origins,
+            call.numbers,
+            call.all_marks(),
+            call.keeps,
             pending=is_pending,
         )
         if is_pending:
-            self._deferred.calls[index] = inputs, outputs
-        for stored in outcome.written:
+            self._deferred.calls[index] = call.inputs, call.outputs
+        for stored in call.written:
             stored.origin = index
-        if outcome.targets:
-            self._deferred.when_read(writer, index, outcome.targets)
+        if call.targets:
+            self._deferred.when_read(writer, index, call.targets)
 
-    def _collect(self, args: Args, kwargs: Kwargs, result: Any, outcome: Outcome) -> None:
+    def _collect(self, args: Args, kwargs: Kwargs, result: Any, call: CallDigests) -> None:
         """Digest everything that a call wrote."""
-        plan = outcome.plan
+        plan = call.plan
         if plan.gives_unwritten:
             for value in (result, args[0] if plan.access.grows and args else None):
                 if isinstance(value, _Tensor):
-                    self._gave(outcome, value)
+                    self._gave(call, value)
             return
         if plan.moves and is_late_copy(args, kwargs, result):
-            outcome.is_late = True
-            outcome.digests += outcome.reading.digests  # what was read stands for what will be there
+            call.is_late = True
+            call.outputs += call.inputs  # what was read stands for what will be there
         for position, name, role in plan.written:
             value = argument_at(position, name, args, kwargs)
             if value is not None:
-                self._wrote(outcome, role, value, is_counted=True)
-        for value, before in outcome.reading.fresh:
+                self._wrote(call, role, value, is_counted=True)
+        for value, before in call.fresh:
             if _gives_part(result, value):  # what it wrote; the rest stays as it was
                 self.memory.stored(value).is_fresh = False
-                outcome.collected.add(id(value))
-            elif type(before) is int and id(value) not in outcome.collected and before == self.device.digest(value):
+                call.collected.add(id(value))
+            elif type(before) is int and id(value) not in call.collected and before == self.device.digest(value):
                 self.memory.stored(value).is_fresh = False  # it did not write it, so it read it
-                self.read(outcome.reading, plan, WRITES, value)
-                outcome.origins |= dict.fromkeys(outcome.reading.origins)
+                self.read(call, WRITES, value)
             else:
-                self._wrote(outcome, WRITES, value)
+                self._wrote(call, WRITES, value)
         if plan.scratch and isinstance(result, (tuple, list)):
             for place, value in enumerate(result):
                 if place in plan.scratch and isinstance(value, _Tensor):
-                    outcome.written.append(self.memory.stored(value))
+                    call.written.append(self.memory.stored(value))
                 else:
-                    self._wrote(outcome, WRITES, value)
+                    self._wrote(call, WRITES, value)
             return
-        self._wrote(outcome, WRITES, result)
+        self._wrote(call, WRITES, result)
 
-    def _gave(self, outcome: Outcome, value: torch.Tensor) -> None:
+    def _gave(self, call: CallDigests, value: torch.Tensor) -> None:
         """Note memory that was allocated and not written: ``empty`` and its like, a storage that grew."""
         stored = self.memory.stored(value)
-        stored.forget(outcome.serial)
+        stored.forget(call.serial)
         stored.is_fresh = not storages.fills_uninitialized_memory()
         stored.is_outside = stored.was_handed_out
-        outcome.written.append(stored)
+        call.written.append(stored)
 
-    def _wrote(self, outcome: Outcome, role: int, value: Any, *, is_counted: bool = False) -> None:
+    def _wrote(self, call: CallDigests, role: int, value: Any, *, is_counted: bool = False) -> None:
         """Digest one output, or several; ``is_counted``: an argument, whose version grows when the call ends."""
         kind = type(value)
         is_plain = kind is _Tensor or kind is _Parameter
         if not is_plain:
             if kind is list or kind is tuple:
-                outcome.add_all(self.memory, value, partial(self._wrote, outcome, role))
+                call.add_all(self.memory, value, partial(self._wrote, call, role))
                 return
             if not isinstance(value, _Tensor):
                 if isinstance(value, (bool, int, float, complex)):
-                    outcome.digests.append(digest_bytes(repr(value).encode()))
+                    call.outputs.append(digest_bytes(repr(value).encode()))
                 return
-        if id(value) in outcome.collected:
+        if id(value) in call.collected:
             return
-        outcome.collected.add(id(value))
+        call.collected.add(id(value))
         if not is_plain and seams.dispatches_itself(kind):
-            self._wrote_whole(outcome, value)
+            self._wrote_whole(call, value)
             return
         try:
             stored = self.memory.stored(value)
-            outcome.written.append(stored)
-            if stored.origin is not None and stored.origin not in outcome.origins:
-                outcome.overwrites(stored, value, role)
-            if outcome.is_late or (outcome.plan.is_collective and not outcome.plan.is_wait):
-                stored.forget(outcome.serial)
-                if not outcome.is_late:
-                    outcome.targets.append(Target(value, stored))
+            call.written.append(stored)
+            if stored.origin is not None and stored.origin not in call.origins:
+                call.overwrites(stored, value, role)
+            if call.is_late or (call.plan.is_collective and not call.plan.is_wait):
+                stored.forget(call.serial)
+                if not call.is_late:
+                    call.targets.append(Target(value, stored))
                 return
-            if outcome.reading.hands_on_unwritten:
+            if call.hands_on_unwritten:
                 stored.is_fresh = True
             elif stored.is_fresh and role not in PARTIAL and value.nbytes >= storages.storage_bytes(value):
                 stored.is_fresh = False
-            if stored.is_fresh and (role in PARTIAL or outcome.reading.hands_on_unwritten):
-                stored.forget(outcome.serial)
+            if stored.is_fresh and (role in PARTIAL or call.hands_on_unwritten):
+                stored.forget(call.serial)
                 return  # what was not written holds what was there
-            outcome.add(self.memory.wrote(value, stored, outcome.serial, is_counted=is_counted))
+            call.wrote(self.memory.wrote(value, stored, call.serial, is_counted=is_counted))
         except (NotImplementedError, RuntimeError):
-            self._wrote_whole(outcome, value)
+            self._wrote_whole(call, value)
 
-    def _wrote_whole(self, outcome: Outcome, value: Any) -> None:
+    def _wrote_whole(self, call: CallDigests, value: Any) -> None:
         """A tensor that consists of tensors."""
-        outcome.add(digests.digest(value))
+        call.wrote(digests.digest(value))
         for part in digests.parts_of(value):
             stored = self.memory.stored(part)
-            stored.forget(outcome.serial)
-            outcome.written.append(stored)
+            stored.forget(call.serial)
+            call.written.append(stored)
 
     def digest_now(self, tensor: torch.Tensor) -> Any:
         """The digest of a tensor outside any call, from the table if its bytes did not change."""

@@ -19,8 +19,8 @@ import torch
 
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import storages
+from tracer.recording.values.digesting.digests import address_of, is_conj, is_contiguous, is_lazy, is_neg, strides_of
 from tracer.recording.values.digesting.layouts import Layout, layout_of, seed_of, span_of, xxh3
-from tracer.recording.values.digesting.memory import address_of, is_conj, is_contiguous, is_lazy, is_neg, strides_of
 
 _identify = storages.storage_id_of_strided
 _version_of = storages.version_of
@@ -165,31 +165,11 @@ class DigestTable(StorageTable[Stored]):
         digest = self._remember(tensor, stored, address, version)
         return digest, type(digest) is int and digest != before
 
-    def finds(self, tensor: Any, digests: list[Any], origins: list[int]) -> bool:
-        """Whether ``tensor`` is unchanged since its last read or write; if so, its digest and origin are added."""
-        try:
-            stored = self.live.get(_identify(tensor))
-            if stored is None or stored.waiting is not None or stored.is_fresh or stored.origin is None:
-                return False
-            address, version = address_of(tensor), tensor._version
-        except (NotImplementedError, RuntimeError):  # no storage, or no version
-            return False
-        for view in stored.views:
-            if view.address == address and view.fits(tensor):
-                break
-        else:
-            return False
-        if not view.is_of(stored.stamp, version) or not self.holds(view, stored, tensor):
-            return False
-        digests.append(view.digest)
-        origins.append(stored.origin)
-        return True
-
     def as_it_lies(self, tensor: Any, stored: Stored) -> tuple[int, int] | None:
         """The digest of a view that only permutes strides, and a code for their order (1 to 255).
 
-        ``None`` if it is to be read in its own order: no call of this step wrote it, or it is small. Zeros if the bytes
-        changed while no op wrote.
+        ``None`` if it is to be read in its own order: it has been, no call of this step wrote it, or it is small. Zeros
+        if the bytes changed while no op wrote.
         """
         size = tensor.nbytes
         if size <= _LITTLE or stored.stamp <= self.step_began or stored.waiting is not None:
@@ -201,16 +181,15 @@ class DigestTable(StorageTable[Stored]):
         if own is None or not own.is_turned:
             return None
         version = _version_of(tensor)
-        for view in stored.views:
-            layout = view.layout
-            if layout is None or not layout.is_ordered or layout.size != size or view.address != address:
-                continue
-            if not view.is_of(stored.stamp, version):
-                continue
-            if self.holds(view, stored, tensor):
-                return view.content ^ own.turned or 1, own.turn
-            stored.views.clear()
-            return 0, 0
+        current = [view for view in stored.views if view.address == address and view.is_of(stored.stamp, version)]
+        if any(view.fits(tensor) for view in current):
+            return None
+        for view in current:
+            if view.layout is not None and view.layout.is_ordered and view.layout.size == size:
+                if self.holds(view, stored, tensor):
+                    return view.content ^ own.turned or 1, own.turn
+                stored.views.clear()
+                return 0, 0
         return xxh3(own.kind.from_address(address)) ^ own.turned or 1, own.turn
 
     def wrote(self, tensor: Any, stored: Stored, call: int, *, is_counted: bool = False) -> Any:

@@ -23,7 +23,7 @@ from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.call_values import CallValues, Named, default_states
 from tracer.recording.values.digesting import digests
-from tracer.recording.values.digesting.memory import digest_bytes
+from tracer.recording.values.digesting.digests import digest_bytes
 from tracer.trace.values import ValueKind, ValuesWriter, fold
 from tracer.trace.values.columns import NO_DIGEST, text_digest
 
@@ -46,8 +46,10 @@ class _Owner:
     holding them keeps nothing alive for longer.
     """
 
-    def __init__(self, thing: Any, states: Callable[..., Iterator[State]], **parts: Any) -> None:
+    def __init__(self, thing: Any, states: Callable[..., Iterator[State]], is_recorded: bool, **parts: Any) -> None:
         self.parts = parts
+        self.is_recorded = is_recorded
+        """Whether a recorded thread met it, and not others alone."""
         self._states = states
         self._last: tuple[State, ...] | None = None
         """Its states as it died, digested; ``None`` while it lives."""
@@ -114,15 +116,10 @@ class Moments:
         """Parameters and buffers, likewise."""
         self._module_count = 0
         self._owners: list[_Owner] = []
-        """Modules and optimizers that were met, in that order."""
+        """Modules and optimizers that were met, in that order; other threads add to it."""
+        self._owner_by_id: dict[int, _Owner] = {}
         self._owned_modules = 0
         """The number of known modules at the last look."""
-        self._optimizers: dict[int, _Owner] = {}
-        """Those of ``_owners`` that are optimizers, by ``id``."""
-        self._unrecorded: dict[int, _Owner] = {}
-        """Modules that ran on other threads alone, by ``id``; those threads add to it."""
-        self._died_unrecorded: list[_Owner] = []
-        """Such modules whose ``id`` was taken by another one."""
         self.has_unrecorded_threads: Callable[[], bool] = lambda: False
         """Return whether a thread computed that is not recorded."""
         self._losses: list[Any] = []
@@ -203,7 +200,7 @@ class Moments:
         self._follow_modules()
         self._write_unrecorded(writer)
         times: Counter[tuple[ValueKind, str]] = Counter()
-        for owner in self._owners:
+        for owner in [owner for owner in self._owners if owner.is_recorded]:
             with suppress(Exception):  # a module of somebody's may refuse to be read
                 for kind, name, state in owner.read():
                     times[kind, name] += 1
@@ -220,34 +217,26 @@ class Moments:
 
     def runs_unrecorded(self, module: torch.nn.Module) -> None:
         """``module`` runs on a thread that is not recorded: its last state is compared, at least."""
-        owner = self._unrecorded.get(id(module))
-        if owner is not None and owner.ref() is module:
+        owner = self._owner_of(module)
+        if owner is not None and not owner.is_recorded:
             return
-        followed = {id(thing) for owner in self._owners if (thing := owner.ref()) is not None}
         for name, inner in module.named_modules():
-            if id(inner) in followed or len(self._unrecorded) + len(self._died_unrecorded) >= _MOST_OWNERS:
-                continue
-            former = self._unrecorded.get(id(inner))
-            if former is not None and former.ref() is inner:
-                continue
-            if former is not None:
-                self._died_unrecorded.append(former)
-            path = f"{type(module).__name__}.{name}" if name else type(module).__name__
-            parts = {"parameters": inner._parameters, "buffers": inner._buffers}
-            self._unrecorded[id(inner)] = _Owner(inner, _states_of_module, path=path, **parts)
+            if self._owner_of(inner) is None:
+                path = f"{type(module).__name__}.{name}" if name else type(module).__name__
+                self._follow_module(path, inner, is_recorded=False)
 
     def _write_unrecorded(self, writer: ValuesWriter) -> None:
         """The last states of modules that ran on other threads alone, and of what no module that was met holds.
 
         Threads meet modules in any order: states of one name are in the order of their digests.
         """
-        owners = [*self._died_unrecorded, *self._unrecorded.values()]
         states: list[State] = []
-        for owner in owners:
+        for owner in self._owners:
             with suppress(Exception):
-                states += ((kind, f"{name} (other threads)", state) for kind, name, state in owner.read())
+                if not owner.is_recorded:
+                    states += ((kind, f"{name} (other threads)", state) for kind, name, state in owner.read())
         if self.has_unrecorded_threads():
-            owned_ids = {id(tensor) for owner in (*owners, *self._owners) for tensor in owner.tensors()}
+            owned_ids = {id(tensor) for owner in self._owners for tensor in owner.tensors()}
             states += ((ValueKind.PARAMETER, _shape_of(leaf), _digest(leaf)) for leaf in _leaf_tensors(owned_ids))
         digested = [(kind, name, state) for kind, name, state in states if not isinstance(state, _Tensor)]
         times: Counter[str] = Counter()
@@ -255,34 +244,41 @@ class Moments:
             times[name] += 1
             writer.moment(kind, f"{name}#{times[name]}" if times[name] > 1 else name, digest)
 
+    def _owner_of(self, thing: Any) -> _Owner | None:
+        owner = self._owner_by_id.get(id(thing))
+        return owner if owner is not None and owner.ref() is thing else None
+
     def _follow_modules(self) -> None:
         """Follow the modules that were met since."""
         if self._owned_modules == self._modules.count:
             return
         self._owned_modules = self._modules.count
-        followed = {id(thing) for owner in self._owners if (thing := owner.ref()) is not None}
         for path, module in self._modules.alive():
-            if (unrecorded := self._unrecorded.get(id(module))) is not None and unrecorded.ref() is module:
-                del self._unrecorded[id(module)]
-            if id(module) not in followed and (module._parameters or module._buffers):
-                self._follow(
-                    module, _states_of_module, path=path, parameters=module._parameters, buffers=module._buffers
-                )
+            owner = self._owner_of(module)
+            if owner is not None and not owner.is_recorded:
+                self._owners.remove(owner)
+                owner = None
+            if owner is None and (module._parameters or module._buffers):
+                self._follow_module(path, module, is_recorded=True)
 
     def _follow_optimizer(self, optimizer: Any) -> None:
         """Follow ``optimizer`` from its first step on; loading its state gives it other lists."""
-        owner = self._optimizers.get(id(optimizer))
-        if owner is None or owner.ref() is not optimizer:
+        owner = self._owner_of(optimizer)
+        if owner is None:
             parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
             names = {id(parameter): self._modules.parameter(parameter)[0] for parameter in parameters}
-            owner = self._optimizers[id(optimizer)] = self._follow(optimizer, _states_of_optimizer, names=names)
+            owner = _Owner(optimizer, _states_of_optimizer, True, names=names)
+            self._follow(optimizer, owner)
         owner.parts.update(groups=optimizer.param_groups, state=optimizer.state)
 
-    def _follow(self, thing: Any, states: Callable[..., Iterator[State]], **parts: Any) -> _Owner:
-        owner = _Owner(thing, states, **parts)
+    def _follow_module(self, path: str, module: torch.nn.Module, *, is_recorded: bool) -> None:
+        parts = {"parameters": module._parameters, "buffers": module._buffers}
+        self._follow(module, _Owner(module, _states_of_module, is_recorded, path=path, **parts))
+
+    def _follow(self, thing: Any, owner: _Owner) -> None:
         if len(self._owners) < _MOST_OWNERS:
             self._owners.append(owner)
-        return owner
+            self._owner_by_id[id(thing)] = owner
 
     def generators(self) -> None:
         """Every generator that exists: torch's, Python's, NumPy's if it is loaded."""

@@ -100,13 +100,15 @@ def _fetched(digest: Any) -> int:
     return digest.value if type(digest) is Slot else int(digest)
 
 
-class Reading(msgspec.Struct, eq=False):
-    """The reads of one call, from before it until it returned."""
+class CallDigests(msgspec.Struct, eq=False):
+    """The digests of one call: what it reads, from before it on, and what it wrote."""
 
-    unwritten_reads: int
+    plan: Plan
+    unwritten_reads: int = 0
     """Reads of unwritten memory before it."""
-    digests: list[Any] = []
-    origins: list[int] = []
+    inputs: list[Any] = []
+    origins: dict[int, None] = {}
+    """Those of the inputs, in their order."""
     numbers: int = 0
     mark_bits: int = 0
     hands_on_unwritten: bool = False
@@ -116,39 +118,29 @@ class Reading(msgspec.Struct, eq=False):
     schema says, and is an input only if it was not."""
     turn: int = 0
     """The memory layout of inputs that were digested in memory order, 1 to 255; 0 without any."""
-
-    def add_turned(self, lies: tuple[int, int], origin: int) -> None:
-        """An input that was digested as it lies: its digest, and how it lies."""
-        self.digests.append(lies[0])
-        self.origins.append(origin)
-        self.turn = (self.turn * 3 + lies[1]) % 255 + 1
-
-
-class Outcome(msgspec.Struct, eq=False):
-    """The writes of one call, while they are collected."""
-
-    plan: Plan
-    reading: Reading
-    serial: int
-    origins: dict[int, None]
-    """Those of the inputs, in their order."""
+    serial: int = 0
     is_late: bool = False
     """Whether it is a copy to the host that is still under way."""
-    digests: list[Any] = []
+    outputs: list[Any] = []
     keeps: int | None = None
     """The origin of the memory of which it wrote a part, if any."""
-    mark_bits: int = 0
     written: list[Stored] = []
     collected: set[int] = set()
     """Outputs so far, by ``id``: they live as long as the call."""
     targets: list[Target] = []
     """The places that a collective writes which may not be over."""
 
+    def read(self, digest: Any, origin: int, turn: int = 0) -> None:
+        """One more input; ``turn``: how it lies, where it was digested in memory order."""
+        self.inputs.append(digest)
+        self.origins[origin] = None
+        if turn:
+            self.turn = (self.turn * 3 + turn) % 255 + 1
+
     def all_marks(self) -> int:
         """The marks of a call by what it is, what it read and what it wrote."""
-        turn = self.reading.turn
-        turned = _TURNED | turn << TURN_SHIFT if turn else 0
-        return int(self.plan.mark_bits) | int(self.reading.mark_bits) | self.mark_bits | turned
+        turned = _TURNED | self.turn << TURN_SHIFT if self.turn else 0
+        return int(self.plan.mark_bits) | self.mark_bits | turned
 
     def overwrites(self, stored: Stored, value: torch.Tensor, role: int) -> None:
         """Note whether anything stays of what a written memory held, which the call did not read."""
@@ -158,7 +150,7 @@ class Outcome(msgspec.Struct, eq=False):
     def add_all(self, memory: DigestTable, values: Iterable[Any], otherwise: Callable[[Any], None]) -> None:
         """Several outputs, most of which were read too; ``otherwise`` adds the others, ``None`` among them."""
         origins, collected = self.origins, self.collected
-        is_plain = not self.is_late and not self.plan.is_collective and not self.reading.hands_on_unwritten
+        is_plain = not self.is_late and not self.plan.is_collective and not self.hands_on_unwritten
         for value in values:
             kind = type(value)
             if is_plain and (kind is _Tensor or kind is _Parameter) and id(value) not in collected:
@@ -166,16 +158,16 @@ class Outcome(msgspec.Struct, eq=False):
                 if stored is not None and not stored.is_fresh and stored.origin in origins:
                     collected.add(id(value))
                     self.written.append(stored)
-                    self.add(memory.wrote(value, stored, self.serial))
+                    self.wrote(memory.wrote(value, stored, self.serial))
                     continue
             otherwise(value)
 
-    def add(self, digest: Any) -> None:
+    def wrote(self, digest: Any) -> None:
         """One more output; ``None``: it could not be digested."""
         if digest is None:
             self.mark_bits |= _NOT_WRITTEN
         else:
-            self.digests.append(digest)
+            self.outputs.append(digest)
 
 
 def is_late_copy(args: Args, kwargs: Kwargs, result: Any) -> bool:

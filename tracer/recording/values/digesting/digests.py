@@ -1,19 +1,29 @@
-"""The digest of any tensor on the host: dense, sparse, nested, quantized, a subclass; ``None`` where it has no bytes.
+"""The digest of any tensor on the host: strided, sparse, nested, quantized, a subclass; ``None`` where it has no bytes.
 
-Asking a sparse tensor for its parts is an op. No mode sees it, autograd does not either, and it changes nothing.
+That of a strided one is xxh3 over its elements in logical order, crossed with dtype and shape. Memory is read by its
+address: no op runs, and no version is counted. Asking a sparse tensor for its parts is an op; no mode sees it, autograd
+does not either, and it changes nothing.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 from tracer.recording.torch_private import seams
-from tracer.recording.values.digesting.layouts import seed_of
-from tracer.recording.values.digesting.memory import digest_bytes, digest_strided
+from tracer.recording.values.digesting.layouts import MOST_REPEATED, UNITS, layout_of, seed_of, span_of, xxh3
+
+_Base = torch._C.TensorBase
+address_of: Any = _Base.data_ptr  # not torch.Tensor's, which is watched: it hands memory out
+is_contiguous: Any = _Base.is_contiguous
+is_neg: Any = _Base.is_neg
+is_conj: Any = _Base.is_conj
+strides_of: Any = _Base.stride
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _BY_ROW, _BY_COLUMN = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
@@ -23,6 +33,65 @@ _PARTS = {
     **dict.fromkeys((torch.sparse_csr, torch.sparse_bsr), _BY_ROW),
     **dict.fromkeys((torch.sparse_csc, torch.sparse_bsc), _BY_COLUMN),
 }
+
+
+def is_lazy(tensor: Any) -> bool:
+    """Return whether a tensor stands for other values than lie in its memory."""
+    return bool(is_neg(tensor) or (tensor.dtype.is_complex and is_conj(tensor)))
+
+
+def digest_bytes(data: Any, seed: int = 0) -> int:
+    """The digest of bytes; never 0, which stands for none."""
+    return xxh3(data, seed) or 1
+
+
+def digest_strided(tensor: torch.Tensor) -> int | None:
+    """The digest of a strided tensor of the host; ``None`` where its memory is gone."""
+    shape, dtype = tensor.shape, tensor.dtype
+    size = tensor.nbytes
+    if not size:
+        return seed_of(dtype, shape) or 1
+    address = address_of(tensor)
+    if not address:  # zeros that have no memory, or memory that is gone
+        return (xxh3(bytes(size)) ^ seed_of(dtype, shape)) or 1 if tensor._is_zerotensor() else None
+    if not is_lazy(tensor):
+        layout = layout_of(dtype, shape, None if is_contiguous(tensor) else strides_of(tensor))
+        content = None if layout is None else layout.content(address)
+        if layout is not None and content is not None:
+            return content ^ layout.seed or 1
+    elif not (dtype.is_complex or dtype.is_floating_point):
+        return None  # of an integer, a sign is more than a bit
+    return _digest_in_order(tensor, address)
+
+
+def _digest_in_order(tensor: torch.Tensor, address: int) -> int:
+    """Through a copy of its own: lazily flipped signs, large repetitions, or beside a thread that uses the buffer."""
+    itemsize = tensor.itemsize
+    shape, strides = list(tensor.shape), list(strides_of(tensor))
+    more = ""
+    if tensor.nbytes > MOST_REPEATED and 0 in strides:
+        more = f"repeated {[axis for axis, stride in enumerate(strides) if not stride]}"
+        shape = [size for size, stride in zip(shape, strides, strict=True) if stride]
+        strides = [stride for stride in strides if stride]
+    buffer: Any = (ctypes.c_char * span_of(shape, strides, itemsize)).from_address(address)
+    memory: Any = np.ndarray(shape, UNITS[itemsize], buffer, 0, [stride * itemsize for stride in strides])
+    content = xxh3(_flipped(np.ascontiguousarray(memory), tensor))
+    return (content ^ seed_of(tensor.dtype, tensor.shape, more)) or 1
+
+
+def _flipped(copied: Any, tensor: torch.Tensor) -> Any:
+    """A copy of elements of ``tensor``, with the signs that it flips lazily flipped."""
+    if not is_lazy(tensor):
+        return copied
+    is_complex = tensor.dtype.is_complex
+    unit = UNITS[tensor.itemsize // 2 if is_complex else tensor.itemsize]
+    parts = copied.reshape(-1).copy().view(unit)
+    sign = unit.type(1 << (8 * unit.itemsize - 1))
+    if is_neg(tensor):
+        parts ^= sign
+    if is_complex and is_conj(tensor):
+        parts[1::2] ^= sign
+    return parts
 
 
 def digest(tensor: torch.Tensor) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording.values.digesting.memory import address_of, digest_bytes, is_contiguous, is_lazy
+from tracer.recording.values.digesting.digests import address_of, digest_bytes, is_contiguous, is_lazy
 
 _WORD = 8
 _CHUNK = 1 << 20

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from tracer.recording.values.digesting import mix
-from tracer.recording.values.digesting.memory import address_of
+from tracer.recording.values.digesting.digests import address_of
 
 _BLOCK = 4096
 _STRIDE = tl.constexpr(mix.STRIDE)
