@@ -12,7 +12,8 @@ from tests.support.build import call, trace
 from tracer import judge
 from tracer.errors import TargetError
 from tracer.names import Backend
-from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, mode_effect, target_rows, targets_shown
+from tracer.report.blocks import PAGE
+from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, mode_effect, targets, targets_shown
 from tracer.report.sections.recorded import command
 from tracer.report.words import calls_behind, sites_of
 from tracer.session import MOST_TARGETS, judge_targets, targets_named
@@ -66,16 +67,18 @@ def test_the_own_target_comes_first_and_each_target_once() -> None:
     assert shown[0] == ("cuda", RECORDED)
     assert targets_shown(made)[0] is made.judgement
     assert len(shown) == len(set(shown)) == 2 * len(existing_tables())
-    assert target_rows(judge(two_calls(), backend="cuda")) == ()
+    assert targets(judge(two_calls(), backend="cuda"), PAGE) is None
 
 
 def test_each_targets_row_says_what_a_report_for_it_alone_would() -> None:
     made = judge(two_calls(), backend="cuda")
     made = replace(made, portability=judge_targets(two_calls(), targets_named("all", RECORDED)))
-    for row, judged in zip(target_rows(made), targets_shown(made), strict=True):
-        alone = judge(two_calls(), backend=row.backend, torch=row.torch)
-        assert row.findings == len(alone.findings)
-        assert sum(row.calls) == alone.tally.total == 4
+    section = targets(made, PAGE)
+    assert section is not None
+    for row, judged in zip(section.blocks[1].data.rows, targets_shown(made), strict=True):  # type: ignore[union-attr]
+        alone = judge(two_calls(), backend=judged.target.backend, torch=judged.target.torch)
+        assert row[1] == str(len(alone.findings))
+        assert sum(map(int, row[2:-1])) == alone.tally.total == 4
         assert judged == alone.judgement
 
 

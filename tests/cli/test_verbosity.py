@@ -89,18 +89,15 @@ def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(args: tuple[str, ...]
     done = tracer_process(args[0], saved, "--backend", "cuda", *args[1:], cwd=saved.parent, COLUMNS=str(columns))
     assert "\x1b" not in done.out
     if args[0] == "report":  # a gate's lines are for machines too, and stay whole
-        assert max(map(len, done.out.splitlines())) <= columns
+        prose = [line for line in done.out.splitlines() if "tracer report" not in line]  # code is never broken
+        assert max(map(len, prose)) <= columns
 
 
-def test_what_fails_is_a_line_in_a_pipe_and_wrapped_on_a_terminal(
+def test_what_fails_is_a_line_whatever_the_terminal(
     saved: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "50")
-    monkeypatch.setenv("NO_COLOR", "1")
     piped = tracer("check", saved, "--backend", "cuda").out
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    wrapped = tracer("check", saved, "--backend", "cuda").out
+    assert tracer("check", saved, "--backend", "cuda").out == piped
     assert max(map(len, piped.splitlines())) > 80
-    assert max(map(len, wrapped.splitlines()[:-1])) <= 50
-    assert " ".join(wrapped.split()).count(f"{OP} forward in net.fc is nondeterministic") == 49
-    assert "\x1b" not in wrapped

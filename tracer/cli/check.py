@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,11 +17,9 @@ from tracer.cli.report import PARTIAL
 from tracer.cli.writing import destinations, render_report, write_rendered
 from tracer.errors import UsageError
 from tracer.names import Detail, Phase, Training
-from tracer.plain import is_terminal, one_line, say
+from tracer.plain import one_line, say
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from tracer.findings import Finding, Target
     from tracer.gate.baseline import Accepted
     from tracer.gate.gating import Decision
@@ -154,8 +151,8 @@ def command(
         return _update(lock, decision, accepted, report.target)
     from tracer.report.files.annotations import annotated, folder_below
 
-    if said := printed_lines(decision, detail):
-        show(said)
+    for line in printed_lines(decision, detail):
+        show(line)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotated(decision.failing, folder_below(os.environ.get("GITHUB_WORKSPACE"))):
             show(line)
@@ -253,45 +250,23 @@ def summary(
     return f"tracer check: {ending}{'; ' if rest else ''}{', '.join(rest)}"
 
 
-class Line(NamedTuple):
-    """One finding, or what is said of several."""
-
-    text: str
-    remedy: str = ""
-    reasons: tuple[str, ...] = ()
-
-
-def printed_lines(decision: Decision, detail: Detail) -> str:
-    """Return the lines before the summary; empty in brief.
-
-    In a pipe or a file a finding is one line, as compilers print theirs; on a terminal it is wrapped.
-    """
-    lines = tuple(_lines(decision, detail)) if detail is not Detail.BRIEF else ()
-    if not is_terminal(sys.stdout):
-        heads = ((f"{line.text}: {line.remedy}" if line.remedy else line.text, line.reasons) for line in lines)
-        return "".join(f"{row}\n" for head, reasons in heads for row in (head, *(f"  {reason}" for reason in reasons)))
-    from tracer.report.render.terminal import Prose, indented, printed
-
-    def parts(width: int) -> Iterator[RenderableType]:
-        for line in lines:
-            yield Prose(line.text, style="bold", overflow="fold")
-            yield from (indented(row, 4) for row in (line.remedy, *line.reasons) if row)
-
-    return printed(parts) if lines else ""
-
-
-def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
+def printed_lines(decision: Decision, detail: Detail) -> Iterator[str]:
+    """Yield the lines before the summary, a finding each as compilers print theirs; none in brief."""
     compared, failing = decision.compared, decision.failing
     state = dict.fromkeys(map(id, compared.worsened), ", worse than was accepted")
     state |= dict.fromkeys(map(id, compared.expired), ", accepted no longer")
+    if detail is Detail.BRIEF:
+        return
     is_whole = detail is Detail.WHOLE
     for finding in failing if is_whole else failing[:_SHOWN]:
-        why = (f"why: {_plain(finding.why)}",) if finding.why else ()
-        reasons = (*why, *(f"evidence, {_plain(str(row))}" for row in finding.evidence)) if is_whole else ()
-        yield Line(_plain(f"{_said(finding)}{state.get(id(finding), '')}"), _plain(finding.remedy), reasons)
+        remedy = f": {finding.remedy}" if finding.remedy else ""
+        yield _plain(f"{_said(finding)}{state.get(id(finding), '')}{remedy}")
+        if is_whole:
+            why = [f"why: {finding.why}"] if finding.why else []
+            yield from (f"  {_plain(reason)}" for reason in (*why, *(f"evidence, {row}" for row in finding.evidence)))
     if not is_whole:
         if len(failing) > _SHOWN:
-            yield Line(f"and {len(failing) - _SHOWN:,} more; --verbose prints all")
+            yield f"and {len(failing) - _SHOWN:,} more; --verbose prints all"
         return
     for label, findings in (
         ("accepted", compared.accepted),
@@ -299,7 +274,7 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
         ("not selected", decision.ignored),
         ("below the gate", decision.passing),
     ):
-        yield from (Line(_plain(f"{label}: {_said(finding)}")) for finding in findings)
+        yield from (_plain(f"{label}: {_said(finding)}") for finding in findings)
 
 
 def _said(finding: Finding) -> str:

@@ -184,8 +184,7 @@ def compare_machines(
     versions = [machine.outlook.versions for machine in machines]
     of_versions = tuple(_versions(versions[0], versions[1], rows))
     of_devices = tuple(_devices(machines, rows))
-    of_settings, same = _settings(diagnoses, rows)
-    of_settings |= _of_no_backend(table, machines, diagnoses, rows)
+    of_settings, same = _settings(table, machines, diagnoses)
     differences = sorted((*of_devices, *of_versions, *of_settings.values()), key=_order)  # stable
     return MachineComparison(
         first=names[0],
@@ -267,53 +266,50 @@ def _by_row(name: str, first: str, second: str, row: SettingRow | None) -> Machi
 
 
 def _settings(
-    diagnoses: Sequence[Diagnosis], rows: Mapping[str, SettingRow]
+    table: EnvironmentTable, machines: Sequence[Machine], diagnoses: Sequence[Diagnosis]
 ) -> tuple[dict[str, MachineDifference], int]:
-    """Return the settings that differ, by what holds them, in the table's order, and the number of equal ones."""
-    ours, theirs = ({setting.row: setting for setting in diagnosis.settings} for diagnosis in diagnoses)
+    """Return the settings that differ, by what holds them, in the table's order, and the number of equal ones.
+
+    One that bears on neither machine's backends differs too: a variable for CUDA, with a CPU build of torch.
+    """
+    wide = [diagnose(table, machine.environment, _for(machine, tuple(Backend)).outlook) for machine in machines]
+    ours, theirs = ({setting.row: setting for setting in diagnosis.settings} for diagnosis in wide)
+    bearing = [{*(setting.row for setting in each.settings), *each.unread_rows} for each in diagnoses]
+    judged = {_source(row) for row in table.row if any(row.id in rows for rows in bearing)}
+    backends = " or ".join(sorted({backend for machine in machines for backend in machine.outlook.backends}))
     differences: dict[str, MachineDifference] = {}
     same: set[str] = set()
-    for row in sorted(rows.values(), key=lambda row: CATEGORIES.index(row.category)):
+    for row in sorted(table.row, key=lambda row: CATEGORIES.index(row.category)):
         first, second = ours.get(row.id), theirs.get(row.id)
         source = _source(row)
+        bears = [row.id in rows for rows in bearing]
+        if bears[0] is not bears[1] or (not any(bears) and source in judged):
+            continue
         if first is not None and second is not None:
             if spelled(first.value) == spelled(second.value):
-                same.add(source)
+                same |= {source} if all(bears) else set()
                 continue
             difference = _of_setting(first, second, row)
-        elif (one := first or second) is not None and one.is_set and row.id in diagnoses[first is not None].unread_rows:
+        elif (one := first or second) is not None and one.is_set and row.id in wide[first is not None].unread_rows:
             values = (spelled(one.value), _UNREAD) if first is not None else (_UNREAD, spelled(one.value))
             difference = MachineDifference(
                 name=one.name, first=values[0], second=values[1], matters=None, row=one.row, remedy=one.remedy
             )
         else:
             continue
+        if not any(bears):
+            difference = MachineDifference(
+                name=row.variable or difference.name,
+                first=difference.first,
+                second=difference.second,
+                matters=None,
+                row=difference.row,
+                why=f"No row says that it matters on {backends}; on another backend it can.",
+            )
         # Several rows may speak of one setting: the one that tells most of it stands.
         if source not in differences or _order(difference) < _order(differences[source]):
             differences[source] = difference
     return differences, len(same)
-
-
-def _of_no_backend(
-    table: EnvironmentTable, machines: Sequence[Machine], diagnoses: Sequence[Diagnosis], rows: Mapping[str, SettingRow]
-) -> dict[str, MachineDifference]:
-    """Return differences that matter to neither machine's backends: a variable for CUDA, with a CPU build of torch."""
-    wide = [_for(machine, tuple(Backend)) for machine in machines]
-    differences, _ = _settings([diagnose(table, machine.environment, machine.outlook) for machine in wide], rows)
-    judged = {_source(rows[setting.row]) for diagnosis in diagnoses for setting in diagnosis.settings}
-    backends = {backend for machine in machines for backend in machine.outlook.backends}
-    return {
-        source: MachineDifference(
-            name=rows[difference.row].variable or difference.name,
-            first=difference.first,
-            second=difference.second,
-            matters=None,
-            row=difference.row,
-            why=f"No row says that it matters on {' or '.join(sorted(backends))}; on another backend it can.",
-        )
-        for source, difference in differences.items()
-        if source not in judged
-    }
 
 
 def _source(row: SettingRow) -> str:

@@ -8,7 +8,6 @@ import glob
 import io
 import re
 import tokenize
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -45,15 +44,10 @@ class Suppressions:
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
         self._files: dict[str, Mapping[int, tuple[str, ...]]] = {}
-        self.used: Counter[Comment] = Counter()
-        """Comments that silenced something, with how many findings."""
 
     def silences(self, finding: Finding) -> bool:
         """Return whether a comment at the finding's line, or at the user's line that led to it, names its rule."""
-        comment = self.comment_on(finding)
-        if comment is not None:
-            self.used[comment] += 1
-        return comment is not None
+        return self.comment_on(finding) is not None
 
     def comment_on(self, finding: Finding) -> Comment | None:
         """The comment that silences ``finding``, where there is one."""

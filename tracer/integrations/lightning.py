@@ -23,75 +23,38 @@ class DeterminismCallback(ChosenSteps, Callback):  # type: ignore[misc, unused-i
 
     _batch = 0
 
-    def _begin(self, pl_module: Any) -> None:
-        """Enter the tracer if this batch was chosen."""
-        self.before(self._batch, pl_module, type(pl_module).__name__)
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+        """A batch begins; the validation within ``fit`` is not recorded."""
+        if not _is_within_fit(trainer):
+            self.before(self._batch, pl_module, type(pl_module).__name__)
 
-    def _end(self) -> None:
-        """Leave the tracer."""
-        self._batch += 1
-        self.after()
-
-    def _finish(self, loop: str = "") -> None:
-        """Write the trace and, on rank zero, the report."""
-        self._batch = 0
-        self.finish(loop)
-
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """A batch of ``fit`` begins."""
-        self._begin(pl_module)
-
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
         """It ends."""
-        self._end()
+        if not _is_within_fit(trainer):
+            self._batch += 1
+            self.after()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """``fit`` ends."""
-        self._finish()
+        """The loop ends."""
+        if not _is_within_fit(trainer):
+            self._batch = 0
+            loop = _loop(trainer)
+            self.finish("" if loop == "fit" else loop)
 
-    def on_validation_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """A batch of ``validate`` begins; those within ``fit`` are not recorded."""
-        if _is_validated(trainer):
-            self._begin(pl_module)
-
-    def on_validation_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """It ends."""
-        if _is_validated(trainer):
-            self._end()
-
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """``validate`` ends."""
-        if _is_validated(trainer):
-            self._finish("validate")
-
-    def on_test_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """A batch of ``test`` begins."""
-        self._begin(pl_module)
-
-    def on_test_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """It ends."""
-        self._end()
-
-    def on_test_end(self, trainer: Any, pl_module: Any) -> None:
-        """``test`` ends."""
-        self._finish("test")
-
-    def on_predict_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """A batch of ``predict`` begins."""
-        self._begin(pl_module)
-
-    def on_predict_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """It ends."""
-        self._end()
-
-    def on_predict_end(self, trainer: Any, pl_module: Any) -> None:
-        """``predict`` ends."""
-        self._finish("predict")
+    on_validation_batch_start = on_test_batch_start = on_predict_batch_start = on_train_batch_start
+    on_validation_batch_end = on_test_batch_end = on_predict_batch_end = on_train_batch_end
+    on_validation_end = on_test_end = on_predict_end = on_train_end
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Leave the tracer and write what there is: a trace that says so where it is partial."""
         self.break_off(exception)
 
 
-def _is_validated(trainer: Any) -> bool:
-    return str(getattr(trainer.state.fn, "value", trainer.state.fn)) == "validate"
+def _loop(trainer: Any) -> str:
+    """``fit``, ``validate``, ``test`` or ``predict``."""
+    return str(getattr(trainer.state.fn, "value", trainer.state.fn))
+
+
+def _is_within_fit(trainer: Any) -> bool:
+    """Whether this is the validation of a ``fit``."""
+    return _loop(trainer) == "fit" and bool(trainer.validating or trainer.sanity_checking)

@@ -6,6 +6,7 @@ from html import unescape
 
 from tests.support.build import finding, process_finding, report
 from tracer.names import Verdict
+from tracer.report.blocks import Badge, Code
 from tracer.report.sections.findings import MOST_LINES, OPEN_LINES, user_lines
 
 
@@ -18,13 +19,13 @@ def test_a_librarys_line_stands_below_the_users_line_that_led_to_it() -> None:
         finding(location="", verdict="seeded"),
         process_finding(location="setup.py:2"),
     )
-    (first, second) = user_lines(made).open
-    assert (first.path, [line.line for line in first.lines]) == ("train.py", ["4", "11"])
-    worst = first.lines[1]
-    assert (worst.number, worst.verdict, worst.findings, worst.calls) == (1, Verdict.NONDETERMINISTIC, 3, 5)
-    assert worst.through == (("lib/attention.py:193", 2), ("lib/mlp.py:7", 1))
-    assert second.path == "setup.py"
-    assert second.lines[0].calls == 0
+    first, second = user_lines(made).open.items()
+    assert (first[0], [line.place for line in first[1]]) == ("train.py", ["train.py:4", "train.py:11"])
+    worst = first[1][1]
+    assert (worst.number, worst.worst) == (1, (Badge(Verdict.NONDETERMINISTIC), " 3 findings, 5 calls"))
+    assert worst.through == (Code("lib/attention.py:193, lib/mlp.py:7"), "")
+    assert second[0] == "setup.py"
+    assert second[1][0].worst == (Badge(Verdict.NONDETERMINISTIC), " 1 finding")
 
 
 def test_the_text_of_a_line_is_shown_where_the_trace_holds_it() -> None:
@@ -38,12 +39,13 @@ def test_the_text_of_a_line_is_shown_where_the_trace_holds_it() -> None:
 
 def test_far_too_many_lines_are_folded_and_then_left_out() -> None:
     lines = user_lines(report(*(finding(location=f"a{n % 7}.py:{n}") for n in range(MOST_LINES + 30))))
-    assert sum(len(file.lines) for file in lines.open) == OPEN_LINES
-    assert sum(len(file.lines) for file in (*lines.open, *lines.folded)) == MOST_LINES
+    assert sum(map(len, lines.open.values())) == OPEN_LINES
+    assert sum(map(len, (*lines.open.values(), *lines.folded.values()))) == MOST_LINES
     assert lines.left_out == 30
-    assert user_lines(report()).open == ()
+    assert user_lines(report()).open == {}
 
 
 def test_a_place_that_is_no_line_stands_all_the_same() -> None:
-    (file,) = user_lines(report(finding(location="somewhere"))).open
-    assert (file.path, file.lines[0].line) == ("somewhere", "")
+    page = report(finding(location="somewhere"))
+    assert list(user_lines(page).open) == ["somewhere"]
+    assert '<span class="unseen">line </span>\u2013</a>' in page.to_html()

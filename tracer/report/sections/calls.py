@@ -194,45 +194,29 @@ class ModeEffect(NamedTuple):
     """At risk or unknown, then too."""
 
 
-class TargetRow(NamedTuple):
-    """One target in the table."""
-
-    number: int
-    """From 1; the report's own target comes first."""
-    backend: str
-    torch: str
-    verdict: Verdict
-    """The worst that holds as the settings stand, of calls and of the process."""
-    calls: tuple[int, ...]
-    """By verdict, as ``columns`` of the table."""
-    findings: int
-    in_mode: str
-    """The effect of deterministic mode, in words."""
-
-
-class Targets(NamedTuple):
-    """All targets side by side, as the page draws them."""
-
-    rows: tuple[TargetRow, ...]
-    columns: tuple[Verdict, ...]
-
-
 def targets(report: ReportView, reader: Reader) -> Section | None:
-    """The section, where the trace was judged for several targets."""
-    shown = Targets(target_rows(report), columns(report))
-    if not shown.rows:
+    """All targets side by side, the report's own first, where the trace was judged for several."""
+    shown = targets_shown(report)
+    if len(shown) < 2:
         return None
-    lead = f"The same recording judged for {plural(len(shown.rows), 'target')}, under the same settings."
-    verdicts = (VERDICTS[verdict].label for verdict in shown.columns)
-    heads = said.columns("Target", "Findings", *verdicts, "With mode on", figures=("Findings",))
-    table = said.Table(heads, tuple(map(_cells, shown.rows)), noun="target")
-    blocks = (said.lead(lead), said.Picture("targets", shown, (table,)))
+    verdicts = [verdict for verdict in SEVERITY if any(judgement.tally[verdict] for judgement in shown)]
+    figures = ("Findings", *(VERDICTS[verdict].label for verdict in verdicts))
+    rows: tuple[tuple[Words, ...], ...] = tuple(
+        (
+            (
+                said.Badge(_worst_of(judgement), judgement.target.backend.value),
+                f" torch {judgement.target.torch}{', this report' if judgement is report.judgement else ''}",
+            ),
+            f"{len(judgement.findings):,}",
+            *(f"{judgement.tally[verdict]:,}" for verdict in verdicts),
+            _in_words(mode_effect(judgement.findings)),
+        )
+        for judgement in shown
+    )
+    table = said.Table(said.columns("Target", *figures, "With mode on", figures=figures), rows, noun="target")
+    lead = f"The same recording judged for {plural(len(shown), 'target')}, under the same settings."
+    blocks = (said.lead(lead), said.Picture("targets", table, (table,)))
     return Section(anchor="targets", title="Portability of determinism", label="Other targets", blocks=blocks)
-
-
-def _cells(row: TargetRow) -> tuple[Words, ...]:
-    name = (f"{row.backend}, torch {row.torch} ", said.Badge(row.verdict))
-    return (name, f"{row.findings:,}", *(f"{calls:,}" for calls in row.calls), row.in_mode)
 
 
 def targets_shown(report: ReportView) -> tuple[Judgement, ...]:
@@ -241,31 +225,6 @@ def targets_shown(report: ReportView) -> tuple[Judgement, ...]:
     for judgement in report.portability:
         by_target.setdefault((judgement.target.backend, judgement.target.torch), judgement)
     return tuple(by_target.values())
-
-
-def columns(report: ReportView) -> tuple[Verdict, ...]:
-    """The verdicts that any of the targets has calls of, worst first."""
-    shown = targets_shown(report)
-    return tuple(verdict for verdict in SEVERITY if any(judgement.tally[verdict] for judgement in shown))
-
-
-def target_rows(report: ReportView) -> tuple[TargetRow, ...]:
-    """A row a target; empty where the trace was judged for one alone."""
-    shown = targets_shown(report)
-    verdicts = columns(report)
-    return tuple(
-        TargetRow(
-            number,
-            judgement.target.backend.value,
-            judgement.target.torch,
-            _worst_of(judgement),
-            tuple(judgement.tally[verdict] for verdict in verdicts),
-            len(judgement.findings),
-            _in_words(mode_effect(judgement.findings)),
-        )
-        for number, judgement in enumerate(shown, 1)
-        if len(shown) > 1
-    )
 
 
 def mode_effect(findings: Iterable[Finding]) -> ModeEffect:

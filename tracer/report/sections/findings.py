@@ -331,8 +331,8 @@ def to_report(judgement: Judgement, refuted: Sequence[Finding]) -> str:
 
 #: Lines that the page lists, worst first, and of them those that stand unfolded.
 MOST_LINES, OPEN_LINES = 200, 25
-#: Ops and library lines that a line names, and characters of its source.
-_OPS, _THROUGH, _LONGEST = 4, 4, 200
+#: Ops, and library lines, that a line names; and characters of its source.
+_NAMES, _LONGEST = 4, 200
 
 
 class Line(NamedTuple):
@@ -342,36 +342,22 @@ class Line(NamedTuple):
     """Its place among the lines, worst first, from 1: what an address names."""
     place: str
     """``path:line``: what the table of findings filters by."""
-    line: str
-    """The line number alone."""
     source: str
     """Its text, where the trace holds it."""
-    verdict: Verdict
-    """The worst found there."""
-    findings: int
-    calls: int
-    ops: tuple[str, ...]
-    ops_more: int
-    through: tuple[tuple[str, int], ...]
-    """Library lines that it led to, with the findings there."""
-    through_more: int
-
-
-class File(NamedTuple):
-    """A file with its lines, from the top."""
-
-    path: str
-    lines: tuple[Line, ...]
+    worst: Words
+    """The worst verdict, findings and calls."""
+    ops: Words
+    through: Words
+    """Library lines that it led to."""
 
 
 class Lines(NamedTuple):
-    """Everything for the page's section."""
+    """The page's section: by file, from the top; the file with the worst line first."""
 
-    open: tuple[File, ...]
-    folded: tuple[File, ...]
+    open: dict[str, list[Line]]
+    folded: dict[str, list[Line]]
     left_out: int
     """Lines beyond ``MOST_LINES``."""
-    has_source: bool
 
 
 def line_of(finding: Finding) -> str:
@@ -384,28 +370,18 @@ def own_lines(report: ReportView, reader: Reader) -> Section | None:
     lines = user_lines(report)
     if not lines.open:
         return None
-    lead = "The lines of your code that led to the findings, and the library lines between."
-    how = "" if lines.has_source else " `tracer run --with-source` keeps their text."
+    shown = [line for files in (lines.open, lines.folded) for file in files.values() for line in file]
+    how = "" if any(line.source for line in shown) else " `tracer run --with-source` keeps their text."
+    lead = f"The lines of your code that led to the findings, and the library lines between.{how}"
     columns = said.columns("Line", "Worst", "Ops", "Through", brief="Worst")
-    rows = tuple(_line_cells(line) for file in (*lines.open, *lines.folded) for line in file.lines)
+    rows = tuple((said.Code(line.place), line.worst, line.ops, line.through) for line in shown)
     table = said.Table(columns, rows, noun="line", left_out=lines.left_out, elsewhere="the table of findings has")
-    blocks = (said.lead(f"{lead}{how}"), said.Picture("lines", lines, (table,)))
+    blocks = (said.lead(lead), said.Picture("lines", lines, (table,)))
     return Section(anchor="lines", title="Your lines", blocks=blocks)
 
 
-def _line_cells(line: Line) -> tuple[Words, ...]:
-    counted = plural(line.findings, "finding") + (f", {plural(line.calls, 'call')}" if line.calls else "")
-    worst = (said.Badge(line.verdict), f" {counted}")
-    through = _named(tuple(place for place, _ in line.through), line.through_more)
-    return said.Code(line.place), worst, _named(line.ops, line.ops_more), through
-
-
-def _named(names: tuple[str, ...], more: int) -> Words:
-    return (said.Code(", ".join(names)), f" and {more:,} more" if more else "")
-
-
 def user_lines(report: ReportView) -> Lines:
-    """The lines behind the findings, by file; the file with the worst line first."""
+    """The lines behind the findings."""
     by_line: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         by_line[line_of(finding)].append(finding)
@@ -414,37 +390,35 @@ def user_lines(report: ReportView) -> Lines:
     shown, left_out = first(ordered, MOST_LINES)
     sources = report.judgement.trace.source_lines
     lines = [_line(number, place, group, sources.get(place, "")) for number, (place, group) in enumerate(shown, 1)]
-    has_source = any(line.source for line in lines)
-    return Lines(_by_file(lines[:OPEN_LINES]), _by_file(lines[OPEN_LINES:]), left_out, has_source)
+    return Lines(_by_file(lines[:OPEN_LINES]), _by_file(lines[OPEN_LINES:]), left_out)
 
 
-def _by_file(lines: list[Line]) -> tuple[File, ...]:
+def _by_file(lines: list[Line]) -> dict[str, list[Line]]:
     files: dict[str, list[Line]] = {}
     for line in lines:
         files.setdefault(line.place.rpartition(":")[0] or line.place, []).append(line)
-
-    def position(line: Line) -> tuple[int, str]:
-        return (split_place(line.place)[1] or 0, line.place)
-
-    return tuple(File(path, tuple(sorted(members, key=position))) for path, members in files.items())
+    for members in files.values():
+        members.sort(key=lambda line: (split_place(line.place)[1] or 0, line.place))
+    return files
 
 
 def _line(number: int, place: str, group: list[Finding], source: str) -> Line:
-    ops = list(dict.fromkeys(map(subject_of, group)))
     through = Counter(finding.location for finding in group if finding.called_from and finding.location)
+    calls = calls_behind(group)
+    counted = plural(len(group), "finding") + (f", {plural(calls, 'call')}" if calls else "")
     return Line(
         number,
         place,
-        place.rpartition(":")[2] if ":" in place else "",
         " ".join(visible(source).splitlines())[:_LONGEST],
-        SEVERITY[_worst(group)],
-        len(group),
-        calls_behind(group),
-        tuple(ops[:_OPS]),
-        max(0, len(ops) - _OPS),
-        tuple(through.most_common(_THROUGH)),
-        max(0, len(through) - _THROUGH),
+        (said.Badge(SEVERITY[_worst(group)]), f" {counted}"),
+        _named(list(dict.fromkeys(map(subject_of, group)))),
+        _named([place for place, _ in through.most_common()]),
     )
+
+
+def _named(names: Sequence[str]) -> Words:
+    shown, more = first(names, _NAMES)
+    return (said.Code(", ".join(shown)), f" and {more:,} more" if more else "") if shown else ""
 
 
 def _worst(group: list[Finding]) -> int:
