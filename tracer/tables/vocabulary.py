@@ -37,6 +37,7 @@ SETTINGS: _Domains = {condition.key: condition.domain for condition in condition
 PROCESS_FACTS: _Domains = _domains(Kind.PROCESS)
 #: Every key that a condition may use, with its domain.
 DOMAINS: _Domains = {**{key: fact.domain for key, fact in FACTS.items()}, **SETTINGS}
+_MEMBERS = {key: {(type(value), value) for value in domain} for key, domain in DOMAINS.items()}
 #: Facts that are recorded on request.
 RECORDED_FACTS: _Domains = _domains(Kind.ASKED, Kind.NOTED, Kind.MARKED)
 #: Defaults of facts that are recorded only if they hold.
@@ -45,7 +46,7 @@ UNNOTED: Mapping[str, Value] = dict.fromkeys(of_kind(Kind.NOTED, Kind.MARKED), F
 
 def in_domain(key: str, value: Value) -> bool:
     """Return whether ``key`` can have ``value``. Types count: ``1`` is not ``true``."""
-    return any(member == value and type(member) is type(value) for member in DOMAINS[key])
+    return (type(value), value) in _MEMBERS[key]
 
 
 def allowed(key: str, value: Value) -> bool:

@@ -145,8 +145,11 @@ class _Choice(NamedTuple):
 
     def is_open(self, facts: Mapping[str, Value]) -> bool:
         """Return whether it is compatible with the known facts. A value outside the vocabulary counts as unrecorded."""
-        answers = ((key, facts.get(key, UNNOTED.get(key)), wanted) for key, wanted in self.asks)
-        return all(value is None or value in wanted or not in_domain(key, value) for key, value, wanted in answers)
+        for key, wanted in self.asks:
+            value = facts.get(key, UNNOTED.get(key))
+            if value is not None and value not in wanted and in_domain(key, value):
+                return False
+        return True
 
 
 class BoundTranslation:
