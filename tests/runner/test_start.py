@@ -15,7 +15,7 @@ NOT_AT_ONCE = (
     "tracer.recording.compiled.listing",
     "tracer.recording.compiled.kernel_text",
     "tracer.recording.compiled.program_lines",
-    "tracer.tables.reading",
+    "tracer.tables.rules",
     "tracer.tables.settings.rows",
     "tracer.tables.loading",
     "packaging.specifiers",

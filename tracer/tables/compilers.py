@@ -17,8 +17,19 @@ from tracer.facts.fact import Value
 from tracer.names import Backend, Verdict
 from tracer.tables.conditions import pieces, wanted_values
 from tracer.tables.loading import required_facts
-from tracer.tables.reading import OP, misspelt_head, misspelt_rule, parse, read
-from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Reviewed, Table, WantedValue
+from tracer.tables.rules import (
+    OP,
+    AnsweredRule,
+    Case,
+    LibraryRule,
+    Reviewed,
+    Table,
+    WantedValue,
+    misspelt_head,
+    misspelt_rule,
+    parse,
+    read,
+)
 from tracer.tables.settings.rows import load_rows
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, in_domain

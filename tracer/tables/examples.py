@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tracer.names import Backend
-from tracer.tables.reading import OP, misspelt_schema, parse, read
-from tracer.tables.rules import SCHEMA, Rule, Table
+from tracer.tables.rules import OP, SCHEMA, Rule, Table, misspelt_schema, parse, read
 
 EXAMPLES = Path(__file__).with_name("examples.toml")
 

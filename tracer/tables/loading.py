@@ -1,12 +1,7 @@
 """Reads the tables: TOML to typed models, each file once; adds the rules that a table inherits.
 
-A table may inherit another backend's rules behind its own: ROCm compiles torch's CUDA kernels after a mechanical
-translation (hipify). Inherited rules say so in their first words, and their evidence counts as documented at best. It
-may also take over classes of ops that cannot vary on any backend: they multiply two numbers, copy one, or count.
-
-``<backend>_dispatched.toml`` says what builds of torch launch. It is made from recordings (``python -m
-benchmarks.evidence.dispatched --write``), never by hand. It vouches for ops whose every recorded call launched kernels
-without atomic additions and called into no library.
+Inherited rules (ROCm compiles CUDA's kernels) say so in their first words; their evidence counts as documented at best.
+``<backend>_dispatched.toml`` says what builds launch, and is made by ``python -m benchmarks.evidence.dispatched``.
 """
 
 from __future__ import annotations
@@ -22,8 +17,8 @@ from msgspec.structs import replace
 from tracer.errors import TableError
 from tracer.names import TORCH_NAMESPACES, Backend, EvidenceKind
 from tracer.tables.conditions import pieces
-from tracer.tables.reading import VARIABLE, misspelt_head, misspelt_rule, misspelt_schema, parse, read
 from tracer.tables.rules import (
+    VARIABLE,
     ClassTable,
     Dispatched,
     LibraryTable,
@@ -31,6 +26,11 @@ from tracer.tables.rules import (
     RuleEvidence,
     Switches,
     Table,
+    misspelt_head,
+    misspelt_rule,
+    misspelt_schema,
+    parse,
+    read,
 )
 from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of

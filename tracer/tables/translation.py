@@ -16,8 +16,19 @@ import msgspec
 
 from tracer.facts.fact import Value
 from tracer.names import Backend
-from tracer.tables.reading import ID, OP, misspelt_conditions, misspelt_head, parse, read
-from tracer.tables.rules import SCHEMA, Conditioned, Reviewed, RuleEvidence, Table
+from tracer.tables.rules import (
+    ID,
+    OP,
+    SCHEMA,
+    Conditioned,
+    Reviewed,
+    RuleEvidence,
+    Table,
+    misspelt_conditions,
+    misspelt_head,
+    parse,
+    read,
+)
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, in_domain
 
 #: The table's file.

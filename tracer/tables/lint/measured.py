@@ -1,9 +1,7 @@
 """Measurements: runs of ops on a device, stored as data and compared with the tables.
 
-``measured/<device>-torch-<version>.json`` is written by ``threads.py`` and ``measure_cuda.py`` in
-``benchmarks/evidence``. A rule may cite a run as evidence of grade
-``measured``: ``measured/cpu-torch-2.13.json: index_put accumulate``. The lint reports a run that contradicts a table's
-verdict, unless an entry under ``explained`` says why both are right.
+``threads.py`` and ``measure_cuda.py`` in ``benchmarks/evidence`` write them, a rule may cite one. The lint reports
+a run that contradicts a table's verdict, unless an entry under ``explained`` says why both are right.
 """
 
 from __future__ import annotations

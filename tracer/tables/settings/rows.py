@@ -14,8 +14,21 @@ import msgspec
 
 from tracer.facts.fact import Value
 from tracer.names import About, Backend, Differs, EventKind, GeneratorKind, Subsystem
-from tracer.tables.reading import ID, OP, VARIABLE, bad_range, misspelt_conditions, misspelt_head, parse, read
-from tracer.tables.rules import Case, Cased, Reviewed, RuleEvidence, WantedValue
+from tracer.tables.rules import (
+    ID,
+    OP,
+    VARIABLE,
+    Case,
+    Cased,
+    Reviewed,
+    RuleEvidence,
+    WantedValue,
+    bad_range,
+    misspelt_conditions,
+    misspelt_head,
+    parse,
+    read,
+)
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, in_domain
 
 ROWS = Path(__file__).parent.parent / "environment.toml"
