@@ -46,7 +46,7 @@ def libraries() -> Iterator[Library]:
     hidden = getattr(getattr(numpy, "mtrand", None), "_rand", None)
     if hidden is not None and hasattr(numpy, "set_state"):
         read = lambda: as_bytes(hidden.get_state(legacy=False))  # noqa: E731
-        yield Library(NUMPY, numpy, "set_state", hidden, read)
+        yield Library(NUMPY, numpy, "set_state", hidden._bit_generator, read)
 
 
 class HostGenerator:

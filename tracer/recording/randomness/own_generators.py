@@ -16,10 +16,10 @@ import sys
 import weakref
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -36,10 +36,6 @@ _NUMPY_RANDOM = os.path.join("numpy", "random", "")
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _UNPICKLES = os.path.join("numpy", "random", "_pickle.py")
 _KEPT = 1024
-#: More than can be followed at a time; memory that nobody writes to costs nothing.
-_MOST_BYTES = 1 << 20
-#: What such a byte says of copies in workers: one drew, or nobody sees whether it does.
-_DREW, _UNSEEN = 1, 2
 #: A record that a worker writes takes one slot of this size.
 _SLOT, _SLOTS = 2048, 256
 #: NumPy's own bit generators.
@@ -50,7 +46,7 @@ _State = tuple[int, int]
 """Hashes of what a state shares with those shortly before and after it, and of all of it."""
 
 
-class _Followed(NamedTuple):
+class _Followed(msgspec.Struct, eq=False):
     """A generator without a seed, which is held to be looked at in the end."""
 
     alive: Callable[[], Any]
@@ -60,8 +56,14 @@ class _Followed(NamedTuple):
     """How it is counted."""
     line: seed_calls.CallPlace
     """Where it was made."""
-    byte: int
-    """What a worker sets that drew from its copy."""
+    is_elsewhere: bool = False
+    """Whether a worker that nobody sees may have a copy."""
+
+    @property
+    def drew(self) -> bool:
+        """Whether it was drawn from in this process."""
+        generator = self.alive()
+        return generator is not None and hashed_state(generator) != self.at_birth()
 
 
 class OwnGenerators:
@@ -76,11 +78,8 @@ class OwnGenerators:
         """The last numbers that NumPy took from the system for generators without a seed."""
         self._followed: dict[int, _Followed] = {}
         """By ``id``, the last ones."""
-        self._in_workers = mmap.mmap(-1, _MOST_BYTES)
-        """Shared with forked workers: a byte for each that was followed."""
-        self._bytes = 0
         self._of_workers = mmap.mmap(-1, _SLOT * _SLOTS)
-        """Shared too: records of those that workers made, each in the slot that its text gives."""
+        """Shared with forked workers: records of those that drew there, each in the slot that its text gives."""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -91,21 +90,21 @@ class OwnGenerators:
         WATCHERS.discard(self)
 
     def listed(self) -> tuple[OwnGenerator, ...]:
-        """The generators, in order of first occurrence; then those that workers made."""
-        told: dict[OwnGenerator, int] = {}
+        """The generators, in order of first occurrence; then those that workers drew from alone."""
+        told = {msgspec.structs.replace(made, count=1): made for made in self._listed()}
         for at in range(0, len(self._of_workers), _SLOT):
             if self._of_workers[at]:
                 made = msgspec.json.decode(self._of_workers[at : at + _SLOT].rstrip(b"\0"), type=OwnGenerator)
-                told[msgspec.structs.replace(made, count=1)] = max(told.get(made, 1), made.count)
-        of_workers = (msgspec.structs.replace(made, count=count) for made, count in told.items())
-        return (*self._listed(self._followed.values()), *of_workers)
+                alike = msgspec.structs.replace(made, count=1)
+                told[alike] = max(told.get(alike, made), made, key=lambda each: each.count)
+        return tuple(told.values())
 
-    def _listed(self, of_followed: Iterable[_Followed]) -> Iterator[OwnGenerator]:
+    def _listed(self) -> Iterator[OwnGenerator]:
         counts, unseen = Counter(self._counts), Counter[_Key]()
-        for followed in tuple(of_followed):
-            if self._drew(followed):
+        for followed in tuple(self._followed.values()):
+            if followed.drew:
                 counts[followed.key] += 1
-            elif self._in_workers[followed.byte] == _UNSEEN:
+            elif followed.is_elsewhere:
                 unseen[followed.key] += 1
         for counted in (counts, unseen):
             for (kind, is_seeded, site, own, phase, by_library), count in counted.items():
@@ -119,32 +118,22 @@ class OwnGenerators:
                     count=count,
                 )
 
-    def _drew(self, followed: _Followed) -> bool:
-        generator = followed.alive()
-        return self._in_workers[followed.byte] == _DREW or (
-            generator is not None and hashed_state(generator) != followed.at_birth()
-        )
-
     def may_draw_elsewhere(self) -> None:
         """A loader starts workers that are not forked: they may have copies."""
         for followed in self._followed.values():
-            self._in_workers[followed.byte] = self._in_workers[followed.byte] or _UNSEEN
+            followed.is_elsewhere = True
 
-    def go_on_in_worker(self) -> Callable[[], None]:
-        """In a forked worker: returns what tells the parent of generators that drew there, those that the worker makes
-        and its copies of the parent's, which never move themselves."""
+    def go_on_in_worker(self) -> None:
+        """Watch in a forked worker, which has copies of its parent's generators: the parent's own never move."""
         WATCHERS.add(self)
         self._counts.clear()
-        return partial(self._look_in_worker, dict(self._followed))
 
-    def _look_in_worker(self, of_parent: dict[int, _Followed]) -> None:
+    def look_in_worker(self) -> None:
+        """Tell the parent of those that drew here."""
         for identity, followed in tuple(self._followed.items()):
-            if self._drew(followed):
-                if of_parent.get(identity) is followed:
-                    self._in_workers[followed.byte] = _DREW
-                else:
-                    self._leave(identity, has_drawn=True)
-        for made in self._listed(()):
+            if followed.drew:
+                self._leave(identity, has_drawn=True)
+        for made in self._listed():
             self._tell(msgspec.structs.replace(made, count=min(made.count, 2)))
 
     def _tell(self, made: OwnGenerator) -> None:
@@ -168,7 +157,7 @@ class OwnGenerators:
         self, kind: GeneratorKind, generator: Any, before: _State, seed: object, frame: FrameType | None
     ) -> None:
         """``generator``, which had the state ``before``, is seeded by the line of ``frame``."""
-        self._begins_anew(generator, before)
+        self.begins_anew(generator, before)
         if seed is None or seed_calls.takes_another_number(frame):
             self._starts(kind, generator, seed is not None or kind is not GeneratorKind.PYTHON_OBJECTS, frame)
 
@@ -189,8 +178,7 @@ class OwnGenerators:
         alive: Callable[[], Any] = partial(_itself, generator)
         if isinstance(generator, random.Random) and type(generator) is not random.Random:  # it may hold what is large
             alive = weakref.ref(generator, lambda _: self._leave(identity, has_drawn=True))
-        self._bytes = (self._bytes + 1) % _MOST_BYTES
-        self._followed[identity] = _Followed(alive, cache(at_birth), key, line, self._bytes)
+        self._followed[identity] = _Followed(alive, cache(at_birth), key, line)
         if len(self._followed) > _KEPT:
             self._leave(next(iter(self._followed)), has_drawn=True)
 
@@ -200,11 +188,11 @@ class OwnGenerators:
         if followed is not None and has_drawn:
             self._counts[followed.key] += 1
 
-    def _begins_anew(self, generator: Any, before: _State) -> None:
+    def begins_anew(self, generator: Any, before: _State) -> None:
         """A generator has another state: what it began with counts if it drew before."""
         entry = self._followed.get(id(generator))
         if entry is not None and entry.alive() is generator:
-            has_drawn = before != entry.at_birth() or self._in_workers[entry.byte] == _DREW
+            has_drawn = before != entry.at_birth()
             self._leave(id(generator), has_drawn=has_drawn)
             if not has_drawn:
                 seed_calls.UNSEEDED_AT.discard(entry.line)
@@ -213,7 +201,7 @@ class OwnGenerators:
         """A generator is given a state, which may be that of one without a seed: it is copied, or restored."""
         state = hashed_state(call.first)
         source = self.having(state[0])
-        self._begins_anew(call.first, call.before)
+        self.begins_anew(call.first, call.before)
         if source is not None:
             self._follow(call.first, lambda: state, source.key, source.line)
         elif any(has(state[0]) for has in HAVE_UNSEEDED):
@@ -250,7 +238,7 @@ class OwnGenerators:
 
     def numpy_is_given_a_seed(self, call: Call) -> None:
         """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
-        self._begins_anew(call.first, call.before)
+        self.begins_anew(call.first, call.before)
         hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
         if call.first is getattr(hidden, "_bit_generator", None):
             return  # the global one, which is watched by itself
@@ -298,7 +286,7 @@ def hashed_state(generator: Any) -> _State:
             state: Any = generator.getstate()
         elif hasattr(generator, "get_state"):  # torch's
             held = generator.get_state()
-            state = ctypes.string_at(held.data_ptr(), held.numel())
+            return generator.initial_seed(), hash(ctypes.string_at(held.data_ptr(), held.numel()))
         else:
             state = as_bytes(generator.state)
         return hash(table_of(state)), hash(state)
