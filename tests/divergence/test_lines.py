@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from textwrap import dedent
 
@@ -371,3 +372,78 @@ def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:
 def test_each_row_says_what_to_do() -> None:
     assert all(row.name and row.remedy and (row.calls or row.generator) for row in sources())
     assert len({row.id for row in sources()}) == len(sources())
+
+
+OWN_FILES = {
+    "a set, dumped": (
+        """\
+        import json, os
+        labels = set(os.urandom(3).hex() for _ in range(1))
+        with open(PATH, "w") as file:
+            json.dump(sorted(labels), file)
+        with open(PATH) as file:
+            again = json.load(file)
+        """,
+        3,
+    ),
+    "what no line shows": (
+        """\
+        import os
+        k = 1
+        with open(PATH, "wb") as file:
+            file.write(os.urandom(8))
+        k = 2
+        def read():
+            with open(PATH, "rb") as file:
+                return len(file.read().strip(b"x")) and file.seek(0) or file.read()
+        again = read()
+        """,
+        5,
+    ),
+    "another program": (
+        """\
+        import subprocess, sys
+        k = 1
+        subprocess.run([sys.executable, "-S", "-c", f"import os; open({PATH!r}, 'wb').write(os.urandom(9))"])
+        again = open(PATH, "rb").read()
+        """,
+        4,
+    ),
+    "moved into its place": (
+        """\
+        import os
+        k = os.urandom(5)
+        file = open(PATH + ".part", "wb")
+        file.write(k)
+        file.close()
+        os.replace(PATH + ".part", PATH)
+        again = open(PATH, "rb").read()
+        """,
+        3,
+    ),
+    "an earlier one": (
+        """\
+        import os
+        k = open(os.environ["FOUND"], "rb").read()
+        again = k
+        """,
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
+def test_what_a_run_reads_of_its_own_files_comes_from_where_it_was_written(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, line = OWN_FILES[name]
+    runs = []
+    for role in "ab":
+        found = tmp_path / f"found-{role}"
+        found.write_text(role)
+        os.utime(found, (1, 1))
+        monkeypatch.setenv("FOUND", str(found))
+        monkeypatch.chdir(tmp_path)
+        runs.append({"": traced(tmp_path, f"PATH = 'own'\n{dedent(source)}", name=role)})
+    roots = [number for number, _ in lines_of(compared_lines(*runs)) if number < 90]
+    assert roots == [line]

@@ -11,6 +11,7 @@ so whatever is read of it later may come from there: a path that is not refuted 
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -44,6 +45,8 @@ from tracer.trace.lines import (
 _LONGEST_PATH = 12
 #: Digests of so many letters are met for other values too: small numbers, booleans.
 _SHORT = 5
+#: Microseconds by which the time of a file may be early.
+_TICK = 10_000
 #: How what a function returns is named.
 _RESULT = "its result"
 #: The ends of names of functions that put a generator into an earlier state.
@@ -141,6 +144,8 @@ class _Frame:
         """The origins of whatever callees may have met since a line last stored something."""
         self.decides: tuple[Origins, Origins] = _NOTHING, _NOTHING
         """The origins of the last row that both runs have, seen and not seen."""
+        self.files: dict[str, tuple[tuple[int, int], ...]] = {}
+        """By name: the files that the line which stored it opened, as rows have them."""
         self.given: Origins = _NOTHING
         """Why this frame is in one run alone."""
         self.next = 0
@@ -165,6 +170,21 @@ class _Read(NamedTuple):
     """Of what it read."""
     unseen: Origins
     """Of what it may have read."""
+
+
+class _Ended(NamedTuple):
+    """A row, with when it ended."""
+
+    at: int
+    frame: _Frame
+    line: int
+    text: LineText
+    origins: Origins
+    unseen: Origins
+
+    @property
+    def place(self) -> tuple[_Frame, int]:
+        return self.frame, self.line
 
 
 class _Run:
@@ -260,6 +280,8 @@ class _Comparison:
         """Processes in which threads of the program's own run."""
         self.reads: list[_Read] = []
         """The rows that made calls."""
+        self.ended: dict[str, list[_Ended]] = defaultdict(list)
+        """All rows by process, as they ended."""
         self.elsewhere: dict[LineRoot, None] = {}
         """Roots in other threads and processes."""
         self.answers: dict[LineRoot, None] = {}
@@ -352,6 +374,8 @@ class _Comparison:
             frame.differing.pop(name, None)
         for name in names:
             frame.unseen.pop(name, None)
+        for path in text.stores if row.files else ():
+            frame.files[path.partition(".")[0]] = row.files
         found = _NOTHING
         if frame.process in self.threaded:  # what the line does not name, another thread may have changed
             foreign = [name for name in unequal if not _is_named(name, text) and not frame.inside]
@@ -362,7 +386,7 @@ class _Comparison:
             rest = [name for name in unequal if name not in static]
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
             if not found and rest:
-                found = _NOTHING.union(*(self._known(frame, name) for name in rest))
+                found = _NOTHING.union(*(self._known(frame, name) for name in rest)) or self._wrote(frame, row, text)
             if rest and (not found or (not drawn and self._varies(text))):
                 line = self._storing(frame, row, rest) if row.is_sampled else row.line
                 found |= self._root(Kind.LINE, frame, line, frame, *rest, unseen=unseen)
@@ -376,6 +400,35 @@ class _Comparison:
             unseen |= {self._named(Kind.LINE, frame, row.line)}
         read = before | drawn | found
         self._ends(frame, row, text, read, found, unseen, returns=row.returns and RETURNED in unequal)
+
+    def _wrote(self, frame: _Frame, row: Row, text: LineText) -> Origins:
+        """The origins of files that a line reads, or one that called it, and that this run wrote; none for others."""
+        files, above, line = list(row.files), frame, row.line
+        while not files and not self._varies(text):
+            text = self.one.text(above, line)
+            names = {path.partition(".")[0] for path in (*text.reads, *text.stores)}
+            files = [file for name in sorted(names) for file in above.files.get(name, ())]
+            if above.parent is None:
+                break
+            above, line = above.parent, above.entered.parent_line
+        return _NOTHING.union(*(self._writers(frame.process, *file) for file in files))
+
+    def _writers(self, process: str, opened: int, written: int) -> Origins:
+        """The origins of what was written into a file in the meantime; the line that wrote it, where none is seen."""
+        rows = self.ended[process]
+        first = bisect_left(rows, opened or written, key=lambda row: row.at)
+        last = bisect_left(rows, max(opened, written) + _TICK, key=lambda row: row.at)
+        found = rows[first : last + 1]
+        if opened and found:  # by lines that read what was opened
+            handles = {path.partition(".")[0] for path in found[0].text.stores}
+            using = [row for row in found if handles.intersection(path.partition(".")[0] for path in row.text.reads)]
+            found = [row for row in using if row.place != found[0].place] or found[:1]
+        origins = _NOTHING.union(*(row.origins for row in found))
+        if origins or not found:
+            return origins
+        known = [row for row in found if (of := source_of(row.text.calls)) is not None and of.id != "file"]
+        row = (known or found)[0]
+        return self._root(Kind.LINE, row.frame, row.line, row.frame, RETURNED, unseen=row.unseen)
 
     def _of_calls(self, frame: _Frame, row: Row, names: Iterable[str]) -> Origins:
         """The origins of tensors that a line's calls changed, where those merely follow from earlier ones."""
@@ -401,6 +454,7 @@ class _Comparison:
         read |= frame.returned
         frame.decides = read or frame.inside, unseen
         every = read | found | frame.inside | unseen
+        self.ended[frame.process].append(_Ended(row.ended, frame, row.line, text, read, unseen))
         if row.call > frame.call >= 0 and not frame.process:
             self.reads.append(_Read(range(frame.call, row.call), frame, row.line, read, unseen))
         for root in found | self._carry(frame, text, every):

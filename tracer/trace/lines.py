@@ -107,6 +107,11 @@ class Row(msgspec.Struct, frozen=True, array_like=True, tag="row"):
     """Whether the function ends with it."""
     is_sampled: bool = False
     """Whether rows of this line, or of lines executed since the frame's last row, were left out."""
+    ended: int = 0
+    """When, in microseconds of the system's clock."""
+    files: tuple[tuple[int, int], ...] = ()
+    """Of each file that was opened to be read and that this run wrote: when it was opened for that (0: not seen), and
+    when it was written."""
 
 
 class Note(msgspec.Struct, frozen=True, array_like=True, tag="note"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 import sys
 import threading
 import time
@@ -89,6 +90,8 @@ class _Thread(threading.local):
         """By identity of a code of whose calls there are enough: calls before the next that is recorded."""
         self.totals: dict[tuple[int, int], int] = {}
         self.stack: list[_Frame] = []
+        self.files: dict[str, tuple[int, int]] = {}
+        """By path: files that were opened to be read since the last row, and written by this run."""
 
 
 class LineRecording:
@@ -121,6 +124,7 @@ class LineRecording:
         )
         self._library, self._inside, self.held, self._version = frozenset(library), frozenset(inside), held, version
         self._anew_at = anew_at
+        self._began, self._written_at = time.time_ns(), dict[str, int]()
         self._until = time.monotonic() + seconds if seconds else math.inf
         self._sites = Sites()
         self._own: dict[str, bool] = {}
@@ -175,6 +179,16 @@ class LineRecording:
             self.write(Note(TIME_IS_UP))
             self.stop()
         return not self.is_on
+
+    def opens(self, path: str, flags: int) -> None:
+        """A file is opened. What a run reads of a file that it wrote itself comes from where it was written."""
+        path = os.path.abspath(path)
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            self._written_at[path] = time.time_ns() // 1000
+        elif not path.startswith(("/proc/", "/sys/")):
+            status = os.stat(path)
+            if stat.S_ISREG(status.st_mode) and status.st_mtime_ns >= self._began:
+                self.thread.files[path] = self._written_at.get(path, 0), status.st_mtime_ns // 1000
 
     def write(self, row: Record) -> None:
         """Write one row at once."""
@@ -421,7 +435,9 @@ class _Frame:
                 changed |= self.changes(frame)
                 self.line = self.line if returns else frame.f_lineno
         self.call = recording.place()
-        recording.write(Row(self.number, line, n, self.call, changed, returns, is_sampled))
+        files, self.thread.files = tuple(self.thread.files.values()), {}
+        ended = time.time_ns() // 1000
+        recording.write(Row(self.number, line, n, self.call, changed, returns, is_sampled, ended, files))
 
     def _stored_unseen(self, line: int) -> Iterator[str]:
         """Yield what a line stores and of which not all is seen, so that it may have changed."""
@@ -730,7 +746,7 @@ class _Current:
     """The recording whose lines a fork continues."""
 
     recording: LineRecording | None = None
-    is_registered = False
+    is_registered = is_told_of_files = False
 
 
 def _forking(recording: LineRecording | None) -> None:
@@ -741,3 +757,15 @@ def _forking(recording: LineRecording | None) -> None:
             before=lambda: None if _Current.recording is None else _Current.recording.before_fork(),
             after_in_child=lambda: None if _Current.recording is None else _Current.recording.in_child(),
         )
+    if recording is not None and not _Current.is_told_of_files:
+        _Current.is_told_of_files = True
+        sys.addaudithook(_audit)
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    """Note files that are opened; a hook of Python's, which stays until the process ends."""
+    if event == "open" and (recording := _Current.recording) is not None and recording.is_on:
+        with suppress(Exception):  # a failure of the recorder must not reach the program
+            path, _, flags = args
+            if type(path) in (str, bytes):
+                recording.opens(os.fsdecode(path), flags)
