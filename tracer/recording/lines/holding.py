@@ -41,6 +41,8 @@ _LEFT = ("left", None)
 _NEXT = "%next"
 #: Suffixes of the files that say what could not be kept or given, and which calls held lines made themselves.
 _PROBLEMS, _CALLS = ".problems", ".calls"
+#: The suffix of a file that stands where a line was given other values than it had by itself.
+_OTHERS = ".others"
 
 
 class Unkeepable(Exception):
@@ -118,6 +120,8 @@ class HeldLines:
             given = {}
         for path, form in given.items():
             try:
+                if self._has_other(frame, path, form):
+                    self._write(f"{digest_text(at)}{_OTHERS}", path)
                 if path == _NEXT:
                     if frame.f_lineno != form:
                         frame.f_lineno = form  # type: ignore[misc]  # a trace function may set it
@@ -128,6 +132,21 @@ class HeldLines:
             except Exception:  # a failure of the recorder must not reach the program
                 self._note(at, "cannot be given", "the branch" if path == _NEXT else path)
         return bool(given)
+
+    @staticmethod
+    def _has_other(frame: FrameType, path: str, form: Any) -> bool:
+        """Return whether the line gave another value by itself."""
+        try:
+            if path == _NEXT:
+                return bool(frame.f_lineno != form)
+            own = (
+                _state_of(path.removeprefix(GENERATOR))
+                if path.startswith(GENERATOR)
+                else kept_form(_value_at(frame, path))
+            )
+        except Exception:
+            return True
+        return marshal.dumps(own) != marshal.dumps(form)
 
     def _note(self, at: str, problem: str, path: str = "") -> None:
         self._write(f"{digest_text(at)}{_PROBLEMS}", f"{path.removeprefix(GLOBAL)} {problem}")
@@ -144,6 +163,11 @@ def problem_of(folder: Path, at: str, names: Iterable[str] = ()) -> str:
         problems = (line.strip() for line in stream if not names or line.partition(" ")[0] in wanted)
         return next(problems, "")
     return "" if any(folder.glob(f"{digest_text(at)}*")) else "nothing of it could be kept"
+
+
+def gave_others(folder: Path, at: str) -> bool:
+    """Return whether the line ``at`` was given values that it had not by itself, so that agreeing shows something."""
+    return (folder / f"{digest_text(at)}{_OTHERS}").exists()
 
 
 def calls_inside(folder: Path, at: str) -> list[range]:

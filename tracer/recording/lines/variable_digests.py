@@ -60,13 +60,24 @@ def digest_text(data: str | bytes) -> str:
     return xxhash.xxh3_64_hexdigest(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
 
 
+class _Look:
+    """One digest that is being taken."""
+
+    def __init__(self) -> None:
+        self.left = _MOST_VALUES
+        self.is_whole = True
+
+    def unseen(self) -> str:
+        """The digest of what is not looked at."""
+        self.is_whole = False
+        return NO_DIGEST
+
+
 class Digests:
     """Digests values; those of tensors are kept as long as the tensor lives and no op writes to it."""
 
     def __init__(self) -> None:
         self._tensors: dict[int, tuple[weakref.ref[Any], int, int, str]] = {}
-        self._left = 0
-        self._is_whole = True
         self._usual: set[type] = set()
         """Types whose objects are read by their attributes."""
         self._address_of: Any = None
@@ -82,7 +93,7 @@ class Digests:
         elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(type(key) is str for key in list(value)):
             yield from ((f"{name}.{key}", self.of(entry)) for key, entry in list(dict.items(value)))
         elif (inside := attributes_of(value)) is not None:
-            special = self.of_special(value)
+            special = self.of_special(value, _Look())
             if special or hides(kind):
                 yield name, special or NO_DIGEST
             if special and not is_module(kind):
@@ -120,15 +131,14 @@ class Digests:
                 continue
             yield f"{name}.{attribute}", f"{STATIC}{self.of(held, 1)}"
 
-    def of_special(self, value: Any) -> str:
+    def of_special(self, value: Any, look: _Look) -> str:
         """The digest of an array, a generator, a tensor or a module; empty for anything else."""
         kind: type = type(value)
         if kind in self._usual:
             return ""
         try:
-            for special in (_of_array, _of_random, self._of_torch):
-                if found := special(value, kind):
-                    return found
+            if found := _of_array(value, kind) or _of_random(value, kind) or self._of_torch(value, kind, look):
+                return found
             if "torch" in sys.modules:
                 self._usual.add(kind)
             return ""
@@ -137,65 +147,61 @@ class Digests:
 
     def of(self, value: Any, depth: int = 0) -> str:
         """The digest of a value; ``?`` where none is taken of it."""
-        self._left, self._is_whole = _MOST_VALUES, True
+        look = _Look()
         try:
-            found = self._of(value, depth)
+            found = self._of(value, depth, look)
         except Exception:  # half-made objects, arrays that change meanwhile: a failure must not reach the program
             return NO_DIGEST
         found = found if len(found) <= _LONGEST else f"h{digest_text(found)}"
-        return found if self._is_whole or found == NO_DIGEST else f"{found}{NO_DIGEST}"
+        return found if look.is_whole or found == NO_DIGEST else f"{found}{NO_DIGEST}"
 
-    def _of(self, value: Any, depth: int) -> str:
+    def _of(self, value: Any, depth: int, look: _Look) -> str:
         kind = type(value)
         if kind in _NUMBERS:
             return repr(value)
         if kind is str or kind is bytes or kind is bytearray:
             return f"s{digest_text(bytes(value) if kind is bytearray else value)}"
-        self._left -= 1
-        if depth > _DEPTH or self._left < 0:
-            return self._unseen()
+        look.left -= 1
+        if depth > _DEPTH or look.left < 0:
+            return look.unseen()
         if issubclass(kind, CODE):
             defaults = _defaults(value)
-            return self._several([*defaults], depth) if defaults else NO_DIGEST
+            return self._several([*defaults], depth, look) if defaults else NO_DIGEST
         if issubclass(kind, (set, frozenset)):
             # As a set: the line that iterates it is the one whose values differ.
             members = _members(kind, value)
-            digests = sorted(self._of(member, depth + 1) for member in members[: 4 * _ENTRIES])
-            self._is_whole &= len(members) <= _ENTRIES
+            digests = sorted(self._of(member, depth + 1, look) for member in members[: 4 * _ENTRIES])
+            look.is_whole &= len(members) <= _ENTRIES
             return "{" + ",".join(digests[:_ENTRIES]) + f"}}{len(members)}"
         if issubclass(kind, (list, tuple)) and qualified(kind) not in _TEXTS:
-            return self._several(_members(kind, value), depth)
+            return self._several(_members(kind, value), depth, look)
         if issubclass(kind, dict):
             pairs = [part for pair in list(dict.items(value)) for part in pair]
-            return f"{{{self._several(pairs, depth)}}}"
+            return f"{{{self._several(pairs, depth, look)}}}"
         if qualified(kind) in _TEXTS:
             return f"s{digest_text(str(value))}"
         if qualified(kind) == "collections.deque":
-            return self._several(list(value), depth)
-        special = self.of_special(value)
-        self._is_whole &= not special.endswith(NO_DIGEST)
-        return special or self._of_object(value, kind, depth)
+            return self._several(list(value), depth, look)
+        special = self.of_special(value, look)
+        look.is_whole &= not special.endswith(NO_DIGEST)
+        return special or self._of_object(value, kind, depth, look)
 
-    def _unseen(self) -> str:
-        self._is_whole = False
-        return NO_DIGEST
+    def _several(self, values: list[Any], depth: int, look: _Look) -> str:
+        look.is_whole &= len(values) <= _ENTRIES
+        return "[" + ",".join(self._of(entry, depth + 1, look) for entry in values[:_ENTRIES]) + f"]{len(values)}"
 
-    def _several(self, values: list[Any], depth: int) -> str:
-        self._is_whole &= len(values) <= _ENTRIES
-        return "[" + ",".join(self._of(entry, depth + 1) for entry in values[:_ENTRIES]) + f"]{len(values)}"
-
-    def _of_object(self, value: Any, kind: type, depth: int) -> str:
+    def _of_object(self, value: Any, kind: type, depth: int, look: _Look) -> str:
         inside = attributes_of(value)
-        self._is_whole &= not hides(kind)
+        look.is_whole &= not hides(kind)
         if inside is None:
-            return self._unseen()
+            return look.unseen()
         entries = islice(_values_in(kind, inside).items(), _ENTRIES)
-        parts = [f"{name}={self._of(entry, depth + 1)}" for name, entry in entries]
+        parts = [f"{name}={self._of(entry, depth + 1, look)}" for name, entry in entries]
         return f"{kind.__qualname__}({','.join(parts)})"
 
     # --- torch's ---
 
-    def _of_torch(self, value: Any, kind: type) -> str:
+    def _of_torch(self, value: Any, kind: type, look: _Look) -> str:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "nn"):
             return ""
@@ -207,7 +213,7 @@ class Digests:
 
             return f"g{digest_text(state_of(value))}"
         if issubclass(kind, torch.nn.Module):
-            return f"m{digest_text('|'.join(self._of_module(value, 0)))}"
+            return f"m{digest_text('|'.join(self._of_module(value, 0, look)))}"
         return ""
 
     def _of_tensor(self, tensor: Any) -> str:
@@ -232,7 +238,7 @@ class Digests:
         self._tensors[id(tensor)] = (weakref.ref(tensor), version, address, found)
         return found
 
-    def _of_module(self, module: Any, depth: int) -> Iterator[str]:
+    def _of_module(self, module: Any, depth: int, look: _Look) -> Iterator[str]:
         """Yield the digests of parameters, buffers and the program's own attributes, without a call of a method."""
         inside = attributes_of(module) or {}
         for holder in ("_parameters", "_buffers"):
@@ -241,10 +247,10 @@ class Digests:
         internal = _of_modules()
         for name, value in list(inside.items()):
             if name not in internal:
-                yield f"{name}={self._of(value, 2)}"
+                yield f"{name}={self._of(value, 2, look)}"
         for child in list(dict.values(inside.get("_modules") or {})):
             if child is not None and depth < 64:
-                yield from self._of_module(child, depth + 1)
+                yield from self._of_module(child, depth + 1, look)
 
 
 def _of_array(value: Any, kind: type) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -128,6 +129,8 @@ class _Series:
         """Runs that may have been started when the last one is made."""
         self.follows_lines = asked.hold is None and not asked.first
         """Whether the next run follows lines: in none, where those of the first were not all of it."""
+        self.may_be_luck = False
+        """Whether runs in which nothing is held were seen to agree."""
         self.longest = 0.0
         """Seconds that the longest run took."""
         self.ended_by = ""
@@ -317,6 +320,9 @@ class _Series:
         self.held = find_circumstance(laboratory, candidates, suspected, are_named=are_named)
         if not diverging.roots and not_followed(comparing.unheld)[1]:
             self.held = tuple(map(without_luck, self.held))
+        if self.may_be_luck:
+            chance = "runs in which nothing is held agree at times too"
+            self.held = tuple(msgspec.structs.replace(held, is_cause=False, no_proof=chance) for held in self.held)
 
     def _candidates(self, snapshot: Snapshot | None) -> list[Circumstance]:
         """Return the circumstances that can be held here and may explain why two runs diverge."""
@@ -522,6 +528,7 @@ class _LineRuns:
         series = self._series
         if self._snapshot is not None and anew:
             self._folder = self._snapshot.copy()
+            last_step = None if lines.held else last_step  # those that are given its values find what it leaves
         folder = self._folder
         last_step = last_step if self._last_step is None else self._last_step
         output = series._output(f"{series.prefix}{name}")
@@ -557,6 +564,18 @@ class _LineRuns:
             second,
             lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=self._series._findings),
         )
+
+    def meets(self, family: Family, last_step: int | None) -> bool:
+        """Return whether a run agrees, up to the end of a step, with one of those that were asked for."""
+        series = self._series
+        others = [run.name for run in series.runs if run.arm == UNVARIED and not run.held]
+        others = others[1:] if self._snapshot is not None else others  # the first one found the same folder
+        unvaried = (series.families.get(name) for name in others)
+        until = math.inf if last_step is None else last_step
+        compared = (self.compare(other, family) for other in unvaried if other is not None)
+        may = any(all(root.step > until for root in divergence.roots) for divergence in compared)
+        series.may_be_luck = may
+        return may
 
 
 class _HeldRuns:

@@ -23,7 +23,7 @@ from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import HeldLine
 from tracer.errors import TraceError
 from tracer.plain import say
-from tracer.recording.lines.holding import calls_inside, problem_of
+from tracer.recording.lines.holding import calls_inside, gave_others, problem_of
 from tracer.recording.options import Lines
 from tracer.tables.sources import Source, source_by_id
 from tracer.trace.lines import TIME_IS_UP
@@ -57,6 +57,9 @@ class Laboratory(Protocol):
 
     def compare(self, first: Family, second: Family) -> Divergence:
         """Hold two runs against each other."""
+
+    def meets(self, family: Family, last_step: int | None) -> bool:
+        """Return whether a run agrees with one in which nothing was held, so that others may agree by luck too."""
 
 
 class FoundLines(NamedTuple):
@@ -272,23 +275,32 @@ def _held(
     tries: list[tuple[str, ...]] = [(place,) for place in can[:_MOST_ALONE]]
     if len(can) > 1:
         tries.append(tuple(can))
-    for number, lines in enumerate(tries, 1):
+    may_be_luck = laboratory.meets(base.family, last)
+    made = 0
+    for lines in tries:
         if laboratory.left < 1 or any(held.agrees for held in shown):
             break
         given = Lines(held=lines, branches=branches, folder=str(kept), gives=True)
-        run = laboratory.follow(f"given-{number}", given, last)
         named = tuple(at for place in lines for at in roots[place])
-        if run is None:
-            shown.append(HeldLine(lines=named, agrees=False, runs=1, problem="the run that was given it failed"))
-            continue
-        divergence = laboratory.compare(base.family, run.family)
-        made = [calls for place in lines for calls in calls_inside(kept, place)]
-        left = [root for root in divergence.roots if not any(root.call in calls for calls in made)]
-        agrees = not left and not any(end.kind in OF_TRAINING for end in divergence.ends)
-        problem = (
-            "" if agrees else next(filter(None, (problem_of(kept, place, names.get(place, ())) for place in lines)), "")
-        )
-        shown.append(HeldLine(lines=named, agrees=agrees, runs=1, problem=problem))
+        agrees, problem, runs = True, "", 0
+        while agrees and runs <= may_be_luck and laboratory.left:
+            made, runs = made + 1, runs + 1
+            run = laboratory.follow(f"given-{made}", given, last)
+            if run is None:
+                agrees, problem = False, "the run that was given it failed"
+                continue
+            divergence = laboratory.compare(base.family, run.family)
+            inside = [calls for place in lines for calls in calls_inside(kept, place)]
+            left = [root for root in divergence.roots if not any(root.call in calls for calls in inside)]
+            left = [root for root in left if last is None or root.step <= last]
+            agrees = not left and not any(end.kind in OF_TRAINING for end in divergence.ends)
+            if not agrees:
+                problem = next(filter(None, (problem_of(kept, place, names.get(place, ())) for place in lines)), "")
+        if agrees and not any(gave_others(kept, place) for place in lines):
+            agrees, problem = False, "it gave the same by itself in that run"
+        elif agrees and runs <= may_be_luck:
+            agrees, problem = False, "runs in which nothing is held agree at times too, and no run was left"
+        shown.append(HeldLine(lines=named, agrees=agrees, runs=runs, problem=problem))
     return tuple(shown)
 
 
