@@ -41,8 +41,9 @@ from tracer.recording.own_code import leave_to_python
 from tracer.recording.process import environment as process
 from tracer.recording.process.first_uses import first_calls, with_first_calls
 from tracer.recording.process_watch import ProcessWatch
-from tracer.recording.randomness.generator_record import GeneratorRecord
-from tracer.recording.randomness.generators import Drawn
+from tracer.recording.randomness.generators import SEEDS
+from tracer.recording.randomness.host_generators import HOST
+from tracer.recording.randomness.provenance import Drawn, GeneratorRecord
 from tracer.recording.shared_parameters import SharedParameters
 from tracer.recording.storage.registry import ESCAPES
 from tracer.recording.torch_private import seams
@@ -241,7 +242,7 @@ class Recorder:
         self._moments = RecordingState(self.attribution, self.mode)
         if self.values is not None:
             self._moments.place_in_values = self.values.place
-        self.generators = GeneratorRecord()
+        self.generators = GeneratorRecord(SEEDS, HOST)
         self._environment: Environment | None = None
         self._undo = ExitStack()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+from collections.abc import Iterator
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -25,6 +26,8 @@ from tracer.recording.randomness.provenance import (
     MACHINE,
     PROGRAM,
     UNSEEN,
+    Drawn,
+    Elsewhere,
     GeneratorWatch,
     Newest,
     Provenance,
@@ -99,11 +102,6 @@ _NEGATIVE_FROM = 2**64 - 2**32
 #: Seeds of the CPU's generator beside which the origins of others are remembered.
 _KEPT = 256
 
-Elsewhere = tuple[tuple[str, Provenance], ...]
-"""Origins of the states of other devices' default generators, by kind of device; the empty kind is every other one."""
-Drawn = tuple[str, Provenance, Elsewhere]
-"""The generator that a call drew from, and the origin of its state; for the CPU's default one, of the others' too."""
-
 
 class SeedWatch(GeneratorWatch):
     """The watch of torch's generators.
@@ -149,6 +147,10 @@ class SeedWatch(GeneratorWatch):
             for cleared in (self._of_defaults, self._of_passed, self._grown):
                 cleared.clear()
             self._elsewhere, self._elsewhere_beside = (), {}
+
+    def states(self) -> Iterator[tuple[str, str, Provenance]]:
+        for name, generator in seams.default_generators():
+            yield name, digest_of(state_of(generator)), self.provenance(generator)
 
     # --- what a draw asks ---
 

@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventLog
@@ -20,63 +22,56 @@ from tracer.recording.origin.sites import LIBRARY, SKIPPED, USER, is_torchs_own
 from tracer.recording.patching import Call, Watch
 from tracer.recording.randomness import own_generators, seed_calls
 from tracer.recording.randomness.own_generators import as_bytes, table_of
-from tracer.recording.randomness.provenance import MACHINE, UNSEEN, GeneratorWatch, Newest
+from tracer.recording.randomness.provenance import MACHINE, UNSEEN, GeneratorWatch, Newest, Provenance
 from tracer.recording.torch_private import LAUNCHER, LAUNCHER_WAITS
 
 PYTHON, NUMPY = GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value
 
 
-class Library(NamedTuple):
-    """A library with a hidden global generator: how it is found, read and given a state."""
+class HostGenerator(msgspec.Struct, eq=False):
+    """A library's hidden global generator: how it is found, read and given a state."""
 
     name: str
     module: Any
     restores: str
     hidden: Any
+    """The object that keeps its state."""
     state: Callable[[], Any]
     """Its state in a form that compares, and that ``repr`` shows in full."""
-
-
-def libraries() -> Iterator[Library]:
-    """Those that are loaded."""
-    inst = getattr(random, "_inst", None)
-    if inst is not None:
-        yield Library(PYTHON, random, "setstate", inst, inst.getstate)
-    numpy: Any = sys.modules.get("numpy.random")
-    hidden = getattr(getattr(numpy, "mtrand", None), "_rand", None)
-    if hidden is not None and hasattr(numpy, "set_state"):
-        read = lambda: as_bytes(hidden.get_state(legacy=False))  # noqa: E731
-        yield Library(NUMPY, numpy, "set_state", hidden._bit_generator, read)
-
-
-class HostGenerator:
-    """One of the two hidden generators."""
-
-    def __init__(self, library: Library) -> None:
-        self.name = library.name
-        self.library = library
-        self.provenance = UNSEEN
-        self.rest = self.digest()
-        """The state that the machine last chose, or that watching began with; empty if a state of the machine's was
-        drawn from and replaced: a number from it stays what it is."""
+    provenance: Provenance = UNSEEN
+    rest: str = ""
+    """The state that the machine last chose, or that watching began with; empty if a state of the machine's was
+    drawn from and replaced: a number from it stays what it is."""
 
     def digest(self) -> str:
         """The digest of its state, sixteen hexadecimal digits; empty if it cannot be read."""
         try:
-            return _digest(self.library.state())
+            return _digest(self.state())
         except Exception:
             return ""
 
     def stretch(self) -> tuple[str, int]:
         """Names the generator and the table that its state has."""
         try:
-            return self.name, hash(table_of(self.library.state()))
+            return self.name, hash(table_of(self.state()))
         except Exception:
             return self.name, 0
 
     def drew_unseeded(self) -> bool:
         """Whether it was drawn from since the machine chose its state."""
         return self.provenance.origin is SeedOrigin.MACHINE and self.digest() != self.rest
+
+
+def host_generators() -> Iterator[HostGenerator]:
+    """Those of the libraries that are loaded."""
+    inst = getattr(random, "_inst", None)
+    if inst is not None:
+        yield HostGenerator(PYTHON, random, "setstate", inst, inst.getstate)
+    numpy: Any = sys.modules.get("numpy.random")
+    hidden = getattr(getattr(numpy, "mtrand", None), "_rand", None)
+    if hidden is not None and hasattr(numpy, "set_state"):
+        read = lambda: as_bytes(hidden.get_state(legacy=False))  # noqa: E731
+        yield HostGenerator(NUMPY, numpy, "set_state", hidden._bit_generator, read)
 
 
 class HostWatch(GeneratorWatch):
@@ -119,15 +114,18 @@ class HostWatch(GeneratorWatch):
         if launcher is not None and not self._watches_launcher:  # it draws the time that it waits
             waits = Watch(self._launcher_begins, self._launcher_waited)
             self._watches_launcher = self._watch((launcher, LAUNCHER_WAITS), waits)
-        for library in libraries():
-            if library.name not in self.generators:
-                generator = self.generators[library.name] = HostGenerator(library)
-                generator.provenance = MACHINE if nobody_seeded else UNSEEN
-                for name in ("seed", library.restores):
+        for generator in host_generators():
+            if generator.name not in self.generators:
+                self.generators[generator.name] = generator
+                generator.rest, generator.provenance = generator.digest(), MACHINE if nobody_seeded else UNSEEN
+                for name in ("seed", generator.restores):
                     look = partial(_look, generator, is_seed=name == "seed")
-                    self._watch((library.module, name), Watch(look, partial(self._seeded, generator, name)))
+                    self._watch((generator.module, name), Watch(look, partial(self._seeded, generator, name)))
                 for recording in tuple(self.recordings):
                     recording.appeared(generator.name, generator.rest)
+
+    def states(self) -> Iterator[tuple[str, str, Provenance]]:
+        return ((each.name, each.digest(), each.provenance) for each in self.generators.values())
 
     def imports(self, frame: FrameType) -> None:
         """A module is to be imported by ``frame``. What libraries draw between two such moments of one import of the
@@ -138,7 +136,7 @@ class HostWatch(GeneratorWatch):
         if kind <= SKIPPED or self.is_asleep():
             return
         for name, generator in self.generators.items():
-            state = generator.library.state()
+            state = generator.state()
             before = self._at_import.get(name, state)
             if kind == LIBRARY and state != before:
                 self._drew_aside(generator, _digest(before), _digest(state))

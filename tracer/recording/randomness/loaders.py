@@ -26,7 +26,7 @@ from tracer.recording.origin.sites import Site, Sites, is_torchs_own, placed, sp
 from tracer.recording.patching import Call, Watch
 from tracer.recording.randomness import own_generators
 from tracer.recording.randomness.generators import SEEDS, seed_caller
-from tracer.recording.randomness.host_generators import Library, libraries
+from tracer.recording.randomness.host_generators import HostGenerator, host_generators
 from tracer.recording.randomness.own_generators import hashed_state
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Loader
@@ -79,7 +79,7 @@ class _WorkerDraws:
         """In a worker, before it starts: watch what seeds, and look at each fetch."""
         if "numpy" in sys.modules:
             importlib.import_module("numpy.random")  # which torch seeds in a moment
-        for library in libraries():
+        for library in host_generators():
             self._watch_seeds(library, library.module, "seed", library.restores)
         self._watch_seeds(None, torch._C.Generator, "manual_seed", "seed", "set_state")
         for own in self._own:
@@ -87,7 +87,7 @@ class _WorkerDraws:
         kinds = getattr(sys.modules.get("torch.utils.data"), "_DatasetKind", None)
         patching.place([(kinds, "create_fetcher")], Watch(self._begins, self._look_at_each_fetch))
 
-    def _watch_seeds(self, library: Library | None, owner: Any, *names: str) -> None:
+    def _watch_seeds(self, library: HostGenerator | None, owner: Any, *names: str) -> None:
         for name in names:
             after = partial(self._seeded, library, name.endswith("seed"))
             patching.place([(owner, name)], Watch(partial(self._before_seed, library), after))
@@ -116,11 +116,11 @@ class _WorkerDraws:
             if rest is not None and kind not in self._are_programs and hashed_state(generator) != rest:
                 self._shared[_GLOBAL.index(kind)] = 1
 
-    def _before_seed(self, library: Library | None, call: Call) -> None:
+    def _before_seed(self, library: HostGenerator | None, call: Call) -> None:
         self._look()
         call.before = hashed_state(call.first if library is None else library.hidden)
 
-    def _seeded(self, library: Library | None, is_seed: bool, call: Call) -> None:
+    def _seeded(self, library: HostGenerator | None, is_seed: bool, call: Call) -> None:
         """A generator of torch's (``None``), or a library's, was seeded, or its state put back."""
         generator, seeds = call.first, list(call.args[1:])
         kind = GeneratorKind.TORCH if generator is torch.default_generator else GeneratorKind.PASSED
@@ -140,7 +140,7 @@ class _WorkerDraws:
 
 def _globals() -> Iterator[tuple[GeneratorKind, Any]]:
     """Yield the generators that torch seeds in a worker."""
-    for library in libraries():
+    for library in host_generators():
         yield GeneratorKind(library.name), library.hidden
     yield GeneratorKind.TORCH, torch.default_generator
 

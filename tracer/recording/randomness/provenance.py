@@ -1,4 +1,4 @@
-"""Where a generator's state came from, by its seed. Imports no torch.
+"""Where a generator's state came from, by its seed, and whether it drew in a recording. Imports no torch.
 
 A generator keeps its initial seed. That number connects a draw to the line that seeded it, through copies, saved states
 and forks.
@@ -7,18 +7,20 @@ and forks.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cache
 from types import FrameType
-from typing import Protocol
 
-from tracer.names import EventKind, SeedOrigin
+import msgspec
+
+from tracer.names import EventKind, GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
-from tracer.recording.origin.sites import NOWHERE, Site, Sites
+from tracer.recording.origin.sites import NOWHERE, Site, Sites, spell
 from tracer.recording.patching import Holder, Watch, place
+from tracer.trace.records import Generator
 
-#: Seeds that are remembered per line: a program that seeds in each step must not fill the memory.
-_KEPT = 256
+#: Seeds that are remembered: a program that seeds in each step must not fill the memory.
+_KEPT = 4096
 
 
 class Provenance:
@@ -43,44 +45,134 @@ MOVED_ON = Provenance(SeedOrigin.MOVED_ON)
 UNUSED = Provenance(SeedOrigin.UNSEEN)
 
 
+Elsewhere = tuple[tuple[str, Provenance], ...]
+"""Origins of the states of other devices' default generators, by kind of device; the empty kind is every other one."""
+Drawn = tuple[str, Provenance, Elsewhere]
+"""The generator that a call drew from, and the origin of its state; for the CPU's default one, of the others' too."""
+_HOSTS = (GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value)
+
+
 class Newest:
-    """The line that produced each value; only the newest values for each line."""
+    """The line that produced each value, for the newest values; what is noted again is new again."""
 
     def __init__(self) -> None:
         self._of_value: dict[Hashable, Provenance] = {}
-        self._of_line: dict[Provenance, dict[Hashable, None]] = {}
         self.get = self._of_value.get
         """The provenance of a value, or ``None``."""
 
     def note(self, value: Hashable, provenance: Provenance) -> None:
         """``provenance`` was the last to produce ``value``."""
-        before = self._of_value.get(value)
-        if before is not None:
-            del self._of_line[before][value]
-        newest = self._of_line.setdefault(provenance, {})
-        newest[value] = None
+        self._of_value.pop(value, None)
         self._of_value[value] = provenance
-        if len(newest) > _KEPT:
-            oldest = next(iter(newest))
-            del newest[oldest], self._of_value[oldest]
+        if len(self._of_value) > _KEPT:
+            del self._of_value[next(iter(self._of_value))]
 
     def clear(self) -> None:
         """Forget everything."""
         self._of_value.clear()
-        self._of_line.clear()
 
 
-class Listener(Protocol):
-    """A recording that is under way; states are told by their digests."""
+class _Edges(msgspec.Struct, eq=False):
+    """A generator's state at the start and end of the recording, and whether it was drawn from in between."""
+
+    before: str
+    rest: str
+    """Its state when it was last known not to have drawn since; empty where nothing is known."""
+    after: str = ""
+    drew: bool = False
+    drawn_from: Provenance | None = None
+    """The origin of the state that it drew from first, or first of those that the machine chose."""
+    last: Provenance = UNSEEN
+    reseeded: list[EventEntry] = []
+    """Events of the last seeding, if it had drawn before."""
+    replaced: str = ""
+    """The state that the last seeding replaced."""
+
+    def moved_to(self, state: str, provenance: Provenance) -> None:
+        """Note whether it was drawn from up to ``state``; ``provenance``: where its state came from until now."""
+        if self.rest in ("", state):
+            return
+        for event in self.reseeded:
+            event.after_draws = True
+        self.reseeded = []
+        self.rest, self.drew = state, True
+        is_machines = self.drawn_from is not None and self.drawn_from.origin is SeedOrigin.MACHINE
+        if self.drawn_from is None or (provenance.origin is SeedOrigin.MACHINE and not is_machines):
+            self.drawn_from = provenance
+
+
+class GeneratorRecord:
+    """One recording's view of the generators, from ``start`` to ``stop``, any number of times."""
+
+    def __init__(self, *watches: GeneratorWatch) -> None:
+        self._watches = watches
+        self._edges: dict[str, _Edges] = {}
+        self._is_recording = False
+
+    def start(self) -> None:
+        """Recording starts."""
+        for watch in self._watches:
+            watch.look_again()
+            for name, state, _ in watch.states():
+                self.appeared(name, state)
+            watch.recordings.append(self)
+        self._is_recording = True
+
+    def stop(self) -> None:
+        """Recording ends."""
+        self.look()
+        self._is_recording = False
+        for watch in self._watches:
+            if self in watch.recordings:
+                watch.recordings.remove(self)
+
+    def look(self) -> None:
+        """Read the current states while recording."""
+        if not self._is_recording:
+            return
+        for watch in self._watches:
+            watch.look_again()
+            for name, state, provenance in watch.states():
+                edges = self._edges.setdefault(name, _Edges("", ""))
+                edges.after, edges.last = state, provenance
+                edges.moved_to(state, provenance)
+
+    def generators(self, drawn: Iterable[Drawn]) -> Iterator[Generator]:
+        """Every generator; ``drawn``: those of torch's that the recorded calls drew from, in order."""
+        draws = list(drawn)
+        drew = {name for name, _, _ in draws}
+        first = {name: provenance for name, provenance, _ in reversed(draws) if provenance is not UNUSED}
+        for name, edges in sorted(self._edges.items(), key=lambda entry: entry[0] in _HOSTS):
+            is_hosts = name in _HOSTS
+            provenance = (edges.drawn_from if is_hosts else first.get(name)) or edges.last
+            moved = edges.drew if edges.before or edges.drew else None
+            yield Generator(
+                name=name,
+                origin=provenance.origin,
+                seeded_at=spell(provenance.site),
+                before=edges.before,
+                after=edges.after,
+                drew=moved if is_hosts else name in drew,
+            )
 
     def appeared(self, name: str, state: str) -> None:
-        """Generator ``name`` is watched from now on."""
+        """Draws from this generator, from ``state`` on, belong to this recording."""
+        self._edges.setdefault(name, _Edges(state, state)).rest = state
 
     def drew_aside(self, name: str, before: str, after: str) -> None:
-        """It drew, and that is no draw of the program's."""
+        """What a library draws as it is imported, or a launcher as it waits, is no draw of the step."""
+        edges = self._edges.get(name)
+        if edges is not None and edges.rest == before:
+            edges.rest = after
 
     def seeded(self, name: str, former: Provenance, before: str, after: str, events: list[EventEntry]) -> None:
-        """It was given the state ``after``; ``former``: where the state ``before`` came from."""
+        """Separate the draws before a seed from those after it; ``former``: where the state ``before`` came from."""
+        edges = self._edges.setdefault(name, _Edges("", before))
+        if after == edges.replaced:  # a block ended: what it was seeded with inside is past
+            edges.reseeded = []
+        edges.moved_to(before, former)
+        edges.rest, edges.replaced = after, before
+        edges.reseeded = events if edges.drew else []
 
 
 class GeneratorWatch:
@@ -90,9 +182,16 @@ class GeneratorWatch:
         self._sites = Sites()
         self._provenance_at = cache(Provenance)
         self._logs: list[EventLog] = []
-        self.recordings: list[Listener] = []
+        self.recordings: list[GeneratorRecord] = []
         self._undo: list[Callable[[], None]] = []
         self._process = os.getpid()
+
+    def look_again(self) -> None:
+        """Watch what was loaded since."""
+
+    def states(self) -> Iterator[tuple[str, str, Provenance]]:
+        """Yield each generator's name, the digest of its state, and where that came from."""
+        return iter(())
 
     def _begin(self, log: EventLog) -> bool:
         """Note in ``log`` what seeds a generator; returns whether nothing was watched before."""
