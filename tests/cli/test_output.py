@@ -30,7 +30,6 @@ LINES = [
     ("report", "t.json", "--verbose"),
     ("report", "t.json", "--quiet"),
     ("report", "t.json", "--targets", "cpu,cuda"),
-    ("report", "t.json", "--region", HOSTILE),
     ("check", "t.json", "--verbose"),
     ("check", "t.json", "--baseline", "t.lock", "--update-baseline"),
     ("diff", "t.json", "t.json"),

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.sections.test_compiled_section import compiled_trace
 from tests.support.build import call, trace
 from tests.support.command import Command, process, tracer_process
 from tracer.report.files.formats import FORMATS
@@ -158,14 +157,3 @@ def test_what_no_format_holds_is_refused_in_one_line(
     assert done.code == 2
     assert said in done.err
     assert len(done.err.splitlines()) == 1
-
-
-def test_report_shows_one_region_on_request(tracer: Command, tmp_path: Path) -> None:
-    file = tmp_path / "trace.json"
-    compiled_trace().save(file)
-    done = tracer("report", str(file), "--region", "0/0 forward")
-    assert (done.code, done.err) == (0, "")
-    assert "Region 0/0 forward" in done.out.splitlines()[0]
-    wrong = tracer("report", str(file), "--region", "2/0")
-    assert wrong.code == 2
-    assert "the trace has 0/0 forward, 1/0" in wrong.err

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracer.cli.options import folder_options, formats_in, option, script_arguments, steps_in, window_options
+from tracer.cli.options import folder_options, formats_in, option, script_arguments, task_of, window_options
 from tracer.cli.output import check_folder, show
 from tracer.errors import UsageError
 from tracer.plain import say
@@ -73,12 +73,9 @@ def command(
     """
     from tracer.runner.configurations.of_script import Asked, Configuration, compare_script
     from tracer.runner.repeated.launching import ENDING
-    from tracer.runner.repeated.task import Task
 
-    steps = steps_in(window, exit_after_steps=exit_after_steps)
+    task = task_of(script, args, window, as_module=as_module, exit_after_steps=exit_after_steps)
     wanted = formats_in(formats)
-    if not as_module and not os.path.exists(script):
-        raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
     sides = [
         Configuration(
             args=_words(f"--{name}", words),
@@ -97,14 +94,6 @@ def command(
             "tracer repeat",
         )
     check_folder(folder)
-    task = Task(
-        target=script,
-        args=args,
-        as_module=as_module,
-        start=steps.start,
-        stop=steps.stop,
-        exit_after_steps=exit_after_steps,
-    )
     with ENDING.handling_signals():
         comparison = compare_script(
             Asked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from tracer.runner import Steps
+    from tracer.runner.repeated.task import Task
     from tracer.tables.rules import Table
 
 #: How several runs are reported: on standard output, and as files beside their recordings.
@@ -111,6 +113,23 @@ def steps_in(window: str, *, exit_after_steps: bool) -> Steps:
     if exit_after_steps and steps.stop is None:
         raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
     return steps
+
+
+def task_of(script: str, args: tuple[str, ...], window: str, *, as_module: bool, exit_after_steps: bool) -> Task:
+    """The script that several runs are made of, with its steps. Raises ``UsageError`` in one line."""
+    from tracer.runner.repeated.task import Task
+
+    steps = steps_in(window, exit_after_steps=exit_after_steps)
+    if not as_module and not os.path.exists(script):
+        raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
+    return Task(
+        target=script,
+        args=args,
+        as_module=as_module,
+        start=steps.start,
+        stop=steps.stop,
+        exit_after_steps=exit_after_steps,
+    )
 
 
 def formats_in(formats: str) -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
-from tracer.cli.options import folder_options, formats_in, option, script_arguments, steps_in, window_options
+from tracer.cli.options import folder_options, formats_in, option, script_arguments, task_of, window_options
 from tracer.cli.output import check_folder, show
 from tracer.errors import UsageError
 from tracer.plain import say
@@ -99,26 +98,15 @@ def command(
     from tracer.runner.repeated.circumstances.declared import parse_held, parse_varied
     from tracer.runner.repeated.launching import ENDING
     from tracer.runner.repeated.repeating import Asked, repeat_script
-    from tracer.runner.repeated.task import Task
 
-    steps = steps_in(window, exit_after_steps=exit_after_steps)
+    task = task_of(script, args, window, as_module=as_module, exit_after_steps=exit_after_steps)
     if no_hold and hold is not None:
         raise UsageError("--hold and --no-hold exclude each other", hint="leave out one of them")
     wanted = formats_in(formats)
-    if not as_module and not os.path.exists(script):
-        raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
     check_store()
     rank = current_rank()
     folder = folder / f"rank{rank.rank}" if rank is not None else folder
     check_folder(folder)
-    task = Task(
-        target=script,
-        args=args,
-        as_module=as_module,
-        start=steps.start,
-        stop=steps.stop,
-        exit_after_steps=exit_after_steps,
-    )
     asked = Asked(
         task=task,
         folder=folder,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tracer.cli.options import detail_of, files, host_option, option, strict_option, target_options, verbosity
-from tracer.cli.output import progress, show
+from tracer.cli.output import progress
 from tracer.cli.writing import destinations, render_report, write_rendered
 from tracer.names import Backend, Settings
 from tracer.plain import say
@@ -51,7 +51,6 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
 )
 @option("--targets", "T[,T]", "Further targets that the page compares: all, cuda:2.4, npu ...")
 @host_option
-@option("--region", "ID", "Show one region of compiled code whole, as text: its ops and kernels.")
 @strict_option
 @verbosity
 def command(
@@ -64,7 +63,6 @@ def command(
     output: str | None,
     targets: str | None,
     host: tuple[str, ...],
-    region: str | None,
     strict: bool,
     quiet: bool,
     verbose: bool,
@@ -99,15 +97,7 @@ def command(
             strict=strict,
             portability=judge_targets(trace, others, settings=settings, strict=strict, host=named),
         )
-        if region is not None:
-            from tracer.report.render.terminal import drawn, printed
-            from tracer.report.sections.compiled import whole_region
-
-            text = printed(drawn(whole_region(report, region), unfolds=True))
-        rendered = [] if region is not None else render_report(report, wanted, table=table or "findings", detail=detail)
-    if region is not None:
-        show(text)
-        return PARTIAL if trace.partial else 0
+        rendered = render_report(report, wanted, table=table or "findings", detail=detail)
     write_rendered(rendered)
     if not quiet and (written := [str(path) for _, path in wanted if path is not None]):
         say(f"tracer: wrote {', '.join(written)}")

@@ -12,7 +12,6 @@ import pytest
 
 from tests.support import build
 from tracer import judge
-from tracer.errors import ReportError
 from tracer.names import (
     Detail,
     DeterministicMode,
@@ -25,9 +24,9 @@ from tracer.names import (
     Verdict,
 )
 from tracer.report import Report
-from tracer.report.render.terminal import drawn, printed, to_text
+from tracer.report.render.terminal import to_text
 from tracer.report.sections.answers import headline
-from tracer.report.sections.compiled import adding_of, regions_inside, regions_sentence, whole_region
+from tracer.report.sections.compiled import adding_of, regions_inside, regions_sentence
 from tracer.trace import Trace
 
 PUT = "aten.index_put.default"
@@ -125,13 +124,11 @@ def test_the_calls_table_gains_the_region_at_its_end(made: Report) -> None:
     assert [row[-1] for row in rows[1:]] == ["0/0 forward", "0/0 forward", ""]
 
 
-def test_one_region_whole_has_its_lines_of_code_where_the_trace_holds_them(made: Report) -> None:
-    text = printed(drawn(whole_region(made, "0/0 forward"), unfolds=True), width=200, color=False)
+def test_a_report_that_is_whole_has_the_lines_of_code_where_the_trace_holds_them(made: Report) -> None:
+    text = to_text(made, width=200, color=False, limit=None, detail=Detail.WHOLE)
     assert LINE in text
     assert "extern_kernels.mm: what it is eager kernel, called, called 2 times a run" in text
     assert "aten.index_put forward, 30 calls: verdict ≈ conditional → = deterministic under the mode" in text
-    with pytest.raises(ReportError, match="there is no region '9/9'"):
-        whole_region(made, "9/9")
 
 
 def test_a_region_that_was_not_seen_stands_in_the_headline_although_nothing_else_says_so() -> None:

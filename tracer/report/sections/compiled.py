@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracer.errors import ReportError
 from tracer.names import (
     SEVERITY,
     About,
@@ -19,7 +18,6 @@ from tracer.names import (
     RegionOrigin,
     Verdict,
 )
-from tracer.plain import one_line
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
@@ -85,7 +83,6 @@ ADDS = "adds atomically"
 
 #: Regions that are listed, and kernels and ops of one; kernels of a region that a terminal is told of.
 _REGIONS, _IN_REGION, _TELLING = 60, 60, 4
-_HINT = "`tracer report TRACE --region ID` shows one region whole."
 
 
 def compiled(report: ReportView, reader: Reader) -> Section | None:
@@ -103,35 +100,14 @@ def compiled(report: ReportView, reader: Reader) -> Section | None:
         for number, inside in enumerate(shown)
     )
     blocks: tuple[said.Block, ...] = said.paragraphs(regions_sentence(report), tone=said.Tone.LEAD)
-    blocks += (said.Rows(tuple(regions), anchor="region", left_out=left_out), said.quiet(_HINT))
+    blocks += (said.Rows(tuple(regions), anchor="region", left_out=left_out),)
     gaps = some([f"{inside.region.id}: {inside.gap}" for inside in insides if inside.gap], 2, "; ")
-    gist = f"{regions_sentence(report)}{f' {gaps}' if gaps else ''}" if not any(map(_is_graph, insides)) else ""
+    gist = (
+        f"{regions_sentence(report)}{f' {gaps}' if gaps else ''}"
+        if not any(inside.region.kind is RegionKind.CUDA_GRAPH for inside in insides)
+        else ""
+    )
     return Section(anchor="compiled", title="Compiled code", blocks=blocks, gist=gist)
-
-
-def _is_graph(inside: Inside) -> bool:
-    return inside.region.kind is RegionKind.CUDA_GRAPH
-
-
-def whole_region(report: ReportView, region: str) -> tuple[said.Block, ...]:
-    """One region whole: its kernels, its ops, what varies, and the lines of its code where the trace holds them.
-
-    Raises ``ReportError`` in one line for an id that the trace does not have.
-    """
-    insides = {inside.region.id: inside for inside in regions_inside(report)}
-    if region not in insides:
-        ids = one_line(", ".join(insides), 240)
-        hint = f"the trace has {ids}" if ids else "nothing was compiled while recording"
-        raise ReportError(f"there is no region {region!r}", hint=hint)
-    inside = insides[region]
-    title = (said.Badge(inside.verdict), f" Region {region}: ", said.Code(inside.title))
-    blocks: tuple[said.Block, ...] = (said.Paragraph(title, said.Tone.STRONG), *_summary(inside))
-    if inside.kernels:
-        blocks += (said.Heading(f"Kernels ({len(inside.kernels):,})"), _kernels(inside.kernels, None))
-    if inside.calls:
-        counted = sum(call.group.count for call in inside.calls)
-        blocks += (said.Heading(f"Ops ({counted:,} calls)"), _ops(inside.calls, None))
-    return blocks
 
 
 def _summary(inside: Inside) -> tuple[said.Block, ...]:
@@ -156,7 +132,7 @@ def _folded(inside: Inside, is_first: bool) -> tuple[said.Block, ...]:
     return (said.Fold(summary, tables, is_open=is_first and varies),)
 
 
-def _kernels(kernels: Sequence[Kernel], most: int | None) -> said.Table:
+def _kernels(kernels: Sequence[Kernel], most: int) -> said.Table:
     shown, left_out = first(kernels, most)
     columns = said.columns("Kernel", "What it is", "Made of")
     return said.Table(columns, tuple(map(_kernel, shown)), "kernel", left_out)
@@ -181,7 +157,7 @@ def adding_of(kernel: Kernel) -> str:
     return "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else "adds nothing atomically"
 
 
-def _ops(calls: Sequence[JudgedCall], most: int | None) -> said.Table:
+def _ops(calls: Sequence[JudgedCall], most: int) -> said.Table:
     shown, left_out = first(calls, most)
     columns = said.columns("Op", "Verdict", "Into", "Place", long="Place")
     return said.Table(columns, tuple(map(_op, shown)), "op", left_out, "`--table calls` has")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
@@ -27,10 +27,10 @@ from tracer.trace.values.places import REGION_DRAW
 
 #: The picture's own width and height; the page stretches it.
 WIDTH, HEIGHT = 1000, 240
+#: Steps that are named below it.
+_MOST_STEPS = 20
 #: Columns that are drawn; more places share one, which shows the largest of them.
 _MOST_COLUMNS = 500
-#: Bands of modules and steps that are named, in percent of the whole.
-_NARROWEST = 3.0
 #: The colour of each verdict, as that of a verdict of the tables.
 SEVERITY = {
     CompareVerdict.EQUAL: Verdict.DETERMINISTIC,
@@ -66,25 +66,6 @@ _LACKS = {
 }
 
 
-class Band(msgspec.Struct, frozen=True):
-    """A stretch of the axis that belongs to one module or step."""
-
-    label: str
-    left: float
-    """In percent of the whole."""
-    width: float
-
-
-class Column(msgspec.Struct, frozen=True):
-    """One column of the picture."""
-
-    left: float
-    width: float
-    title: str
-    anchor: str
-    """The row of the table that it belongs to; empty for none."""
-
-
 class Curves(msgspec.Struct, frozen=True, kw_only=True):
     """Differences and the yardstick along the step, on a logarithmic axis."""
 
@@ -93,9 +74,8 @@ class Curves(msgspec.Struct, frozen=True, kw_only=True):
     yardstick: str
     marks: tuple[float, ...]
     """The positions of significant places, in the picture's width."""
-    columns: tuple[Column, ...]
-    modules: tuple[Band, ...]
-    steps: tuple[Band, ...]
+    steps: tuple[tuple[str, float], ...]
+    """Where each begins, in percent of the whole."""
     ticks: tuple[tuple[str, float], ...]
     """Powers of ten with their height in percent."""
     label: str
@@ -466,11 +446,7 @@ def curves(comparison: Comparison) -> Curves:
     points = comparison.curve
     per_column = max(1, -(-len(points) // _MOST_COLUMNS))
     groups = [points[begin : begin + per_column] for begin in range(0, len(points), per_column)]
-    anchors = {
-        one.order: f"place-{number}"
-        for number, one in enumerate(comparison.significant, 1)
-        if one.process == comparison.shown_process
-    }
+    begins = {one.order for one in comparison.significant if one.process == comparison.shown_process}
     values = [value for _, _, *pair in points for value in pair if value and math.isfinite(value)]
     low = math.floor(math.log10(min(values))) if values else -8
     high = max(low + 1, math.ceil(math.log10(max(values)))) if values else 0
@@ -489,32 +465,21 @@ def curves(comparison: Comparison) -> Curves:
             f"{'L' if place else 'M'}{(place + 0.5) * width:.1f} {up:.1f}" for place, up in enumerate(heights)
         )
 
-    drawn = []
-    for place, group in enumerate(groups):
-        worst = max(range(len(group)), key=lambda index: group[index][2])
-        name = comparison.names[place * per_column + worst]
-        _, step, relative, yardstick = group[worst]
-        ratio = f", {relative / yardstick:,.1f} times the yardstick" if yardstick else ""
-        drawn.append(
-            Column(
-                round(place * width, 2),
-                round(width, 2),
-                f"{name}, step {step}: {relative:.2g}{ratio}",
-                next((anchors[point[0]] for point in group if point[0] in anchors), ""),
-            )
-        )
     marks = tuple(
         round((place + 0.5) * width, 2)
         for place, group in enumerate(groups)
-        if any(point[0] in anchors for point in group)
+        if any(point[0] in begins for point in group)
     )
+    steps = [
+        (f"step {point[1]}", round(100 * place / len(points), 3))
+        for place, point in enumerate(points)
+        if not place or point[1] != points[place - 1][1]
+    ]
     return Curves(
         difference=line(2),
         yardstick=line(3),
         marks=marks,
-        columns=tuple(drawn),
-        modules=_bands(_parts_of(comparison.names)),
-        steps=_bands([f"step {point[1]}" for point in points]),
+        steps=tuple(steps[:: max(1, -(-len(steps) // _MOST_STEPS))]),
         ticks=tuple(
             (f"1e{power}", round(100 * (high - power) / (high - low), 2))
             for power in range(low, high + 1, max(1, (high - low) // 5))
@@ -522,23 +487,3 @@ def curves(comparison: Comparison) -> Curves:
         label="The difference of the two configurations and the yardstick at each place, in order of execution"
         + (f", {comparison.shown_process}" if comparison.shown_process else ""),
     )
-
-
-def _parts_of(names: Sequence[str]) -> list[str]:
-    """The first part of each name in which they differ: the blocks of one model, rather than the model's own name."""
-    paths = [name.split(" ")[0].split(".") for name in names]
-    long = [path for path in paths if len(path) > 1]
-    shared = next((place for place, parts in enumerate(zip(*long, strict=False)) if len(set(parts)) > 1), 0)
-    return [".".join(path[shared : shared + 2]) or path[-1] for path in paths]
-
-
-def _bands(labels: Sequence[str]) -> tuple[Band, ...]:
-    bands: list[Band] = []
-    begin = 0
-    for place in range(1, len(labels) + 1):
-        if place == len(labels) or labels[place] != labels[begin]:
-            bands.append(
-                Band(labels[begin], round(100 * begin / len(labels), 3), round(100 * (place - begin) / len(labels), 3))
-            )
-            begin = place
-    return tuple(band for band in bands if band.width >= _NARROWEST)
