@@ -13,6 +13,7 @@ import weakref
 from _thread import get_ident
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from types import CodeType
 from typing import Any
@@ -82,8 +83,7 @@ def spelled(configuration: Any) -> str:
 
 CONFIG = "torch._inductor.config."
 UNROLLS_BELOW = CONFIG + "unroll_reductions_threshold"
-"""Sums of fewer addends are written out. The fact that says so knows the default alone."""
-_UNROLLS_BELOW = 8
+"""Sums of fewer addends are written out: of fewer than 8, for all that the fact about it knows."""
 #: Graphs in torch's structured trace.
 _GRAPHS = {
     "aot_inference_graph": Direction.INFERENCE,
@@ -176,12 +176,6 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
         compiled = self.program.code if self.program is not None else None
         self.has_lines = compiled is None or not is_torchs_own(compiled.co_filename)
 
-    @property
-    def unrolls_less(self) -> bool:
-        """Whether it was compiled with a lower limit for sums that are written out than the default."""
-        limit = self.settings.get(UNROLLS_BELOW, _UNROLLS_BELOW)
-        return type(limit) is int and limit < _UNROLLS_BELOW
-
     def ran_on(self, distinct: Mapping[int, Distinct]) -> None:
         """It is about to run with these inputs of distinct numbers."""
         if self.distinct is None:
@@ -197,10 +191,11 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
         return tuple(map(torch.device, dict.fromkeys(("cpu", *self.devices))))
 
 
-class CompileLog:
+class CompileLog(logging.Handler):
     """What was compiled between ``start`` and ``stop``. ``on_guards`` is called with guards that dynamo makes."""
 
     def __init__(self, on_guards: Callable[[str], None]) -> None:
+        super().__init__()
         self._on_guards = on_guards
         self.codes: list[CompiledCode] = []
         self.programs: list[Program] = []
@@ -210,15 +205,14 @@ class CompileLog:
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
         """By thread: the graphs being compiled, innermost last, each with the ``id`` of its module."""
         self._guards: dict[str, tuple[str, str]] = {}
-        self._handler = _Handler(self)
 
     def start(self) -> None:
         """Begin to read torch's structured trace."""
-        compile_seams.TRACE_LOG.addHandler(self._handler)
+        compile_seams.TRACE_LOG.addHandler(self)
 
     def stop(self) -> None:
         """Stop reading it."""
-        compile_seams.TRACE_LOG.removeHandler(self._handler)
+        compile_seams.TRACE_LOG.removeHandler(self)
         self.look_at_choices()
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
@@ -308,8 +302,15 @@ class CompileLog:
         code.text = graphs.pop(direction, "")
         self._register(compiled, code)
 
-    def logged(self, name: str, payload: Any) -> None:
-        """torch's structured trace has an entry ``name``."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """torch's structured trace has an entry."""
+        metadata, payload = getattr(record, "metadata", {}), getattr(record, "payload", None)
+        with suppress(Exception):  # a failure of the recorder never reaches the program
+            artifact = metadata.get("artifact")
+            name = artifact.get("name") if isinstance(artifact, dict) else next(iter(metadata), "")
+            self._logged(str(name), payload)
+
+    def _logged(self, name: str, payload: Any) -> None:
         if name in _GRAPHS:
             program = self._programs.get(compile_seams.compile_id())
             if program is not None:
@@ -383,20 +384,3 @@ def _origins(nodes: Iterable[Any]) -> Iterator[Any]:
             yield from _origins(inner)
         else:
             yield from getattr(getattr(node, "node", None), "origins", ())
-
-
-class _Handler(logging.Handler):
-    """Reads the entries about graphs in torch's structured trace."""
-
-    def __init__(self, log: CompileLog) -> None:
-        super().__init__()
-        self._log = log
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            metadata = getattr(record, "metadata", {})
-            artifact = metadata.get("artifact")
-            name = artifact.get("name") if isinstance(artifact, dict) else next(iter(metadata), "")
-            self._log.logged(str(name), getattr(record, "payload", None))
-        except Exception:  # a failure of the recorder never reaches the program
-            return

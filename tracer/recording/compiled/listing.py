@@ -23,7 +23,7 @@ from tracer.names import (
 )
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.draws import draw_facts
-from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
+from tracer.recording.compiled.compilations import UNROLLS_BELOW, CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.graph_facts import GraphFacts, arguments_of
 from tracer.recording.compiled.graph_text import Graph, Node, read_graph
@@ -86,7 +86,8 @@ class Insides:
         steps = with_neighbours(nodes, list(_steps(code, nodes)), self.forward_of(code))
         bodies = {True: {"body_recorded": True}, False: {}}
         facts = tuple(of_node | bodies[node.has_bodies] for of_node, node in zip(read, nodes, strict=True))
-        if code.unrolls_less:
+        limit = code.settings.get(UNROLLS_BELOW)
+        if type(limit) is int and limit < 8:
             facts = tuple({key: fact for key, fact in each.items() if key != "shape.is_unrolled"} for each in facts)
         matching = match_kernels(nodes, kernels, code.kernels)
         inside = self._by_code[key] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)

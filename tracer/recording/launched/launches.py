@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -185,7 +186,7 @@ class LaunchedRecord:
 
     def look_again(self) -> None:
         """Watch Triton if it was loaded since."""
-        if not triton_launches.WATCHES.placed and triton_launches.is_loaded():
+        if not triton_launches.WATCHES.placed and "triton.runtime.jit" in sys.modules:
             triton_launches.WATCHES.look_again()
 
     def _counts(self) -> Mapping[Any, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 import textwrap
 from _thread import get_ident
 from collections import defaultdict
@@ -358,11 +357,6 @@ def _timed(time: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     finally:
         for listener in listeners:
             listener.is_timing -= 1
-
-
-def is_loaded() -> bool:
-    """Return whether the program has loaded Triton."""
-    return "triton.runtime.jit" in sys.modules
 
 
 def _watched() -> Iterator[Target]:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
-from math import gcd, prod
+from math import prod
 from operator import itemgetter
 from typing import Any
 
@@ -24,8 +24,8 @@ from tracer.recording.torch_private import storages
 
 #: A region of more runs is not followed.
 MOST_RUNS = 16_384
-#: A layout of more elements is not enumerated.
-MOST_ELEMENTS = 65_536
+#: What numpy may try to find a byte that two regions share, and where it takes the memory to lie.
+_MOST_WORK, _ADDRESS = 100_000, 1 << 40
 #: A copy of more elements is not followed one by one.
 MOST_COPIED = 1 << 18
 
@@ -134,32 +134,16 @@ def without(runs: Runs, taken: Runs) -> Runs:
     return merged(starts[longer], ends[longer])
 
 
-def overlaps_itself(region: Region, most: int = MOST_ELEMENTS) -> bool | None:
-    """Return whether two elements of ``region`` lie at one address; ``None`` if that takes over ``most`` elements."""
-    if region.is_empty:
-        return False
-    dimensions = region.dimensions
-    reach = 0
-    for stride, size in dimensions:
-        if stride == 0:
-            return True
-        if stride <= reach:
-            break
-        reach += (size - 1) * stride
-    else:
-        return False
-    # Two dimensions alone: i * a == j * b has its smallest solution at the strides over their common divisor.
-    for position, (stride, size) in enumerate(dimensions):
-        for other, count in dimensions[position + 1 :]:
-            common = gcd(stride, other)
-            if other // common < size and stride // common < count:
-                return True
-    elements = prod(size for _, size in dimensions)
-    if elements > sum((size - 1) * stride for stride, size in dimensions) + 1:
-        return True
-    if elements > most:
-        return None
-    return len(np.unique(_elements(0, dimensions))) < elements
+def overlaps_itself(region: Region) -> bool | None:
+    """Return whether two elements of ``region`` lie at one address; ``None`` if that takes too long."""
+    dimensions = [] if region.is_empty else [*region.dimensions]
+    answers = set()
+    while dimensions:  # two elements that differ along this dimension, and agree in those that came before
+        (stride, size), *dimensions = dimensions
+        strides, sizes = [each[0] for each in dimensions], [each[1] for each in dimensions]
+        first = Region(0, tuple(sizes), tuple(strides), 1)
+        answers.add(share_bytes(first, Region(stride, (size - 1, *sizes), (stride, *strides), 1)))
+    return True if True in answers else None if None in answers else False
 
 
 def is_same(region: Region, other: Region) -> bool:
@@ -182,20 +166,31 @@ def joined_axes(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int,
     return joined
 
 
-def share_bytes(region: Region, other: Region, most: int = MOST_RUNS) -> bool | None:
-    """Return whether two regions of one storage share a byte; ``None`` if that takes over ``most`` elements."""
-    if region.is_empty or other.is_empty:
-        return False
-    if region.extent[1] <= other.extent[0] or other.extent[1] <= region.extent[0]:
-        return False
-    region, other = _in_step(region, other)
-    (begun, ended), (other_begun, other_ended) = region.extent, other.extent
-    if ended <= other_begun or other_ended <= begun:
-        return False
-    first, second = runs_of(region, most), runs_of(other, most)
-    if first is None or second is None:
+def share_bytes(region: Region, other: Region) -> bool | None:
+    """Return whether two regions of one storage share a byte; ``None`` if that takes too long."""
+    try:
+        shares: Any = np.shares_memory
+        return bool(shares(_placed(region), _placed(other), _MOST_WORK))
+    except np.exceptions.TooHardError:
         return None
-    return meet(first, second)
+
+
+class _Place:
+    """Memory that is not there, and that nobody reads."""
+
+    def __init__(self, region: Region) -> None:
+        size = region.itemsize
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": f"|V{size}",
+            "data": (_ADDRESS + region.offset * size, True),
+            "shape": region.sizes,
+            "strides": tuple(stride * size for stride in region.strides),
+        }
+
+
+def _placed(region: Region) -> Any:
+    return np.asarray(_Place(region))
 
 
 def carried(runs: Runs | None, source: Region, target: Region, most: int = MOST_COPIED) -> Runs | None:
@@ -227,29 +222,6 @@ def _elements(offset: int, dimensions: Iterable[tuple[int, int]]) -> Any:
     for stride, size in dimensions:
         places = (places[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
     return places
-
-
-def _in_step(region: Region, other: Region) -> tuple[Region, Region]:
-    """Both regions without the dimensions that they repeat in step: whether they meet shows in one repetition."""
-    while region.itemsize == other.itemsize and region.dimensions and other.dimensions:
-        widest = stride, _ = region.dimensions[-1]
-        if other.dimensions[-1] != widest or stride == 0:
-            break
-        inner, other_inner = _first_along(region, *widest), _first_along(other, *widest)
-        begins = min(inner.extent[0], other_inner.extent[0])
-        ends = max(inner.extent[1], other_inner.extent[1])
-        if ends - begins > stride * region.itemsize:
-            break
-        region, other = inner, other_inner
-    return region, other
-
-
-def _first_along(region: Region, stride: int, size: int) -> Region:
-    """``region`` at the first position of one of its dimensions."""
-    sizes, strides = list(region.sizes), list(region.strides)
-    at = list(zip(strides, sizes, strict=True)).index((stride, size))
-    del sizes[at], strides[at]
-    return msgspec.structs.replace(region, sizes=tuple(sizes), strides=tuple(strides))
 
 
 _MOST_LAYOUTS = 1024

@@ -158,30 +158,12 @@ Make = Callable[[Args, dict[str, Any]], list[torch.Tensor]]
 """Makes the call on these arguments; returns the tensors to compare."""
 
 
-class GeneratorStates:
-    """The states of every generator that a call may draw from, including those among its arguments.
-
-    States are restored below the functions that watch for seeding, because nothing was seeded.
-    """
-
-    def __init__(self, plan: ReplayPlan, args: Args, kwargs: Kwargs) -> None:
-        """Raises if a state cannot be read."""
-        self._ways = _ways(plan, args, kwargs) if plan.draws else []
-        self.before = self.read()
-        """From which each trial starts."""
-
-    def read(self) -> list[Any]:
-        """The states as they are."""
-        return [read() for _, read in self._ways]
-
-    def restore(self, states: list[Any]) -> None:
-        """Put the generators into ``states``."""
-        for (put, _), state in zip(self._ways, states, strict=True):
-            put(state)
+Ways = list[tuple[Callable[[Any], Any], Callable[[], Any]]]
+"""For each generator that a call may draw from, those among its arguments too: the functions that set and read its
+state, below those that watch for seeding, because nothing is seeded."""
 
 
-def _ways(plan: ReplayPlan, args: Args, kwargs: Kwargs) -> list[tuple[Callable[[Any], Any], Callable[[], Any]]]:
-    """For each generator, the functions that restore and read its state."""
+def _ways(plan: ReplayPlan, args: Args, kwargs: Kwargs) -> Ways:
     passed: list[Any] = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)]
     defaults = [generator for _, generator in seams.default_generators()]
     generators: dict[int, Any] = {generator._cdata: generator for generator in (*defaults, *passed)}
@@ -202,12 +184,19 @@ class Prepared(NamedTuple):
 
     tally: TrialTally
     copies: Copies
-    generators: GeneratorStates
+    generators: Ways
+    states: list[Any]
+    """Those of the generators, from which each trial starts."""
+
+    def rewind(self) -> None:
+        """Restore the generators to their states before the call."""
+        for (put, _), state in zip(self.generators, self.states, strict=True):
+            put(state)
 
     def finish(self, attempt: Callable[[], Untried | None]) -> None:
         """Run ``attempt``, which replays the call, then restore the generators to their states after the call."""
         try:
-            after = self.generators.read()
+            after = self._replace(states=[read() for _, read in self.generators])
         except Exception:
             self.tally.leave(Untried.GENERATOR)
             return
@@ -216,7 +205,7 @@ class Prepared(NamedTuple):
         except Exception:  # a failure of the recorder never reaches the program
             reason = Untried.FAILED
         finally:
-            self.generators.restore(after)
+            after.rewind()
         if reason is not None:
             self.tally.leave(reason)
 
@@ -245,7 +234,8 @@ class Replay:
         except Exception:  # a tensor of an unforeseen kind, or no memory left
             return Untried.LAYOUT
         try:
-            return Prepared(tally, copies, GeneratorStates(plan, args, kwargs))
+            generators = _ways(plan, args, kwargs) if plan.draws else []
+            return Prepared(tally, copies, generators, [read() for _, read in generators])
         except Exception:
             return Untried.GENERATOR
 
@@ -268,7 +258,7 @@ class Replay:
         for trial in range(self._times):
             arm = TrialArm.STREAM if device.type == "cuda" and trial % 2 else TrialArm.REPEATED
             byte = _BYTES[trial % len(_BYTES)]
-            prepared.generators.restore(prepared.generators.before)
+            prepared.rewind()
             positional, named = copies.fresh(byte)
             _fill_next(results, byte)
             if arm is TrialArm.STREAM:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Untried
@@ -154,7 +154,7 @@ class Copies:
 
         if not clones:
             return self._args, dict(self._kwargs)
-        args, kwargs = _mapped((self._args, dict(self._kwargs)), rebuilt)
+        args, kwargs = tree_map_only(torch.Tensor, rebuilt, (self._args, dict(self._kwargs)))
         return args, kwargs
 
 
@@ -174,24 +174,10 @@ def can_be_rebuilt(tensor: Any) -> bool:
     return not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor()) and bool(storages.storage_id(tensor))
 
 
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any) -> list[torch.Tensor]:
     """Every tensor in ``value``, including those in lists and dictionaries."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from tensors_in(item)
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _tensors_of(arguments: tuple[Argument, ...], args: Args, kwargs: Kwargs) -> list[torch.Tensor]:
     return [tensor for argument in arguments for tensor in tensors_in(argument.of(args, kwargs))]
-
-
-def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_mapped(item, change) for item in value) if value else value
-    if isinstance(value, dict):
-        return {key: _mapped(item, change) for key, item in value.items()}
-    return value
