@@ -14,8 +14,8 @@ from tracer.files import collector_paused
 NOT_AT_ONCE = (
     "tracer.recording.compiled.listing",
     "tracer.recording.compiled.kernel_text",
-    "tracer.recording.compiled.program_lines",
     "tracer.tables.rules",
+    "tracer.recording.compiled.graph_text",
     "tracer.tables.settings.rows",
     "tracer.tables.loading",
     "packaging.specifiers",

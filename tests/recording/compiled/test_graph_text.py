@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from tracer.recording.compiled.graph_facts import GraphFacts, GraphIndices, GraphValues, arguments_of
-from tracer.recording.compiled.graph_text import Place, Value, read_graph
-from tracer.recording.compiled.program_lines import ProgramLines, Step, with_neighbours
+from tracer.recording.compiled.graph_text import Place, ProgramLines, Step, Value, read_graph, with_neighbours
 from tracer.recording.origin.stacks import Frame, Module, read_module
 from tracer.trace.arguments import spelled
 

@@ -16,21 +16,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
 
 from tracer.names import DeterministicMode, Direction, RegionOrigin
-from tracer.recording.compiled.program_lines import Step, asks_for_gradient, step_of
 from tracer.recording.origin.sites import is_torchs_own
-from tracer.recording.origin.stacks import read_module, read_stack
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams
 from tracer.tables.asked import named_settings
 from tracer.trace.records import FactValue
+
+if TYPE_CHECKING:
+    from tracer.recording.compiled.graph_text import Step
 
 CONFIG = "torch._inductor.config."
 UNROLLS_BELOW = CONFIG + "unroll_reductions_threshold"
@@ -60,17 +61,10 @@ class Program:
     def __init__(self, compile_id: str, backend: str, module: Any) -> None:
         self.compile_id = compile_id
         self.backend = backend
-        self.steps = [
-            Step(
-                read_stack(node.meta.get("stack_trace")),
-                read_module(node.meta.get("nn_module_stack")),
-                asks_for_gradient(node.target),
-            )
-            for _, graph in compile_seams.graphs_within(module)
-            for node in graph.nodes
-            if node.op.startswith("call_")
-        ]
+        self.steps: list[Step] = []
         """Its calls."""
+        for _, graph in compile_seams.graphs_within(module):
+            self.steps += _steps_of(graph, "call_").values()
         self.code: CodeType | None = None
         self.fullgraph: bool | None = None
         self.dynamic: bool | None = None
@@ -196,8 +190,7 @@ class CompileLog(logging.Handler):
         code.text = compile_seams.graph_as_text(graph)
         for path, inner in compile_seams.graphs_within(graph):
             code.paths[id(inner)] = path
-            calls = (node for node in inner.nodes if node.op == "call_function")
-            code.steps |= {f"{path}{node.name}": step_of(node.meta) for node in calls}
+            code.steps |= {path + name: step for name, step in _steps_of(inner, "call_function").items()}
 
     def compile_ended(self, call: Call) -> None:
         """Inductor returned the code of one graph."""
@@ -325,6 +318,13 @@ def _direction(options: Mapping[str, Any]) -> Direction:
     if options.get("is_backward"):
         return Direction.BACKWARD
     return Direction.INFERENCE if options.get("is_inference") else Direction.FORWARD
+
+
+def _steps_of(graph: Any, kind: str) -> dict[str, Step]:
+    """The calls of a graph, by name."""
+    from tracer.recording.compiled.graph_text import step_of  # loaded with the first compiled code
+
+    return {str(node.name): step_of(node) for node in graph.nodes if node.op.startswith(kind)}
 
 
 def _origins(nodes: Iterable[Any]) -> Iterator[Any]:

@@ -26,7 +26,16 @@ from tracer.recording.calls.draws import draw_facts
 from tracer.recording.compiled.compilations import UNROLLS_BELOW, CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.graph_facts import GraphFacts, arguments_of
-from tracer.recording.compiled.graph_text import Graph, Node, read_graph
+from tracer.recording.compiled.graph_text import (
+    NO_STEP,
+    OF_GRADIENT_CALL,
+    Graph,
+    Node,
+    ProgramLines,
+    Step,
+    read_graph,
+    with_neighbours,
+)
 from tracer.recording.compiled.graph_unwritten import HANDED_OVER, computes_with_constants, unwritten_reads
 from tracer.recording.compiled.kernel_text import (
     KernelText,
@@ -36,7 +45,6 @@ from tracer.recording.compiled.kernel_text import (
     may_call_kernels,
     read_kernels,
 )
-from tracer.recording.compiled.program_lines import NO_STEP, OF_GRADIENT_CALL, ProgramLines, Step, with_neighbours
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, placed, spell
 from tracer.recording.origin.stacks import Frame
 from tracer.recording.storage.indices import Distinct
