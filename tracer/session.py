@@ -80,7 +80,6 @@ class Session:
     @cached_property
     def recorder(self) -> Recorder:
         """The recorder; torch is imported with it."""
-        from tracer import __version__
         from tracer.recording.recorder import Recorder
         from tracer.tables.asked import compiled_facts, named_variables, required_facts
 
@@ -90,12 +89,10 @@ class Session:
             asked=required_facts(),
             asked_compiled=compiled_facts,
             variables=named_variables(),
-            values=self._path if self.options.values else None,
-            magnitudes=self._path if self.options.magnitudes else None,
+            values=self._path if self.options.values or self.options.magnitudes else None,
             on_step=self._on_step,
             watch=self._watch,
             keeps_lines=self._keeps_source,
-            tracer_version=__version__,
         )
         self._model = None  # the recorder holds its modules weakly
         return recorder

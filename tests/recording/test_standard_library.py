@@ -10,7 +10,7 @@ import pytest
 from tests.support.command import process, tracer_process
 
 #: What a recorded script finds otherwise than another one: functions that seed.
-SEEDS = {"random.seed", "random.setstate", "random.Random.seed", "random.Random.setstate"}
+SEEDS = {"random.seed", "random.setstate", "random.Random.seed", "random.Random.setstate", "random.SystemRandom.seed"}
 #: What starts or ends a process or a thread, and gives the program nothing: nothing else tells of them.
 STARTS_AND_ENDS = {
     *("os._exit", "os.execv", "os.execve", "subprocess.Popen._execute_child"),

@@ -6,7 +6,7 @@ A call that neither writes nor allocates costs one truth test while no storage i
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -15,14 +15,14 @@ from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Overlap
 from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.copies_in_flight import CopiesInFlight
+from tracer.recording.copies_in_flight import WAITS, CopiesInFlight
 from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.modules import Origin
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage.indices import Distinct, Indices, index_role
 from tracer.recording.storage.known_values import value_role
 from tracer.recording.storage.overlaps import has_parameters_twice, overlaps_of, shared_entry, writes_over_itself
-from tracer.recording.storage.registry import MAKES, NumbersTable, Role, StorageRegistry
+from tracer.recording.storage.registry import ESCAPES, MAKES, NumbersTable, Role, StorageRegistry
 from tracer.recording.storage.unwritten import FreshMemory, UnwrittenMemory
 from tracer.recording.torch_private import seams, storages
 from tracer.trace.records import Allocation, OverlapWrite, UnwrittenRead
@@ -60,6 +60,25 @@ class StorageObservers:
             ContentsObserver(self.indices, index_role),
             ContentsObserver(self.indices.values, value_role),
         )
+
+    def start(self) -> None:
+        """Begin to watch."""
+        ESCAPES.add(self.registry)
+        WAITS.add(self.copies)
+
+    def stop(self) -> None:
+        """Watch no more, and forget the storages that live."""
+        WAITS.discard(self.copies)
+        ESCAPES.discard(self.registry)
+        self.registry.forget()
+
+    def fields(self) -> dict[str, Iterable[Any]]:
+        """What the trace has of them."""
+        return {
+            "allocations": self.writes.allocations(),
+            "unwritten_reads": self.writes.unwritten_reads(),
+            "overlaps": (*self.writes.overlapping_writes(), *self.copies.listed()),
+        }
 
     @property
     def is_following(self) -> bool:

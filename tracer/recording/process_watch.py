@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -93,6 +93,11 @@ class ProcessWatch:
             while self._stops:
                 self._stops.pop()()
             self._first_uses = None
+
+    def fields(self) -> dict[str, Iterable[Any]]:
+        """What the trace has of loaders and generators."""
+        loaders = () if self.loaders is None else self.loaders.listed()
+        return {"loaders": loaders, "own_generators": self.own_generators.listed()}
 
     @property
     def compilations(self) -> CompileLog | None:

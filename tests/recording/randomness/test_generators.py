@@ -22,12 +22,12 @@ from tests.support.samples import copied, operator_database
 from tracer import DeterminismTracer, Report, Trace, judge
 from tracer.names import EventKind, Phase, SeedOrigin, Verdict
 from tracer.recording import patching
+from tracer.recording.call_record import drawn_by
 from tracer.recording.calls.draws import DRAW, may_draw
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
 from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
 from tracer.recording.randomness.provenance import Newest, Provenance
-from tracer.recording.recorder import _drawn_by
 from tracer.trace.records import Draw, Event
 
 METHODS = ("manual_seed", "seed", "set_state", "graphsafe_set_state")
@@ -78,7 +78,7 @@ def calls_that_drew(tracer: DeterminismTracer) -> int:
     """As the trace's ledger has them, without building one for each sample."""
     infos = [info for info in tracer._session.recorder.mode.infos.values() if DRAW in info.readers]
     pairs = [(info, counter) for info in infos for counter in info.counters.values()]
-    return sum(counter.count for info, counter in pairs for drawn in _drawn_by([(info, counter)]) if drawn[0] == "cpu")
+    return sum(counter.count for info, counter in pairs for drawn in drawn_by([(info, counter)]) if drawn[0] == "cpu")
 
 
 @contextlib.contextmanager

@@ -87,6 +87,14 @@ class Executions:
         self.running: Run | None = None
         """The execution that ``ran`` began last; ``None`` if it is not counted."""
 
+    def start(self) -> None:
+        """Begin to count."""
+        RUNS.add(self)
+
+    def stop(self) -> None:
+        """Count no more."""
+        RUNS.discard(self)
+
     def ran(self, compiled: Any, inputs: Any) -> bool:
         """``compiled`` is about to run. Returns whether it may dispatch ops that the region's count includes."""
         self.running = None

@@ -187,6 +187,7 @@ class ModuleStack:
         self._on_outermost = on_outermost
         self._on_left = on_left
         self._handles: list[Any] = []
+        self._lift: Callable[[], None] = lambda: None
         self.model_class = "" if model is None else type(getattr(model, "_orig_mod", model)).__name__
         """The class of the model whose modules' paths begin at it; empty without one."""
         if model is not None:
@@ -229,16 +230,18 @@ class ModuleStack:
             if module is not None and not seams.is_compiled_module(module):
                 yield entry.path, module
 
-    def install(self) -> None:
+    def start(self) -> None:
         """Start following; the thread that calls this is the one that is followed."""
         self.thread = get_ident()
         self._handles = [
             register_module_forward_pre_hook(self._make_enter()),
             register_module_forward_hook(self._make_leave(), always_call=True),
         ]
+        self._lift = _follow_loaders(self)
 
-    def remove(self) -> None:
+    def stop(self) -> None:
         """Stop following and forget what was running."""
+        self._lift()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -431,7 +434,7 @@ def _joined(path: str, name: str) -> str:
 _FETCHING = Scope("", NOWHERE, is_module=False, host=HostCode.LOADER)
 
 
-def follow_loaders(modules: ModuleStack) -> Callable[[], None]:
+def _follow_loaders(modules: ModuleStack) -> Callable[[], None]:
     """Make ``modules`` mark what a loader without workers fetches; return a function that ends it.
 
     Modules that the data set calls are left out: they may run anywhere.

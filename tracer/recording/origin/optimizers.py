@@ -163,7 +163,7 @@ class OptimizerWatch:
         if self.steps == 0 and _holds_a_step(function):
             self.compiled_steps += 1
 
-    def install(self) -> None:
+    def start(self) -> None:
         """Start following every optimizer of the process."""
         self._handles = [
             register_optimizer_step_pre_hook(unless_compiled(self._before)),
@@ -172,7 +172,7 @@ class OptimizerWatch:
         HAS_OPTIMIZER.look_again()
         PASSES.add(self._pass_ended)
 
-    def remove(self) -> None:
+    def stop(self) -> None:
         """Stop following."""
         for handle in self._handles:
             handle.remove()
