@@ -268,7 +268,6 @@ class Session:
         """Write the traces of child processes, and what lies beside each, beside the trace ``path``."""
         if self._children is None:
             return
-        from tracer.trace import load_trace
         from tracer.trace.paths import child_path, files_of_children, inputs_path, values_path
 
         for earlier in files_of_children(path):
@@ -277,7 +276,7 @@ class Session:
         for child in self._children.listed():
             written, beside = child_path(self._children.output, child.role), child_path(path, child.role)
             if written.is_file():
-                load_trace(written).save(beside)
+                Trace.load(written).save(beside)
                 for path_of in (values_path, inputs_path):
                     if path_of(written).is_file():
                         _copy(path_of(written), path_of(beside))

@@ -7,7 +7,6 @@ from pathlib import Path
 from tests.one_call.running import run_program
 from tests.support.build import call, tensor, trace
 from tests.support.command import Command
-from tracer.trace import save_trace
 
 ARGUMENTS = {
     "self": tensor("float32", 10, 4),
@@ -20,7 +19,7 @@ ARGUMENTS = {
 
 def recorded(folder: Path) -> Path:
     path = folder / "trace.json"
-    save_trace(trace(call(given=ARGUMENTS), call(given=ARGUMENTS, location="train.py:20")), path)
+    trace(call(given=ARGUMENTS), call(given=ARGUMENTS, location="train.py:20")).save(path)
     return path
 
 

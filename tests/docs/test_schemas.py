@@ -23,7 +23,7 @@ from tracer.findings import Acceptance
 from tracer.names import AcceptedBy, Overlap
 from tracer.report import Report
 from tracer.session import judge
-from tracer.trace import Trace, save_trace
+from tracer.trace import Trace
 from tracer.trace.differences import compare_ranks
 from tracer.trace.records import Allocation, OverlapWrite, TraceSource
 
@@ -117,7 +117,7 @@ def whole_trace() -> Trace:
 
 
 def test_a_saved_trace_is_what_the_schema_says(tmp_path: Path) -> None:
-    save_trace(whole_trace(), tmp_path / "t.json")
+    whole_trace().save(tmp_path / "t.json")
     assert faults("trace.schema.json", (tmp_path / "t.json").read_text(encoding="utf-8")) == []
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tests.support.build import call, trace
 from tests.trace.strategies import traces
 from tracer.errors import TraceError
-from tracer.trace import Trace, load_trace
+from tracer.trace import Trace
 from tracer.trace.differences import compare_ranks
 from tracer.trace.families import load_traces
 from tracer.trace.merging import join, key_of, merge_traces, merged
@@ -53,14 +53,14 @@ def merged_one_by_one(records: Any) -> tuple[Any, ...]:
 @given(job=jobs)
 def test_what_is_read_is_what_each_file_holds(tmp_path: Path, job: list[tuple[Trace, list[Any], int]]) -> None:
     paths = saved(tmp_path, job)
-    assert load_traces(paths) == [load_trace(path) for path in paths]
+    assert load_traces(paths) == [Trace.load(path) for path in paths]
 
 
 @PROPERTY
 @given(job=jobs)
 def test_merging_and_comparing_give_the_same_bytes(tmp_path: Path, job: list[tuple[Trace, list[Any], int]]) -> None:
     paths = saved(tmp_path, job)
-    shared, single = load_traces(paths), [load_trace(path) for path in paths]
+    shared, single = load_traces(paths), [Trace.load(path) for path in paths]
     for quick, slow in ((merge_traces(shared), merge_traces(single)), (compare_ranks(shared), compare_ranks(single))):
         assert msgspec.json.encode(quick) == msgspec.json.encode(slow)
 
@@ -104,7 +104,7 @@ def test_what_is_no_trace_is_refused_in_the_same_words(tmp_path: Path, text: str
     trace(call()).save(sound)
     path.write_text(text)
     with pytest.raises(TraceError) as long_way:
-        load_trace(path)
+        Trace.load(path)
     with pytest.raises(TraceError) as refusal:
         load_traces([sound, path])
     assert str(refusal.value) == str(long_way.value)

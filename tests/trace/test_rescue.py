@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.build import call, trace
 from tracer.errors import TraceError
-from tracer.trace import Trace, load_trace, save_trace
+from tracer.trace import Trace
 
 MADE = trace(call(count=3))
 
@@ -58,7 +58,7 @@ def test_a_trace_that_cannot_be_written_is_written_elsewhere(place: str, tmp_pat
     with pytest.raises(TraceError, match=r"cannot write|is a folder") as problem:
         MADE.save(path)
     rescued = rescued_by(problem)
-    assert load_trace(rescued) == MADE
+    assert Trace.load(rescued) == MADE
     rescued.unlink()
 
 
@@ -84,7 +84,7 @@ def test_nothing_is_left_elsewhere_by_one_that_is_tried_again(tmp_path: Path, el
     path = below_a_file(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(TraceError):
-        save_trace(MADE, path, rescue=False)
+        MADE.save(path, rescue=False)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -97,4 +97,4 @@ def test_a_name_that_is_not_utf8_is_spelt_escaped(tmp_path: Path) -> None:
 def test_a_name_as_long_as_a_file_system_takes_is_written(tmp_path: Path) -> None:
     path = tmp_path / f"{'😀' * 62}.json"
     MADE.save(path)
-    assert [load_trace(one) for one in tmp_path.iterdir()] == [MADE]
+    assert [Trace.load(one) for one in tmp_path.iterdir()] == [MADE]

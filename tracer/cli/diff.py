@@ -325,13 +325,13 @@ def _missing(paths: Iterable[str], traces: Iterable[Trace]) -> str:
 
 def _traces(old: str, new: str | None, recordings: tuple[Recording, Recording] | None) -> list[Trace] | None:
     """The two traces, or one twice; ``None`` where a run was killed before it wrote one."""
-    from tracer.trace import load_trace
+    from tracer.trace import Trace
 
     if recordings is not None:
         traces = [recording.trace for recording in recordings if recording.trace is not None]
         return traces if len(traces) == len(recordings) else None
-    first = load_trace(old)
-    return [first, load_trace(new) if new is not None else first]
+    first = Trace.load(old)
+    return [first, Trace.load(new) if new is not None else first]
 
 
 def _with_lines(parted: Divergence, old: str, new: str) -> Divergence:

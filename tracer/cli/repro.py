@@ -66,9 +66,9 @@ def command(
         from tracer.gate.suppressions import host_lines
         from tracer.one_call import chosen_finding, program_of
         from tracer.session import judge
-        from tracer.trace import load_trace
+        from tracer.trace import Trace
 
-        loaded = load_trace(trace)
+        loaded = Trace.load(trace)
         host = host_lines(loaded.calls, Path.cwd())
         report = judge(loaded, backend=backend, torch=torch_version, settings=settings, host=host)
         place, named = chosen_finding(report.findings, finding)

@@ -22,7 +22,7 @@ from tracer.divergence.magnitudes import (
 from tracer.divergence.process_pairs import paired_roles, siblings
 from tracer.errors import TraceError
 from tracer.names import PlaceKind, Training
-from tracer.trace.file import load_trace
+from tracer.trace.file import Trace
 from tracer.trace.paths import child_path, values_path
 from tracer.trace.records import Child
 from tracer.trace.values import Magnitudes, read_magnitudes
@@ -54,7 +54,7 @@ def read_job(path: str | os.PathLike[str]) -> Job:
     Raises ``TraceError`` in one line, also where no process has a place.
     """
     first = read_magnitudes(values_path(path))
-    trace = load_trace(path) if os.path.exists(path) else None
+    trace = Trace.load(path) if os.path.exists(path) else None
     children = () if trace is None else trace.children
     processes = {"": first}
     for child in children:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.trace.file import Trace, load_trace
+from tracer.trace.file import Trace
 from tracer.trace.paths import values_path
 from tracer.trace.records import Environment
 from tracer.trace.values import Values, read_values
@@ -44,7 +44,7 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
     beside = (named,) if named != values else _traces_beside(values)
     trace = next((path for path in beside if os.path.isfile(path)), None)
     return Recording(
-        name=values.stem, values=read_values(values), trace=load_trace(trace) if trace is not None else None
+        name=values.stem, values=read_values(values), trace=Trace.load(trace) if trace is not None else None
     )
 
 

@@ -70,10 +70,10 @@ def _run(rank: int, world_size: int, line: Sequence[str], output: Path) -> RankR
 
 
 def _program(path: Path) -> Program:
-    from tracer.trace import load_trace
+    from tracer.trace import Trace
 
     try:
-        calls = load_trace(path).calls
+        calls = Trace.load(path).calls
     except TraceError:  # its process said why
         return frozenset()
     counts: Counter[tuple[Any, ...]] = Counter()

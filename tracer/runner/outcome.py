@@ -300,7 +300,6 @@ class ScriptRecording:
 
     def _write(self, window: StepWindow, partial: str, *, rescue: bool = True) -> None:
         """Write the current trace, unless the file already holds it."""
-        from tracer.trace import save_trace
 
         trace = self._signed(window.session.trace, partial, window.settings)
         if self.source_folder is not None:
@@ -308,7 +307,7 @@ class ScriptRecording:
 
             trace = msgspec.structs.replace(trace, source_lines=source_lines(trace, self.source_folder))
         if trace != self._written:
-            save_trace(trace, self.output, rescue=rescue)
+            trace.save(self.output, rescue=rescue)
             window.session.save_inputs(self.output)
             self._written = trace
 

@@ -136,32 +136,23 @@ def _calls(tables: Sequence[_Table]) -> Iterator[RankCalls]:
 
 def _tables(all_calls: Sequence[tuple[CallGroup, ...]]) -> list[_Table]:
     """For each rank, place -> the calls there, counted by their facts; places that all have in common are left out."""
+    numbers = [set(map(id, calls)) for calls in all_calls]
+    is_once_each = all(len(own) == len(calls) for own, calls in zip(numbers, all_calls, strict=True))
+    shared = set.intersection(*numbers) if is_once_each else set()
     groups = {id(group): group for calls in all_calls for group in calls}
-    holders: Counter[int] = Counter()
-    once_each = True
-    for calls in all_calls:
-        numbers = set(map(id, calls))
-        once_each = once_each and len(numbers) == len(calls)
-        holders.update(numbers)
-    places: dict[_Place, _Place] = {}
-    for number, group in groups.items():
-        if not once_each or holders[number] < len(all_calls):
-            place = _place_of(group)
-            places.setdefault(place, place)
+    places = {(place := _place_of(group)): place for number, group in groups.items() if number not in shared}
     facts_of: dict[_Facts, _Facts] = {}
     entries: dict[int, tuple[_Place, _Facts]] = {}
     for number, group in groups.items():
-        if (shared := places.get(_place_of(group))) is not None:
+        if (distinct := places.get(_place_of(group))) is not None:
             facts = frozenset(group.facts.items())
-            entries[number] = shared, facts_of.setdefault(facts, facts)
+            entries[number] = distinct, facts_of.setdefault(facts, facts)
     tables: list[_Table] = []
     for calls in all_calls:
-        table: _Table = {}
+        table: _Table = defaultdict(Counter)
         for group in calls:
             if (entry := entries.get(id(group))) is not None:
-                place, facts = entry
-                counted = table.setdefault(place, {})
-                counted[facts] = counted.get(facts, 0) + group.count
+                table[entry[0]][entry[1]] += group.count
         tables.append(table)
     return tables
 

@@ -18,7 +18,7 @@ from xxhash import xxh3_128_digest
 
 from tracer.files import collector_paused
 from tracer.names import BlindSpotKind, ChildState, StartedBy
-from tracer.trace.file import Trace, fault_of, load_trace, read_packed
+from tracer.trace.file import Trace, fault_of, read_packed
 from tracer.trace.paths import child_path
 from tracer.trace.records import SCHEMA, CallGroup, Child
 
@@ -84,7 +84,7 @@ def _list_of(record: Any) -> _Decode:
 
 
 def _trace_reader() -> Callable[[_Path], Trace]:
-    """A function that reads as ``load_trace`` does; records whose texts are equal are one object in all its traces."""
+    """A function that reads as ``Trace.load`` does; records whose texts are equal are one object in all its traces."""
     kinds = {field.name: (get_args(field.type) or (None,))[0] for field in msgspec.structs.fields(Trace)}
     of_records = {name for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)}
     decode = _in_parts(Trace, {name: _list_of(kinds[name]) for name in kinds if name in of_records})
@@ -96,8 +96,8 @@ def _trace_reader() -> Callable[[_Path], Trace]:
             is_sound = trace.schema == SCHEMA
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             is_sound = False
-        # load_trace says what is wrong, and where.
-        return trace if is_sound else load_trace(path)
+        # Trace.load says what is wrong, and where.
+        return trace if is_sound else Trace.load(path)
 
     return read
 
@@ -107,7 +107,7 @@ def load_traces(paths: Iterable[_Path]) -> list[Trace]:
     return list(map(_trace_reader(), paths))
 
 
-def load_family(path: _Path, load: Callable[[_Path], Trace] = load_trace) -> tuple[Trace, ...]:
+def load_family(path: _Path, load: Callable[[_Path], Trace] = Trace.load) -> tuple[Trace, ...]:
     """The trace ``path`` and those of its children that lie beside it, with processes that trained first.
 
     A process that was recorded, or made no call, is no blind spot of its parent's any more. Raises ``TraceError`` in
@@ -116,20 +116,19 @@ def load_family(path: _Path, load: Callable[[_Path], Trace] = load_trace) -> tup
     return family_of(load(path), path, load)
 
 
-def family_of(first: Trace, path: _Path, load: Callable[[_Path], Trace] = load_trace) -> tuple[Trace, ...]:
+def family_of(first: Trace, path: _Path, load: Callable[[_Path], Trace] = Trace.load) -> tuple[Trace, ...]:
     """``load_family`` for a ``first`` trace that is at hand; those of its children lie beside ``path``."""
     beside = {child.role: child_path(path, child.role) for child in first.children if child.count == 1}
     traces = {"": first} | {role: load(file) for role, file in beside.items() if file.is_file()}
-    children = tuple(_met_again(child, traces.keys()) for child in first.children)
+    # One that ran on when its first process ended may have left a trace since.
+    has_trace = [child.count == 1 and child.role in traces for child in first.children]
+    children = tuple(
+        replace(child, state=ChildState.RECORDED) if left else child
+        for child, left in zip(first.children, has_trace, strict=True)
+    )
     traces[""] = replace(first, children=children)
     family = [_without_followed(trace, role, children, traces.keys()) for role, trace in traces.items()]
     return tuple(sorted(family, key=lambda trace: not any(source.steps for source in trace.sources)))
-
-
-def _met_again(child: Child, loaded: Container[str]) -> Child:
-    """``child``, as recorded if it ran on when its first process ended and has left a trace since."""
-    has_trace = child.count == 1 and child.role in loaded
-    return replace(child, state=ChildState.RECORDED) if has_trace else child
 
 
 def load_families(paths: Iterable[_Path]) -> tuple[Trace, ...]:
@@ -137,7 +136,7 @@ def load_families(paths: Iterable[_Path]) -> tuple[Trace, ...]:
     loaded: list[Trace] = []
     of_others: set[str] = set()
     in_order = sorted(paths, key=lambda path: ".child-" in os.path.basename(path))
-    load = _trace_reader() if len(in_order) > 1 else load_trace
+    load = _trace_reader() if len(in_order) > 1 else Trace.load
     for path in in_order:
         if os.path.abspath(path) not in of_others:
             family = load_family(path, load)

@@ -23,10 +23,6 @@ from tracer.trace import records
 MAX_BYTES = 512 * 1024 * 1024
 
 
-_ASKS_NONE = (Gradients.NONE, Gradients.EVALUATING)
-_GOES_BACK = (Phase.BACKWARD, Phase.RECOMPUTE)
-
-
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Grouped calls, the environment, what else was seen, and what could not be seen."""
 
@@ -91,17 +87,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
             return Training.UNKNOWN
         if self.not_followed:
             return Training.ELSEWHERE
-        return Training.INFERENCE if self._is_inference else Training.NONE
-
-    @property
-    def _is_inference(self) -> bool:
-        """Whether modules ran to the end of the recording, with nothing that asked for a gradient.
-
-        What ended early, or went back through a graph, may have been about to train.
-        """
+        # What ended early, or went back through a graph, may have been about to train.
         phases = {call.phase for call in self.calls}
-        asks_none = all(source.gradients in _ASKS_NONE for source in self.sources)
-        return asks_none and not self.partial and Phase.FORWARD in phases and phases.isdisjoint(_GOES_BACK)
+        asks_none = all(source.gradients in (Gradients.NONE, Gradients.EVALUATING) for source in self.sources)
+        ran_forward = Phase.FORWARD in phases and phases.isdisjoint((Phase.BACKWARD, Phase.RECOMPUTE))
+        return Training.INFERENCE if asks_none and ran_forward and not self.partial else Training.NONE
 
     @property
     def not_followed(self) -> int:
@@ -123,12 +113,41 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace from ``.json`` or ``.json.gz``; raise ``TraceError`` in one line if it is none."""
-        return load_trace(path)
+        """Read and check a trace from ``.json`` or ``.json.gz``.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace as JSON (gzipped when ``path`` ends in ``.gz``), whole or not at all."""
-        save_trace(self, path)
+        Raises ``TraceError``, in one line, for anything but a whole trace of this release's schema.
+        """
+        data = read_packed(Path(path))
+        again = "record it again with `tracer run`"
+        try:
+            schema = msgspec.json.decode(data, type=_Header).schema
+            if schema != records.SCHEMA:
+                raise of_another_schema(f"{path} is a trace", schema, records.SCHEMA)
+            trace = _decoder().decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+            is_machine = b'"doctor"' in data[:64]
+            hint = "it is a file of `tracer doctor --save`: name two of them to `tracer diff`" if is_machine else again
+            raise TraceError(f"{path} is not a trace: {problem}", hint=hint) from problem
+        for index, group in enumerate(trace.calls):
+            if fault := fault_of(group):
+                raise TraceError(f"{path} is not a trace: $.calls[{index}]{fault}", hint=again)
+        return trace
+
+    def save(self, path: str | os.PathLike[str], *, rescue: bool = True) -> None:
+        """Write the trace as JSON (gzipped when ``path`` ends in ``.gz``), whole or not at all.
+
+        Raises ``TraceError`` if it cannot be written. Since a training may have been needed for it, it is then written
+        to another file, which the error names, unless ``rescue`` is false. Names of files that are not UTF-8 are
+        escaped.
+        """
+        data = json_text(self, indent=1).encode("utf-8")
+        suffix = ".json"
+        if os.fspath(path).endswith(".gz"):
+            data, suffix = gzip.compress(data, compresslevel=6, mtime=0), ".json.gz"
+        if rescue:
+            write_or_rescue(path, data, suffix=suffix, error=TraceError)
+        else:
+            write_whole(path, data, error=TraceError)
 
 
 @cache
@@ -142,44 +161,6 @@ _ORIGINS = frozenset(SeedOrigin)
 
 class _Header(msgspec.Struct):
     schema: int
-
-
-_header_decoder = msgspec.json.Decoder(_Header)
-
-
-def save_trace(trace: Trace, path: str | os.PathLike[str], *, rescue: bool = True) -> None:
-    """Write ``trace`` to ``path``, whole or not at all.
-
-    Raises ``TraceError`` if it cannot be written. Since a training may have been needed for it, it is then written to
-    another file, which the error names, unless ``rescue`` is false. Names of files that are not UTF-8 are escaped.
-    """
-    data = json_text(trace, indent=1).encode("utf-8")
-    suffix = ".json"
-    if os.fspath(path).endswith(".gz"):
-        data, suffix = gzip.compress(data, compresslevel=6, mtime=0), ".json.gz"
-    if rescue:
-        write_or_rescue(path, data, suffix=suffix, error=TraceError)
-    else:
-        write_whole(path, data, error=TraceError)
-
-
-def load_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read and check a trace. Raises ``TraceError`` for anything but a whole trace of this release's schema."""
-    data = read_packed(Path(path))
-    again = "record it again with `tracer run`"
-    try:
-        schema = _header_decoder.decode(data).schema
-        if schema != records.SCHEMA:
-            raise of_another_schema(f"{path} is a trace", schema, records.SCHEMA)
-        trace = _decoder().decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        is_machine = b'"doctor"' in data[:64]
-        hint = "it is a file of `tracer doctor --save`: name two of them to `tracer diff`" if is_machine else again
-        raise TraceError(f"{path} is not a trace: {problem}", hint=hint) from problem
-    for index, group in enumerate(trace.calls):
-        if fault := fault_of(group):
-            raise TraceError(f"{path} is not a trace: $.calls[{index}]{fault}", hint=again)
-    return trace
 
 
 def fault_of(group: records.CallGroup) -> str:

@@ -55,11 +55,6 @@ def _tried_after(count: str) -> Way:
     return tried
 
 
-def _arms(first: records.Tried, second: records.Tried, name: str) -> dict[Any, records.ArmTrials]:
-    both = {arm: join(first.arms[arm], second.arms[arm]) for arm in first.arms if arm in second.arms}
-    return {**first.arms, **second.arms, **both}
-
-
 _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
     records.CallGroup: {
         "count": _added,
@@ -109,7 +104,9 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
         **dict.fromkeys(("calls", "trials", "varied", "varied_calls"), _added),
         **dict.fromkeys(("distinct", "ulp", "relative", "together"), _largest),
         "first": lambda first, second, _: first.first or second.first,
-        "arms": _arms,
+        "arms": _by_value(
+            lambda first, more: {**first, **more, **{arm: join(first[arm], more[arm]) for arm in first if arm in more}}
+        ),
         "untried": _summed,
     },
 }

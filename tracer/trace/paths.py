@@ -43,25 +43,21 @@ def files_of_children(trace: str | os.PathLike[str]) -> Iterator[Path]:
 def traces_of_ranks(trace: str | os.PathLike[str]) -> dict[int, Path]:
     """The traces by rank of a name that several ranks were given, in order; empty where it is a file itself."""
     path = Path(trace)
-    if path.exists():
-        return {}
     ending = next((ending for ending in (".json.gz", ".json") if path.name.endswith(ending)), path.suffix)
-    start = f"{path.name.removesuffix(ending)}.rank"
-    ranks = {}
-    for beside in path.parent.glob(f"{glob.escape(start)}*{ending}"):
-        number = beside.name.removeprefix(start).removesuffix(ending)
-        if number.isdecimal():
-            ranks[int(number)] = beside
-    return {number: ranks[number] for number in sorted(ranks)}
+    return _of_ranks(path, ending)
 
 
 def values_of_ranks(trace: str | os.PathLike[str]) -> list[Path]:
     """The file of values beside a trace; of a name that several ranks were given, those of the ranks in order."""
     path = values_path(trace)
-    ranks = {}
-    if not path.exists():
-        for beside in path.parent.glob(f"{glob.escape(path.stem)}.rank*.values"):
-            number = beside.stem.rpartition(".rank")[2]
-            if number.isdecimal():
-                ranks[int(number)] = beside
-    return [ranks[number] for number in sorted(ranks)] or [path]
+    return list(_of_ranks(path, ".values").values()) or [path]
+
+
+def _of_ranks(path: Path, ending: str) -> dict[int, Path]:
+    if path.exists():
+        return {}
+    start = f"{path.name.removesuffix(ending)}.rank"
+    beside = path.parent.glob(f"{glob.escape(start)}*{ending}")
+    numbers = {file: file.name.removeprefix(start).removesuffix(ending) for file in beside}
+    ranks = {int(number): file for file, number in numbers.items() if number.isdecimal()}
+    return dict(sorted(ranks.items()))

@@ -149,10 +149,14 @@ class Moments:
         for path, module in self._modules.alive():
             yield from _named(path, module._buffers if kind is ValueKind.BUFFER else module._parameters)
 
+    def write(self, kind: ValueKind, name: str, digest: int, position: int = -1, text: str = "") -> None:
+        """Write a state whose digest is known, unless nothing is written now."""
+        if self._calls.writer is not None:
+            self._calls.writer.moment(kind, name, digest, position, text)
+
     def text(self, kind: ValueKind, name: str, text: str) -> None:
         """Write a state that is a number or a word."""
-        if self._calls.writer is not None:
-            self._calls.writer.moment(kind, name, text_digest(text), text=text)
+        self.write(kind, name, text_digest(text), text=text)
 
     def before_step(self, optimizer: Any) -> None:
         """``optimizer`` is about to step: digest what it will read."""
@@ -237,7 +241,9 @@ class Moments:
                     states += ((kind, f"{name} (other threads)", state) for kind, name, state in owner.read())
         if self.has_unrecorded_threads():
             owned_ids = {id(tensor) for owner in self._owners for tensor in owner.tensors()}
-            states += ((ValueKind.PARAMETER, _shape_of(leaf), _digest(leaf)) for leaf in _leaf_tensors(owned_ids))
+            for leaf in _leaf_tensors(owned_ids):
+                name = f"a tensor of shape {list(leaf.shape)} that requires a gradient"
+                states.append((ValueKind.PARAMETER, name, _digest(leaf)))
         digested = [(kind, name, state) for kind, name, state in states if not isinstance(state, _Tensor)]
         times: Counter[str] = Counter()
         for kind, name, digest in sorted(digested):
@@ -282,11 +288,8 @@ class Moments:
 
     def generators(self) -> None:
         """Every generator that exists: torch's, Python's, NumPy's if it is loaded."""
-        writer = self._calls.writer
-        if writer is None:
-            return
         for name, digest in default_states().items():
-            writer.moment(ValueKind.GENERATOR, name, digest)
+            self.write(ValueKind.GENERATOR, name, digest)
         self.host_generators()
 
     def host_generators(self) -> None:
@@ -301,16 +304,8 @@ class Moments:
             digest = fold((digest_bytes(keys.tobytes()), text_digest(f"{kind} {rest}")))
             writer.moment(ValueKind.GENERATOR, "numpy", digest)
 
-    def indices(self, name: str, position: int, digest: int) -> None:
-        """A loader's sampler gave the indices of batch ``position``."""
-        if self._calls.writer is not None:
-            self._calls.writer.moment(ValueKind.INDICES, name, digest, position)
-
     def batch(self, name: str, position: int, batch: Any) -> None:
         """A loader gave ``batch``, its number ``position``."""
-        writer = self._calls.writer
-        if writer is None:
-            return
         digests: list[int] = []
         self._batches.clear()
         for path, leaf in leaves(batch, ""):
@@ -321,7 +316,7 @@ class Moments:
                     digests.append(digest)
             elif isinstance(leaf, (*_NUMBERS, bytes)):
                 digests.append(text_digest(repr(leaf)))
-        writer.moment(ValueKind.BATCH, name, fold(digests), position)
+        self.write(ValueKind.BATCH, name, fold(digests), position)
 
     def returned(self, name: str, value: Any) -> None:
         """The program got ``value``: each tensor in it is one output; what is no tensor is left out."""
@@ -339,13 +334,10 @@ class Moments:
     def step_ends(self) -> None:
         """Write what ``backward`` was called on in this step."""
         losses, self._losses = self._losses, []
-        writer = self._calls.writer
-        if writer is None or not losses:
-            return
         with seams.without_modes(), seams.without_torch_function():
             for position, loss in enumerate(losses):
                 (bits,) = _BITS.unpack(_DOUBLE.pack(float(loss)))
-                writer.moment(ValueKind.LOSS, "loss", bits, position)
+                self.write(ValueKind.LOSS, "loss", bits, position)
 
     def state(self, kind: ValueKind, thing: Any) -> None:
         """The numbers and tensors that a scheduler or a scaler holds."""
@@ -372,10 +364,6 @@ def _leaf_tensors(owned_ids: Container[int]) -> Iterator[torch.Tensor]:
             with suppress(Exception):  # a tensor of somebody's own may refuse to be read
                 if thing.is_leaf and thing.requires_grad and thing.is_cpu:
                     yield thing
-
-
-def _shape_of(tensor: torch.Tensor) -> str:
-    return f"a tensor of shape {list(tensor.shape)} that requires a gradient"
 
 
 def _states_of_module(path: str, parameters: Any, buffers: Any) -> Iterator[State]:

@@ -147,7 +147,8 @@ class ValuesRecording:
         self._optimizer = attribution.optimizer
         self._modules = attribution.modules
         self._sites = attribution.sites
-        self._writer: ValuesWriter | None = None
+        self.writer: ValuesWriter | None = None
+        """The writer of the file; ``None`` until recording begins."""
         self.first_step = 0
         """Optimizer steps that ended before recording began: steps count from 0, as ``--steps`` counts them."""
         self.calls = CallValues(lambda tensor: self.moments.named(tensor), self._optimizer, followed)
@@ -163,25 +164,20 @@ class ValuesRecording:
 
     def start(self, environment: Environment) -> None:
         """Begin, or resume; raises ``TraceError`` where the file cannot be written."""
-        if self._writer is None:
-            self.calls.writer = self._writer = ValuesWriter(self.path, self._header(environment))
-            self._writer.step(self.first_step + self._optimizer.steps)
+        if self.writer is None:
+            self.calls.writer = self.writer = ValuesWriter(self.path, self._header(environment))
+            self.writer.step(self.first_step + self._optimizer.steps)
             self.moments.generators()
             self.task_begins(FOLLOWING.task)
         else:
-            self._writer.reopen()
-            self.calls.writer = self._writer
+            self.writer.reopen()
+            self.calls.writer = self.writer
         RECORDINGS.add(self)
         self._optimizer.before_step.append(self._before_step)
 
-    @property
-    def writer(self) -> ValuesWriter | None:
-        """The writer of the file; ``None`` until recording begins."""
-        return self._writer
-
     def place(self) -> int:
         """Return the number of calls in the file."""
-        return 0 if self._writer is None else self._writer.calls
+        return 0 if self.writer is None else self.writer.calls
 
     def stop(self, partial: str = "") -> None:
         """Digest the states, and close the file; ``partial``: why the recording is not whole."""
@@ -193,8 +189,8 @@ class ValuesRecording:
             self.moments.at_the_end()
         self.calls.settle()
         self.calls.writer = None
-        if self._writer is not None:
-            self._writer.close(partial)
+        if self.writer is not None:
+            self.writer.close(partial)
 
     def end(self, partial: str) -> None:
         """Close the file again with the reason why the recording is not whole, even in the middle of a call.
@@ -202,9 +198,9 @@ class ValuesRecording:
         Without a reason a closed file stays as it is.
         """
         self.calls.writer = None
-        if self._writer is not None and (partial or not self._writer.is_closed):
-            self._writer.reopen()
-            self._writer.close(partial)
+        if self.writer is not None and (partial or not self.writer.is_closed):
+            self.writer.reopen()
+            self.writer.close(partial)
 
     def step_ended(self, count: int) -> None:
         """Optimizer step number ``count`` ended."""
@@ -216,8 +212,8 @@ class ValuesRecording:
 
     def task_begins(self, sent: bytes) -> None:
         """A worker of a pool begins a task; ``sent``: function and arguments, empty for none."""
-        if self.calls.writer is not None and sent:
-            self.calls.writer.moment(ValueKind.TASK, "", digest_bytes(sent))
+        if sent:
+            self.moments.write(ValueKind.TASK, "", digest_bytes(sent))
 
     def _before_step(self, optimizer: Any) -> None:
         if self.calls.writer is None:
@@ -242,7 +238,8 @@ class ValuesRecording:
         iterator, digest = call.first, digest_of_numbers(call.result)
         if not getattr(iterator, "_num_workers", 0):
             self.moments.host_generators()  # the data set may draw from them now
-            self.moments.indices(self._iterators.get(iterator) or "DataLoader", iterator._num_yielded, digest)
+            name = self._iterators.get(iterator) or "DataLoader"
+            self.moments.write(ValueKind.INDICES, name, digest, iterator._num_yielded)
         elif digest != NO_DIGEST:
             self._indices.setdefault(iterator, {})[iterator._send_idx] = digest
 
@@ -252,9 +249,10 @@ class ValuesRecording:
         position = max(0, getattr(iterator, "_num_yielded", 0) - 1)
         with torch.no_grad():
             name = self._iterators.get(iterator) or "DataLoader"
-            self.moments.batch(name, position, call.result)
+            if self.calls.writer is not None:
+                self.moments.batch(name, position, call.result)
             if iterator in self._indices:
-                self.moments.indices(name, position, self._indices[iterator].pop(position, NO_DIGEST))
+                self.moments.write(ValueKind.INDICES, name, self._indices[iterator].pop(position, NO_DIGEST), position)
 
     def differentiates(self, call: Call) -> None:
         """``backward`` is called on a tensor, or on several: then nothing says which is the loss.
