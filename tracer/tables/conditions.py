@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from tracer.facts.fact import Value
 from tracer.findings import Condition, Deciding
 from tracer.names import Backend, DeterministicMode, UnknownReason, Verdict
-from tracer.tables.rules import Case, Cased, Conditioned, Rule, Ruling, evidence_of
+from tracer.tables.rules import Case, Cased, Conditioned, Ruling, evidence_of
 from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import DERIVATIONS, DOMAINS, SETTINGS, UNNOTED, expand, in_domain
@@ -207,7 +207,6 @@ class BothWays(Generic[AnyRule]):
         """Facts that can matter, in a fixed order."""
         self._backend, self._extrapolated = backend, extrapolated
         self._evidence = evidence_of(rule)
-        self._needs = rule.needs if isinstance(rule, Rule) else ()
 
     def decide(self, facts: Mapping[str, Value], in_mode: Mapping[str, Value] | None = None) -> Ruling:
         """The ruling on a call with ``facts``; ``in_mode``: its facts in deterministic mode, if they differ.
@@ -215,18 +214,12 @@ class BothWays(Generic[AnyRule]):
         A case's own words go before its rule's: as things stand first, then deterministic mode's bad news.
         """
         here, there = self.as_is.decide(facts), self.in_mode.decide(facts if in_mode is None else in_mode)
-        rule, spoken = self.rule, (here.case, there.case if there.verdict is not Verdict.DETERMINISTIC else None)
-        cases = [case for case in spoken if case is not None]
-        remedied = next((case for case in cases if case.remedy), None)
-        return Ruling(
-            rule=rule.id,
-            source=rule if isinstance(rule, Rule) else None,
+        spoken = (here.case, there.case if there.verdict is not Verdict.DETERMINISTIC else None)
+        return Ruling.by(
+            self.rule,
+            [case for case in spoken if case is not None],
             verdict=here.verdict,
             deterministic_mode=there.verdict,
-            cause=next((case.cause for case in cases if case.cause), rule.cause),
-            why=next((case.why for case in cases if case.why), rule.why),
-            remedy=rule.remedy if remedied is None else remedied.remedy,
-            needs=self._needs if remedied is None else remedied.needs,
             route=there.case.route if there.case is not None else "",
             evidence=self._evidence,
             decided=Deciding(

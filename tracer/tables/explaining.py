@@ -218,7 +218,7 @@ def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tupl
     """The rules that ``text`` names, by backend, libraries' rules last. Backends without one are omitted."""
     name = text.strip() if is_rule_id(text, tables) else spelled(text)
     if is_rule_id(text, tables):
-        return _named(_has_id, name, tables)
+        return _named(lambda rule, name: rule.id == name, name, tables)
     # A library may spell its ops and its functions alike: `torchvision.roi_align`, `torchvision.ops.roi_align`.
     return (is_op(name, tables) and _named(_names_op, name, tables)) or _named(_names_api, name, tables)
 
@@ -260,13 +260,18 @@ def rules_of(table: Table) -> tuple[Rule, ...]:
 
 
 def refusal(text: str, tables: Mapping[Backend, Table]) -> UsageError:
-    """The error to raise if no table knows ``text``, with the nearest names."""
-    return UsageError(f"no table knows {text!r}", hint=_hint(text, tables))
+    """The error to raise if no table knows ``text``, with the nearest names, or the command that lists all."""
+    rules = [rule for table in tables.values() for rule in rules_of(table)]
+    names = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
+    names.update(name for row in load_rows().row for name in names_of(row))
+    near = get_close_matches(spelled(text), sorted(names), n=3, cutoff=0.7)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`tracer tables list --backend B` lists what they know"
+    return UsageError(f"no table knows {text!r}", hint=hint)
 
 
 def is_rule_id(text: str, tables: Mapping[Backend, Table]) -> bool:
     """Return whether ``text`` is a rule's id."""
-    return any(_has_id(rule, text.strip()) for table in tables.values() for rule in rules_of(table))
+    return any(rule.id == text.strip() for table in tables.values() for rule in rules_of(table))
 
 
 def spelled(text: str) -> str:
@@ -286,10 +291,6 @@ def _stands(rule: Rule, table: Table, name: str) -> bool:
     if isinstance(rule, AnsweredRule):
         return name in rule.ops or all(name not in other.ops for other in table.compiled)
     return table.find(name) in (rule, None)
-
-
-def _has_id(rule: Rule, name: str) -> bool:
-    return rule.id == name
 
 
 def _names_op(rule: Rule, name: str) -> bool:
@@ -318,15 +319,6 @@ def _same_root(name: str, other: str) -> bool:
 
 def _loose(name: str) -> str:
     return name.replace("_", "").lower()
-
-
-def _hint(text: str, tables: Mapping[Backend, Table]) -> str:
-    """The names nearest to ``text``, or the command that lists all names."""
-    rules = [rule for table in tables.values() for rule in rules_of(table)]
-    names = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
-    names.update(name for row in load_rows().row for name in names_of(row))
-    near = get_close_matches(spelled(text), sorted(names), n=3, cutoff=0.7)
-    return f"did you mean {' or '.join(near)}?" if near else "`tracer tables list --backend B` lists what they know"
 
 
 def names_of(row: SettingRow) -> Iterator[str]:

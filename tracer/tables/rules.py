@@ -6,7 +6,7 @@ Unknown fields are an error: a misspelt key must not widen a rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,6 +109,21 @@ class Ruling(Statement, frozen=True, kw_only=True, gc=False):
     """Whether it is about an op that runs on the target instead of the recorded one."""
     observed: bool = False
     """Whether the data of the run exclude the table's risk. See ``tables.ruling.run_evidence``."""
+
+    @classmethod
+    def by(cls, rule: Cased, cases: Sequence[Case], **fields: Any) -> Ruling:
+        """The ruling of ``rule`` in the words of the first of ``cases`` that has them, else in its own."""
+        remedied = next((case for case in cases if case.remedy), None)
+        its_own = rule if isinstance(rule, Rule) else None
+        return cls(
+            rule=rule.id,
+            source=its_own,
+            cause=next((case.cause for case in cases if case.cause), rule.cause),
+            why=next((case.why for case in cases if case.why), rule.why),
+            remedy=rule.remedy if remedied is None else remedied.remedy,
+            needs=remedied.needs if remedied is not None else its_own.needs if its_own is not None else (),
+            **fields,
+        )
 
     @property
     def says(self) -> tuple[object, ...]:

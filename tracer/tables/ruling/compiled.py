@@ -8,7 +8,7 @@ excludes the cases that it contradicts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -256,19 +256,12 @@ class CompiledCall(NamedTuple):
 
     def _own_ruling(self, backend: Backend, way: _Way) -> Ruling:
         """The ruling on a generated kernel, in the rule's words if there is a rule."""
-        case, rule = way.case, self.rule
-        of_threads = way.shown is Shown.ADDS_ATOMICALLY and way.verdict is Verdict.CONDITIONAL
-        if rule is not None:
-            return safe_ruling(
-                backend,
-                source=rule,
-                rule=rule.id,
-                evidence=evidence_of(rule),
-                cause=(case.cause if case is not None else None) or rule.cause,
-                why=((case.why if case is not None else "") or rule.why) + (_OF_THREADS if of_threads else ""),
-                remedy=(case.remedy if case is not None else "") or rule.remedy,
-                needs=case.needs if case is not None and case.remedy else rule.needs,
-            )
+        if self.rule is not None:
+            cases = [way.case] if way.case is not None else []
+            safe: dict[str, Any] = dict.fromkeys(("verdict", "deterministic_mode"), Verdict.DETERMINISTIC)
+            ruling = Ruling.by(self.rule, cases, evidence=evidence_of(self.rule), backend=backend, **safe)
+            of_threads = way.shown is Shown.ADDS_ATOMICALLY and way.verdict is Verdict.CONDITIONAL
+            return replace(ruling, why=ruling.why + _OF_THREADS) if of_threads else ruling
         compiler = self.table.compiler if self.table is not None else "generated"
         cause, claim, why, remedy = Cause.ATOMIC_ACCUMULATION, "adds-atomically", _ATOMICS, _MODE_FIRST
         if self.kernels and all(kernel.is_the_programs for kernel in self.kernels):
