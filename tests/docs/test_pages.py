@@ -22,12 +22,12 @@ from docs.making.api_page import public_names
 from docs.making.pages import API, COMMAND_LINE, DOCS, ROOT, place_of, site_pages, written_pages
 from docs.making.rule_pages import HEADINGS
 from docs.making.tables_page import tables_page
-from tests.tables.samples import HEAD
+from tests.tables.samples import HEAD, parse_table
 from tracer.cli.main import COMMANDS
 from tracer.cli.main import tracer as command_line
 from tracer.tables.compilers import load_compilers
 from tracer.tables.lint.rule_lint import lint_table
-from tracer.tables.loading import load_libraries, load_tables, parse_table
+from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.settings.rows import CATEGORIES, load_rows
 
 ADDING = (DOCS / "adding-a-rule.md").read_text(encoding="utf-8")

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tracer.facts.fact import Value
+from tracer.tables.compilers import CompilerTable
 from tracer.tables.conditions import pieces
-from tracer.tables.loading import parse_table
-from tracer.tables.rules import Case, Cased, Reviewed, Table
+from tracer.tables.examples import Examples
+from tracer.tables.rules import Case, Cased, ClassTable, LibraryTable, Reviewed, Table, parse
+from tracer.tables.settings.rows import EnvironmentTable
+from tracer.tables.translation import Translations
 from tracer.tables.versions import reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS
+
+parse_table = partial(parse, model=Table)
+parse_libraries = partial(parse, model=LibraryTable)
+parse_classes = partial(parse, model=ClassTable)
+parse_compiler = partial(parse, model=CompilerTable)
+parse_translations = partial(parse, model=Translations)
+parse_examples = partial(parse, model=Examples)
+parse_rows = partial(parse, model=EnvironmentTable)
 
 HEAD = 'schema = 1\nbackend = "cuda"\nreviewed = ">=1.11,<=2.15"\n'
 

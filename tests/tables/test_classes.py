@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from packaging.version import Version
 from torch import Tensor
 
-from tests.tables.samples import rule_text, table
+from tests.tables.samples import parse_classes, rule_text, table
 from tracer.errors import TableError
 from tracer.names import Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.lint.rule_lint import lint_classes, lint_table
-from tracer.tables.loading import load_classes, load_tables, parse_classes, with_classes
+from tracer.tables.loading import load_classes, load_tables, with_classes
 from tracer.tables.rules import Table
 from tracer.tables.vocabulary import DOMAINS
 

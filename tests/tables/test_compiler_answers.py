@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
+from tests.tables.samples import parse_compiler
 from tests.tables.test_compilers import TEXT
 from tracer.names import Backend, Verdict
-from tracer.tables.compilers import answered, parse_compiler, with_compiled
+from tracer.tables.compilers import answered, with_compiled
 from tracer.tables.explaining import explain, find_rules, spans
 from tracer.tables.loading import load_table, load_tables
 from tracer.tables.rules import AnsweredRule, Table

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables.samples import parse_compiler
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict
-from tracer.tables.compilers import ITSELF, compiled_facts, load_compiler, load_compilers, parse_compiler
+from tracer.tables.compilers import ITSELF, compiled_facts, load_compiler, load_compilers
 from tracer.tables.lint.rule_lint import lint_compiler
 from tracer.tables.loading import load_tables, required_facts
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 
 from tests.support.examples import RUN, first_op, recorded
-from tests.tables.samples import HEAD, rule_text
+from tests.tables.samples import HEAD, parse_examples, parse_table, rule_text
 from tracer import Trace, judge
 from tracer.errors import TableError
 from tracer.names import Backend, Settings, Verdict
-from tracer.tables.examples import Example, lint_examples, load_examples, parse_examples, program
-from tracer.tables.loading import load_tables, parse_table
+from tracer.tables.examples import Example, lint_examples, load_examples, program
+from tracer.tables.loading import load_tables
 from tracer.tables.rules import Rule, Table
 from tracer.tables.translation import load_translations
 

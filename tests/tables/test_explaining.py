@@ -6,12 +6,12 @@ from itertools import product
 
 import pytest
 
-from tests.tables.samples import HEAD, keys_of, rule_text, table
+from tests.tables.samples import HEAD, keys_of, parse_table, rule_text, table
 from tracer.errors import TargetError, UsageError
 from tracer.names import Backend, DeterministicMode, Verdict
 from tracer.tables.conditions import BoundRule, wanted_values
 from tracer.tables.explaining import explain, find_rules, spans, spelled
-from tracer.tables.loading import load_tables, parse_table
+from tracer.tables.loading import load_tables
 from tracer.tables.rules import Rule, Table
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import release, reviewed_releases

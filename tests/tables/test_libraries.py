@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.support.build import call, trace
-from tests.tables.samples import GOOD_REF, HEAD, reaching, releases_of, rule_text, split
+from tests.tables.samples import GOOD_REF, HEAD, parse_libraries, parse_table, reaching, releases_of, rule_text, split
 from tracer import DeterminismTracer, judge
 from tracer.errors import TableError
 from tracer.names import About, Backend, Cause, UnknownReason, Verdict
@@ -19,8 +19,6 @@ from tracer.tables.loading import (
     load_table,
     load_tables,
     named_variables,
-    parse_libraries,
-    parse_table,
     required_facts,
 )
 from tracer.tables.rules import Case, LibraryRule, LibraryTable, Table

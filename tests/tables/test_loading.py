@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import process
-from tests.tables.samples import HEAD, rule_text, table
+from tests.tables.samples import HEAD, parse_table, rule_text, table
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict
 from tracer.tables import loading
@@ -17,7 +17,6 @@ from tracer.tables.loading import (
     load_table,
     load_tables,
     named_variables,
-    parse_table,
     required_facts,
     table_file,
 )

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.support.build import call, trace
-from tests.tables.samples import GOOD_REF, rule_text, split, table
+from tests.tables.samples import GOOD_REF, parse_translations, rule_text, split, table
 from tests.tables.test_schemas import ELSEWHERE, overloads
 from tracer.errors import TableError
 from tracer.facts.fact import Value
@@ -27,7 +27,6 @@ from tracer.tables.translation import (
     Translation,
     Translations,
     load_translations,
-    parse_translations,
 )
 from tracer.tables.versions import release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, SETTINGS, UNNOTED

@@ -25,10 +25,8 @@ from tracer.tables.rules import (
     Reviewed,
     Table,
     WantedValue,
-    misspelt_head,
+    load,
     misspelt_rule,
-    parse,
-    read,
 )
 from tracer.tables.settings.rows import load_rows
 from tracer.tables.versions import reviewed_releases, speaks_of
@@ -81,14 +79,27 @@ class CompilerTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=T
     def _index(self) -> dict[Backend, dict[str, CompiledRule]]:
         return {b: {op: rule for rule in self.speaking_of(b) for op in rule.ops} for b in self.backends}
 
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        yield from super().misspelt()
+        for number, rule in enumerate(self.rule):
+            path = f"$.rule[{number}]"
+            if len(rule.backends) != 1:
+                yield f"{path}.backends ({rule.id})", "a rule must name exactly one backend, for which kernels are made"
+            for backend in rule.backends:
+                yield from misspelt_rule(path, rule, f"{self.compiler}-{backend}")
+                if backend not in self.backends:
+                    yield f"{path}.backends ({rule.id})", f"the table does not cover {backend}"
+            for place, case in enumerate(rule.case):
+                here = f"{path}.case[{place}] ({rule.id})"
+                if case.calls and case.calls != ITSELF and not OP.fullmatch(case.calls):
+                    yield here, f"calls {case.calls!r}, which is neither an op nor `{ITSELF}`"
+                for key, value in case.facts.items():
+                    if key not in RECORDED_FACTS or not in_domain(key, value):
+                        yield here, f"{key} = {value!r} is not a fact of a call"
+
 
 #: Compilers that have a table, and its file.
 COMPILERS: Mapping[str, Path] = {"inductor": Path(__file__).parent / "inductor.toml"}
-
-
-def parse_compiler(text: str, source: str) -> CompilerTable:
-    """Parse a compiler's table from TOML. Raises ``TableError`` with ``source`` for invalid text."""
-    return parse(text, source, CompilerTable, _misspelt)
 
 
 @cache
@@ -96,7 +107,7 @@ def load_compiler(name: str) -> CompilerTable:
     """A compiler's table, read and checked once. Raises ``TableError`` if there is none."""
     if name not in COMPILERS:
         raise TableError(f"there is no table for {name}", hint=f"tables exist for {', '.join(COMPILERS)}")
-    return parse_compiler(read(COMPILERS[name]), COMPILERS[name].name)
+    return load(COMPILERS[name], CompilerTable)
 
 
 @cache
@@ -123,25 +134,6 @@ def compiled_facts() -> Mapping[str, frozenset[str]]:
             for op in rule.ops if keys else ():
                 wanted.setdefault(op, set()).update(keys)
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items()})
-
-
-def _misspelt(table: CompilerTable) -> Iterator[tuple[str, str]]:
-    yield from misspelt_head(table)
-    for number, rule in enumerate(table.rule):
-        path = f"$.rule[{number}]"
-        if len(rule.backends) != 1:
-            yield f"{path}.backends ({rule.id})", "a rule must name exactly one backend: kernels are generated for each"
-        for backend in rule.backends:
-            yield from misspelt_rule(path, rule, f"{table.compiler}-{backend}")
-            if backend not in table.backends:
-                yield f"{path}.backends ({rule.id})", f"the table does not cover {backend}"
-        for place, case in enumerate(rule.case):
-            here = f"{path}.case[{place}] ({rule.id})"
-            if case.calls and case.calls != ITSELF and not OP.fullmatch(case.calls):
-                yield here, f"calls {case.calls!r}, which is neither an op nor `{ITSELF}`"
-            for key, value in case.facts.items():
-                if key not in RECORDED_FACTS or not in_domain(key, value):
-                    yield here, f"{key} = {value!r} is not a fact of a call"
 
 
 def with_compiled(tables: Mapping[Backend, Table]) -> dict[Backend, Table]:

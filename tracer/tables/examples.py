@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tracer.names import Backend
-from tracer.tables.rules import OP, SCHEMA, Rule, Table, misspelt_schema, parse, read
+from tracer.tables.rules import OP, SCHEMA, Rule, Table, load, misspelt_schema
 
 EXAMPLES = Path(__file__).with_name("examples.toml")
 
@@ -41,19 +41,27 @@ class Examples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The example of a rule: the first one that dispatches one of its ops."""
         return next((example for example in self.example if any(_speaks_of(rule, op) for op in example.ops)), None)
 
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        """See ``Reviewed``."""
+        yield from misspelt_schema(self.schema)
+        for number, example in enumerate(self.example):
+            path = f"$.example[{number}]"
+            if not example.ops:
+                yield path, "dispatches no op"
+            if not example.code.strip():
+                yield path, "has no code"
+            for place, op in enumerate(example.ops):
+                if not OP.fullmatch(op):
+                    yield f"{path}.ops[{place}]", f"{op!r} is not of the form namespace.name[.overload]"
+
 
 NO_EXAMPLES = Examples(schema=SCHEMA, example=())
-
-
-def parse_examples(text: str, source: str) -> Examples:
-    """Parse examples from TOML. Raises ``TableError`` with ``source`` for invalid text."""
-    return parse(text, source, Examples, _misspelt)
 
 
 @cache
 def load_examples() -> Examples:
     """The packaged examples, read and checked once."""
-    return parse_examples(read(EXAMPLES), EXAMPLES.name)
+    return load(EXAMPLES, Examples)
 
 
 def program(example: Example, backend: Backend) -> str:
@@ -92,16 +100,3 @@ def _faults_of(code: str) -> Iterator[str]:
         compile(code, "", "exec")
     except SyntaxError as problem:
         yield f"does not compile: {problem}"
-
-
-def _misspelt(examples: Examples) -> Iterator[tuple[str, str]]:
-    yield from misspelt_schema(examples.schema)
-    for number, example in enumerate(examples.example):
-        path = f"$.example[{number}]"
-        if not example.ops:
-            yield path, "dispatches no op"
-        if not example.code.strip():
-            yield path, "has no code"
-        for place, op in enumerate(example.ops):
-            if not OP.fullmatch(op):
-                yield f"{path}.ops[{place}]", f"{op!r} is not of the form namespace.name[.overload]"

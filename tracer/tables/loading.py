@@ -15,10 +15,10 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from tracer.errors import TableError
-from tracer.names import TORCH_NAMESPACES, Backend, EvidenceKind
+from tracer.names import Backend, EvidenceKind
 from tracer.tables.conditions import pieces
 from tracer.tables.rules import (
-    VARIABLE,
+    CLASS_ID,
     ClassTable,
     Dispatched,
     LibraryTable,
@@ -26,11 +26,7 @@ from tracer.tables.rules import (
     RuleEvidence,
     Switches,
     Table,
-    misspelt_head,
-    misspelt_rule,
-    misspelt_schema,
-    parse,
-    read,
+    load,
 )
 from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of
@@ -40,31 +36,8 @@ from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS
 
 _FOLDER = Path(__file__).parent
 
-#: The file of the rules for libraries, and the prefix of their ids.
-_LIBRARIES = "libraries.toml"
-_LIBRARY_ID = "lib"
-#: Switches that libraries offer, for lines that users cannot edit.
-_SWITCHES = "switches.toml"
-#: The file of classes of ops that hold on every backend.
-_CLASSES = "classes.toml"
-
 #: Settings that environment variables hold, whether or not a table names them.
 _SETTING_VARIABLES = frozenset(setting.key for setting in DECLARED if setting.is_variable)
-
-
-def parse_table(text: str, source: str) -> Table:
-    """Parse a table from TOML. Raises ``TableError`` with ``source`` for invalid text."""
-    return parse(text, source, Table, _misspelt)
-
-
-def parse_libraries(text: str, source: str) -> LibraryTable:
-    """Parse the rules for libraries from TOML. Raises ``TableError`` as ``parse_table`` does."""
-    return parse(text, source, LibraryTable, _misspelt_libraries)
-
-
-def parse_classes(text: str, source: str) -> ClassTable:
-    """Parse the classes of ops from TOML. Raises ``TableError`` as ``parse_table`` does."""
-    return parse(text, source, ClassTable, lambda table: _misspelt_table(table, CLASS_ID))
 
 
 def table_file(backend: Backend) -> Path:
@@ -95,7 +68,7 @@ def _own_rules(backend: Backend) -> Table:
     if not path.is_file():
         backends = ", ".join(str(b) for b in existing_tables())
         raise TableError(f"there is no table for {backend}", hint=f"tables exist for {backends}")
-    table = parse_table(read(path), path.name)
+    table = load(path, Table)
     if table.backend is not backend:
         raise TableError(f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them")
     return replace(table, libraries=load_libraries().speaking_of(backend))
@@ -104,25 +77,25 @@ def _own_rules(backend: Backend) -> Table:
 def load_dispatched(backend: Backend) -> Dispatched | None:
     """The kernels that builds of torch launch on the backend, read and checked; ``None`` if none were recorded."""
     path = table_file(backend).with_name(f"{backend}_dispatched.toml")
-    return parse(read(path), path.name, Dispatched, lambda _: iter(())) if path.is_file() else None
+    return load(path, Dispatched) if path.is_file() else None
 
 
 @cache
 def load_libraries() -> LibraryTable:
     """The rules for ops outside torch's own namespaces, read and checked once."""
-    return parse_libraries(read(_FOLDER / _LIBRARIES), _LIBRARIES)
+    return load(_FOLDER / "libraries.toml", LibraryTable)
 
 
 @cache
 def load_classes() -> ClassTable:
     """The classes of ops that cannot vary on any backend, read and checked once."""
-    return parse_classes(read(_FOLDER / _CLASSES), _CLASSES)
+    return load(_FOLDER / "classes.toml", ClassTable)
 
 
 @cache
 def load_switches() -> Switches:
     """The project's own switches."""
-    return parse(read(_FOLDER / _SWITCHES), _SWITCHES, Switches, _misspelt_switches)
+    return load(_FOLDER / "switches.toml", Switches)
 
 
 @cache
@@ -184,50 +157,6 @@ def named_settings() -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.read for row in load_rows().row if row.read))
 
 
-def _misspelt(table: Table) -> Iterator[tuple[str, str]]:
-    """Every value that the types allow and the vocabulary does not, with its path."""
-    if table.backend is Backend.RECORDED:
-        yield "$.backend", "a table is for a backend, not for `recorded`"
-    if table.dispatched is not None:
-        yield "$.dispatched", "kernels seen in builds belong in a file of their own"
-    if table.compiled:
-        yield "$.compiled", "rules for compilers belong in their own tables"
-    if table.libraries:
-        yield "$.libraries", f"rules for libraries belong in {_LIBRARIES}"
-    if table.ask and table.ask.count("{op}") + 1 != len(table.ask.split("{")):
-        yield "$.ask", "only {op} is allowed in braces"
-    yield from _misspelt_table(table, str(table.backend))
-
-
-def _misspelt_libraries(table: LibraryTable) -> Iterator[tuple[str, str]]:
-    yield from _misspelt_table(table, _LIBRARY_ID)
-    for number, rule in enumerate(table.rule):
-        path = f"$.rule[{number}]"
-        if Backend.RECORDED in rule.backends:
-            yield f"{path}.backends", "a rule is for backends, not for `recorded`"
-        for place, op in enumerate(rule.ops):
-            if op.partition(".")[0] in TORCH_NAMESPACES:
-                yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is torch's own op; it belongs in a backend's table"
-
-
-def _misspelt_switches(table: Switches) -> Iterator[tuple[str, str]]:
-    yield from misspelt_schema(table.schema)
-    for number, switch in enumerate(table.switch):
-        if not switch.library.isidentifier():
-            yield f"$.switch[{number}]", f"{switch.library!r} is not the name of a package"
-
-
-def _misspelt_table(table: Table | LibraryTable | ClassTable, leader: str) -> Iterator[tuple[str, str]]:
-    yield from misspelt_head(table)
-    for number, variable in enumerate(() if isinstance(table, ClassTable) else table.variables):
-        if not VARIABLE.fullmatch(variable):
-            yield f"$.variables[{number}]", f"{variable!r} is not the name of an environment variable"
-    for number, rule in enumerate(table.rule):
-        yield from misspelt_rule(f"$.rule[{number}]", rule, leader)
-
-
-#: Prefix of the ids of classes; in a table that inherits a class, the table's name replaces it.
-CLASS_ID = "class"
 #: Prefix of inherited references, by which readers and counts by grade recognize them.
 INHERITED = "inherited from the {} table, not read or run on {}: "
 

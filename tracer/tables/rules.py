@@ -6,10 +6,10 @@ Unknown fields are an error: a misspelt key must not widen a rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -17,12 +17,15 @@ from tracer.errors import TableError
 from tracer.facts.fact import Value
 from tracer.files import toml_values
 from tracer.findings import Deciding, Evidence, Statement
-from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, Verdict
+from tracer.names import OF_A_RUN, TORCH_NAMESPACES, Backend, Cause, EvidenceKind, Prerequisite, Verdict
 from tracer.tables.versions import specifiers
 from tracer.tables.vocabulary import DOMAINS, allowed
 
 #: The schema that this release reads.
 SCHEMA = 1
+
+#: Prefix of the ids of classes; in a table that inherits a class, the table's name replaces it.
+CLASS_ID = "class"
 
 #: A value in ``when``, or several of which any may hold.
 WantedValue = Value | list[Value]
@@ -156,6 +159,11 @@ class Reviewed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reviewed: str
     """Versions of torch that it was written for: ``">=1.11,<=2.15"``."""
 
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        """Every value that the types allow and the vocabulary does not: its path, and the fault."""
+        yield from misspelt_schema(self.schema)
+        yield from bad_range("$.reviewed", self.reviewed or "nothing", ("<", "<=", ">="))
+
 
 class LibraryTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The rules for ops outside torch's own namespaces, for all backends."""
@@ -168,11 +176,25 @@ class LibraryTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The rules that hold on ``backend``."""
         return tuple(rule for rule in self.rule if not rule.backends or backend in rule.backends)
 
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        yield from (*super().misspelt(), *misspelt_variables(self.variables), *misspelt_rules(self.rule, "lib"))
+        for number, rule in enumerate(self.rule):
+            path = f"$.rule[{number}]"
+            if Backend.RECORDED in rule.backends:
+                yield f"{path}.backends", "a rule is for backends, not for `recorded`"
+            for place, op in enumerate(rule.ops):
+                if op.partition(".")[0] in TORCH_NAMESPACES:
+                    where = f"{path}.ops[{place}] ({rule.id})"
+                    yield where, f"{op!r} is torch's own op; it belongs in a backend's table"
+
 
 class ClassTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Classes of ops that by definition cannot vary on any device; see ``tables.loading``."""
 
     rule: tuple[Rule, ...]
+
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        yield from (*super().misspelt(), *misspelt_rules(self.rule, CLASS_ID))
 
 
 class Vouched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -226,6 +248,10 @@ class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The newest minor release that was recorded: ``2.15``."""
         return self.builds[-1].rpartition(".")[0]
 
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        """See ``Reviewed``."""
+        return misspelt_schema(self.schema)
+
 
 class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """One backend's rules."""
@@ -268,6 +294,20 @@ class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     @cached_property
     def _shared(self) -> dict[str, Rule]:
         return {op: rule for rule in self.libraries for op in rule.ops}
+
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        if self.backend is Backend.RECORDED:
+            yield "$.backend", "a table is for a backend, not for `recorded`"
+        if self.dispatched is not None:
+            yield "$.dispatched", "kernels seen in builds belong in a file of their own"
+        if self.compiled:
+            yield "$.compiled", "rules for compilers belong in their own tables"
+        if self.libraries:
+            yield "$.libraries", "rules for libraries belong in libraries.toml"
+        if self.ask and self.ask.count("{op}") + 1 != len(self.ask.split("{")):
+            yield "$.ask", "only {op} is allowed in braces"
+        yield from (*super().misspelt(), *misspelt_variables(self.variables))
+        yield from misspelt_rules(self.rule, str(self.backend))
 
 
 def evidence_of(cited: Cased | Iterable[RuleEvidence]) -> tuple[Evidence, ...]:
@@ -316,29 +356,42 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return whether the remedy of ``rule`` needs no edit of the line."""
         return rule in self.in_hand or rule.partition("-")[2] in self.in_hand
 
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        """See ``Reviewed``."""
+        yield from misspelt_schema(self.schema)
+        for number, switch in enumerate(self.switch):
+            if not switch.library.isidentifier():
+                yield f"$.switch[{number}]", f"{switch.library!r} is not the name of a package"
 
-Model = TypeVar("Model", bound=msgspec.Struct)
-#: Finds values that a model's types allow and the vocabulary does not: path and fault.
-Misspelt = Callable[[Any], Iterator[tuple[str, str]]]
+
+class TableFile(Protocol):
+    """What can be read from a file of tables."""
+
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        """See ``Reviewed``."""
 
 
-def parse(text: str, source: str, model: type[Model], misspelt: Misspelt) -> Model:
+Model = TypeVar("Model", bound=TableFile)
+
+
+def parse(text: str, source: str, model: type[Model]) -> Model:
     """Parse ``model`` from TOML. Raises ``TableError`` in one line with ``source`` for invalid text."""
     try:
         table = msgspec.convert(toml_values(text), model, strict=True)
     except (ValueError, RecursionError) as problem:
         raise TableError(f"{source}: {problem}", hint="see docs/adding-a-rule.md") from problem
-    for path, fault in misspelt(table):
+    for path, fault in table.misspelt():
         raise TableError(f"{source}: {fault} at {path}", hint="see docs/adding-a-rule.md")
     return table
 
 
-def read(path: Path) -> str:
-    """A table's text."""
+def load(path: Path, model: type[Model]) -> Model:
+    """The table at ``path``, checked as ``parse`` does."""
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         raise TableError(f"cannot read {path.name}: {problem}", hint="reinstall the package") from problem
+    return parse(text, path.name, model)
 
 
 #: ``aten.index_add_``, ``aten.index_add_.default``.
@@ -357,10 +410,17 @@ def misspelt_schema(schema: int) -> Iterator[tuple[str, str]]:
         yield "$.schema", f"schema {schema} is not {SCHEMA}, which this release reads"
 
 
-def misspelt_head(table: Reviewed) -> Iterator[tuple[str, str]]:
-    """Faults in a table's head."""
-    yield from misspelt_schema(table.schema)
-    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+def misspelt_variables(variables: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Those that cannot be names of environment variables."""
+    for number, variable in enumerate(variables):
+        if not VARIABLE.fullmatch(variable):
+            yield f"$.variables[{number}]", f"{variable!r} is not the name of an environment variable"
+
+
+def misspelt_rules(rules: Iterable[Rule], leader: str) -> Iterator[tuple[str, str]]:
+    """As ``misspelt_rule``, for all rules of a table."""
+    for number, rule in enumerate(rules):
+        yield from misspelt_rule(f"$.rule[{number}]", rule, leader)
 
 
 def misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str]]:

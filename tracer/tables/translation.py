@@ -24,10 +24,8 @@ from tracer.tables.rules import (
     Reviewed,
     RuleEvidence,
     Table,
+    load,
     misspelt_conditions,
-    misspelt_head,
-    parse,
-    read,
 )
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, in_domain
 
@@ -94,20 +92,36 @@ class Translations(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     translation: tuple[Translation, ...] = ()
     note: tuple[TargetNote, ...] = ()
 
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        yield from super().misspelt()
+        for number, row in enumerate(self.translation):
+            path = f"$.translation[{number}] ({row.id})"
+            yield from _misspelt_row(path, row.id, row.to, row.ops)
+            yield from misspelt_conditions(path, {}, row.recorded_by)
+            if row.forward and not (OP.fullmatch(row.forward) and row.forward.count(".") == 1):
+                yield path, f"{row.forward!r} is not of the form namespace.name"
+            for place, candidate in enumerate(row.becomes):
+                here = f"{path}.becomes[{place}]"
+                yield from misspelt_conditions(here, candidate.when, candidate.torch)
+                if candidate.op not in ("", STAYS) and not (
+                    OP.fullmatch(candidate.op) and candidate.op.count(".") == 2
+                ):
+                    yield here, f"{candidate.op!r} is not of the form namespace.name.overload"
+                for key, value in candidate.facts.items():
+                    if (key not in RECORDED_FACTS and key != "dtype") or not in_domain(key, value):
+                        yield here, f"{key} = {value!r} is not a recorded fact"
+        for number, note in enumerate(self.note):
+            yield from _misspelt_row(f"$.note[{number}] ({note.id})", note.id, note.to, note.seen)
+
 
 #: No translations: every op runs as it was recorded.
 NO_TRANSLATIONS = Translations(schema=SCHEMA, reviewed=">=1.11")
 
 
-def parse_translations(text: str, source: str) -> Translations:
-    """Parse the table from TOML. Raises ``TableError`` with ``source`` for invalid text."""
-    return parse(text, source, Translations, _misspelt)
-
-
 @cache
 def load_translations() -> Translations:
     """The packaged table, read and checked once."""
-    return parse_translations(read(TRANSLATIONS), TRANSLATIONS.name)
+    return load(TRANSLATIONS, Translations)
 
 
 def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Mapping[str, frozenset[str]]:
@@ -126,27 +140,6 @@ def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Ma
         for op in (*row.ops, row.forward) if row.forward else row.ops:
             wanted[op].update(keys.intersection(RECORDED_FACTS))
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items() if keys})
-
-
-def _misspelt(table: Translations) -> Iterator[tuple[str, str]]:
-    """Every value that the types allow and the vocabulary does not, with its path."""
-    yield from misspelt_head(table)
-    for number, row in enumerate(table.translation):
-        path = f"$.translation[{number}] ({row.id})"
-        yield from _misspelt_row(path, row.id, row.to, row.ops)
-        yield from misspelt_conditions(path, {}, row.recorded_by)
-        if row.forward and not (OP.fullmatch(row.forward) and row.forward.count(".") == 1):
-            yield path, f"{row.forward!r} is not of the form namespace.name"
-        for place, candidate in enumerate(row.becomes):
-            here = f"{path}.becomes[{place}]"
-            yield from misspelt_conditions(here, candidate.when, candidate.torch)
-            if candidate.op not in ("", STAYS) and not (OP.fullmatch(candidate.op) and candidate.op.count(".") == 2):
-                yield here, f"{candidate.op!r} is not of the form namespace.name.overload"
-            for key, value in candidate.facts.items():
-                if (key not in RECORDED_FACTS and key != "dtype") or not in_domain(key, value):
-                    yield here, f"{key} = {value!r} is not a recorded fact"
-    for number, note in enumerate(table.note):
-        yield from _misspelt_row(f"$.note[{number}] ({note.id})", note.id, note.to, note.seen)
 
 
 def _misspelt_row(path: str, id: str, to: tuple[Backend, ...], ops: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables.samples import parse_rows
 from tracer.errors import TableError
 from tracer.tables.lint.rule_lint import lint_rows
-from tracer.tables.settings.rows import load_rows, parse_rows
+from tracer.tables.settings.rows import load_rows
 
 HEAD = """
 schema = 1

@@ -24,10 +24,8 @@ from tracer.tables.rules import (
     RuleEvidence,
     WantedValue,
     bad_range,
+    load,
     misspelt_conditions,
-    misspelt_head,
-    parse,
-    read,
 )
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, in_domain
 
@@ -121,6 +119,18 @@ class EnvironmentTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_field
     row: tuple[SettingRow, ...]
     group: tuple[AffectedCalls, ...] = ()
 
+    def misspelt(self) -> Iterator[tuple[str, str]]:
+        yield from super().misspelt()
+        names = {group.name for group in self.group}
+        for number, group in enumerate(self.group):
+            path = f"$.group[{number}] ({group.name})"
+            for op in group.ops:
+                if not (OP.fullmatch(op) or re.fullmatch(r"\w+\.\*", op)):
+                    yield path, f"{op!r} is not of the form namespace.name[.overload]"
+            yield from misspelt_conditions(path, group.when, "")
+        for number, row in enumerate(self.row):
+            yield from _misspelt_row(f"$.row[{number}] ({row.id})", row, names)
+
 
 #: The headings under which rows are listed, in their order.
 CATEGORIES = (
@@ -130,34 +140,16 @@ CATEGORIES = (
 )
 
 
-def parse_rows(text: str, source: str) -> EnvironmentTable:
-    """Parse the table of settings from TOML. Raises ``TableError`` with ``source`` for invalid text."""
-    return parse(text, source, EnvironmentTable, _misspelt)
-
-
 @cache
 def load_rows() -> EnvironmentTable:
     """The packaged table of settings, read and checked once."""
-    return parse_rows(read(ROWS), ROWS.name)
+    return load(ROWS, EnvironmentTable)
 
 
 def variables_of(rows: Iterable[SettingRow]) -> frozenset[str]:
     """Environment variables that rows name, by value or as set too late."""
     named = {row.variable for row in rows if row.variable}
     return frozenset(named.union(*(row.events for row in rows if row.watches is EventKind.VARIABLE)))
-
-
-def _misspelt(table: EnvironmentTable) -> Iterator[tuple[str, str]]:
-    yield from misspelt_head(table)
-    names = {group.name for group in table.group}
-    for number, group in enumerate(table.group):
-        path = f"$.group[{number}] ({group.name})"
-        for op in group.ops:
-            if not (OP.fullmatch(op) or re.fullmatch(r"\w+\.\*", op)):
-                yield path, f"{op!r} is not of the form namespace.name[.overload]"
-        yield from misspelt_conditions(path, group.when, "")
-    for number, row in enumerate(table.row):
-        yield from _misspelt_row(f"$.row[{number}] ({row.id})", row, names)
 
 
 def _misspelt_row(path: str, row: SettingRow, groups: set[str]) -> Iterator[tuple[str, str]]:
