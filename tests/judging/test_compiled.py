@@ -27,7 +27,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.report import Report
-from tracer.report.sections.plan import needs_in_words
+from tracer.report.sections.plan import step_of_plan
 from tracer.trace.records import Event, Kernel
 
 PUT = "aten.index_put.default"
@@ -477,7 +477,7 @@ def test_the_plan_says_that_the_mode_must_be_on_before_anything_is_compiled() ->
     (change,) = judged(build.kernel()).plan
     assert change.sets == {"deterministic_mode": "on"}
     assert [need.kind for need in change.needs] == [Prerequisite.BEFORE_COMPILING]
-    assert needs_in_words(change) == [
+    assert list(step_of_plan(change).needs) == [
         "Make it before anything is compiled: what was compiled without it must be compiled anew"
     ]
 

@@ -10,7 +10,7 @@ from tests.support.build import finding, judgement, process_finding, target
 from tracer.findings import Change, Finding, Need
 from tracer.names import About, Cause, Prerequisite, SeedOrigin, UnknownReason, Verdict
 from tracer.plan import Step, importing_once, make_plan, step_of
-from tracer.report.sections.plan import needs_in_words, step_of_plan
+from tracer.report.sections.plan import step_of_plan
 
 ANYTHING = st.builds(
     finding,
@@ -171,14 +171,16 @@ def test_an_edit_that_works_under_the_mode_alone_names_the_change_that_turns_it_
     change, mode = make_plan(judgement(finding(count=9), edit))
     assert mode.sets == {"deterministic_mode": "on"}
     assert change.needs == (Need(kind=Prerequisite.DETERMINISTIC_MODE, setting="deterministic_mode", changes=(2,)),)
-    assert needs_in_words(change) == ["Works with deterministic mode on alone: make change 2 with it"]
+    assert list(step_of_plan(change).needs) == ["Works with deterministic mode on alone: make change 2 with it"]
 
 
 def test_what_the_mode_would_refuse_is_replaced_before_it_is_turned_on() -> None:
     places = [raising(location=f"train.py:{line}") for line in (1, 2, 3)]
     *edits, mode = make_plan(judgement(finding(count=9), *places))
     assert mode.needs == (Need(kind=Prerequisite.NOTHING_RAISES, changes=(1, 2, 3)),)
-    assert needs_in_words(mode) == ["Make changes 1 to 3 first: what they replace raises under deterministic mode"]
+    assert list(step_of_plan(mode).needs) == [
+        "Make changes 1 to 3 first: what they replace raises under deterministic mode"
+    ]
     assert not any(edit.needs for edit in edits)
 
 
@@ -229,10 +231,10 @@ def test_where_the_mode_is_on_or_nowhere_planned_an_edit_says_so() -> None:
     edit = raising(needs=(Prerequisite.DETERMINISTIC_MODE,), verdict="raises")
     (left_on,) = make_plan(judgement(edit, target=target(conditions={"deterministic_mode": "on"})))
     assert left_on.needs[0].holds
-    assert needs_in_words(left_on) == ["Works with deterministic mode on alone: leave it on"]
+    assert list(step_of_plan(left_on).needs) == ["Works with deterministic mode on alone: leave it on"]
     (off,) = make_plan(judgement(edit))
     assert (off.needs[0].holds, off.needs[0].changes) == (False, ())
-    assert needs_in_words(off) == ["Works with deterministic mode on alone: switch it on with this change"]
+    assert list(step_of_plan(off).needs) == ["Works with deterministic mode on alone: switch it on with this change"]
 
 
 def test_a_remedy_is_a_field_of_its_own_whatever_the_subject_holds() -> None:

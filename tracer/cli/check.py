@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracer.cli.options import detail_of, files, host_option, option, strict_option, target_options, verbosity
-from tracer.cli.output import progress, show
+from tracer.cli.output import destinations, progress, render_report, show, write_rendered
 from tracer.cli.report import PARTIAL
-from tracer.cli.writing import destinations, render_report, write_rendered
 from tracer.errors import UsageError
 from tracer.names import Detail, Phase, Training
 from tracer.plain import one_line, say

@@ -365,7 +365,7 @@ def _blocks(parted: Divergence | None, compared: Comparison | None) -> Iterator[
     """Yield the output, from the top."""
     from tracer.report.blocks import Heading, Paragraph
     from tracer.report.render.terminal import READER
-    from tracer.report.sections.comparison import comparison_blocks
+    from tracer.report.sections.findings import comparison_blocks
 
     if parted is not None:
         from tracer.report.sections.runs import divergence_blocks

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from tracer.cli.options import detail_of, files, host_option, option, strict_option, target_options, verbosity
-from tracer.cli.output import progress
-from tracer.cli.writing import destinations, render_report, write_rendered
+from tracer.cli.output import destinations, progress, render_report, write_rendered
 from tracer.names import Backend, Settings
 from tracer.plain import say
 

@@ -90,7 +90,12 @@ def compare_judgements(
     ``draws``: by generator, how many ``after`` is ahead, and where first; ``redrawn``: ops of ``after``, each with the
     release of torch since which one seed gives it other numbers.
     """
-    changed = {op: since for op, since in redrawn if since and _lies_between(since, before.target, after.target)}
+    torches = (before.target.torch, after.target.torch)
+    changed = {
+        op: since
+        for op, since in redrawn
+        if since and len({speaks_of(f">={since}", torch) for torch in torches}) > 1  # it lies between them
+    }
     ours, theirs = _by_key(before.findings), _by_key(after.findings)
     compared = [_difference(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
     alike = {key for key in theirs if _difference(ours.get(key), theirs[key]) is None}
@@ -98,7 +103,11 @@ def compare_judgements(
         before=before.target,
         after=after.target,
         differences=tuple(sorted(filter(None, compared), key=_order)),
-        same=sum(_key_of(finding) in alike for finding in after.findings if not _repeats(finding)),
+        same=sum(
+            _key_of(finding) in alike
+            for finding in after.findings
+            if finding.verdict not in SAFE or finding.deterministic_mode not in SAFE
+        ),
         settings=tuple(
             SettingDifference(name=name, before=values[0], after=values[1])
             for name, values in differing_settings((before.trace.environment, after.trace.environment))
@@ -110,10 +119,6 @@ def compare_judgements(
             *(f"{op}: other numbers from one seed since torch {since}" for op, since in sorted(changed.items())),
         ),
     )
-
-
-def _lies_between(release: str, before: Target, after: Target) -> bool:
-    return len({speaks_of(f">={release}", target.torch) for target in (before, after)}) > 1
 
 
 class _Side(msgspec.Struct):
@@ -143,10 +148,6 @@ def _by_key(findings: Iterable[Finding]) -> dict[_Key, _Side]:
 def _key_of(finding: Finding) -> _Key:
     risk = risk_of(finding)
     return risk.op, risk.phase, risk.module, risk.file, risk.function
-
-
-def _repeats(finding: Finding) -> bool:
-    return finding.verdict in SAFE and finding.deterministic_mode in SAFE
 
 
 def _difference(before: _Side | None, after: _Side | None) -> Difference | None:

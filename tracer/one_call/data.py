@@ -36,14 +36,6 @@ class Tensor(NamedTuple):
     """Whether ``UNFIXED`` stands in for a size."""
 
     @property
-    def is_floating(self) -> bool:
-        return self.dtype.startswith(("float", "bfloat", "complex"))
-
-    @property
-    def is_integer(self) -> bool:
-        return self.dtype.startswith(("int", "uint"))
-
-    @property
     def numel(self) -> int:
         return prod(self.shape)
 
@@ -235,7 +227,7 @@ def data_of(
         if count is None:
             return _call("booleans", form, sizes)
         return _call("chosen", form._replace(stride=None), sizes, f"count={sizes.name(count)}")
-    if form.is_integer:
+    if form.dtype.startswith(("int", "uint")):
         return _integers(row, name, form, arguments, kind, sizes, place)
     if name in _POSITIVE or row.probabilities:
         return _call("uniform", form, sizes)
@@ -278,7 +270,11 @@ def _integers(
     tensors = {key: value for key, value in arguments.items() if isinstance(value, Tensor)}
     if name in _OFFSET_NAMES:
         indices = (tensor for key, tensor in tensors.items() if key in _INDEX_NAMES)
-        sources = (tensor for tensor in tensors.values() if tensor.is_floating and tensor.shape)
+        sources = (
+            tensor
+            for tensor in tensors.values()
+            if tensor.dtype.startswith(("float", "bfloat", "complex")) and tensor.shape
+        )
         whole = next(chain(indices, sources), None)
         if whole is not None and whole.shape and len(form.shape) == 1:
             ends = name not in ("offsets", "offs")  # whether the last one is the whole length

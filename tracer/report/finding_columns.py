@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -285,24 +285,6 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _OWN_COLUMNS = ("device", "dtype")
 
 
-class ExportedTable(NamedTuple):
-    """One table: its columns, and the rows that a report has for it."""
-
-    columns: Callable[[], tuple[Column[Any], ...]]
-    """Asked for when a table is made, never copied: what is declared is what stands in it."""
-    rows: Callable[[ReportView], Iterator[Any]]
-
-    @property
-    def header(self) -> list[str]:
-        """The names of its columns."""
-        return [column.name for column in self.columns()]
-
-    def cells(self, report: ReportView) -> Iterator[tuple[Cell, ...]]:
-        """The cells of each row of ``report``."""
-        readers = [column.cell for column in self.columns()]
-        return (tuple([read(row) for read in readers]) for row in self.rows(report))
-
-
 class _Call(NamedTuple):
     """A recorded group with what was ruled on it, and the torch that it was judged for."""
 
@@ -314,13 +296,6 @@ class _Call(NamedTuple):
         """The recorded data without a column of its own, as JSON."""
         facts = {name: value for name, value in sorted(self.judged.group.facts.items()) if name not in _OWN_COLUMNS}
         return json.dumps(facts, ensure_ascii=False, separators=(",", ":")) if facts else ""
-
-
-def table_named(name: str) -> ExportedTable:
-    """The table called ``name``; ``ReportError`` for a name that is none."""
-    if name not in TABLES:
-        raise ReportError(f"there is no table {name!r}", hint=f"choose from {', '.join(TABLES)}")
-    return TABLES[name]
 
 
 def _fields(path: str, *names: str) -> Iterator[Column[Any]]:
@@ -349,26 +324,35 @@ CALLS: tuple[Column[_Call], ...] = (
 )
 
 #: Tables by the name that ``--table`` takes.
-TABLES: Mapping[str, ExportedTable] = {
-    FINDINGS: ExportedTable(in_files, lambda report: rows(report.judgement)),
-    "calls": ExportedTable(lambda: CALLS, lambda report: (_Call(call, report.target.torch) for call in report.calls)),
-}
+TABLES = (FINDINGS, "calls")
 
 
-# --- formats ----------------------------------------------------------------------------------------------
+def table_columns(table: str) -> tuple[Column[Any], ...]:
+    """The columns of the table called so; ``ReportError`` for a name that is none."""
+    if table not in TABLES:
+        raise ReportError(f"there is no table {table!r}", hint=f"choose from {', '.join(TABLES)}")
+    return in_files() if table == FINDINGS else CALLS
+
+
+def _cells(report: ReportView, table: str) -> list[tuple[Cell, ...]]:
+    """The cells of each row."""
+    readers = [column.cell for column in table_columns(table)]
+    entries: Iterator[Any] = rows(report.judgement)
+    if table != FINDINGS:
+        entries = (_Call(call, report.target.torch) for call in report.calls)
+    return [tuple([read(entry) for read in readers]) for entry in entries]
 
 
 def render(report: ReportView, table: str = FINDINGS) -> str:
     """CSV: the header and a row an entry, lines ended by ``\\n``, cells quoted where they need it."""
-    chosen = table_named(table)
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(chosen.header)
-    writer.writerows([_cell(value) for value in row] for row in chosen.cells(report))
+    writer.writerow(column.name for column in table_columns(table))
+    writer.writerows(map(_inert, row) for row in _cells(report, table))
     return lines.getvalue()
 
 
-def _cell(value: Cell) -> str | int:
+def _inert(value: Cell) -> str | int:
     """``value`` with an apostrophe before what would be a formula, and without control characters."""
     if not isinstance(value, str):
         return value
@@ -377,15 +361,16 @@ def _cell(value: Cell) -> str | int:
 
 
 def table_frame(report: ReportView, table: str = FINDINGS) -> pd.DataFrame:
-    """One of the exported tables: the CSV's columns, plain strings, integer counts.
+    """One of the tables: the CSV's columns, plain strings, integer counts.
 
     Strings are Python's own: a pyarrow-backed column refuses the lone surrogates that a file name can hold.
     """
     import pandas as pd
 
-    chosen = table_named(table)
-    frame: pd.DataFrame = pd.DataFrame(list(chosen.cells(report)), columns=chosen.header, dtype=object)
-    for column in chosen.columns():
+    columns = table_columns(table)
+    names = [column.name for column in columns]
+    frame: pd.DataFrame = pd.DataFrame(_cells(report, table), columns=names, dtype=object)
+    for column in columns:
         if column.is_number:
             frame[column.name] = frame[column.name].astype("int64")
     return frame

@@ -104,7 +104,7 @@ def test_a_hostile_name_stays_in_its_cell(text: str) -> None:
     made = judge(trace(call(module=text, location=text, function=text, facts={"device": "cpu", "x": text})))
     for one, table in ((made, "calls"), (hostile_process_report(text), "findings")):
         table_rows = list(csv.reader(io.StringIO(one.to_csv(table), newline="")))
-        assert {len(row) for row in table_rows} == {len(TABLES[table].header)}
+        assert {len(row) for row in table_rows} == {len(HEADERS[table].split(","))}
         assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in table_rows for cell in row)
 
 

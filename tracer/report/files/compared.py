@@ -15,7 +15,7 @@ from tracer.divergence.lines import LineSource
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, PlaceDifference
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.next_steps import next_steps
-from tracer.divergence.repeated import UNVARIED, Held, HeldLine, Repeated
+from tracer.divergence.repeated import UNVARIED, Held, Repeated
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.findings import Change
@@ -95,7 +95,13 @@ def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, 
         "outputs": divergence.outputs,
         "not_digested": divergence.not_digested,
         "sources": [_source(source) for source in repeated.sources],
-        "held": [*map(_held_line, repeated.held_lines), *map(_held, repeated.held)],
+        "held": [
+            *(
+                {"line": "+".join(held.lines), "agrees": held.agrees, "runs": held.runs, "no_proof": held.problem}
+                for held in repeated.held_lines
+            ),
+            *map(_held, repeated.held),
+        ],
         "lines_note": repeated.lines_note,
         "not_held": repeated.not_held,
         "follows": divergence.follows,
@@ -134,11 +140,6 @@ def _root(root: Root) -> dict[str, Any]:
 def _source(source: LineSource) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(source)
     return {name: value for name, value in fields.items() if name not in ("held_at", "may_call")}
-
-
-def _held_line(held: HeldLine) -> dict[str, Any]:
-    """Return the line that was held, several joined by ``+``."""
-    return {"line": "+".join(held.lines), "agrees": held.agrees, "runs": held.runs, "no_proof": held.problem}
 
 
 def _held(held: Held) -> dict[str, Any]:

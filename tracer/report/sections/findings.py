@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import tracer
 from tracer.findings import Acceptance, Finding, Judgement
+from tracer.gate.comparing import Comparison, Difference, Kind
 from tracer.names import (
     OF_A_RUN,
     SEVERITY,
@@ -360,11 +362,6 @@ class Lines(NamedTuple):
     """Lines beyond ``MOST_LINES``."""
 
 
-def line_of(finding: Finding) -> str:
-    """The user's own ``path:line``, else the innermost one; empty where neither was recorded."""
-    return finding.called_from or finding.location
-
-
 def own_lines(report: ReportView, reader: Reader) -> Section | None:
     """The lines behind the findings, with their text where the trace holds it."""
     lines = user_lines(report)
@@ -384,7 +381,7 @@ def user_lines(report: ReportView) -> Lines:
     """The lines behind the findings."""
     by_line: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
-        by_line[line_of(finding)].append(finding)
+        by_line[finding.called_from or finding.location].append(finding)
     by_line.pop("", None)
     ordered = sorted(by_line.items(), key=lambda item: (_worst(item[1]), -calls_behind(item[1]), item[0]))
     shown, left_out = first(ordered, MOST_LINES)
@@ -423,3 +420,51 @@ def _named(names: Sequence[str]) -> Words:
 
 def _worst(group: list[Finding]) -> int:
     return min(SEVERITY.index(finding.verdict) for finding in group)
+
+
+# --- two judgements side by side: what is new, gone, worse or better ---------------------------------------
+
+#: Differences that are listed; JSON has them all.
+_SHOWN = 60
+
+
+def comparison_blocks(compared: Comparison) -> Iterator[said.Block]:
+    """Yield the changes, from the top."""
+    counts = Counter(change.kind for change in compared.differences)
+    words = {kind: "with another count" if kind is Kind.RECOUNTED else kind.value for kind in Kind}
+    changed = ", ".join(f"{count:,} {words[kind]}" for kind, count in counts.items()) or "No finding changed"
+    yield said.Paragraph(f"{changed}; {plural(compared.same, 'finding')} the same.", said.Tone.STRONG)
+    for label, target in (("before", compared.before), ("after", compared.after)):
+        yield said.Paragraph(f"{label}: {target.backend}, torch {target.torch}, settings {target.settings}")
+    for kind in counts:
+        members, left_out = first([change for change in compared.differences if change.kind is kind], _SHOWN)
+        yield said.Heading(kind.capitalize())
+        yield said.Bullets(tuple(_items(members)), left_out, "--format json has")
+    if compared.settings:
+        yield said.Heading("Settings and versions")
+        changes = (f"{setting.name}: {setting.before} -> {setting.after}" for setting in compared.settings)
+        yield said.Bullets(tuple(changes))
+    if compared.draws:
+        yield said.Heading("Random draws")
+        yield said.Bullets(tuple(compared.draws))
+
+
+def _items(members: Sequence[Difference]) -> Iterator[Words]:
+    """A sentence each; a remedy stands once, below the last that it is for."""
+    for change, after in zip_longest(members, members[1:]):
+        is_last = after is None or after.remedy != change.remedy
+        remedy = change.remedy if is_last and change.kind in (Kind.NEW, Kind.WORSENED) else ""
+        yield (_sentence(change), said.Soft(remedy, " "))
+
+
+def _sentence(change: Difference) -> str:
+    """``train.py:10 aten.mm: deterministic -> raises, 12 calls``."""
+    before, after = change.calls_before, change.calls_after
+    verdicts = f"{change.before or 'no finding'} -> {change.after or 'no finding'}"
+    if change.mode_before is not change.mode_after and None not in (change.before, change.after):
+        verdicts += f" (under the mode {change.mode_before} -> {change.mode_after})"
+    moved = before and after and before != after
+    calls = f"{before:,} -> {after:,} calls" if moved else plural(after or before, "call")
+    place = f"{change.place} " if change.place else ""
+    module = f" in {change.module}" if change.module else ""
+    return f"{place}{change.op} {change.phase}{module}: {verdicts}, {calls}"

@@ -45,7 +45,7 @@ def step_of_plan(change: Change) -> said.Step:
         remedy=change.remedy,
         code=change.code,
         where=change.where,
-        needs=tuple(needs_in_words(change)),
+        needs=tuple(map(_in_words, change.needs)),
         worth=worth(change),
     )
 
@@ -70,11 +70,6 @@ def worth(change: Change) -> str:
 def _roots(change: Change) -> str:
     """``root 2``, ``roots 1 to 3``, as the runs' section numbers them."""
     return f"root{'s' * (len(change.roots) > 1)} {_ranges(change.roots)}"
-
-
-def needs_in_words(change: Change) -> list[str]:
-    """A sentence, without its full stop, for each thing that ``change`` needs."""
-    return list(map(_in_words, change.needs))
 
 
 def _in_words(need: Need) -> str:

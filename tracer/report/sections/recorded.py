@@ -232,19 +232,11 @@ def ranks(report: ReportView, reader: Reader) -> Section | None:
     if report.ranks is None:
         return None
     blocks: list[said.Block] = [said.lead(agreement(report.ranks))]
-    for title, rows in differences(report.ranks):
-        shown, left_out = first(rows, min(ROWS, reader.rows))
-        blocks += [said.Heading(title), said.Bullets(shown, left_out)]
+    for title, rows in (("Settings", setting_rows(report.ranks)), ("Calls", call_rows(report.ranks))):
+        shown, left_out = first(tuple(rows), min(ROWS, reader.rows))
+        blocks += [said.Heading(title), said.Bullets(shown, left_out)] if shown else []
     gist = agreement(report.ranks) if report.ranks.are_identical else ""
     return Section(anchor="ranks", title="Ranks", blocks=tuple(blocks), gist=gist)
-
-
-def differences(compared: RankComparison) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each kind in which the ranks differ, with a sentence a difference."""
-    kinds = (("Settings", setting_rows), ("Calls", call_rows))
-    for title, rows_of in kinds:
-        if rows := tuple(rows_of(compared)):
-            yield title, rows
 
 
 def agreement(compared: RankComparison) -> str:

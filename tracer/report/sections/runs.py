@@ -324,18 +324,15 @@ def _held(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
 
 
 def _held_row(held: Held) -> tuple[Words, ...]:
+    name = "all" if held.is_all and len(held.circumstances) > 2 else " and ".join(held.circumstances) or "nothing"
     badge = _AGREES if held.agrees else _DIVERGES
+    shows = ""
     if held.no_proof:
-        badge = said.Badge(Verdict.UNKNOWN, "no proof")
-    return said.Strong(held_name(held)), f"{held.runs}", (badge, " ", _held_said(held))
-
-
-def _held_said(held: Held) -> str:
-    if held.no_proof:
-        return held.no_proof
-    place = "" if held.agrees or held.first is None else f"at {place_of_root(held.first)}"
-    cannot = f"not reached: {held.cannot}" if held.cannot and not held.agrees else ""
-    return "; ".join(clause for clause in (place, cannot) if clause)
+        badge, shows = said.Badge(Verdict.UNKNOWN, "no proof"), held.no_proof
+    elif not held.agrees:
+        place = f"at {place_of_root(held.first)}" if held.first is not None else ""
+        shows = "; ".join(filter(None, (place, f"not reached: {held.cannot}" if held.cannot else "")))
+    return said.Strong(name), f"{held.runs}", (badge, " ", shows)
 
 
 # --- sentences --------------------------------------------------------------------------------------------
@@ -385,15 +382,13 @@ def _but_beside(divergence: Divergence) -> str:
         (plural(differing, "draw" if are_draws else "call"), both),
         (f"{plural(sum(divergence.only), 'call')} that one run alone makes", alone),
     )
-    named = joined([f"{count} ({_lines_of(roots)})" for count, roots in counts if roots])
+    lines = ({root.called_from or root.location: root for root in roots} for _, roots in counts)
+    places = (joined(list(places)[:_MOST_STEPS]) for places in lines)
+    named = joined([f"{count} ({at})" for (count, roots), at in zip(counts, places, strict=True) if roots])
     outputs = divergence.outputs
     left = ["parameters", "buffers", "optimizer states", *(("files",) if outputs.files else ())]
     left += ["printed lines"] if outputs.printed else []
     return f" but {named}, which reach nothing that trains; {joined(left)} agree"
-
-
-def _lines_of(roots: Sequence[Root]) -> str:
-    return joined(list(dict.fromkeys(root.called_from or root.location for root in roots))[:_MOST_STEPS])
 
 
 def _and_in_outputs(divergence: Divergence) -> str:
@@ -548,13 +543,6 @@ def repeated_headline(repeated: Repeated) -> str:
     if len(repeated.arms) > 1:
         agree = f"{agree}, and so do those of {plural(len(repeated.arms) - 1, 'arm')}"
     return "; ".join((agree, *reservations(repeated)))
-
-
-def held_name(held: Held) -> str:
-    """``hash-seed``, ``clock and entropy``, ``all``."""
-    if not held.circumstances:
-        return "nothing"
-    return "all" if held.is_all and len(held.circumstances) > 2 else " and ".join(held.circumstances)
 
 
 def held_sentence(repeated: Repeated) -> str:
