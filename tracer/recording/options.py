@@ -90,7 +90,7 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
     gives: bool = False
     """Whether the values kept there are given, rather than kept."""
     seconds: float = 0.0
-    """Seconds after which no lines are followed any more; 0: they are to the end."""
+    """Seconds of a thread's processor time after which no lines are followed any more; 0: they are to the end."""
 
     def __post_init__(self) -> None:
         for name in ("library", "inside", "held"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from textwrap import dedent
 
@@ -190,7 +191,8 @@ def test_a_file_that_was_cut_off_has_the_rows_before(tmp_path: Path) -> None:
 
 
 def test_after_the_time_for_them_no_lines_are_followed_and_a_note_says_so(tmp_path: Path) -> None:
-    source = "import time\nx = 1\ntime.sleep(0.3)\ny = 2\nz = 3\n"
+    source = "import time\nx = 1\nwhile time.thread_time() < UNTIL: pass\ny = 2\nz = 3\n"
+    source = source.replace("UNTIL", str(time.thread_time() + 0.3))
     records = traced(tmp_path, source, seconds=0.2)
     assert (rows_of(records, 2), rows_of(records, 5)) == ([{"x": "1"}], [])
     assert records[-1] == Note(TIME_IS_UP)

@@ -84,7 +84,7 @@ class _Thread(threading.local):
     """What is counted by thread."""
 
     def __init__(self) -> None:
-        self.number = -1
+        self.number, self.began = -1, time.thread_time()
         self.calls: dict[int, int] = {}
         self.left: dict[int, int] = {}
         """By identity of a code of whose calls there are enough: calls before the next that is recorded."""
@@ -125,7 +125,7 @@ class LineRecording:
         self._library, self._inside, self.held, self._version = frozenset(library), frozenset(inside), held, version
         self._anew_at = anew_at
         self._began, self._written_at = time.time_ns(), dict[str, int]()
-        self._until = time.monotonic() + seconds if seconds else math.inf
+        self._seconds = seconds or math.inf
         self._sites = Sites()
         self._own: dict[str, bool] = {}
         self._codes: dict[int, _Code] = {}
@@ -175,7 +175,7 @@ class LineRecording:
 
     def is_over(self) -> bool:
         """Return whether no lines are followed any more, as the time for them is up."""
-        if self.is_on and time.monotonic() > self._until:
+        if self.is_on and time.thread_time() - self.thread.began > self._seconds:
             self.write(Note(TIME_IS_UP))
             self.stop()
         return not self.is_on

@@ -93,7 +93,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Seconds that a run in which something is held may take besides three times the longest one before.
 _PATIENCE = 60.0
-#: Seconds for which lines are followed in the runs that are asked for.
+#: Seconds of processor time for which lines are followed in the runs that are asked for: waiting costs nothing.
 _LINE_SECONDS = 20.0
 #: Runs that may follow those that were asked for, where these are many.
 _FURTHER = 4
