@@ -7,6 +7,7 @@ import inspect
 import os
 import pickle
 import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.command import tracer_process
+from tests.support.command import process, tracer_process
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, GeneratorKind, SeedOrigin
@@ -420,6 +421,32 @@ def test_a_generator_is_as_seeded_as_the_state_that_it_is_given(unseeded: Any, s
     assert [count for _, count in made_by(lambda: restored(seeded, unseeded).random())] == [1]
     assert [count for _, count in made_by(lambda: copy.deepcopy(unseeded()).random())] == [1]
     assert made_by(lambda: copy.deepcopy(seeded()).random()) == []
+
+
+@pytest.mark.parametrize(
+    "seed", [lambda made: made.seed(), lambda made: made.seed(time.time_ns() % 2**32)], ids=["entropy", "clock"]
+)
+def test_a_generator_that_is_seeded_anew_at_random_is_found_where_it_draws(seed: Callable[[Any], None]) -> None:
+    def step(draws: bool) -> None:
+        made = np.random.RandomState(0)
+        seed(made)
+        if draws:
+            made.rand()
+
+    assert [count for _, count in made_by(lambda: step(True))] == [1]
+    assert made_by(lambda: step(False)) == []
+
+
+def test_a_generator_of_numpys_is_seen_whose_module_loads_at_its_first_use(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np, torch; from tracer import DeterminismTracer\n"
+        "with DeterminismTracer() as tracer: np.random.default_rng().random(); np.random.rand()\n"
+        "assert len(tracer.trace.own_generators) == 1\n"
+        "assert [made.drew for made in tracer.trace.generators if made.name == 'numpy'] == [True]\n"
+    )
+    (tmp_path / "step.py").write_text(code)
+    done = process("step.py", cwd=tmp_path)
+    assert done.code == 0, done.err
 
 
 def test_states_go_between_global_generators_and_others() -> None:

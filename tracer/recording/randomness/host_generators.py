@@ -7,6 +7,7 @@ nothing else. That somebody drew shows in the generator's state.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -97,6 +98,11 @@ class HostWatch(GeneratorWatch):
         self.look_again()
         if is_first and from_process_start:
             self.generators[PYTHON].provenance = MACHINE
+        elif (
+            is_first and "numpy" in sys.modules and "numpy.random" not in sys.modules
+        ):  # it loads itself when asked for
+            importlib.import_module("numpy.random")
+            self.look_again(nobody_seeded=True)
 
     def stop(self, log: EventLog) -> None:
         """End the watch that ``start`` began with this log; the last one restores the functions."""

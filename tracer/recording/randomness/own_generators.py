@@ -25,7 +25,7 @@ import msgspec
 
 from tracer.names import GeneratorKind, Phase
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed
+from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, placed
 from tracer.recording.patching import Call
 from tracer.recording.randomness import seed_calls
 from tracer.recording.watchers import Target, Watchers
@@ -159,12 +159,15 @@ class OwnGenerators:
         """``generator``, which had the state ``before``, is seeded by the line of ``frame``."""
         self.begins_anew(generator, before)
         if seed is None or seed_calls.takes_another_number(frame):
-            self._starts(kind, generator, seed is not None or kind is not GeneratorKind.PYTHON_OBJECTS, frame)
+            is_object = kind in (GeneratorKind.PYTHON_OBJECTS, GeneratorKind.NUMPY_OBJECTS)
+            self._starts(kind, generator, seed is not None or not is_object, frame)
 
     def takes_from_the_system(self, call: Call) -> None:
-        """A ``random.SystemRandom`` is made, which has no state that could be compared or seeded."""
-        if (key := self._key(GeneratorKind.PYTHON_OBJECTS, False, _outside(call.frame))) is not None:
-            self._counts[key] += 1
+        """A ``random.SystemRandom`` is made, which has no state that could be compared or seeded; packages name files
+        and sessions by one."""
+        frame = _outside(call.frame)
+        if frame is not None and self._sites.kind_of(frame.f_code.co_filename) == USER:
+            self._count(GeneratorKind.PYTHON_OBJECTS, False, frame)
 
     def _starts(self, kind: GeneratorKind, generator: Any, is_seeded: bool, frame: FrameType | None) -> None:
         """``generator`` has a state that is another one in every process."""
@@ -238,16 +241,16 @@ class OwnGenerators:
 
     def numpy_is_given_a_seed(self, call: Call) -> None:
         """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
-        self.begins_anew(call.first, call.before)
         hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
         if call.first is getattr(hidden, "_bit_generator", None):
             return  # the global one, which is watched by itself
-        frame = _outside(call.frame)
         seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
-        if seed is None or seed_calls.takes_another_number(frame):
-            key = self._key(GeneratorKind.NUMPY_OBJECTS, seed is not None, frame)
-            if key is not None:
-                self._counts[key] += 1
+        self.is_seeded(GeneratorKind.NUMPY_OBJECTS, call.first, call.before, seed, _outside(call.frame))
+
+    def _count(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> None:
+        """Count one that is not followed."""
+        if (key := self._key(kind, is_seeded, frame)) is not None:
+            self._counts[key] += 1
 
     def _key(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> _Key | None:
         if frame is None:
