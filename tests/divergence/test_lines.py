@@ -98,6 +98,10 @@ WAYS = {
         "def rotate(x, by=random.randint(1, 10**9)):\n    y = x + by\n    return y\nrandom.seed(0)\nop(rotate(1))\n",
         5,
     ),
+    "a default argument of a method": (
+        "class C:\n    def __init__(self, k=os.urandom(1)[0] % 2 + K):\n        self.k = k\nop(C().k)\n",
+        6,
+    ),
     "a default of a lambda": ("f = lambda x, by=os.urandom(8): by * x\nop(f(2))\n", 5),
     "an exception": (
         "def get():\n    if os.urandom(1)[0] < K:\n        raise OSError\n    return 1\nx = 2\ntry:\n    x = get()\n"

@@ -147,7 +147,9 @@ class BlindSpots:
             self.note(BlindSpotKind.MEMORY, "torch.UntypedStorage", call.frame)
 
     def array_made(self, call: Call) -> None:
-        """NumPy gave an array that nothing was written to."""
+        """NumPy gave the program an array that nothing was written to; a known one of a library's could not grow."""
+        if self._sites.kind_of(call.frame.f_code.co_filename) != USER:
+            return
         self._arrays = {key: known for key, known in self._arrays.items() if known[0]() is not None}
         self._arrays[id(call.result)] = weakref.ref(call.result), _sample_of(call.result)
 

@@ -107,6 +107,11 @@ def test_what_cannot_be_held_says_so(tmp_path: Path) -> None:
     assert "socket" in names["problem"]
 
 
+def test_a_line_that_stores_nothing_gives_nothing(tmp_path: Path) -> None:
+    source = "def work(k):\n    return k * 2\ny = work(3)\n"
+    assert run(tmp_path, source, 2, gives=False)["problem"] == "nothing of it could be kept"
+
+
 def test_an_object_that_reads_from_a_file_is_not_given(tmp_path: Path) -> None:
     source = "import io, os\nx = [open(__file__)]\nx[0].close()\n".replace("__file__", "os.devnull")
     names = run(tmp_path, source, 2, gives=False)

@@ -102,7 +102,10 @@ class HeldLines:
             self._note(at, "its values are too large to be kept")
             return False
         if key not in self._files:
+            if not kept:  # a line that gives nothing has no file
+                return False
             self._files[key] = open(self._folder / key, "ab", buffering=0)  # noqa: SIM115  (until the run ends)
+            data = marshal.dumps({}) * (self._counts[key] - 1) + data
         stream = self._files[key]
         assert stream is not None
         stream.write(data)

@@ -451,7 +451,7 @@ class _Frame:
         digests, known, changed = self.recording.digests, self.known, {}
         is_own, attributes = self.recording.is_own_module, self.code.attributes
         for name, value in list(frame.f_locals.items()):
-            if name[:2] == "__":
+            if name[:2] == "__" and type(value) is not FunctionType:
                 continue
             for path, digest in digests.named(name, value):
                 if known.get(path) != digest:

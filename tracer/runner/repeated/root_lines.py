@@ -198,7 +198,7 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
     known = (
         msgspec.structs.replace(
             source,
-            reaches=source.reaches and source.location not in refuted,
+            reaches=source.reaches and not (source.is_followed and source.location in refuted),
             is_followed=source.is_followed or source.location in proven,
         )
         for source in sources
