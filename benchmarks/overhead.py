@@ -65,9 +65,9 @@ def make_workload() -> Workload:
 
 
 def calls_alone(model: nn.Module) -> DeterminismTracer:
-    """A tracer that follows neither memory nor writes nor draws; nothing public makes one."""
+    """A tracer that follows neither memory nor writes; nothing public makes one."""
     tracer = DeterminismTracer(model=model)
-    tracer._session.recorder.mode.counts_alone = True
+    tracer._session.recorder.mode.observers = ()
     return tracer
 
 

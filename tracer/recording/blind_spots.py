@@ -12,6 +12,7 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from types import FrameType
 from typing import Any
 
@@ -22,7 +23,7 @@ from tracer.names import BlindSpotKind, RegionOrigin
 from tracer.recording.calls.fact_readers import first_tensor
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.origin.modules import OWN_HOOK
-from tracer.recording.origin.sites import USER, Sites, is_torchs_own
+from tracer.recording.origin.sites import USER, Sites, is_torchs_own, outwards
 from tracer.recording.patching import Call
 from tracer.recording.storage import native_code
 from tracer.recording.torch_private import compile_seams, seams
@@ -131,12 +132,9 @@ class BlindSpots:
         self.on_unseen()
 
     def _native_runs(self, call: Call, name: str) -> None:
-        frame: FrameType | None = call.frame
-        while frame is not None:  # inside an op of a library the tables say what it does
-            op = frame.f_locals.get("func") if frame.f_code.co_name == "__torch_dispatch__" else None
-            if seams.is_foreign_op(op):
-                return
-            frame = frame.f_back
+        inside = (frame for frame in outwards(call.frame) if frame.f_code.co_name == "__torch_dispatch__")
+        if any(seams.is_foreign_op(frame.f_locals.get("func")) for frame in inside):
+            return  # the tables say what an op of a library does
         self.note(BlindSpotKind.NATIVE, name, call.frame)
 
     def storage_made(self, call: Call) -> None:
@@ -389,14 +387,9 @@ def _watched() -> Iterator[Target]:
 
 def _starter_of(thread: threading.Thread) -> FrameType | None:
     """The frame that starts a thread: ``Thread.start`` waits until the thread runs."""
-    for frame in sys._current_frames().values():
-        inner: FrameType | None = frame
-        while inner is not None:
-            is_start = inner.f_code.co_name == "start" and inner.f_globals is vars(threading)
-            if is_start and inner.f_locals.get("self") is thread:
-                return inner.f_back
-            inner = inner.f_back
-    return None
+    frames = chain.from_iterable(map(outwards, sys._current_frames().values()))
+    starts = (frame for frame in frames if frame.f_code.co_name == "start" and frame.f_globals is vars(threading))
+    return next((frame.f_back for frame in starts if frame.f_locals.get("self") is thread), None)
 
 
 def _tell_what_is_compiled(call: Call) -> None:

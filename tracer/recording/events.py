@@ -160,31 +160,20 @@ class EventLog:
         before: str = "",
         value: str = "",
         seed: object = None,
-        phase: Phase = Phase.OTHER,
-        while_recording: bool = False,
-        parts_phases: bool = False,
     ) -> EventEntry | None:
-        """Note one event at the innermost line of ``frame`` outside torch; the other arguments are fields of ``Event``.
-
-        While a recording runs, its phase and ``while_recording`` are filled in here.
-        """
+        """Note one event at the innermost line of ``frame`` outside torch; other arguments are fields of ``Event``."""
         if os.getpid() != self._process:
             return None
         calls = self._calls
-        if calls is not None:
-            phase, while_recording = calls.phase(), True
-        site = self._sites.innermost(frame)
-        own = self._sites.users_own(frame)
-        if len(self._entries) >= _MANY:
-            before = ""
-        key = (kind, name, before, site, own, phase, while_recording)
+        site, own = self._sites.innermost(frame), self._sites.users_own(frame)
+        before = before if len(self._entries) < _MANY else ""
+        key = (kind, name, before, site, own, self.phase(), calls is not None)
         entry = self._entries.get(key)
         position = next(ORDER)
         if entry is None:
             number = str(seed) if isinstance(seed, (int, float)) and len(str(seed)) <= _DIGITS else ""
             entry = self._entries[key] = EventEntry(key, value, site, own, position, position, seed=number)
         entry.values_differ |= entry.value != value
-        entry.parts_phases |= parts_phases
         entry.last = position
         entry.count += 1
         if calls is not None and kind is not EventKind.FIRST_USE:

@@ -21,7 +21,6 @@ from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Phase
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import form_of
-from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Frame, Observer, Wanted, begin, end, wanted_by
@@ -54,8 +53,6 @@ class RecordingMode(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.observers: tuple[Observer, ...] = storages.all
         """The observers, in the order in which they are called. Set before the first call."""
-        self.counts_alone = False
-        """Whether calls are counted and no observer is called: to measure what the observers cost."""
         self.infos: dict[int, OverloadInfo] = {}
         """By ``id`` of the overload, which its info keeps alive: an overload's own hash is a Python function."""
         self.settings: Settings = ()
@@ -410,10 +407,6 @@ class RecordingMode(TorchDispatchMode):
             info.observers = wanted_by(self.observers, info)
 
     def _info(self, func: Any) -> OverloadInfo:
-        indices = None if self.counts_alone else self._storages.indices
-        info = self.infos[id(func)] = OverloadInfo(func, self._asked, indices)
-        if self.counts_alone:
-            info.readers.pop(DRAW, None)
-        else:
-            info.observers = wanted_by(self.observers, info)
+        info = self.infos[id(func)] = OverloadInfo(func, self._asked, self._storages.indices)
+        info.observers = wanted_by(self.observers, info)
         return info

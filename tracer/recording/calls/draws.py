@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 
 from tracer.facts.argument_readers import MISSING, Getter, Reader, argument_getter, dropout_reader, training_reader
 from tracer.ops.rows import packet_of, row_of
-from tracer.recording.origin.sites import spell
+from tracer.recording.origin.sites import outwards, spell
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.provenance import MOVED_ON, UNUSED, Drawn
 from tracer.recording.torch_private import seams
@@ -94,22 +95,18 @@ def _without_base_seeds(read: Reader) -> Reader:
 
 def _is_recomputed_anew(frame: FrameType | None) -> bool:
     """Return whether a checkpoint runs its forward again from another state than the first time."""
-    while frame is not None:
-        if frame.f_code.co_filename == seams.CHECKPOINT_FILE:
-            saved = frame.f_locals.get("preserve_rng_state")
-            saved = getattr(frame.f_locals.get("ctx"), "preserve_rng_state", None) if saved is None else saved
+    for walked in outwards(frame):
+        if walked.f_code.co_filename == seams.CHECKPOINT_FILE:
+            saved = walked.f_locals.get("preserve_rng_state")
+            saved = getattr(walked.f_locals.get("ctx"), "preserve_rng_state", None) if saved is None else saved
             if saved is not None:
                 return not saved
-        frame = frame.f_back
     return False
 
 
 def _is_in_loader(frame: FrameType | None) -> bool:
-    for _ in range(_STEPS_TO_CALLER):
-        if frame is None or frame.f_code.co_filename == _LOADER_FILE:
-            return frame is not None and frame.f_code.co_name == "__init__"
-        frame = frame.f_back
-    return False
+    codes = (walked.f_code for walked in islice(outwards(frame), _STEPS_TO_CALLER))
+    return next((code.co_name for code in codes if code.co_filename == _LOADER_FILE), "") == "__init__"
 
 
 def draw_facts(drawn: Drawn) -> dict[str, FactValue]:

@@ -6,6 +6,7 @@ import os
 import sys
 from _thread import get_ident
 from collections import deque
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.autograd.function import BackwardCFunction
 from tracer.names import Phase
 from tracer.recording.origin.modules import OUTSIDE, ModuleStack, Origin, Scope, Settings
 from tracer.recording.origin.optimizers import OptimizerWatch
-from tracer.recording.origin.sites import NOWHERE, USER, WRAPPER, Site, Sites
+from tracer.recording.origin.sites import NOWHERE, USER, WRAPPER, Site, Sites, outwards
 from tracer.recording.torch_private import seams
 
 GENERATIONS = 8
@@ -206,24 +207,23 @@ class Attribution:
 
     def _beyond_pack_hook(self, origin: Origin, frame: FrameType | None) -> Origin:
         """A node's pack hook runs before its op is dispatched: the node belongs to the line that called the op."""
-        hook, steps = seams.pack_hook_code(), 0
-        while hook is not None and frame is not None and (steps := steps + 1) <= _WALK_LIMIT:
-            if frame.f_code is hook:
-                return self._origin_at(origin.phase, self.modules.scope, frame.f_back)
-            frame = frame.f_back
+        hook = seams.pack_hook_code()
+        for walked in islice(outwards(frame), _WALK_LIMIT) if hook is not None else ():
+            if walked.f_code is hook:
+                return self._origin_at(origin.phase, self.modules.scope, walked.f_back)
         return origin
 
     def _link_custom_functions(
         self, table: dict[int, Origin], first: int, number: int, frame: FrameType | None
     ) -> bool:
         """Inside ``autograd.Function.forward`` gradients are off: the new nodes are those of the ``apply`` calls."""
-        last, steps = number, 0
-        while frame is not None and number > first and (steps := steps + 1) <= _WALK_LIMIT:
-            code = frame.f_code
-            if code.co_name == "apply" and code.co_filename == seams.FUNCTION_FILE:
+        last = number
+        for walked in islice(outwards(frame), _WALK_LIMIT):
+            if number <= first:
+                break
+            if walked.f_code.co_name == "apply" and walked.f_code.co_filename == seams.FUNCTION_FILE:
                 number -= 1
-                table[number] = self._origin_at(Phase.FORWARD, self.modules.scope, frame)
-            frame = frame.f_back
+                table[number] = self._origin_at(Phase.FORWARD, self.modules.scope, walked)
         return number < last
 
     def turn(self) -> None:
@@ -234,9 +234,7 @@ class Attribution:
     @staticmethod
     def _engine_frame(frame: FrameType | None) -> FrameType | None:
         """The innermost frame, from ``frame`` outwards, that started the engine."""
-        while frame is not None and not seams.is_engine_frame(frame):
-            frame = frame.f_back
-        return frame
+        return next(filter(seams.is_engine_frame, outwards(frame)), None)
 
     def _links_of_this_thread(self) -> ForwardLinks:
         thread = get_ident()

@@ -21,7 +21,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from tracer.names import HostCode, Phase
 from tracer.recording import patching
-from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, placed
+from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, outwards, placed
 from tracer.recording.origin.stacks import Module as ModuleOfLine
 from tracer.recording.torch_private import seams
 
@@ -318,11 +318,9 @@ class ModuleStack:
         torch runs its hooks after an ``Exception``, not after a ``KeyboardInterrupt``. Each running call has a frame of
         torch's own on the stack.
         """
-        running = 0
-        while frame is not None:
-            if frame.f_code.co_name == seams.MODULE_CALL_NAME and self._sites.kind_of(frame.f_code.co_filename) < 0:
-                running += 1
-            frame = frame.f_back
+        codes = (walked.f_code for walked in outwards(frame))
+        calls = (code for code in codes if code.co_name == seams.MODULE_CALL_NAME)
+        running = sum(self._sites.kind_of(code.co_filename) < 0 for code in calls)
         entries = []
         entry = self.entry
         while entry is not None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -92,12 +93,17 @@ def is_tracers_own(filename: str) -> bool:
     return filename.startswith(_TRACER) and not filename.startswith(_BUNDLED)
 
 
+def outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """``frame`` and those that called it, the innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
 def programs_frame() -> FrameType | None:
     """The innermost frame that is not this package's own."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_tracers_own(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame
+    frames = outwards(sys._getframe(1))
+    return next((frame for frame in frames if not is_tracers_own(frame.f_code.co_filename)), None)
 
 
 def is_compiled_file(filename: str) -> bool:
@@ -157,9 +163,7 @@ class Sites:
 
     def _kind_of_graph(self, filename: str) -> int:
         """``USER`` for a graph that runs as a program and knows the lines that it was made of."""
-        frame: FrameType | None = sys._getframe()
-        while frame is not None and frame.f_code.co_filename != filename:
-            frame = frame.f_back
+        frame = next((frame for frame in outwards(sys._getframe()) if frame.f_code.co_filename == filename), None)
         if frame is None or not filename.startswith(_GRAPH):
             return SKIPPED
         sites = {}
@@ -184,24 +188,16 @@ class Sites:
 
     def innermost(self, frame: FrameType | None) -> Site:
         """The innermost frame outside torch, from ``frame`` outwards."""
-        while frame is not None:
-            code = frame.f_code
-            if self.kind_of(code.co_filename) > 0 and code.co_name != WRAPPER:
-                return self.at(frame)
-            frame = frame.f_back
+        for walked in outwards(frame):
+            if self.kind_of(walked.f_code.co_filename) > 0 and walked.f_code.co_name != WRAPPER:
+                return self.at(walked)
         return NOWHERE
 
     def is_import(self, frame: FrameType | None) -> bool:
         """Return whether a library's code runs because the library is being imported."""
-        while frame is not None and self.kind_of(frame.f_code.co_filename) <= 0:
-            frame = frame.f_back
-        if frame is None or self.kind_of(frame.f_code.co_filename) != LIBRARY:
-            return False
-        for _ in range(_WALK_LIMIT):
-            if frame is None or frame.f_code.co_filename.startswith("<frozen importlib"):
-                return frame is not None
-            frame = frame.f_back
-        return False
+        files = (walked.f_code.co_filename for walked in outwards(frame))
+        kind = next((kind for file in files if (kind := self.kind_of(file)) > 0), SKIPPED)
+        return kind == LIBRARY and any(file.startswith("<frozen importlib") for file in islice(files, _WALK_LIMIT))
 
     def location(self, frame: FrameType | None) -> str:
         """The innermost frame outside torch as a trace spells it; empty without one."""
@@ -209,14 +205,11 @@ class Sites:
 
     def users_own(self, frame: FrameType | None) -> Site:
         """The innermost frame of the user's own code, from ``frame`` outwards."""
-        for _ in range(_WALK_LIMIT):
-            if frame is None:
-                break
-            code = frame.f_code
+        for walked in islice(outwards(frame), _WALK_LIMIT):
+            code = walked.f_code
             is_users = self.kind_of(code.co_filename) == USER and code.co_name != WRAPPER
             if is_users and code.co_filename not in self._graphs:
-                return self.at(frame)
-            frame = frame.f_back
+                return self.at(walked)
         return NOWHERE
 
     def at(self, frame: FrameType) -> Site:

@@ -20,9 +20,6 @@ from tracer.recording.origin.sites import is_torchs_own
 #: What stands between ``os.environ[...] = ...`` and its dictionary.
 _PASSING = ("os.py", "_collections_abc.py", "<frozen os>", "<frozen _collections_abc>")
 
-#: Told the variable's name, its value before and after (empty: not set), and the frame that asked for it.
-Listener = Callable[[str, str, str, "FrameType | None"], None]
-
 
 class VariableEvents:
     """Notes in ``log`` the changes of the variables ``names``.
@@ -38,13 +35,17 @@ class VariableEvents:
 
     def start(self) -> None:
         """Begin to watch."""
-        _WATCH.add(self._changed)
+        _LISTENERS.append(self)
+        _keep_in(_Telling)
 
     def stop(self) -> None:
         """Stop watching."""
-        _WATCH.discard(self._changed)
+        _LISTENERS[:] = [other for other in _LISTENERS if other is not self]
+        if not _LISTENERS:
+            _keep_in(dict)
 
-    def _changed(self, name: str, before: str, value: str, frame: FrameType | None) -> None:
+    def changed(self, name: str, before: str, value: str, frame: FrameType | None) -> None:
+        """Note the change of a variable; an empty value is one that is not set."""
         if name in self._names and before != value and not _is_by_torch(frame):
             self._look()
             self._log.changed(EventKind.VARIABLE, name, frame=frame, before=before, value=value)
@@ -73,25 +74,9 @@ class _Telling(dict[Any, Any]):
 
 def _tell(*changed: Any) -> None:
     name, before, value = ("" if text is None else os.environ.decodevalue(text) for text in changed)
-    for listener in tuple(_WATCH.listeners):
+    for listener in tuple(_LISTENERS):
         with suppress(Exception):  # a failure of the recorder must not reach the program
-            listener(name, before, value, sys._getframe(2))
-
-
-class _Watch:
-    """The listeners of this process."""
-
-    def __init__(self) -> None:
-        self.listeners: tuple[Listener, ...] = ()
-
-    def add(self, listener: Listener) -> None:
-        self.listeners = (*self.listeners, listener)
-        _keep_in(_Telling)
-
-    def discard(self, listener: Listener) -> None:
-        self.listeners = tuple(other for other in self.listeners if other != listener)
-        if not self.listeners:
-            _keep_in(dict)
+            listener.changed(name, before, value, sys._getframe(2))
 
 
 def _keep_in(kind: type[dict[Any, Any]]) -> None:
@@ -105,4 +90,4 @@ def _keep_in(kind: type[dict[Any, Any]]) -> None:
                 view._data = data
 
 
-_WATCH = _Watch()
+_LISTENERS: list[VariableEvents] = []
