@@ -17,7 +17,7 @@ import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -178,10 +178,9 @@ class OwnGenerators:
 
     def _follow(self, generator: Any, at_birth: Callable[[], _State], key: _Key, line: seed_calls.CallPlace) -> None:
         identity = id(generator)
-        alive: Callable[[], Any] = partial(_itself, generator)
-        if isinstance(generator, random.Random) and type(generator) is not random.Random:  # it may hold what is large
-            alive = weakref.ref(generator, lambda _: self._leave(identity, has_drawn=True))
-        self._followed[identity] = _Followed(alive, cache(at_birth), key, line)
+        may_hold_more = isinstance(generator, random.Random) and type(generator) is not random.Random
+        weak = weakref.ref(generator, lambda _: self._leave(identity, has_drawn=True)) if may_hold_more else None
+        self._followed[identity] = _Followed(weak or (lambda: generator), cache(at_birth), key, line)
         if len(self._followed) > _KEPT:
             self._leave(next(iter(self._followed)), has_drawn=True)
 
@@ -263,24 +262,21 @@ class OwnGenerators:
         return kind, is_seeded, site, own, self._events.phase(), site.kind == LIBRARY
 
 
-def _frames(frame: FrameType | None) -> Iterator[tuple[FrameType, str]]:
-    """``frame`` and its callers, each with its file."""
-    while frame is not None:
-        yield frame, frame.f_code.co_filename
-        frame = frame.f_back
-
-
 def _outside(frame: FrameType | None) -> FrameType | None:
     """The caller's frame, outside ``random``, NumPy's ``random`` and this package."""
-    for caller, file in _frames(frame):
+    while frame is not None:
+        file = frame.f_code.co_filename
         if file != _RANDOM and not file.startswith(_OWN) and _NUMPY_RANDOM not in file:
-            return caller
-    return None
+            break
+        frame = frame.f_back
+    return frame
 
 
 def _is_import(frame: FrameType | None) -> bool:
     """Whether a module is being imported."""
-    return any(file.startswith("<frozen importlib") for _, file in _frames(frame))
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def hashed_state(generator: Any) -> _State:
@@ -306,10 +302,6 @@ def table_of(state: Any) -> Any:
         return state[1][:-1]
     numbers = dict(state)["state"]
     return next((value for name, value in numbers if name in ("key", "inc")), numbers)
-
-
-def _itself(generator: Any) -> Any:
-    return generator
 
 
 def _growing_from(seeds: Any) -> Any:
