@@ -119,7 +119,7 @@ def open_candidates(row: Translation, version: str, values: dict[str, Value]) ->
     assert bound is not None
     stays = [candidate for candidate in row.becomes if candidate.op == STAYS]
     named = {repr((one.when, one.facts)): one for one in stays}
-    opened = bound.candidates(facts)[0]
+    opened = [choice.candidate for choice in bound._open(facts)[0]]
     return tuple(named.get(repr((one.when, one.facts)), one) if one.op == row.ops[0] else one for one in opened)
 
 

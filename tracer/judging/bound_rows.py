@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -213,23 +214,19 @@ class Dependents:
         return self._matching[key]
 
 
+@dataclass(eq=False)
 class BoundRows:
     """The rows that hold for one version of torch, under one scene's settings."""
 
-    def __init__(
-        self,
-        rows: tuple[SettingRow, ...],
-        version: str,
-        scene: TraceUnderTarget,
-        dependents: Dependents,
-        extrapolated: bool,
-    ) -> None:
-        """``version`` is a release that the rows were reviewed for."""
-        self.scene = scene
-        self.dependents = dependents
-        self._rows = tuple(row for row in rows if speaks_of(row.torch, version))
-        self._version = version
-        self._extrapolated = extrapolated
+    rows: tuple[SettingRow, ...]
+    version: str
+    """A release that they were reviewed for."""
+    scene: TraceUnderTarget
+    dependents: Dependents
+    extrapolated: bool
+
+    def __post_init__(self) -> None:
+        self._rows = tuple(row for row in self.rows if speaks_of(row.torch, self.version))
         self._bound: dict[str, BothWays[SettingRow]] = {}
 
     def about(self, about: About) -> Iterator[SettingRow]:
@@ -271,7 +268,7 @@ class BoundRows:
         held = self.scene.environment
         others = {name: value for name, value in held.variables.items() if name != row.variable}
         conditions = settings_of(msgspec.structs.replace(held, variables=others), Settings.RECORDED)
-        outcome = BoundRule(row, self._version, conditions).decide({"value": "unset"})
+        outcome = BoundRule(row, self.version, conditions).decide({"value": "unset"})
         return outcome.verdict is not Verdict.DETERMINISTIC
 
     def finding(
@@ -316,8 +313,8 @@ class BoundRows:
         yield Finding.of(ruling, **given | fields)
 
     def _bind(self, row: SettingRow, settings: Mapping[str, Value]) -> BothWays[SettingRow]:
-        how: dict[str, Any] = {"backend": self._backend_of(row), "extrapolated": self._extrapolated}
-        return BothWays(row, self._version, {**self.scene.conditions, **settings}, **how)
+        how: dict[str, Any] = {"backend": self._backend_of(row), "extrapolated": self.extrapolated}
+        return BothWays(row, self.version, {**self.scene.conditions, **settings}, **how)
 
     def _backend_of(self, row: SettingRow) -> Backend:
         """The backend of a finding of ``row``; ``recorded`` if there may be several."""

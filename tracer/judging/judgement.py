@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
 from typing import TypeVar
@@ -38,7 +39,7 @@ from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Se
 from tracer.tables.compilers import CompilerTable
 from tracer.tables.rules import Ruling, Switches, Table
 from tracer.tables.ruling.bound_table import safe_ruling
-from tracer.tables.ruling.compiled import CompiledCalls, compilation_of
+from tracer.tables.ruling.compiled import Compilation, CompiledCalls, compilation_of
 from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
 from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
 from tracer.tables.settings.declared import FORWARD, MODE, SEEDS
@@ -68,7 +69,8 @@ def judge_calls(
     ``switches``: what a library's users can turn. ``compilers`` judge compiled calls, which are unknown without.
     ``strict``: verdicts extrapolated to a newer torch are ``unknown``. The order of findings is total.
     """
-    by_settings = _TablesBySettings(trace, target, tables, translations, compilers or {}, strict=strict)
+    compiled = compilation_of(trace, compilers or {})
+    by_settings = _TablesBySettings(trace, target, tables, translations, compiled, strict)
     target_tables = by_settings.under({})
     rulings: dict[int, Ruling] = {}
     counted: Counter[tuple[int, Phase, str]] = Counter()
@@ -95,9 +97,8 @@ def judge_calls(
     calls_by_ruling = by_ruling(counted)
     settled = MinimalSettings(unsafe, by_settings.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*call, *after) for call, after in zip(unsafe, settled.calls, strict=True))
-    code = by_settings.compilation
     by_data = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
-    findings = [*call_findings(calls, code, switches), *with_plan(observed.findings, settled)]
+    findings = [*call_findings(calls, compiled, switches), *with_plan(observed.findings, settled)]
     dropping = active_dropout(trace)
     places = set(map(_place, dropping))
     findings = [
@@ -127,7 +128,7 @@ def judge_calls(
         fill=fill_cost(trace, trace_under(trace, target, {})),
         planned=settled.planned,
         training=trace.training,
-        observed=tuple(sorted(call_findings(by_data, code, switches), key=order_of)),
+        observed=tuple(sorted(call_findings(by_data, compiled, switches), key=order_of)),
         meta_calls=on_meta,
         nothing_computed=on_meta > 0 and not has_computed_step(groups),
         unnamed=unnamed_calls(calls_by_ruling, rulings),
@@ -144,25 +145,19 @@ def _with(
     return [call for call in judged if id(call.ruling) in names] if names else []
 
 
+@dataclass(eq=False)
 class _TablesBySettings:
     """The tables bound to the target, once for each set of settings that is tried."""
 
-    def __init__(
-        self,
-        trace: Trace,
-        target: Target,
-        tables: Mapping[Backend, Table],
-        translations: Translations,
-        compilers: Mapping[str, CompilerTable],
-        *,
-        strict: bool,
-    ) -> None:
-        self._trace, self._target = trace, target
-        self._tables = tables
-        self._strict = strict
-        self._translations = translations
-        self.compilation = compilation_of(trace, compilers)
-        self._forward = ForwardCalls(trace.calls, translations, target.backend)
+    trace: Trace
+    target: Target
+    tables: Mapping[Backend, Table]
+    translations: Translations
+    compilation: Compilation
+    strict: bool
+
+    def __post_init__(self) -> None:
+        self._forward = ForwardCalls(self.trace.calls, self.translations, self.target.backend)
         self._by_sets: dict[tuple[tuple[str, FactValue], ...], TargetTables] = {}
 
     def under(self, sets: Sets) -> TargetTables:
@@ -173,19 +168,19 @@ class _TablesBySettings:
         return self._by_sets[tried]
 
     def _under(self, sets: Sets) -> TargetTables:
-        trace, target = self._trace, self._target
+        trace, target = self.trace, self.target
         conditions = trace_under(trace, target, sets).conditions if sets else target.conditions
         replaced = () if target.settings is Settings.RECORDED else (MODE,)
         changed = frozenset({*target.sets, *sets, *replaced})
         target_tables = TargetTables(
-            self._tables,
+            self.tables,
             target.backend,
             target.torch,
             conditions,
             is_rocm=trace.environment.hip is not None,
-            strict=self._strict,
-            translations=self._translations,
-            compiled=CompiledCalls(self.compilation, target.torch, conditions, changed=changed, strict=self._strict),
+            strict=self.strict,
+            translations=self.translations,
+            compiled=CompiledCalls(self.compilation, target.torch, conditions, changed=changed, strict=self.strict),
             recorded=settings_of(trace.environment, Settings.RECORDED),
         )
         target_tables.look_ahead(self._forward)

@@ -162,11 +162,6 @@ class BoundTranslation:
         self._as_is = tuple(_choices(row, op, version, settings))
         self._in_mode = tuple(_choices(row, op, version, in_deterministic_mode(settings)))
 
-    def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[TargetOp, ...], tuple[TargetOp, ...]]:
-        """Return the candidates for a call with ``facts``, with and without deterministic mode."""
-        as_is, in_mode = self._open(facts)
-        return tuple(choice.candidate for choice in as_is), tuple(choice.candidate for choice in in_mode)
-
     def _open(self, facts: Mapping[str, Value]) -> tuple[tuple[_Choice, ...], tuple[_Choice, ...]]:
         as_is = tuple(choice for choice in self._as_is if choice.is_open(facts))
         return as_is, tuple(choice for choice in self._in_mode if choice.is_open(facts))

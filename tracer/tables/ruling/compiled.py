@@ -8,6 +8,7 @@ excludes the cases that it contradicts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -64,44 +65,37 @@ def compilation_of(trace: Trace, compilers: Mapping[str, CompilerTable]) -> Comp
     )
 
 
+@dataclass(eq=False)
 class CompiledCalls:
     """Judges the compiled calls of one trace for one target."""
 
-    def __init__(
-        self,
-        compilation: Compilation,
-        version: str,
-        settings: Mapping[str, Value],
-        *,
-        changed: frozenset[str] = frozenset(),
-        strict: bool = False,
-    ) -> None:
-        """``changed``: settings that may differ from the recording's; under them other code may be generated."""
-        self._compilation = compilation
-        self._version = version
-        self._settings = settings
-        self._changed = changed
-        self._strict = strict
-        self._rules: dict[int, BothWays[CompiledRule]] = {}
+    compilation: Compilation
+    version: str
+    settings: Mapping[str, Value]
+    _: KW_ONLY
+    changed: frozenset[str] = frozenset()
+    """Settings that may differ from the recording's; under them other code may be generated."""
+    strict: bool = False
+    _rules: dict[int, BothWays[CompiledRule]] = field(default_factory=dict, init=False)
 
     def under(self, settings: Mapping[str, Value]) -> CompiledCalls:
         """The same calls under the settings of the recording."""
-        return CompiledCalls(self._compilation, self._version, settings, strict=self._strict)
+        return CompiledCalls(self.compilation, self.version, settings, strict=self.strict)
 
     def outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> Ruling:
         """The ruling on a call that ran in a region or launched a kernel; ``eager`` judges its eager kernels."""
-        region = self._compilation.regions.get(group.region or "")
+        region = self.compilation.regions.get(group.region or "")
         is_compiled = region is not None and region.kind is not RegionKind.CUDA_GRAPH
         if group.region is not None and not is_compiled and not group.kernels:
             return eager(group.op, group.facts)
-        by_name = self._compilation.launched
+        by_name = self.compilation.launched
         if region is not None and is_compiled:
             by_name = {kernel.name: kernel for kernel in region.kernels}
         kernels = [by_name[name] for name in group.kernels if name in by_name]
         if region is None or not is_compiled or (kernels and all(kernel.is_the_programs for kernel in kernels)):
             kernels = [kernel.launched_on(backend.device) for kernel in kernels]
             return CompiledCall(group.op, None, None, kernels, eager, group.facts).outcome(backend, True, True)
-        table = self._compilation.tables.get(region.backend)
+        table = self.compilation.tables.get(region.backend)
         refusal = self._refusal(region, table, backend)
         rule = None if table is None or refusal is not None else table.find(group.op, backend)
         base = (lambda op, facts: refusal) if refusal is not None else eager
@@ -114,19 +108,19 @@ class CompiledCalls:
             decided = ruling.decided.deterministic_mode
             both = Deciding(as_is=decided, deterministic_mode=decided)
             ruling = replace(ruling, verdict=ruling.deterministic_mode, decided=both)
-        is_newer = table is not None and placed(table.reviewed, self._version) == "newer"
+        is_newer = table is not None and placed(table.reviewed, self.version) == "newer"
         return replace(ruling, extrapolated=ruling.extrapolated or is_newer)
 
     def _ran_in_mode(self, region: Region) -> bool:
         """Return whether the mode was on for this region only. Dynamo runs code compiled under the mode only there."""
         was_on = region.deterministic_mode in (DeterministicMode.WARN, DeterministicMode.ON)
-        return was_on and MODE not in self._changed and self._settings.get(MODE) == DeterministicMode.OFF.value
+        return was_on and MODE not in self.changed and self.settings.get(MODE) == DeterministicMode.OFF.value
 
     def _bound(self, rule: CompiledRule, table: CompilerTable) -> BothWays[CompiledRule]:
         if id(rule) not in self._rules:
-            is_newer = placed(table.reviewed, self._version) == "newer"
-            version = judged_as(table.reviewed, self._version, extrapolated=is_newer)
-            self._rules[id(rule)] = BothWays(rule, version, self._settings)
+            is_newer = placed(table.reviewed, self.version) == "newer"
+            version = judged_as(table.reviewed, self.version, extrapolated=is_newer)
+            self._rules[id(rule)] = BothWays(rule, version, self.settings)
         return self._rules[id(rule)]
 
     def _refusal(self, region: Region, table: CompilerTable | None, backend: Backend) -> Ruling | None:
@@ -137,26 +131,26 @@ class CompiledCalls:
             if table is not None:
                 why = f"{table.compiler.capitalize()}'s code for {backend} was not reviewed."
             return unknown_ruling(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why, _REMEDY)
-        place = placed(table.reviewed, self._version)
-        if place != "reviewed" and (place != "newer" or self._strict):
-            detail = f"torch {self._version}, reviewed for {table.reviewed}"
+        place = placed(table.reviewed, self.version)
+        if place != "reviewed" and (place != "newer" or self.strict):
+            detail = f"torch {self.version}, reviewed for {table.reviewed}"
             return unknown_ruling(backend, "compiled", UnknownReason.TABLE_NOT_REVIEWED, detail)
         return None
 
     def _compiled_alike(self, kernels: list[Kernel], backend: Backend, region: Region) -> tuple[bool, bool]:
         """Return whether the recorded code runs on the target, also in the mode. Device and version must agree."""
-        compiled, device = self._compilation, backend.device
+        compiled, device = self.compilation, backend.device
         is_seen = (
             bool(kernels)
-            and self._version == compiled.torch
+            and self.version == compiled.torch
             and compiled.is_rocm == (backend is Backend.ROCM)
             and all(kernel.device in ("", device) for kernel in kernels)
             and device in map(str.strip, region.device.split(","))
-            and self._changed.isdisjoint((*region.options, "num_threads"))
+            and self.changed.isdisjoint((*region.options, "num_threads"))
             and region.deterministic_mode is not None
         )
         was_on = is_seen and region.deterministic_mode is not DeterministicMode.OFF
-        is_on = self._settings.get(MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
+        is_on = self.settings.get(MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
         return is_seen and was_on is is_on, was_on
 
 

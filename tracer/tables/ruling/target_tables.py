@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -216,38 +218,30 @@ class _Asks(NamedTuple):
     """Whether on the autograd node too."""
 
 
+@dataclass(eq=False)
 class TargetTables:
     """The tables bound to one target."""
 
-    def __init__(
-        self,
-        tables: Mapping[Backend, Table],
-        backend: Backend,
-        version: str,
-        settings: Mapping[str, Value],
-        *,
-        is_rocm: bool = False,
-        strict: bool = False,
-        translations: Translations = NO_TRANSLATIONS,
-        compiled: CompiledCalls | None = None,
-        recorded: Mapping[str, Value] | None = None,
-    ) -> None:
-        """``is_rocm``: the recording's ``cuda`` devices were AMD GPUs. ``strict``: see ``BoundTable``.
+    tables: Mapping[Backend, Table]
+    backend: Backend
+    version: str
+    settings: Mapping[str, Value]
+    _: KW_ONLY
+    is_rocm: bool = False
+    """Whether the recording's ``cuda`` devices were AMD GPUs."""
+    strict: bool = False
+    """See ``BoundTable``."""
+    translations: Translations = NO_TRANSLATIONS
+    """For calls recorded on a CPU and judged for another device."""
+    compiled: CompiledCalls | None = None
+    """For calls of a region; ``None``: judged as eager."""
+    recorded: Mapping[str, Value] | None = None
+    """The settings of the trials, if other than ``settings``."""
 
-        ``translations`` are for calls recorded on a CPU and judged for another device, ``compiled`` for those of a
-        region (``None``: judged as eager). ``recorded``: the settings of the trials, if other than ``settings``.
-        """
-        self._compiled = compiled
-        self._recorded = settings if recorded is None else recorded
-        self._tables = tables
-        self._backend = backend
-        self._version = version
-        self._settings = settings
-        self._is_rocm = is_rocm
-        self._strict = strict
-        self._translations = translations
+    def __post_init__(self) -> None:
+        self._recorded = self.settings if self.recorded is None else self.recorded
         self._forward = ForwardCalls((), NO_TRANSLATIONS, Backend.RECORDED)
-        self._is_for_device = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
+        self._is_for_device = self.backend not in (Backend.RECORDED, Backend(RECORDED_ON))
         self._bound: dict[Backend, BoundTable | Ruling] = {}
         self._translator: Translator | None = None
         self._translated: dict[str, BoundTranslation | None] = {}
@@ -279,7 +273,7 @@ class TargetTables:
         ruling = self._by_tables(group)
         if group.tried is None or not group.tried.has_varied:
             return settled_by_data(group, ruling) if group.data else ruling
-        is_recorded = self._settings == self._recorded
+        is_recorded = self.settings == self._recorded
         as_recorded = ruling if is_recorded else self._under_recorded._by_tables(group)
         if group.tried.together and as_recorded.verdict in SAFE:
             return ruling  # its region varied, which is reported for the region
@@ -310,13 +304,13 @@ class TargetTables:
         device = group.facts.get("device")
         if device is not None:
             self.devices.add(str(device))
-        if self._backend is Backend.RECORDED:
+        if self.backend is Backend.RECORDED:
             if device is None:
-                return unknown_ruling(self._backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
+                return unknown_ruling(self.backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
             backend = self._backend_of(str(device))
         else:
             backend = self._backend_for(group.host)
-        if group.host is HostCode.IMPORT or (device == META and self._backend is Backend.RECORDED):
+        if group.host is HostCode.IMPORT or (device == META and self.backend is Backend.RECORDED):
             ruling = safe_ruling(backend)  # it computes nothing
         elif device == META:
             there = replace(group, facts={**group.facts, "device": backend.device})
@@ -324,12 +318,12 @@ class TargetTables:
             ruling = on_meta(
                 group, backend, lambda: self._eager(backend, there), has_computed_step=computed, has_trained=trained
             )
-        elif self._compiled is not None and (group.region is not None or group.kernels):
+        elif self.compiled is not None and (group.region is not None or group.kernels):
 
             def eager(op: str, facts: Mapping[str, FactValue]) -> Ruling:
                 return self._eager(backend, replace(group, op=op, facts=dict(facts)))
 
-            ruling = self._compiled.outcome(group, backend, eager, group.node if group.phase is _BACKWARD else None)
+            ruling = self.compiled.outcome(group, backend, eager, group.node if group.phase is _BACKWARD else None)
         else:
             ruling = self._eager(backend, group)
         return _named_elsewhere(group, drawn(ruling, group.facts))
@@ -365,14 +359,14 @@ class TargetTables:
                 facts = {**facts, "attention.may_fuse": True, **self._forward.heads(place)}
         if translation is None:
             return bound.outcome(op, facts, node)
-        return translation.outcome(bound, self._backend.device, facts, node)
+        return translation.outcome(bound, self.backend.device, facts, node)
 
     def _note_asks(self, group: CallGroup) -> None:
         """Store what rulings on such calls depend on; nothing if no table was consulted, or if on their place too."""
         op, device, is_backward, host = group.op, group.facts.get("device"), group.phase is _BACKWARD, group.host
         if not _is_plain(group) or host is HostCode.IMPORT:
             return
-        is_recorded = self._backend is Backend.RECORDED
+        is_recorded = self.backend is Backend.RECORDED
         bound = self._bound.get(self._backend_of(str(device)) if is_recorded else self._backend_for(host))
         if not isinstance(bound, BoundTable) or (is_backward and _forward_of(op) in self._forward.told_packets):
             return
@@ -392,10 +386,8 @@ class TargetTables:
 
     @cached_property
     def _under_recorded(self) -> TargetTables:
-        compiled = None if self._compiled is None else self._compiled.under(self._recorded)
-        target = (self._tables, self._backend, self._version, self._recorded)
-        how: dict[str, Any] = {"is_rocm": self._is_rocm, "strict": self._strict, "translations": self._translations}
-        tables = TargetTables(*target, compiled=compiled, **how)
+        compiled = None if self.compiled is None else self.compiled.under(self._recorded)
+        tables = dataclasses.replace(self, settings=self._recorded, compiled=compiled)
         tables.look_ahead(self._forward)
         return tables
 
@@ -403,7 +395,7 @@ class TargetTables:
         """Return the translation of calls of ``op`` for the target; ``None`` if there is none."""
         if op not in self._translated:
             if self._translator is None:
-                self._translator = Translator(self._translations, self._backend, bound.version, self._settings)
+                self._translator = Translator(self.translations, self.backend, bound.version, self.settings)
             self._translated[op] = None if bound.refusal is not None else self._translator.row_of(op)
         return self._translated[op]
 
@@ -427,19 +419,19 @@ class TargetTables:
 
     def _backend_of(self, device: str) -> Backend:
         """The backend of a recorded device. ROCm names its devices ``cuda``; a call without one runs on the host."""
-        if device == "cuda" and self._is_rocm:
+        if device == "cuda" and self.is_rocm:
             return Backend.ROCM
         if device in NO_DEVICE:
             return Backend.CPU
         return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
 
     def _backend_for(self, host: HostCode | None) -> Backend:
-        return self._backend if host is None else Backend.CPU
+        return self.backend if host is None else Backend.CPU
 
     def _bind(self, backend: Backend, device: str) -> BoundTable | Ruling:
-        table = self._tables.get(backend)
+        table = self.tables.get(backend)
         if table is not None:
-            return BoundTable(table, self._version, self._settings, strict=self._strict)
+            return BoundTable(table, self.version, self.settings, strict=self.strict)
         name = device if backend is Backend.RECORDED else str(backend)
         return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
 
