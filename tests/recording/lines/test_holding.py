@@ -15,13 +15,13 @@ from tracer.recording.lines.recording import LineRecording
 from tracer.recording.options import Lines
 
 
-def run(folder: Path, source: str, line: int, *, gives: bool) -> dict[str, Any]:
+def run(folder: Path, source: str, line: int, *, gives: bool, name: str = "a") -> dict[str, Any]:
     """Run ``source``, whose line is held; return its names."""
     file, names = folder / "program.py", {"__name__": "__main__"}
     file.write_text(source, encoding="utf-8")
     at = next(iter(spelled(folder, file))) + f":{line}"
     held = HeldLines(Lines(held=(at,), folder=str(folder), gives=gives))
-    lines = LineRecording(folder / "a.lines", [str(folder)], held=held)
+    lines = LineRecording(folder / f"{name}.lines", [str(folder)], held=held)
     lines.start()
     try:
         exec(compile(source, str(file), "exec"), names)
@@ -36,6 +36,13 @@ def spelled(folder: Path, file: Path) -> list[str]:
     from tracer.recording.origin.sites import USER, Site, spell
 
     return [spell(Site(str(file), 0, "", USER, str(Path.cwd()))).rpartition(":")[0]]
+
+
+def test_each_child_process_is_given_its_own_values(tmp_path: Path) -> None:
+    source = "import os\nx = os.urandom(4)\ny = x\n"
+    kept = {role: run(tmp_path, source, 2, gives=False, name=f"kept.child-{role}")["y"] for role in ("1", "2")}
+    given = {role: run(tmp_path, source, 2, gives=True, name=f"given.child-{role}")["y"] for role in ("2", "1")}
+    assert given == kept
 
 
 def test_what_cannot_be_kept_matters_where_it_is_what_differs(tmp_path: Path) -> None:

@@ -426,7 +426,7 @@ class _Frame:
         if returns and not self.code.is_module:
             changed[RETURNED] = recording.digests.of(value)
         is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
-        place = f"{recording._role}-{self.thread.number}"
+        place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
         at = f"{self.code.file}:{line}"
         if recording.held is not None:
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
