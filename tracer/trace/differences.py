@@ -136,9 +136,10 @@ def _calls(tables: Sequence[_Table]) -> Iterator[RankCalls]:
 
 def _tables(all_calls: Sequence[tuple[CallGroup, ...]]) -> list[_Table]:
     """For each rank, place -> the calls there, counted by their facts; places that all have in common are left out."""
-    numbers = [set(map(id, calls)) for calls in all_calls]
-    is_once_each = all(len(own) == len(calls) for own, calls in zip(numbers, all_calls, strict=True))
-    shared = set.intersection(*numbers) if is_once_each else set()
+    shared = set(map(id, all_calls[0]))
+    for calls in all_calls:
+        numbers = set(map(id, calls))
+        shared &= numbers if len(numbers) == len(calls) else set()
     groups = {id(group): group for calls in all_calls for group in calls}
     places = {(place := _place_of(group)): place for number, group in groups.items() if number not in shared}
     facts_of: dict[_Facts, _Facts] = {}
@@ -149,10 +150,11 @@ def _tables(all_calls: Sequence[tuple[CallGroup, ...]]) -> list[_Table]:
             entries[number] = distinct, facts_of.setdefault(facts, facts)
     tables: list[_Table] = []
     for calls in all_calls:
-        table: _Table = defaultdict(Counter)
+        table: _Table = {}
         for group in calls:
             if (entry := entries.get(id(group))) is not None:
-                table[entry[0]][entry[1]] += group.count
+                counted = table.setdefault(entry[0], {})
+                counted[entry[1]] = counted.get(entry[1], 0) + group.count
         tables.append(table)
     return tables
 

@@ -217,14 +217,11 @@ class _Reading:
         self.place_names += block.place_names
         self.forms += block.forms
 
-    def _rows(self, table: str) -> np.ndarray:
-        """All rows of a table; its parts are dropped at once to save memory."""
-        parts = self.tables.pop(table)
-        return np.concatenate(parts) if parts else np.empty(0, framing.TABLES[table])
-
     def _columns(self, table: str) -> dict[str, Any]:
-        rows = self._rows(table)
-        return {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+        """The columns of a table; its parts are dropped at once to save memory."""
+        parts, dtype = self.tables.pop(table), framing.TABLES[table]
+        empty = np.empty(0, dtype)
+        return {name: np.concatenate([part[name] for part in parts or (empty,)]) for name in dtype.names or ()}
 
     def values(self, header: Header) -> Values:
         """The recording's values."""
@@ -250,7 +247,7 @@ class _Reading:
 
     def places(self) -> Places:
         """The recording's places."""
-        rows = self._rows("place")
+        rows = np.concatenate(self.tables["place"] or [np.empty(0, framing.TABLES["place"])])
         at = np.zeros(len(rows), np.int64)
         if self.sums_blocks:
             starts, offsets = np.array(self.sums_blocks, np.int64).T
