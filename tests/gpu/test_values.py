@@ -9,7 +9,7 @@ import torch
 
 from tests.recording.values.reading import recorded, rows
 from tests.support.bits import bits
-from tracer.recording.values.digesting import mix
+from tracer.recording.values import digests
 from tracer.trace.values import Mark
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here: nothing can be digested on one")
@@ -18,7 +18,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is 
 @needs_gpu
 def test_the_kernel_on_the_device_gives_the_sums_of_plain_torch() -> None:
     pytest.importorskip("triton")
-    from tracer.recording.values.digesting.triton_mix import add_mixed_sum
+    from tracer.recording.values.triton_mix import add_mixed_sum
 
     torch.manual_seed(0)
     for dtype in (torch.uint8, torch.bool, torch.bfloat16, torch.float32, torch.float64, torch.complex64):
@@ -29,7 +29,7 @@ def test_the_kernel_on_the_device_gives_the_sums_of_plain_torch() -> None:
                     continue
                 total = torch.zeros(1, dtype=torch.int64, device="cuda")
                 add_mixed_sum(tensor, total)
-                assert int(total) == int(mix.mixed_sum(tensor.cpu()))
+                assert int(total) == int(digests.mixed_sum(tensor.cpu()))
 
 
 def train() -> torch.nn.Module:

@@ -103,7 +103,7 @@ class SharedParameters:
 
 
 def _state(tensor: torch.Tensor) -> tuple[int, int | None]:
-    from tracer.recording.values.digesting.digests import digest
+    from tracer.recording.values.digests import digest
 
     return version_of(tensor), digest(tensor)
 

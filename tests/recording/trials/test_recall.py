@@ -15,7 +15,7 @@ from tests.recording.trials.test_call_trials import define
 from tests.support.racing import MANY, additions
 from tests.support.samples import UNWRITTEN, Sample, operator_database, samples_of
 from tracer import DeterminismTracer, Trials
-from tracer.recording.values.digesting.digests import digest
+from tracer.recording.values.digests import digest
 from tracer.trace.records import Tried
 
 #: As often as a call is made again, and as often as it is repeated without.

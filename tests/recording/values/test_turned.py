@@ -15,8 +15,8 @@ from tests.recording.values.reading import Row, entries, recorded, rows
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.recordings import Recording
+from tracer.recording.values import layouts
 from tracer.recording.values.digest_table import DigestTable
-from tracer.recording.values.digesting import layouts
 from tracer.trace.values import Mark, ValueKind, Values
 from tracer.trace.values.columns import TURN_SHIFT
 

@@ -227,7 +227,7 @@ def kept_form(value: Any, depth: int = 0) -> tuple[Any, ...]:
 
 
 def _of_tensor(tensor: Any) -> tuple[Any, ...]:
-    from tracer.recording.values.digesting.digests import unseen
+    from tracer.recording.values.digests import unseen
 
     torch = sys.modules["torch"]
     with unseen():
@@ -322,7 +322,7 @@ def _array(form: tuple[Any, ...], existing: Any) -> Any:
 
 
 def _tensor(form: tuple[Any, ...], existing: Any) -> Any:
-    from tracer.recording.values.digesting.digests import unseen
+    from tracer.recording.values.digests import unseen
 
     torch = sys.modules["torch"]
     _, dtype, shape, data, requires_grad = form
@@ -347,7 +347,7 @@ def _torch_state(generator: Any) -> bytes:
 
 
 def _set_torch_state(generator: Any, state: bytes) -> None:
-    from tracer.recording.values.digesting.digests import unseen
+    from tracer.recording.values.digests import unseen
 
     with unseen():
         generator.set_state(sys.modules["torch"].frombuffer(bytearray(state), dtype=sys.modules["torch"].uint8))

@@ -224,7 +224,7 @@ class Digests:
             version, address = -1, 0
         if known is not None and known[0]() is tensor and known[1] == version >= 0 and known[2] == address:
             return known[3]
-        from tracer.recording.values.digesting.digests import digest, unseen
+        from tracer.recording.values.digests import digest, unseen
 
         torch = sys.modules["torch"]
         if type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_cpu and tensor.device.type != "meta":

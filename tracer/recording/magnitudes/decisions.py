@@ -20,7 +20,7 @@ from tracer.ops.op import Op, Touch
 from tracer.ops.rows import row_of
 from tracer.recording.magnitudes.sketching import storage_of
 from tracer.recording.torch_private import seams
-from tracer.recording.values.digesting.digests import unseen
+from tracer.recording.values.digests import unseen
 from tracer.trace.values.places import Decided, decisions_beside, read_decisions
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.magnitudes.sketching import Measured, part_of, storage_of
 from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.torch_private import seams
-from tracer.recording.values.digesting.digests import unseen
+from tracer.recording.values.digests import unseen
 from tracer.trace.values import PlaceName
 
 _Tensor = torch.Tensor

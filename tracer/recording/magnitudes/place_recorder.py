@@ -34,7 +34,7 @@ from tracer.recording.origin.sites import placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import seams
 from tracer.recording.values.call_values import default_states, state_before_draw
-from tracer.recording.values.digesting.digests import unseen
+from tracer.recording.values.digests import unseen
 from tracer.recording.values.moments import leaves
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Environment

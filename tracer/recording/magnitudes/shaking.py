@@ -19,7 +19,7 @@ from tracer.names import BACKWARD_OF
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.magnitudes.sketching import storage_of
 from tracer.recording.torch_private import seams
-from tracer.recording.values.digesting.digests import unseen
+from tracer.recording.values.digests import unseen
 
 _Tensor = torch.Tensor
 _current_node = seams.current_node

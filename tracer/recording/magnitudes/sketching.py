@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from tracer.recording.torch_private import seams, storages
-from tracer.recording.values.digesting.digests import digest
+from tracer.recording.values.digests import digest
 from tracer.trace.values import Form
 from tracer.trace.values.places import KEPT_WHOLE, SUMS, rows_of, sums_of
 

@@ -26,7 +26,7 @@ from tracer.recording.options import Trials
 from tracer.recording.storage.accesses import Access
 from tracer.recording.trials.replay import Prepared, Replay, TrialTally, quietly, results_of, unseen_by_modes
 from tracer.recording.trials.replay_plan import Argument, ReplayPlan, plan_replay, tensors_in
-from tracer.recording.values.digesting.digests import unseen
+from tracer.recording.values.digests import unseen
 from tracer.tables.compilers import load_compilers
 from tracer.tables.loading import load_tables
 from tracer.tables.ruling.compiled import Compilation, CompiledCalls

@@ -19,8 +19,8 @@ from tracer.ops.op import Op, Orders, Writes
 from tracer.ops.rows import row_of
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Interest, Observer
-from tracer.recording.values.digesting.device import is_capturing
-from tracer.recording.values.digesting.digests import unseen
+from tracer.recording.values.device import is_capturing
+from tracer.recording.values.digests import unseen
 
 #: Whole numbers up to 2 to this power are exact, and so is every sum of them that stays below it.
 _EXACT_BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}

@@ -22,7 +22,7 @@ from tracer.names import TrialArm, Untried
 from tracer.recording import patching
 from tracer.recording.torch_private import seams
 from tracer.recording.trials.replay_plan import CannotCopyError, Copies, ReplayPlan, tensors_in
-from tracer.recording.values.digesting.device import DeviceDigests, Slot, is_capturing
+from tracer.recording.values.device import DeviceDigests, Slot, is_capturing
 from tracer.trace.records import ArmTrials, Tried
 
 #: Whole numbers as wide as the floating-point ones, by their bytes.

@@ -20,10 +20,10 @@ from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.randomness.generators import state_of
 from tracer.recording.storage.accesses import WRITES, argument_at
 from tracer.recording.torch_private import seams, storages
+from tracer.recording.values import digests
+from tracer.recording.values.device import DeviceDigests, Slot
 from tracer.recording.values.digest_table import DigestTable
-from tracer.recording.values.digesting import digests
-from tracer.recording.values.digesting.device import DeviceDigests, Slot
-from tracer.recording.values.digesting.digests import digest_bytes
+from tracer.recording.values.digests import digest_bytes
 from tracer.recording.values.outcome import CallDigests, DeferredDigests, Target, is_late_copy
 from tracer.recording.values.plans import PARTIAL, Plan, plan_of
 from tracer.trace.values import Group, Mark, ValueKind, ValuesWriter, fold

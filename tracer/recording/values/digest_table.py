@@ -19,8 +19,8 @@ import torch
 
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import storages
-from tracer.recording.values.digesting.digests import address_of, is_conj, is_contiguous, is_lazy, is_neg, strides_of
-from tracer.recording.values.digesting.layouts import Layout, layout_of, seed_of, span_of, xxh3
+from tracer.recording.values.digests import address_of, is_conj, is_contiguous, is_lazy, is_neg, strides_of
+from tracer.recording.values.layouts import Layout, layout_of, seed_of, span_of, xxh3
 
 _identify = storages.storage_id_of_strided
 _version_of = storages.version_of

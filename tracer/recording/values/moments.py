@@ -21,9 +21,9 @@ import torch
 
 from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.torch_private import seams, storages
+from tracer.recording.values import digests
 from tracer.recording.values.call_values import CallValues, Named, default_states
-from tracer.recording.values.digesting import digests
-from tracer.recording.values.digesting.digests import digest_bytes
+from tracer.recording.values.digests import digest_bytes
 from tracer.trace.values import ValueKind, ValuesWriter, fold
 from tracer.trace.values.columns import NO_DIGEST, text_digest
 

@@ -11,9 +11,9 @@ import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.recording.torch_private import storages
+from tracer.recording.values import digests
+from tracer.recording.values.device import DeviceDigests, Slot
 from tracer.recording.values.digest_table import DigestTable, Stored
-from tracer.recording.values.digesting import digests
-from tracer.recording.values.digesting.device import DeviceDigests, Slot
 from tracer.recording.values.plans import PARTIAL, Plan
 from tracer.trace.values import Mark, ValueKind, ValuesWriter, fold
 from tracer.trace.values.columns import TURN_SHIFT

@@ -21,7 +21,7 @@ from tracer.recording.process.following import FOLLOWING
 from tracer.recording.storage.accesses import READS
 from tracer.recording.torch_private import storages
 from tracer.recording.values.call_values import CallValues, default_states
-from tracer.recording.values.digesting.digests import digest_bytes
+from tracer.recording.values.digests import digest_bytes
 from tracer.recording.values.moments import Moments, digest_of_numbers
 from tracer.recording.values.outcome import CallDigests
 from tracer.recording.values.plans import RegionPlan

@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import torch
-from tracer.recording.values.digesting import mix
-from tracer.recording.values.digesting.triton_mix import add_mixed_sum
+from tracer.recording.values import digests
+from tracer.recording.values.triton_mix import add_mixed_sum
 torch.manual_seed(0)
 for dtype in (torch.uint8, torch.bool, torch.bfloat16, torch.float32, torch.float64, torch.complex64):
     for shape in ((0,), (1,), (3,), (8,), (5, 3), (4097,), (9000,), (70, 61)):
@@ -23,11 +23,11 @@ for dtype in (torch.uint8, torch.bool, torch.bfloat16, torch.float32, torch.floa
             total = torch.zeros(1, dtype=torch.int64)
             if tensor.numel():
                 add_mixed_sum(tensor, total)
-            assert int(total) == int(mix.mixed_sum(tensor)), (dtype, shape)
+            assert int(total) == int(digests.mixed_sum(tensor)), (dtype, shape)
 one = torch.complex(torch.tensor([3.0]), torch.tensor([4.0])).imag  # contiguous, with a stride of two
 totals = torch.zeros(9, dtype=torch.int64)
 add_mixed_sum(one, totals, 7)
-assert totals.tolist() == [0] * 7 + [int(mix.mixed_sum(one.clone())), 0]
+assert totals.tolist() == [0] * 7 + [int(digests.mixed_sum(one.clone())), 0]
 print("equal")
 """
 
@@ -45,7 +45,7 @@ COMPILES = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from tracer.recording.values.digesting import triton_mix
+from tracer.recording.values import triton_mix
 types = {"words": "*i64", "data": "*u8", "totals": "*i64", "place": "i32", "count": "i64", "left": "i32"}
 types["BLOCK"] = "constexpr"
 source = ASTSource(fn=triton_mix.mixed_sum_kernel, signature=types, constexprs={"BLOCK": 4096})

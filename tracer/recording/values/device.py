@@ -14,9 +14,9 @@ import msgspec
 import torch
 
 from tracer.recording.torch_private import seams
-from tracer.recording.values.digesting import mix
-from tracer.recording.values.digesting.digests import digest, unseen
-from tracer.recording.values.digesting.layouts import seed_of
+from tracer.recording.values import digests
+from tracer.recording.values.digests import digest, unseen
+from tracer.recording.values.layouts import seed_of
 
 _ROOM = 4096
 _WITH_MEMORY = frozenset({"cuda", "xpu", "mps", "npu", "privateuseone"})
@@ -66,7 +66,7 @@ class DeviceDigests:
         slot = Slot(row, place, seed_of(tensor.dtype, tensor.shape))
         self._slots.append(slot)
         if tensor.numel():
-            if self._add is not None and mix.is_plain(tensor):
+            if self._add is not None and digests.is_plain(tensor):
                 self._add(tensor, row, place)  # a launch that dispatches nothing
             else:
                 with unseen():
@@ -76,7 +76,7 @@ class DeviceDigests:
     def _add_sum(self, tensor: torch.Tensor, totals: torch.Tensor, place: int) -> None:
         if self._add is None and tensor.device.type == "cuda":
             with suppress(Exception):  # no Triton, or one that cannot compile here
-                from tracer.recording.values.digesting.triton_mix import add_mixed_sum
+                from tracer.recording.values.triton_mix import add_mixed_sum
 
                 add_mixed_sum(tensor, totals, place)
                 self._add = add_mixed_sum
@@ -95,14 +95,14 @@ class DeviceDigests:
                 if id(row) not in fetched:
                     wait_for(row.device)
                     fetched[id(row)] = row.tolist()
-                slot.value = mix.finished(fetched[id(row)][slot.place], slot.seed)
+                slot.value = digests.finished(fetched[id(row)][slot.place], slot.seed)
         for slot in slots:
             slot.row = None
 
 
 def _add_by_torch(tensor: torch.Tensor, totals: torch.Tensor, place: int) -> None:
     with unseen():
-        totals[place] += mix.mixed_sum(tensor)
+        totals[place] += digests.mixed_sum(tensor)
 
 
 def is_capturing(tensor: torch.Tensor) -> bool:

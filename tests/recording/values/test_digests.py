@@ -14,10 +14,10 @@ import torch
 
 from tests.support.bits import bits
 from tracer.recording.storage.registry import StorageRegistry
+from tracer.recording.values import digests, layouts
 from tracer.recording.values.digest_table import DigestTable
-from tracer.recording.values.digesting import layouts, mix
-from tracer.recording.values.digesting.digests import digest
-from tracer.recording.values.digesting.layouts import seed_of
+from tracer.recording.values.digests import digest
+from tracer.recording.values.layouts import seed_of
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.float8_e4m3fn]
 WHOLE = [torch.int64, torch.uint8]
@@ -26,7 +26,7 @@ UNITS: dict[int, Any] = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torc
 
 def mixed(tensor: torch.Tensor) -> int:
     """The digest that a device would give, by plain torch."""
-    return mix.finished(int(mix.mixed_sum(tensor)), seed_of(tensor.dtype, tensor.shape))
+    return digests.finished(int(digests.mixed_sum(tensor)), seed_of(tensor.dtype, tensor.shape))
 
 
 def sample_of(dtype: torch.dtype, kind: str) -> torch.Tensor:
@@ -313,7 +313,7 @@ def test_looking_is_seen_by_no_mode() -> None:
 
 
 def reference(tensor: torch.Tensor) -> int:
-    """``mix.mixed_sum`` in NumPy, written from its description."""
+    """``digests.mixed_sum`` in NumPy, written from its description."""
     data = bits(tensor)[-1]
     words = np.frombuffer(data + b"\0" * (-len(data) % 8), dtype="<u8")
     total = 0
@@ -333,14 +333,14 @@ def test_the_mix_of_plain_torch_is_the_one_described(dtype: torch.dtype) -> None
     torch.manual_seed(0)
     for shape in SHAPES:
         tensor = torch.randn(shape).mul(50).to(dtype)
-        assert int(mix.mixed_sum(tensor)) % 2**64 == reference(tensor)
-        assert int(mix.mixed_sum(tensor.reshape(-1)[1:])) % 2**64 == reference(tensor.reshape(-1)[1:])
+        assert int(digests.mixed_sum(tensor)) % 2**64 == reference(tensor)
+        assert int(digests.mixed_sum(tensor.reshape(-1)[1:])) % 2**64 == reference(tensor.reshape(-1)[1:])
 
 
 def test_the_mix_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = torch.randn(1000)
     whole = mixed(tensor)
-    monkeypatch.setattr(mix, "_CHUNK", 37)
+    monkeypatch.setattr(digests, "_CHUNK", 37)
     assert mixed(tensor) == whole
 
 

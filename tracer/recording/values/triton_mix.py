@@ -1,4 +1,4 @@
-"""``mix.mixed_sum`` as one Triton kernel: one launch a tensor, nothing waits. Imported where Triton is there alone."""
+"""``digests.mixed_sum`` as one Triton kernel: one launch a tensor, nothing waits. Imported where Triton is there."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import torch
 import triton
 import triton.language as tl
 
-from tracer.recording.values.digesting import mix
-from tracer.recording.values.digesting.digests import address_of
+from tracer.recording.values import digests
+from tracer.recording.values.digests import address_of
 
 _BLOCK = 4096
-_STRIDE = tl.constexpr(mix.STRIDE)
-_FIRST = tl.constexpr(mix.FIRST)
-_SECOND = tl.constexpr(mix.SECOND)
-_SHIFT_0, _SHIFT_1, _SHIFT_2 = (tl.constexpr(by) for by in mix.SHIFTS)
-_MASK_0, _MASK_1, _MASK_2 = (tl.constexpr((1 << (64 - by)) - 1) for by in mix.SHIFTS)
+_STRIDE = tl.constexpr(digests.STRIDE)
+_FIRST = tl.constexpr(digests.FIRST)
+_SECOND = tl.constexpr(digests.SECOND)
+_SHIFT_0, _SHIFT_1, _SHIFT_2 = (tl.constexpr(by) for by in digests.SHIFTS)
+_MASK_0, _MASK_1, _MASK_2 = (tl.constexpr((1 << (64 - by)) - 1) for by in digests.SHIFTS)
 _INTERPRETS = os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -64,7 +64,7 @@ class _Pointer:
 
 def add_mixed_sum(tensor: torch.Tensor, totals: torch.Tensor, place: int = 0) -> None:
     """Add the mixed words of a dense ``tensor`` to ``totals[place]``, an int64 on its device."""
-    data = tensor if mix.is_plain(tensor) else mix.plain(tensor)
+    data = tensor if digests.is_plain(tensor) else digests.plain(tensor)
     count, left = divmod(data.nbytes, 8)
     tensors: Any
     if _INTERPRETS:
