@@ -291,9 +291,9 @@ def _held(
                 continue
             divergence = laboratory.compare(base.family, run.family)
             inside = [calls for place in lines for calls in calls_inside(kept, place)]
-            roots = [root for root in divergence.roots if not any(root.call in calls for calls in inside)]
-            left = [root for root in roots if last is None or root.step <= last]
-            goes_on = len(left) < len(roots)  # one of the two was not ended after that step: it has an end of its own
+            outside = [root for root in divergence.roots if not any(root.call in calls for calls in inside)]
+            left = [root for root in outside if last is None or root.step <= last]
+            goes_on = len(left) < len(outside)  # one of the two was not ended after that step: it has an end of its own
             agrees = not left and (goes_on or not any(end.kind in OF_TRAINING for end in divergence.ends))
             if not agrees:
                 problem = next(filter(None, (problem_of(kept, place, names.get(place, ())) for place in lines)), "")
