@@ -716,3 +716,37 @@ def test_what_late_workers_make_is_found_once() -> None:
 
     (made,) = record(epochs).trace.own_generators
     assert (made.location.rpartition(":")[2], made.count) == (str(line_of(with_numpys, "default_rng")), 2)
+
+
+class WithTorchs(Augmented):
+    """Draws from a ``torch.Generator`` of its own, which its copies in workers do too."""
+
+    def __init__(self, draws: bool = True) -> None:
+        self.generator = torch.Generator()
+        self.draws = draws
+
+    def __getitem__(self, index: int) -> float:
+        return float(torch.rand((), generator=self.generator)) if self.draws else 0.0
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"),
+    [
+        (lambda made: made.seed(), 1),
+        (lambda made: made.manual_seed(time.time_ns()), 1),
+        (lambda made: made.set_state(torch.Generator().get_state()), 0),
+        (lambda made: (made.seed(), made.manual_seed(3)), 0),
+        (lambda made: (made.seed(), torch.rand(1, generator=made), made.manual_seed(3)), 0),
+        (lambda made: None, 0),
+    ],
+)
+def test_a_generator_of_torchs_that_draws_in_workers_alone_is_found(seed: Callable[[Any], object], count: int) -> None:
+    def epoch(draws: bool) -> None:
+        data = WithTorchs(draws)
+        seed(data.generator)
+        torch.rand(1, generator=data.generator)
+        list(DataLoader(data, num_workers=2, multiprocessing_context="fork"))
+
+    made = record(lambda: epoch(True)).trace.own_generators
+    assert [(each.kind.value, each.count) for each in made] == [("passed", 1)] * count
+    assert record(lambda: epoch(False)).trace.own_generators == ()

@@ -20,7 +20,7 @@ import torch
 from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.patching import Call, Watch
-from tracer.recording.randomness import seed_calls
+from tracer.recording.randomness import own_generators, seed_calls
 from tracer.recording.randomness.provenance import (
     FIXED,
     MACHINE,
@@ -304,6 +304,8 @@ class SeedWatch(GeneratorWatch):
             self._seeded_elsewhere("", provenance)
         elif is_default:
             self._keep_elsewhere()
+        else:
+            _tell_of_passed(generator, provenance, caller)
         if is_default and "cb" in caller.functions and earlier is provenance:
             events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
         else:
@@ -329,6 +331,8 @@ class SeedWatch(GeneratorWatch):
             other = (self._of_passed if is_default else self._of_defaults).get(seed)
             values.note(seed, other or self._at(SeedOrigin.RESTORED, caller.frame))
         events: list[EventEntry] = []
+        if not is_default:
+            _tell_of_passed(generator, values.get(seed) or UNSEEN, caller)
         if not caller.is_torch:
             events = self._note_event(_event_name(generator.device, is_default), SeedOrigin.RESTORED, caller.frame)
         self._reseeded(generator, before, events)
@@ -344,6 +348,11 @@ class SeedWatch(GeneratorWatch):
         if events is not None:
             self._awaited.extend(events)
             self._awaited = []
+
+
+def _tell_of_passed(generator: Any, provenance: Provenance, caller: SeedCaller) -> None:
+    for own in own_generators.WATCHERS.listeners:
+        own.torchs_begins_anew(generator, provenance.origin is SeedOrigin.MACHINE, caller.frame)
 
 
 def _origin(is_from_machine: bool) -> SeedOrigin:

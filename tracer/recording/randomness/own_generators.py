@@ -17,7 +17,7 @@ import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
@@ -91,7 +91,8 @@ class OwnGenerators:
 
     def listed(self) -> tuple[OwnGenerator, ...]:
         """The generators, in order of first occurrence; then those that workers drew from alone."""
-        told = {msgspec.structs.replace(made, count=1): made for made in self._listed()}
+        here = (made for made in self._listed() if made.kind is not GeneratorKind.PASSED)  # its draws are calls
+        told = {msgspec.structs.replace(made, count=1): made for made in here}
         for at in range(0, len(self._of_workers), _SLOT):
             if self._of_workers[at]:
                 made = msgspec.json.decode(self._of_workers[at : at + _SLOT].rstrip(b"\0"), type=OwnGenerator)
@@ -127,6 +128,10 @@ class OwnGenerators:
         """Watch in a forked worker, which has copies of its parent's generators: the parent's own never move."""
         WATCHERS.add(self)
         self._counts.clear()
+        for followed in self._followed.values():
+            if followed.key[0] is GeneratorKind.PASSED:  # what it drew before is its parent's draw
+                followed.at_birth = cache(partial(hashed_state, followed.alive()))
+                followed.at_birth()
 
     def look_in_worker(self) -> None:
         """Tell the parent of those that drew here."""
@@ -168,6 +173,12 @@ class OwnGenerators:
         frame = _outside(call.frame)
         if frame is not None and self._sites.kind_of(frame.f_code.co_filename) == USER:
             self._count(GeneratorKind.PYTHON_OBJECTS, False, frame)
+
+    def torchs_begins_anew(self, generator: Any, is_random: bool, frame: FrameType | None) -> None:
+        """A ``torch.Generator`` of the program's has another state, which workers may draw from."""
+        self._followed.pop(id(generator), None)
+        if is_random:
+            self._starts(GeneratorKind.PASSED, generator, True, frame)
 
     def _starts(self, kind: GeneratorKind, generator: Any, is_seeded: bool, frame: FrameType | None) -> None:
         """``generator`` has a state that is another one in every process."""
