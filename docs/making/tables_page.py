@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
 from tracer.tables.compilers import load_compilers, with_compiled
-from tracer.tables.explaining import VersionSpan, is_inherited, spans, summarise
+from tracer.tables.explaining import VersionSpan, counted, is_inherited, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.rules import GRADES, Rule, Table, strongest
 from tracer.tables.settings.rows import CATEGORIES, load_rows
@@ -59,16 +59,10 @@ def _backends(tables: list[Table], history: dict[int, tuple[VersionSpan, ...]]) 
         "backend", "torch", "rules", "ops", *map(str, GRADES), "inherited", "open", "an aten op without a rule"
     )
     for table in tables:
-        summary = summarise(table)
         yield _row(
-            summary.backend,
-            " to ".join(summary.reviewed),
-            summary.rules,
-            summary.ops,
-            *summary.by_grade.values(),
-            summary.inherited,
+            *counted(table),
             sum(_is_open(history[id(rule)][-1]) for rule in table.rule),
-            Verdict.DETERMINISTIC if summary.deny_list else Verdict.UNKNOWN,
+            Verdict.DETERMINISTIC if table.deny_list else Verdict.UNKNOWN,
         )
     libraries, translated = len(load_libraries().rule), len(load_translations().translation)
     yield ""

@@ -42,7 +42,6 @@ def list_tables(backend: str | None, settings: bool) -> int:
     from tracer.report.blocks import Paragraph
     from tracer.report.render.terminal import drawn, printed
     from tracer.report.sections.rules import overview_blocks, rows_blocks, rules_blocks
-    from tracer.tables.explaining import summarise
     from tracer.tables.settings.rows import load_rows
 
     tables = tables_for(backend)
@@ -50,9 +49,8 @@ def list_tables(backend: str | None, settings: bool) -> int:
     if settings:
         blocks = rows_blocks(load_rows(), () if backend is None else tables.keys())
     elif backend is None:
-        summaries = [summarise(table) for table in tables.values()]
         line = f"Settings, seeds, memory, data loading: {len(load_rows().row)} rows; --settings lists them."
-        blocks = chain(overview_blocks(summaries), [Paragraph(line)])
+        blocks = chain(overview_blocks(tuple(tables.values())), [Paragraph(line)])
     else:
         (table,) = tables.values()
         blocks = rules_blocks(table)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tracer.errors import TargetError, UsageError
-from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, DeterministicMode, EvidenceKind, Settings, Verdict
+from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.conditions import Conditions, disjoint, wanted_values, with_forward
 from tracer.tables.rules import GRADES, AnsweredRule, Case, Cased, Rule, Table, strongest
 from tracer.tables.settings.declared import FORWARD, MODE
@@ -340,35 +340,14 @@ def find_rows(text: str, table: EnvironmentTable) -> tuple[SettingRow, ...]:
     return tuple(whole or [row for row in table.row if any(map(ends_alike, names[row.id]))])
 
 
-class TableSummary(NamedTuple):
-    """One table in figures."""
-
-    backend: Backend
-    reviewed: tuple[str, str]
-    """The oldest and the newest reviewed release of torch."""
-    rules: int
-    ops: int
-    """Number of ops that rules name; a packet counts once."""
-    by_grade: Mapping[EvidenceKind, int]
-    """Rules by their strongest evidence; all grades are present."""
-    deny_list: bool
-    inherited: int
-    """Number of rules inherited from another backend's table; their evidence is at best ``documented``."""
-
-
-def summarise(table: Table) -> TableSummary:
-    """Counts of ``table``."""
+def counted(table: Table) -> tuple[str, ...]:
+    """Its backend, the reviewed releases, its rules and the ops that they name (a packet counts once), its rules by
+    their strongest evidence, and those of them that it inherits."""
     releases = reviewed_releases(table.reviewed)
     grades = Counter(strongest(rule.evidence) for rule in table.rule)
-    return TableSummary(
-        table.backend,
-        (releases[0], releases[-1]),
-        len(table.rule),
-        len({op for rule in table.rule for op in rule.ops}),
-        {grade: grades[grade] for grade in GRADES},
-        table.deny_list,
-        sum(is_inherited(rule) for rule in table.rule),
-    )
+    ops, inherited = {op for rule in table.rule for op in rule.ops}, sum(map(is_inherited, table.rule))
+    counts = (len(table.rule), len(ops), *(grades[grade] for grade in GRADES), inherited)
+    return str(table.backend), f"{releases[0]} to {releases[-1]}", *map(str, counts)
 
 
 def is_inherited(rule: Rule) -> bool:

@@ -12,7 +12,7 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Block, Row, Rows, Words, first, quiet
 from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
-from tracer.tables.explaining import Explanation, TableSummary, VerdictRow, VersionSpan, spans
+from tracer.tables.explaining import Explanation, VerdictRow, VersionSpan, counted, spans
 from tracer.tables.rules import GRADES, AnsweredRule, Rule, Table, strongest
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.translation import STAYS
@@ -59,19 +59,12 @@ def rule_blocks(rule: Rule, table: Table, examples: Examples = NO_EXAMPLES) -> I
         yield _code(program(example, table.backend))
 
 
-def overview_blocks(summaries: Sequence[TableSummary]) -> Iterator[Block]:
+def overview_blocks(tables: Sequence[Table]) -> Iterator[Block]:
     """The tables that exist, a line each."""
     heads = ("Rules", "Ops", *(_GRADE_HEADINGS[grade] for grade in GRADES), "Inh.")
     yield said.Table(
         said.columns("Backend", "Reviewed", *heads, figures=heads),
-        tuple(
-            (
-                str(summary.backend),
-                " to ".join(summary.reviewed),
-                *map(str, (summary.rules, summary.ops, *summary.by_grade.values(), summary.inherited)),
-            )
-            for summary in summaries
-        ),
+        tuple(map(counted, tables)),
         is_grid=True,
     )
     yield quiet(
@@ -80,7 +73,7 @@ def overview_blocks(summaries: Sequence[TableSummary]) -> Iterator[Block]:
         " these, inherited from another backend's table."
     )
     for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):
-        names = [str(summary.backend) for summary in summaries if summary.deny_list is is_deny]
+        names = [str(table.backend) for table in tables if table.deny_list is is_deny]
         if names:
             yield quiet(f"An aten op without a rule is {answer} on {', '.join(names)}.")
 
