@@ -23,9 +23,9 @@ from typing import Any
 
 import msgspec
 
-from tracer.names import GeneratorKind, Phase
+from tracer.names import GeneratorKind
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, placed
+from tracer.recording.origin.sites import LIBRARY, USER, Sites, placed
 from tracer.recording.patching import Call
 from tracer.recording.randomness import seed_calls
 from tracer.recording.watchers import Target, Watchers
@@ -41,7 +41,6 @@ _SLOT, _SLOTS = 2048, 256
 #: NumPy's own bit generators.
 _NUMPY_BITS = frozenset({"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"})
 
-_Key = tuple[GeneratorKind, bool, Site, Site, Phase, bool]
 _State = tuple[int, int]
 """Hashes of what a state shares with those shortly before and after it, and of all of it."""
 
@@ -52,8 +51,8 @@ class _Followed(msgspec.Struct, eq=False):
     alive: Callable[[], Any]
     at_birth: Callable[[], _State]
     """Gives its initial state."""
-    key: _Key
-    """How it is counted."""
+    counted: OwnGenerator
+    """What it is counted as."""
     line: seed_calls.CallPlace
     """Where it was made."""
     is_elsewhere: bool = False
@@ -72,7 +71,7 @@ class OwnGenerators:
     def __init__(self, sites: Sites, events: EventLog) -> None:
         self._sites = sites
         self._events = events
-        self._counts: Counter[_Key] = Counter()
+        self._counts: Counter[OwnGenerator] = Counter()
         """Those that are followed no more, or never were."""
         self._entropy: dict[int, None] = {}
         """The last numbers that NumPy took from the system for generators without a seed."""
@@ -91,33 +90,22 @@ class OwnGenerators:
 
     def listed(self) -> tuple[OwnGenerator, ...]:
         """The generators, in order of first occurrence; then those that workers drew from alone."""
-        here = (made for made in self._listed() if made.kind is not GeneratorKind.PASSED)  # its draws are calls
-        told = {msgspec.structs.replace(made, count=1): made for made in here}
+        told = {made: count for made, count in self._counted().items() if made.kind is not GeneratorKind.PASSED}
         for at in range(0, len(self._of_workers), _SLOT):
             if self._of_workers[at]:
-                made = msgspec.json.decode(self._of_workers[at : at + _SLOT].rstrip(b"\0"), type=OwnGenerator)
-                alike = msgspec.structs.replace(made, count=1)
-                told[alike] = max(told.get(alike, made), made, key=lambda each: each.count)
-        return tuple(told.values())
+                text = self._of_workers[at : at + _SLOT].rstrip(b"\0")
+                made, count = msgspec.json.decode(text, type=tuple[OwnGenerator, int])
+                told[made] = max(told.get(made, 0), count)
+        return tuple(msgspec.structs.replace(made, count=count) for made, count in told.items())
 
-    def _listed(self) -> Iterator[OwnGenerator]:
-        counts, unseen = Counter(self._counts), Counter[_Key]()
+    def _counted(self) -> Counter[OwnGenerator]:
+        counts = Counter(self._counts)
         for followed in tuple(self._followed.values()):
             if followed.drew:
-                counts[followed.key] += 1
+                counts[followed.counted] += 1
             elif followed.is_elsewhere:
-                unseen[followed.key] += 1
-        for counted in (counts, unseen):
-            for (kind, is_seeded, site, own, phase, by_library), count in counted.items():
-                yield OwnGenerator(
-                    **placed(site, own),
-                    kind=kind,
-                    is_seeded=is_seeded,
-                    drew=counted is counts,
-                    phase=phase,
-                    by_library=by_library,
-                    count=count,
-                )
+                counts[msgspec.structs.replace(followed.counted, drew=False)] += 1
+        return counts
 
     def may_draw_elsewhere(self) -> None:
         """A loader starts workers that are not forked: they may have copies."""
@@ -129,7 +117,7 @@ class OwnGenerators:
         WATCHERS.add(self)
         self._counts.clear()
         for followed in self._followed.values():
-            if followed.key[0] is GeneratorKind.PASSED:  # what it drew before is its parent's draw
+            if followed.counted.kind is GeneratorKind.PASSED:  # what it drew before is its parent's draw
                 followed.at_birth = cache(partial(hashed_state, followed.alive()))
                 followed.at_birth()
 
@@ -138,11 +126,10 @@ class OwnGenerators:
         for identity, followed in tuple(self._followed.items()):
             if followed.drew:
                 self._leave(identity, has_drawn=True)
-        for made in self._listed():
-            self._tell(msgspec.structs.replace(made, count=min(made.count, 2)))
+        for made, count in self._counted().items():
+            self._tell(msgspec.json.encode((made, min(count, 2))))
 
-    def _tell(self, made: OwnGenerator) -> None:
-        text = msgspec.json.encode(made)
+    def _tell(self, text: bytes) -> None:
         slot = zlib.crc32(text)
         for at in ((slot + number) % _SLOTS * _SLOT for number in range(_SLOTS)):
             if self._of_workers[at : at + len(text)] == text or len(text) >= _SLOT:
@@ -182,16 +169,18 @@ class OwnGenerators:
 
     def _starts(self, kind: GeneratorKind, generator: Any, is_seeded: bool, frame: FrameType | None) -> None:
         """``generator`` has a state that is another one in every process."""
-        key = self._key(kind, is_seeded, frame)
-        if key is not None and frame is not None:
+        made = self._counted_as(kind, is_seeded, frame)
+        if made is not None and frame is not None:
             state = hashed_state(generator)
-            self._follow(generator, lambda: state, key, seed_calls.place_of(frame))
+            self._follow(generator, lambda: state, made, seed_calls.place_of(frame))
 
-    def _follow(self, generator: Any, at_birth: Callable[[], _State], key: _Key, line: seed_calls.CallPlace) -> None:
+    def _follow(
+        self, generator: Any, at_birth: Callable[[], _State], counted: OwnGenerator, line: seed_calls.CallPlace
+    ) -> None:
         identity = id(generator)
         may_hold_more = isinstance(generator, random.Random) and type(generator) is not random.Random
         weak = weakref.ref(generator, lambda _: self._leave(identity, has_drawn=True)) if may_hold_more else None
-        self._followed[identity] = _Followed(weak or (lambda: generator), cache(at_birth), key, line)
+        self._followed[identity] = _Followed(weak or (lambda: generator), cache(at_birth), counted, line)
         if len(self._followed) > _KEPT:
             self._leave(next(iter(self._followed)), has_drawn=True)
 
@@ -199,7 +188,7 @@ class OwnGenerators:
         """Follow a generator no more, which counts if it drew, or may have."""
         followed = self._followed.pop(identity, None)
         if followed is not None and has_drawn:
-            self._counts[followed.key] += 1
+            self._counts[followed.counted] += 1
 
     def begins_anew(self, generator: Any, before: _State) -> None:
         """A generator has another state: what it began with counts if it drew before."""
@@ -216,7 +205,7 @@ class OwnGenerators:
         source = self.having(state[0])
         self.begins_anew(call.first, call.before)
         if source is not None:
-            self._follow(call.first, lambda: state, source.key, source.line)
+            self._follow(call.first, lambda: state, source.counted, source.line)
         elif any(has(state[0]) for has in HAVE_UNSEEDED):
             is_pythons = isinstance(call.first, random.Random)
             kind = GeneratorKind.PYTHON_OBJECTS if is_pythons else GeneratorKind.NUMPY_OBJECTS
@@ -242,12 +231,12 @@ class OwnGenerators:
         is_seeded = not (isinstance(number, int) and number in self._entropy)
         if is_seeded and not seed_calls.takes_another_number(frame):
             return
-        key = self._key(GeneratorKind.NUMPY_OBJECTS, is_seeded, frame)
-        bits = None if key is None or is_seeded else _growing_from(seeds)
-        if key is not None and bits is not None:
-            self._follow(bits, lambda: hashed_state(type(bits)(seeds)), key, seed_calls.place_of(frame))
-        elif key is not None:
-            self._counts[key] += 1
+        made = self._counted_as(GeneratorKind.NUMPY_OBJECTS, is_seeded, frame)
+        bits = None if made is None or is_seeded else _growing_from(seeds)
+        if made is not None and bits is not None:
+            self._follow(bits, lambda: hashed_state(type(bits)(seeds)), made, seed_calls.place_of(frame))
+        elif made is not None:
+            self._counts[made] += 1
 
     def numpy_is_given_a_seed(self, call: Call) -> None:
         """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
@@ -259,10 +248,10 @@ class OwnGenerators:
 
     def _count(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> None:
         """Count one that is not followed."""
-        if (key := self._key(kind, is_seeded, frame)) is not None:
-            self._counts[key] += 1
+        if (made := self._counted_as(kind, is_seeded, frame)) is not None:
+            self._counts[made] += 1
 
-    def _key(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> _Key | None:
+    def _counted_as(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> OwnGenerator | None:
         if frame is None:
             return None
         of_file = self._sites.kind_of(frame.f_code.co_filename)
@@ -270,7 +259,8 @@ class OwnGenerators:
             return None
         seed_calls.UNSEEDED_AT.add(seed_calls.place_of(frame))
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
-        return kind, is_seeded, site, own, self._events.phase(), site.kind == LIBRARY
+        is_librarys, phase = site.kind == LIBRARY, self._events.phase()
+        return OwnGenerator(**placed(site, own), kind=kind, is_seeded=is_seeded, phase=phase, by_library=is_librarys)
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:
