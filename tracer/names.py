@@ -550,15 +550,6 @@ class KernelLanguage(Word):
 CALLED_KERNELS = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
 
 
-class TrialArm(Word):
-    """The change under which a call is replayed."""
-
-    REPEATED = "repeated"
-    """Nothing but the bytes in fresh memory."""
-    STREAM = "stream"
-    """Another stream of the device is busy meanwhile."""
-
-
 class Untried(Word):
     """Reasons why a call was not replayed."""
 

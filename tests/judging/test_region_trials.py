@@ -8,20 +8,19 @@ import pytest
 
 from tests.support.build import call, environment, region, trace
 from tracer.findings import Finding
-from tracer.names import About, DeterministicMode, EvidenceKind, TrialArm, Untried, Verdict
+from tracer.names import About, DeterministicMode, EvidenceKind, Untried, Verdict
 from tracer.report import Report
 from tracer.session import judge
 from tracer.trace.merging import merge_traces
-from tracer.trace.records import ArmTrials, Tried
+from tracer.trace.records import Tried
 
 FACTS = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 RACES = {**FACTS, "arg.accumulate": True, "index.is_mask": False}
 
 
 def tried(varied: int, together: int) -> Tried:
-    arms = {TrialArm.REPEATED: ArmTrials(trials=10, varied=varied)}
     made: dict[str, Any] = {"distinct": 2, "first": 1, "ulp": 3} if varied else {"distinct": 1}
-    return Tried(calls=2, trials=10, varied=varied, varied_calls=bool(varied), arms=arms, together=together, **made)
+    return Tried(calls=2, trials=10, varied=varied, varied_calls=bool(varied), together=together, **made)
 
 
 def index_put(seen: Tried | None, **fields: Any) -> Any:

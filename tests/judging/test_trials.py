@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.build import call, environment, trace
 from tracer.findings import Finding
-from tracer.names import About, Cause, DataShown, DeterministicMode, EvidenceKind, TrialArm, Untried, Verdict
+from tracer.names import About, Cause, DataShown, DeterministicMode, EvidenceKind, Untried, Verdict
 from tracer.report import Report
 from tracer.session import judge
-from tracer.trace.records import ArmTrials, Tried
+from tracer.trace.records import Tried
 
 RACES = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 1, "arg.accumulate": True}
 RACES |= {"index.is_mask": False, "index.one_value": False, "shape.numel_ge_32768": True}
@@ -19,10 +19,7 @@ ON_CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
 
 
 def tried(trials: int, varied: int, **fields: Any) -> Tried:
-    arms = {TrialArm.REPEATED: ArmTrials(trials=trials, varied=varied)}
-    return Tried(
-        calls=1, trials=trials, varied=varied, distinct=1 + bool(varied), first=bool(varied), arms=arms, **fields
-    )
+    return Tried(calls=1, trials=trials, varied=varied, distinct=1 + bool(varied), first=bool(varied), **fields)
 
 
 def judged(*calls: Any, backend: str = "recorded", settings: Any = "recorded", **env: Any) -> Report:

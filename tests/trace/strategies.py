@@ -13,14 +13,12 @@ from tracer.names import (
     KernelLanguage,
     Phase,
     RegionInside,
-    TrialArm,
     Untried,
 )
 from tracer.trace.arguments import DeviceType, NotKept, Number, TensorForm, TorchWord
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     ORIGIN,
-    ArmTrials,
     BlindSpot,
     CallGroup,
     CudaDevice,
@@ -39,7 +37,6 @@ counts = st.integers(min_value=1, max_value=2**53)
 facts = st.dictionaries(texts.filter(ORIGIN.__ne__), st.booleans() | st.integers(-(2**53), 2**53) | texts, max_size=4)
 assert set(get_args(FactValue)) == {bool, int, str}
 
-arms = st.builds(ArmTrials, trials=counts, varied=counts)
 trials = st.builds(
     Tried,
     calls=counts,
@@ -49,7 +46,6 @@ trials = st.builds(
     ulp=counts,
     relative=st.floats(0, 1),
     first=counts,
-    arms=st.dictionaries(st.sampled_from(TrialArm), arms, max_size=2),
     untried=st.dictionaries(st.sampled_from(Untried), counts, max_size=2),
 )
 sizes = st.lists(st.none() | st.integers(0, 2**53), max_size=3).map(tuple)

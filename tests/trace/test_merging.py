@@ -17,11 +17,11 @@ from tests.support.build import call, environment, kernel, region, trace
 from tests.trace.strategies import traces
 from tracer import judge
 from tracer.errors import TraceError
-from tracer.names import BlindSpotKind, DataShown, DeterministicMode, EventKind, TrialArm, Untried
+from tracer.names import BlindSpotKind, DataShown, DeterministicMode, EventKind, Untried
 from tracer.trace import Trace
 from tracer.trace.arguments import Argument
 from tracer.trace.merging import merge_traces, merged
-from tracer.trace.records import ArmTrials, BlindSpot, CudaDevice, Environment, Event, TraceSource, Tried
+from tracer.trace.records import BlindSpot, CudaDevice, Environment, Event, TraceSource, Tried
 
 
 @given(st.lists(traces, min_size=1, max_size=4))
@@ -139,8 +139,7 @@ def test_regions_that_differ_keep_apart_though_two_processes_number_them_alike()
 
 
 def tried(trials: int, varied: int, **fields: Any) -> Tried:
-    arms = {TrialArm.REPEATED: ArmTrials(trials=trials, varied=varied)}
-    return Tried(calls=1, trials=trials, varied=varied, distinct=1 + varied, arms=arms, **fields)
+    return Tried(calls=1, trials=trials, varied=varied, distinct=1 + varied, **fields)
 
 
 def test_trials_of_one_group_add_up_and_the_largest_difference_stands() -> None:
@@ -156,7 +155,6 @@ def test_trials_of_one_group_add_up_and_the_largest_difference_stands() -> None:
         ulp=7,
         relative=0.5,
         first=6,
-        arms={TrialArm.REPEATED: ArmTrials(trials=10, varied=3)},
         untried={Untried.RARER: 4},
     )
 

@@ -102,7 +102,7 @@ class ProcessWatch:
     @property
     def compilations(self) -> CompileLog | None:
         """The compilations so far; ``None`` while torch is not loaded."""
-        return None if self._inductor is None else self._inductor.log
+        return self._inductor
 
     def with_inductor(self, environment: Environment) -> Environment:
         """``environment`` with the settings that Inductor compiled under: later ones do not change its code."""

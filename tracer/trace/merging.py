@@ -99,14 +99,10 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
         "recompiles": _first,
         "tried": _tried_after("executions"),
     },
-    records.ArmTrials: {"trials": _added, "varied": _added},
     records.Tried: {
         **dict.fromkeys(("calls", "trials", "varied", "varied_calls"), _added),
         **dict.fromkeys(("distinct", "ulp", "relative", "together"), _largest),
         "first": lambda first, second, _: first.first or second.first,
-        "arms": _by_value(
-            lambda first, more: {**first, **more, **{arm: join(first[arm], more[arm]) for arm in first if arm in more}}
-        ),
         "untried": _summed,
     },
 }

@@ -82,14 +82,6 @@ def is_set_up(phase: names.Phase, module: str, place: Place, device: FactValue |
     return is_apart and bool(place.location and place.called_from) and place.function.endswith("__init__")
 
 
-class ArmTrials(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Trials under one circumstance."""
-
-    trials: int
-    varied: int
-    """Trials whose result differed from the call's own."""
-
-
 class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The outcome of a group's trials: calls repeated on the spot, from the same inputs and generator states."""
 
@@ -110,8 +102,6 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Largest difference from the call's own result, relative to the larger of the two; 1 if only one is a number."""
     first: int = 0
     """The first of the group's calls that varied, counted from 1; 0 if none did."""
-    arms: dict[names.TrialArm, ArmTrials] = {}
-    """Trials by what was changed for them."""
     untried: dict[names.Untried, int] = {}
     """Calls that were not repeated, by reason."""
     together: int = 0

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tracer.recording.compiled.graph_facts import GraphFacts, GraphIndices, GraphValues, arguments_of
-from tracer.recording.compiled.graph_text import Place, ProgramLines, Step, Value, read_graph, with_neighbours
+from tracer.recording.compiled.graph_text import ProgramLines, Step, Value, read_graph, with_neighbours
 from tracer.recording.origin.stacks import Frame, Module, read_module
 from tracer.trace.arguments import spelled
 
@@ -37,7 +37,7 @@ def test_calls_bear_their_line_and_what_is_no_call_is_left_out() -> None:
         "aten.index_put.default",
         "aten.native_layer_norm.default",
     ]
-    line = Place("/w/train.py", 18, "forward", "y = zeros.index_add(0, j, x)")
+    line = Frame("/w/train.py", 18, "forward", "y = zeros.index_add(0, j, x)")
     assert [node.place for node in graph.nodes] == [None, line, line, line]
     assert graph.nodes[2].args[0] == Value("f32", (8, 16), (16, 1), "cpu", "full")
     assert graph.parts == {"getitem": "native"}
@@ -101,18 +101,18 @@ def test_a_line_that_moved_is_found_by_its_text_and_the_same_text_twice_by_its_o
 
     today = ProgramLines([step(20, "x = self.act(x)", "a"), step(21, "x = x + 1"), step(22, "x = self.act(x)", "b")])
     then = [
-        Place("/w/t.py", line, "forward", code) for line, code in ((18, "x = self.act(x)"), (20, "x = self.act(x)"))
+        Frame("/w/t.py", line, "forward", code) for line, code in ((18, "x = self.act(x)"), (20, "x = self.act(x)"))
     ]
     assert [found.frames[-1].line for found in today.match(then, backwards=False) if found] == [20, 22]
     assert [found.frames[-1].line for found in today.match(then[::-1], backwards=True) if found] == [22, 20]
-    assert today.match([Place("/w/t.py", 3, "forward", "gone")], backwards=False) == [None]
+    assert today.match([Frame("/w/t.py", 3, "forward", "gone")], backwards=False) == [None]
 
 
 def test_a_line_that_was_compiled_from_a_copy_of_the_program_is_found_in_the_program() -> None:
     here = Step((Frame("/w/train.py", 20, "forward", "x = self.act(x)"),), None)
-    found = ProgramLines([here]).match([Place("/copy/train.py", 9, "forward", "x = self.act(x)")], backwards=False)
+    found = ProgramLines([here]).match([Frame("/copy/train.py", 9, "forward", "x = self.act(x)")], backwards=False)
     assert found == [here]
-    other = ProgramLines([here]).match([Place("/copy/train.py", 9, "other", "x = self.act(x)")], backwards=False)
+    other = ProgramLines([here]).match([Frame("/copy/train.py", 9, "other", "x = self.act(x)")], backwards=False)
     assert other == [None]
 
 
@@ -131,7 +131,7 @@ class GraphModule(torch.nn.Module):
 def test_of_several_modules_that_one_line_calls_the_one_that_holds_them_is_named() -> None:
     frames = (Frame("/w/t.py", 5, "forward", "x = self.b(self.a(x))"),)
     steps = [Step(frames, Module("", path)) for path in ("layers.0.a", "layers.0.b")]
-    place = Place("/w/t.py", 5, "forward", "x = self.b(self.a(x))")
+    place = Frame("/w/t.py", 5, "forward", "x = self.b(self.a(x))")
     (found,) = ProgramLines(steps).match([place], backwards=False)
     assert found is not None
     assert found.module == Module("", "layers.0")
@@ -227,7 +227,7 @@ def test_the_rounds_of_one_line_are_told_apart_by_counting_its_ops() -> None:
     frames = (Frame("/net.py", 7, "forward", "return self.act(self.fc(x))"),)
     modules = [Module("Net", f"blocks.{block}.{name}") for block in (0, 1) for name in ("fc", "act")]
     lines = ProgramLines([Step(frames, module) for module in modules])
-    place = Place("/net.py", 7, "forward", "return self.act(self.fc(x))")
+    place = Frame("/net.py", 7, "forward", "return self.act(self.fc(x))")
     ops = ["aten.t", "aten.addmm", "aten.relu", "aten.t", "aten.addmm", "aten.relu"]
     for backwards in (False, True):
         matched = lines.match([place] * 6, backwards=backwards, ops=ops)

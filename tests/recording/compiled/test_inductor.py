@@ -148,8 +148,6 @@ def test_what_is_watched_is_put_back(stand_in: types.ModuleType) -> None:
     before = (vars(seams.inductor_wrapper)["__call__"], getattr(stand_in, name))
     watch = InductorWatch(EventLog(Sites()))
     watch.start()
-    watch.start()
-    watch.stop()
     assert getattr(stand_in, name) is not before[1]
     watch.stop()
     assert (vars(seams.inductor_wrapper)["__call__"], getattr(stand_in, name)) == before

@@ -7,16 +7,14 @@ import json
 import pytest
 
 from tests.support.build import call, environment, trace
-from tracer.names import DataShown, Detail, EvidenceKind, TrialArm
+from tracer.names import DataShown, Detail, EvidenceKind
 from tracer.report import Report
 from tracer.report.render.terminal import to_text
 from tracer.session import judge
-from tracer.trace.records import ArmTrials, CudaDevice, Tried
+from tracer.trace.records import CudaDevice, Tried
 
 FACTS = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
-VARIED = Tried(
-    calls=1, trials=5, varied=3, distinct=2, first=1, arms={TrialArm.REPEATED: ArmTrials(trials=5, varied=3)}
-)
+VARIED = Tried(calls=1, trials=5, varied=3, distinct=2, first=1)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -29,7 +30,7 @@ from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.indices import Distinct, Indices, index_role
 from tracer.recording.storage.known_values import value_role
-from tracer.recording.storage.registry import WRITES
+from tracer.recording.storage.registry import WRITES, NumbersTable, Role
 from tracer.recording.torch_private import compile_seams, seams, storages
 from tracer.trace.arguments import Argument
 from tracer.trace.records import FactValue
@@ -179,15 +180,16 @@ class GraphValues:
             length, start, step = args[0], kwargs["start"], kwargs["step"]
             length = SEVERAL if type(length) is not int and step > 0 else length
             args, kwargs = (start, start + step * length, step), {}
-        func = compile_seams.overload(_AS_EAGER.get(node.op, node.op))
+        access, *roles = _roles_of(node.op)
         is_unfixed = any(map(is_dynamic, (*flat((*node.args, *node.kwargs.values())), node.result)))
-        for table, role in ((self._indices, index_role(func)), (self._indices.values, value_role(func))):
+        tables: tuple[NumbersTable[Any], ...] = self._indices, self._indices.values
+        for table, role in zip(tables, roles, strict=True):
             if role is None:
                 continue
             if role.kind == WRITES:
-                table.forget_written(Access(func), args, kwargs)
+                table.forget_written(access, args, kwargs)
             elif not (is_unfixed and (role.name in rows.SUMMING or role.name == "sum")):  # which count addends
-                table.note(role, Access(func), args, kwargs, result)
+                table.note(role, access, args, kwargs, result)
 
     def _read_at(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> _ReadAt | None:
         if node.op == "aten.gather.default":
@@ -200,6 +202,13 @@ class GraphValues:
         sources = {self._indices.read_at.get(id(each)) for each in wide}
         is_whole = all(each.shape == result.shape for each in wide)
         return sources.pop() if len(sources) == 1 and is_whole else None
+
+
+@cache
+def _roles_of(op: str) -> tuple[Access, Role | None, Role | None]:
+    """What an op does to its arguments, and the roles that it plays for the tables of eager calls."""
+    func = compile_seams.overload(_AS_EAGER.get(op, op))
+    return Access(func), index_role(func), value_role(func)
 
 
 def _ids(tensors: Iterable[Any]) -> tuple[int | None, ...]:

@@ -23,16 +23,6 @@ _TENSOR = re.compile(
 )
 
 
-class Place(NamedTuple):
-    """A line of the program when the graph was traced."""
-
-    path: str
-    line: int
-    function: str
-    code: str
-    """The line's text."""
-
-
 class Value(NamedTuple):
     """A tensor as an annotation describes it: ``f32[8, 16][16, 1]cpu``."""
 
@@ -70,7 +60,7 @@ class Node(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Value | None
-    place: Place | None
+    place: Frame | None
     reads: tuple[str, ...] = ()
     """Names of the calls and inputs that it reads."""
     times: int = 1
@@ -125,7 +115,7 @@ def read_graph(text: str) -> Graph:
 class _GraphReader:
     """Reads a graph and its subgraphs."""
 
-    def __init__(self, places: Mapping[int, Place]) -> None:
+    def __init__(self, places: Mapping[int, Frame]) -> None:
         self._places = places
         self.values: dict[str, Value | None] = {}
         """By full name."""
@@ -179,13 +169,13 @@ class _GraphReader:
         return inputs
 
 
-def _places(text: str) -> dict[int, Place]:
+def _places(text: str) -> dict[int, Frame]:
     """The place of each line of the text: a comment applies to all lines below it, up to the next comment."""
-    places: dict[int, Place] = {}
-    place: Place | None = None
+    places: dict[int, Frame] = {}
+    place: Frame | None = None
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         if (match := _PLACE.match(line)) is not None:
-            place = Place(match["path"], int(match["line"]), match["function"], match["code"].strip())
+            place = Frame(match["path"], int(match["line"]), match["function"], match["code"].strip())
         elif line.startswith("# No stacktrace found"):
             place = None
         elif place is not None and line and not line.startswith("#"):
@@ -262,13 +252,13 @@ def step_of(node: Any) -> Step:
 class _Rounds:
     """How often the line of each call runs, by the counts of its ops: each op runs as often, or a multiple of it."""
 
-    def __init__(self, places: Sequence[Place | None], ops: Sequence[str], backwards: bool) -> None:
+    def __init__(self, places: Sequence[Frame | None], ops: Sequence[str], backwards: bool) -> None:
         pairs = list(zip(places, ops, strict=True))
         totals = Counter(pairs)
-        self._rounds: dict[Place | None, int] = {}
+        self._rounds: dict[Frame | None, int] = {}
         for (place, _), count in totals.items():
             self._rounds[place] = gcd(self._rounds.get(place, 0), count)
-        met: Counter[tuple[Place | None, str]] = Counter()
+        met: Counter[tuple[Frame | None, str]] = Counter()
         self._round_of: list[tuple[int, int]] = []
         for pair in pairs:
             rounds, total = self._rounds[pair[0]], totals[pair]
@@ -300,7 +290,7 @@ class ProgramLines:
                 self._by_line[frame.path, frame.function, frame.code].append(number)
                 self._elsewhere[frame.function, frame.code].append(number)
 
-    def match(self, places: Iterable[Place | None], *, backwards: bool, ops: Sequence[str] = ()) -> list[Step | None]:
+    def match(self, places: Iterable[Frame | None], *, backwards: bool, ops: Sequence[str] = ()) -> list[Step | None]:
         """For each of ``places``, in the graph's order, the step that it comes from; ``None`` without a match.
 
         Calls follow the order of the program, in a backward graph the reverse. ``ops``, those of the calls,
@@ -336,7 +326,7 @@ class ProgramLines:
         common = (names[0] for names in takewhile(lambda names: len(set(names)) == 1, paths))
         return step._replace(module=Module(roots.pop() or "", ".".join(common)))
 
-    def _nearest(self, place: Place, rank: tuple[int, int], at: int, backwards: bool) -> int | None:
+    def _nearest(self, place: Frame, rank: tuple[int, int], at: int, backwards: bool) -> int | None:
         candidates = self._by_line.get((place.path, place.function, place.code), [])
         if place.path not in self._paths:
             candidates = self._elsewhere.get((place.function, place.code), [])
@@ -378,7 +368,7 @@ def with_neighbours(
     return filled
 
 
-def _ranks(places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
+def _ranks(places: Iterable[Frame]) -> dict[Frame, tuple[int, int]]:
     """The rank of each place among the lines of its function with the same text, and the number of these."""
     distinct = set(places)
     lines: dict[tuple[str, str, str], set[int]] = defaultdict(set)

@@ -96,32 +96,26 @@ def _hidden() -> Iterator[None]:
 HOOKS = HiddenHooks()
 
 
-class InductorWatch:
+class InductorWatch(CompileLog):
     """Records in ``events`` each graph that Inductor compiles, with its deterministic mode."""
 
     def __init__(self, events: EventLog, on_compiler: Callable[[], None] = lambda: None) -> None:
         """``on_compiler`` is called when the compiler has been imported."""
+        super().__init__(HOOKS.guarded)
         self._events = events
         self.on_compiler = on_compiler
-        self._starts = 0
-        self.log = CompileLog(HOOKS.guarded)
-        """The graphs and the code that were compiled."""
         self.settings: dict[str, FactValue] = {}
         """Inductor's settings at its first compilation, overridden by the options of ``torch.compile``."""
 
     def start(self) -> None:
-        """Begin to observe. Each ``start`` needs a ``stop``."""
-        self._starts += 1
-        if self._starts == 1:
-            self.log.start()
-            _INDUCTOR.add(self)
+        """Begin to observe."""
+        super().start()
+        _INDUCTOR.add(self)
 
     def stop(self) -> None:
         """Stop observing."""
-        self._starts -= 1
-        if self._starts == 0:
-            _INDUCTOR.discard(self)
-            self.log.stop()
+        _INDUCTOR.discard(self)
+        super().stop()
 
     def compiles(self, frame: FrameType, options: Mapping[str, Any]) -> None:
         """Inductor received a graph; ``options`` are those of this graph only."""
@@ -140,7 +134,7 @@ def _on_wrapper(watch: InductorWatch, call: Call) -> None:
     compile_seams.load(*compile_seams.COMPILER_MODULES)
     _INDUCTOR.look_again()
     watch.on_compiler()
-    watch.log.graph_handed_over(call, compile_seams.INDUCTOR, config)
+    watch.graph_handed_over(call, compile_seams.INDUCTOR, config)
 
 
 def _on_torch_compile(watch: InductorWatch, call: Call) -> None:
@@ -150,7 +144,7 @@ def _on_torch_compile(watch: InductorWatch, call: Call) -> None:
 
 
 def _on_other_backend(watch: InductorWatch, call: Call) -> None:
-    watch.log.graph_handed_over(call, str(getattr(call.first, "compiler_name", "")) or "unnamed", {})
+    watch.graph_handed_over(call, str(getattr(call.first, "compiler_name", "")) or "unnamed", {})
 
 
 def _on_compile(watch: InductorWatch, call: Call) -> None:
@@ -171,7 +165,7 @@ def _unseen(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 
 def _on_compiled(watch: InductorWatch, call: Call) -> None:
-    watch.log.compile_ended(call)
+    watch.compile_ended(call)
     _INDUCTOR.look_again()
 
 
@@ -189,22 +183,12 @@ def _entries() -> list[Target]:
         Target([(wrapper, "__call__")], before=_on_wrapper),
         Target([(sys.modules.get(entry), compile_fx)], before=_on_compile),
         Target([(other_backend, "__call__")], before=_on_other_backend),
-        Target(
-            [(sys.modules.get(compiler), compile_one)],
-            before=lambda watch, call: watch.log.compile_begins(call),
-            after=_on_compiled,
-        ),
-        Target(
-            [(compile_seams.compiled_graph_class(), "post_compile")],
-            before=lambda watch, call: watch.log.code_is_ready(call),
-        ),
-        Target(
-            [(loaded(module, scheduling), define) for module, scheduling, define in writers],
-            after=lambda watch, call: watch.log.kernel_written(call),
-        ),
+        Target([(sys.modules.get(compiler), compile_one)], before=InductorWatch.compile_begins, after=_on_compiled),
+        Target([(compile_seams.compiled_graph_class(), "post_compile")], before=InductorWatch.code_is_ready),
+        *(Target([(loaded(*writer[:2]), writer[2])], after=InductorWatch.kernel_written) for writer in writers),
         Target([(sys.modules.get(generator), generate)], around=_unseen),
         Target([(tuner, "autotune_to_one_config"), (tuner, "coordinate_descent_tuning")], around=_unseen),
-        Target([(loaded(*compile_seams.CHOOSING), "__call__")], after=lambda watch, call: watch.log.chosen(call)),
+        Target([(loaded(*compile_seams.CHOOSING), "__call__")], after=InductorWatch.chosen),
     ]
 
 

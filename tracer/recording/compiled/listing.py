@@ -46,7 +46,6 @@ from tracer.recording.compiled.kernel_text import (
     read_kernels,
 )
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, placed, spell
-from tracer.recording.origin.stacks import Frame
 from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
@@ -129,7 +128,7 @@ def _steps(code: CompiledCode, nodes: tuple[Node, ...]) -> Iterator[Step | None]
     for node in nodes:
         step = code.steps.get(node.name, NO_STEP)
         if not step.frames and node.place is not None:
-            step = step._replace(frames=(Frame(*node.place),))
+            step = step._replace(frames=(node.place,))
         yield step if step.frames or step.module or step.is_backward else None
 
 

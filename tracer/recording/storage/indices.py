@@ -41,10 +41,8 @@ class Distinct(msgspec.Struct, frozen=True):
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """Distinct numbers, with the version, dtype and geometry of the tensor that holds them."""
+    """Distinct numbers, with the geometry of the tensor that holds them."""
 
-    version: int
-    dtype: torch.dtype
     offset: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -135,8 +133,8 @@ class Indices(NumbersTable[_Contents]):
     def know(self, tensor: Any, numbers: Distinct, writes: int = 0) -> None:
         """Keep what is known of ``tensor``."""
         if tensor.numel() and _is_nested(tensor.shape, tensor.stride()):
-            lies = int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride()
-            self._keep(tensor, lambda version: _Contents(version, tensor.dtype, *lies, numbers), writes)
+            contents = _Contents(int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), numbers)
+            self._keep(tensor, contents, writes)
 
     def _carried(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> Distinct | None:
         """Return what is known of the result of an op that takes its numbers from another tensor."""

@@ -36,12 +36,6 @@ class Known(msgspec.Struct, frozen=True):
 _MASK = Known(1, 1.0)
 
 
-class _Entry(msgspec.Struct, frozen=True):
-    version: int
-    dtype: torch.dtype
-    known: Known
-
-
 def value_role(func: Any) -> Role | None:
     """Return the role of calls of ``func``, if they play one, with the name of the op that writes no argument."""
     schema = getattr(func, "_schema", None)
@@ -59,7 +53,7 @@ def value_role(func: Any) -> Role | None:
     return Role(kind, plain, schema.is_mutable, kind == COMPUTES and plain not in _OF_SEVERAL) if kind else None
 
 
-class KnownValues(NumbersTable[_Entry]):
+class KnownValues(NumbersTable[Known]):
     """The tensors of one recording of whose numbers something is known."""
 
     dtypes = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32)
@@ -72,8 +66,7 @@ class KnownValues(NumbersTable[_Entry]):
             return _constant(value)
         if value.dtype is torch.bool:
             return _MASK
-        entry = self.entry_of(value)
-        return None if entry is None else entry.known
+        return self.entry_of(value)
 
     def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         known = self._known_of(role.name, args, kwargs)
@@ -87,7 +80,7 @@ class KnownValues(NumbersTable[_Entry]):
             is_exact = known.largest <= 2 / torch.finfo(result.dtype).eps
             known = known if is_exact else Known(None, known.one)
         if known != Known(None, None):
-            self._keep(result, lambda version: _Entry(version, result.dtype, known), int(role.is_mutable))
+            self._keep(result, known, int(role.is_mutable))
 
     def _known_of(self, name: str, args: Args, kwargs: Kwargs) -> Known | None:
         """Return what is known of the numbers that a call computed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from functools import partial
 from types import FrameType
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -108,10 +108,10 @@ MOST_TENSORS = 256
 _PATIENCE = 16
 
 
-class NumbersTable(StorageTable[Entry]):
+class NumbersTable(StorageTable[tuple[int, torch.dtype, Entry]], Generic[Entry]):
     """One subject's record of tensors of whose numbers something is known, until somebody writes to them.
 
-    Entries have a ``version`` and a ``dtype``. No entry means that nothing is known, and so does a failure.
+    Each entry stands behind a version and a dtype. No entry means that nothing is known, and so does a failure.
     """
 
     dtypes: ClassVar[Container[torch.dtype]] = ()
@@ -122,10 +122,10 @@ class NumbersTable(StorageTable[Entry]):
 
     def entry_of(self, tensor: Any) -> Entry | None:
         """Return the entry of the storage of ``tensor``, unless it was written since or is read as another dtype."""
-        entry: Any = self.live.get(storages.storage_id(tensor)) if self.live else None
-        if entry is None or tensor.dtype is not entry.dtype or storages.version_of(tensor) != entry.version:
+        known = self.live.get(storages.storage_id(tensor)) if self.live else None
+        if known is None or tensor.dtype is not known[1] or storages.version_of(tensor) != known[0]:
             return None
-        return entry  # type: ignore[no-any-return]
+        return known[2]
 
     def after(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         """A call of an overload with this role returned."""
@@ -149,8 +149,8 @@ class NumbersTable(StorageTable[Entry]):
         """A call that makes or computes numbers returned."""
         raise NotImplementedError
 
-    def _keep(self, tensor: Any, make: Callable[[int], Entry], writes: int) -> None:
-        """Keep what ``make`` makes of the version. ``writes``: those that are counted in it once the call is over."""
+    def _keep(self, tensor: Any, entry: Entry, writes: int) -> None:
+        """Keep what is known of a tensor's numbers. ``writes``: those that its version counts once the call is over."""
         if not storages.WATCHES_STORAGES or (type(tensor) is not torch.Tensor and not seams.is_fake(type(tensor))):
             return
         if tensor.dtype not in self.dtypes or tensor.layout is not torch.strided:
@@ -165,7 +165,7 @@ class NumbersTable(StorageTable[Entry]):
             self.prune()
             if len(self.live) >= MOST_TENSORS:
                 self.drop(next(iter(self.live)))
-        self.enter(tensor, identity, make(version + writes))
+        self.enter(tensor, identity, (version + writes, tensor.dtype, entry))
 
 
 class StorageRegistry:

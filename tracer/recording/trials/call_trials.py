@@ -25,7 +25,7 @@ from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import Trials
 from tracer.recording.storage.accesses import Access
 from tracer.recording.trials.replay import Prepared, Replay, TrialTally, quietly, results_of, unseen_by_modes
-from tracer.recording.trials.replay_plan import Argument, ReplayPlan, plan_replay, tensors_in
+from tracer.recording.trials.replay_plan import ReplayPlan, plan_replay, tensors_of
 from tracer.recording.values.digests import unseen
 from tracer.tables.compilers import load_compilers
 from tracer.tables.loading import load_tables
@@ -130,7 +130,7 @@ class RegionTrials:
             return Untried.COMPILED
         places = sorted(int(place) for place in getattr(compiled, "mutated_input_idxs", None) or ())
         plan = ReplayPlan(  # a region may call anything, ops from outside torch too
-            written=tuple(Argument(place, "") for place in places),
+            written=tuple((place, "") for place in places),
             overwritten=(),
             copies_all=run.code.direction is Direction.BACKWARD,
             draws=True,
@@ -311,5 +311,5 @@ class TrialObserver(Observer):
 
 def _outcome(plan: ReplayPlan, args: Args, kwargs: Kwargs, result: Any) -> list[torch.Tensor]:
     """The tensors to compare: those that the call wrote to, then its results, without duplicates."""
-    written = (tensor for argument in plan.written for tensor in tensors_in(argument.of(args, kwargs)))
-    return list({id(tensor): tensor for tensor in (*written, *results_of(plan.scratch, result))}.values())
+    several = (*tensors_of(plan.written, args, kwargs), *results_of(plan.scratch, result))
+    return list({id(tensor): tensor for tensor in several}.values())

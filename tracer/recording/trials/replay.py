@@ -16,60 +16,51 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import torch
+from msgspec.structs import replace
 
 from tracer.facts.argument_readers import Args, Kwargs
-from tracer.names import TrialArm, Untried
+from tracer.names import Untried
 from tracer.recording import patching
 from tracer.recording.torch_private import seams
 from tracer.recording.trials.replay_plan import CannotCopyError, Copies, ReplayPlan, tensors_in
 from tracer.recording.values.device import DeviceDigests, Slot, is_capturing
-from tracer.trace.records import ArmTrials, Tried
+from tracer.trace.merging import join
+from tracer.trace.records import Tried
 
 #: Whole numbers as wide as the floating-point ones, by their bytes.
 _BITS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
 _MOST = 2**62
 
 
-class Distance(NamedTuple):
-    """The largest difference between two results."""
-
-    ulp: int = 0
-    relative: float = 0.0
-
-    def or_more(self, other: Distance) -> Distance:
-        """The maximum of two differences, by each measure."""
-        return Distance(max(self.ulp, other.ulp), max(self.relative, other.relative))
-
-
-def distance_between(own: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> Distance:
+def distance_between(own: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> Tried:
     """The largest difference between the floating-point elements of ``own`` and ``other``; other dtypes are skipped."""
     pairs = zip(own, other, strict=False)
-    return reduce(Distance.or_more, (_of(*pair) for pair in pairs if pair[0].shape == pair[1].shape), Distance())
+    return reduce(join, (_of(*pair) for pair in pairs if pair[0].shape == pair[1].shape), Tried())
 
 
-def _of(own: torch.Tensor, other: torch.Tensor) -> Distance:
+def _of(own: torch.Tensor, other: torch.Tensor) -> Tried:
     if own.dtype is not other.dtype or own.layout is not torch.strided or other.layout is not torch.strided:
-        return Distance()
+        return Tried()
     if own.is_complex():
         own, other = torch.view_as_real(own.resolve_conj()), torch.view_as_real(other.resolve_conj())
     kind = _BITS.get(own.itemsize) if own.is_floating_point() else None
     if kind is None or not own.numel():
-        return Distance()
+        return Tried()
     left, right = own.resolve_neg().reshape(-1), other.resolve_neg().reshape(-1)
     differs = left.view(kind) != right.view(kind)
     left, right = left[differs], right[differs]
     if not left.numel():
-        return Distance()
+        return Tried()
     is_number = left.isfinite() & right.isfinite()
     is_lost = not bool(is_number.all())
     left, right = left[is_number], right[is_number]
     if not left.numel():
-        return Distance(0, 1.0)
+        return Tried(relative=1.0)
     places = _places_between(left.view(kind), right.view(kind))
     left, right = left.double(), right.double()
     largest = torch.maximum(left.abs(), right.abs()).clamp_min(5e-324)
     relative = float(((left / largest) - (right / largest)).abs().max())
-    return Distance(min(_MOST, int(places.max())), 1.0 if is_lost else min(1.0, relative))
+    return Tried(ulp=min(_MOST, int(places.max())), relative=1.0 if is_lost else min(1.0, relative))
 
 
 def _places_between(own: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -91,13 +82,7 @@ class TrialTally:
     def __init__(self) -> None:
         self.call_count = 0
         """Calls so far."""
-        self._calls = 0
-        self._varied_calls = 0
-        self._distinct = 0
-        self._first = 0
-        self._distance = Distance()
-        self._trials: Counter[TrialArm] = Counter()
-        self._varied: Counter[TrialArm] = Counter()
+        self._tried = Tried()
         self._untried: Counter[Untried] = Counter()
 
     def is_due(self) -> bool:
@@ -108,33 +93,16 @@ class TrialTally:
         """Count a call that was not tried."""
         self._untried[reason] += 1
 
-    def note(self, own: object, results: Sequence[tuple[TrialArm, object]], largest: Distance) -> None:
-        """Count a call that was tried: its ``own`` result and that of each trial."""
-        self._calls += 1
-        for arm, result in results:
-            self._trials[arm] += 1
-            self._varied[arm] += result != own
-        self._distinct = max(self._distinct, len({own, *(result for _, result in results)}))
-        if any(result != own for _, result in results):
-            self._varied_calls += 1
-            self._first = self._first or self.call_count
-            self._distance = self._distance.or_more(largest)
+    def note(self, own: object, results: Sequence[object], largest: Tried) -> None:
+        """Count a call that was tried: its ``own`` result, that of each trial, the ``largest`` difference."""
+        varied = sum(result != own for result in results)
+        counts = {"calls": 1, "trials": len(results), "varied": varied, "varied_calls": bool(varied)}
+        first = self.call_count if varied else 0
+        self._tried = join(self._tried, replace(largest, distinct=len({own, *results}), first=first, **counts))
 
     def listed(self) -> Tried:
         """The outcomes as stored in a trace."""
-        arms = {arm: ArmTrials(trials=trials, varied=self._varied[arm]) for arm, trials in self._trials.items()}
-        return Tried(
-            calls=self._calls,
-            trials=self._trials.total(),
-            varied=self._varied.total(),
-            varied_calls=self._varied_calls,
-            distinct=self._distinct,
-            ulp=self._distance.ulp,
-            relative=self._distance.relative,
-            first=self._first,
-            arms=arms,
-            untried=dict(self._untried),
-        )
+        return replace(self._tried, untried=dict(self._untried))
 
 
 #: Size of the second stream's work, and how often it is repeated.
@@ -253,23 +221,22 @@ class Replay:
         if own is None:
             return Untried.LAYOUT
         device = next((tensor.device for tensor in own_tensors if not tensor.is_cpu), torch.device("cpu"))
-        digests: list[tuple[TrialArm, Digest]] = []
-        largest = Distance()
+        digests: list[Digest] = []
+        largest = Tried()
         for trial in range(self._times):
-            arm = TrialArm.STREAM if device.type == "cuda" and trial % 2 else TrialArm.REPEATED
             byte = _BYTES[trial % len(_BYTES)]
             prepared.rewind()
             positional, named = copies.fresh(byte)
             _fill_next(results, byte)
-            if arm is TrialArm.STREAM:
+            if device.type == "cuda" and trial % 2:
                 self._keep_busy(device)
             tensors = make(positional, named)
             digest = self._digest(tensors)
             if digest is None or len(tensors) != len(own_tensors):
                 return Untried.LAYOUT
-            digests.append((arm, digest))
+            digests.append(digest)
             if digest != own:
-                largest = largest.or_more(distance_between(own_tensors, tensors))
+                largest = join(largest, distance_between(own_tensors, tensors))
         prepared.tally.note(own, digests, largest)
         return None
 

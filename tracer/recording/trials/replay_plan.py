@@ -25,15 +25,8 @@ _WRITING = (accesses.WRITES, accesses.UPDATES, accesses.SCATTERS, accesses.ACCUM
 _OPAQUE = ("torch.classes", "ScriptObject", "ProcessGroup", "Stream", "Future", "Storage", "Any")
 
 
-class Argument(NamedTuple):
-    """An argument; ``position`` is -1 for a keyword."""
-
-    position: int
-    name: str
-
-    def of(self, args: Args, kwargs: Kwargs) -> Any:
-        """The call's argument; ``None`` if it was not passed."""
-        return accesses.argument_at(*self, args, kwargs)
+Argument = tuple[int, str]
+"""Position (-1 for a keyword) and name."""
 
 
 class ReplayPlan(NamedTuple):
@@ -69,14 +62,14 @@ def plan_replay(func: Any, access: Access) -> ReplayPlan | Untried | None:
         return Untried.FRESH_MEMORY
     gives = any("Tensor" in str(each.type) for each in schema.returns)
     plan = plan_of(func, access, lambda text: 0)
-    written = () if plan is None else tuple(Argument(position, name) for position, name, _ in plan.written)
+    written = () if plan is None else tuple((position, name) for position, name, _ in plan.written)
     if access.is_foreign and not gives and not written:
         return Untried.SIDE_EFFECTS  # whatever it is called for, it shows nowhere
     if plan is None:
         return None
     if not gives and not written:
         return Untried.NO_RESULT
-    roles = {Argument(position, name): role for position, name, role in access.arguments}
+    roles = {(position, name): role for position, name, role in access.arguments}
     if access.is_foreign:
         roles = {}  # nothing but its schema is known
     undeclared = tuple(argument for argument in roles if roles[argument] in _WRITING and argument not in written)
@@ -121,7 +114,7 @@ class Copies:
         self._args = args
         self._kwargs = kwargs
         tensors = list(tensors_in((args, kwargs)))
-        wanted = tensors if plan.copies_all else _tensors_of(plan.written, args, kwargs)
+        wanted = tensors if plan.copies_all else tensors_of(plan.written, args, kwargs)
         if not all(map(can_be_rebuilt, wanted)):
             raise CannotCopyError(Untried.LAYOUT)
         originals = {storages.storage_id(tensor): _storage_of(tensor) for tensor in wanted}
@@ -135,7 +128,7 @@ class Copies:
         self._copied = {identity: storage.clone() for identity, storage in originals.items()}
         """Storage, by its identity, to a copy of it."""
         uses = Counter(map(storages.storage_id, shared))
-        overwritten = map(storages.storage_id, _tensors_of(plan.overwritten, args, kwargs))
+        overwritten = map(storages.storage_id, tensors_of(plan.overwritten, args, kwargs))
         self._overwritten = {identity for identity in overwritten if uses[identity] == 1}
 
     def fresh(self, byte: int) -> tuple[Args, dict[str, Any]]:
@@ -179,5 +172,6 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-def _tensors_of(arguments: tuple[Argument, ...], args: Args, kwargs: Kwargs) -> list[torch.Tensor]:
-    return [tensor for argument in arguments for tensor in tensors_in(argument.of(args, kwargs))]
+def tensors_of(arguments: tuple[Argument, ...], args: Args, kwargs: Kwargs) -> list[torch.Tensor]:
+    """The tensors among some arguments of a call."""
+    return tensors_in([accesses.argument_at(*argument, args, kwargs) for argument in arguments])
