@@ -269,6 +269,8 @@ class _Comparison:
         self.functions: dict[LineRoot, tuple[str, str]] = {}
         self.follows: dict[LineRoot, Origins] = {}
         """What a root may come from after all, since the line reads what is not seen whole."""
+        self.hidden: Origins = _NOTHING
+        """Roots of which something may have gone where it is not seen."""
         self.values: dict[tuple[str, str], Origins] = {}
         """The origins of values that were seen to differ, by their digests in both runs."""
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
@@ -386,7 +388,10 @@ class _Comparison:
             rest = [name for name in unequal if name not in static]
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
             if not found and rest:
-                found = _NOTHING.union(*(self._known(frame, name) for name in rest)) or self._wrote(frame, row, text)
+                source = source_of(text.calls)
+                if source is None or source.circumstance not in ("hash-seed", "addresses"):
+                    found = _NOTHING.union(*(self._known(frame, name) for name in rest))
+                found = found or self._wrote(frame, row, text)
             if rest and (not found or (not drawn and self._varies(text))):
                 line = self._storing(frame, row, rest) if row.is_sampled else row.line
                 found |= self._root(Kind.LINE, frame, line, frame, *rest, unseen=unseen)
@@ -457,7 +462,10 @@ class _Comparison:
         self.ended[frame.process].append(_Ended(row.ended, frame, row.line, text, read, unseen))
         if row.call > frame.call >= 0 and not frame.process:
             self.reads.append(_Read(range(frame.call, row.call), frame, row.line, read, unseen))
-        for root in found | self._carry(frame, text, every):
+        carried = self._carry(frame, text, every)
+        if carried or not text.stores:
+            self.hidden |= every
+        for root in found | carried:
             self.trail[root].setdefault(location)
             if (frame.process or frame.entered.thread) and root in found:
                 self.elsewhere.setdefault(root)
@@ -565,7 +573,7 @@ class _Comparison:
         for scope in (frame, *([module] if module is not None and module is not frame else [])):
             inside = path
             while inside:
-                names = {**scope.state, **scope.unseen}
+                names = {**scope.state, **scope.unseen, **scope.differing}
                 related = [name for name in names if name == inside or name.startswith(f"{inside}.")]
                 if related:
                     return scope, related
@@ -701,7 +709,7 @@ class _Comparison:
         is_explained = self._is_explained(root)
         if not self.follows.get(root) and not is_explained:
             before = (each for each, place in self.roots.items() if place < self.roots[root])
-            known = [each for each in before if self._is_explained(each)]
+            known = [each for each in before if each in self.hidden and self._is_explained(each)]
             earlier = frozenset(known) - visited
             is_explained = len(known) != 1
         visited |= {root, *earlier}

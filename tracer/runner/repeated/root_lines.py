@@ -7,7 +7,7 @@ it is given from. Where a root calls a library, two last ones follow the lines i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -146,7 +146,7 @@ def find_lines(
         compared, again = found
         last = again.roots[0].step if again.roots else None
     reaching = [source for source in compared.sources if source.reaches]
-    held = _held(laboratory, reaching, folder, last)
+    held = _held(laboratory, reaching, folder, last, {root.key for root in divergence.roots})
     sources = _by_proof(compared.sources, held)
     drilled = _drilled(laboratory, sources[0], last) if reaching else None
     if drilled is None:
@@ -245,9 +245,16 @@ def compared_traces(first: Path, second: Path, divergence: Divergence) -> Compar
 
 
 def _held(
-    laboratory: Laboratory, sources: Sequence[LineSource], folder: Callable[[], Path], last: int | None
+    laboratory: Laboratory,
+    sources: Sequence[LineSource],
+    folder: Callable[[], Path],
+    last: int | None,
+    keys: Collection[tuple[str, ...]],
 ) -> tuple[HeldLine, ...]:
-    """Hold the roots, one at a time and then all together, as far as runs are left."""
+    """Hold the roots, one at a time and then all together, as far as runs are left.
+
+    ``keys`` identify the roots among the calls, which must agree also where what a shorter run leaves does not show it.
+    """
     ways = {source.location: _ways(source) for source in sources}
     places = tuple(dict.fromkeys(place for way in ways.values() for place in way))[:_MOST_PLACES]
     shown: list[HeldLine] = [
@@ -291,7 +298,8 @@ def _held(
                 continue
             divergence = laboratory.compare(base.family, run.family)
             inside = [calls for place in lines for calls in calls_inside(kept, place)]
-            outside = [root for root in divergence.roots if not any(root.call in calls for calls in inside)]
+            every = (*divergence.roots, *(root for root in divergence.without_effect if root.key in keys))
+            outside = [root for root in every if not any(root.call in calls for calls in inside)]
             left = [root for root in outside if last is None or root.step <= last]
             goes_on = len(left) < len(outside)  # one of the two was not ended after that step: it has an end of its own
             agrees = not left and (goes_on or not any(end.kind in OF_TRAINING for end in divergence.ends))
