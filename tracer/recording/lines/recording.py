@@ -426,9 +426,9 @@ class _Frame:
         if returns and not self.code.is_module:
             changed[RETURNED] = recording.digests.of(value)
         is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
-        place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
-        at = f"{self.code.file}:{line}"
         if recording.held is not None:
+            place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
+            at = f"{self.code.file}:{line}"
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
             names += self._stored_unseen(line)
             if recording.held.after(frame, at, place, names, (self.call, recording.place())):
@@ -485,8 +485,8 @@ def _trace_of(state: _Frame) -> Any:
     def trace(frame: FrameType, event: str, value: Any, state: _Frame = state, hot: set[int] = state.hot) -> Any:
         nonlocal passes
         if event == "line" and frame.f_lineno in hot:
-            for _ in passes:  # counts down in C: in the hot path of a long loop every name costs
-                return trace
+            for _ in passes:  # counts down in C, and ``None`` goes on (3.10, 3.11): every name costs in a long loop
+                return None
         try:
             left = state.left = length_hint(passes)
             if event == "line":
