@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.support.build import call, environment, trace
 from tests.tables.samples import HEAD, rule_text, table
 from tracer.errors import TargetError
-from tracer.findings import Finding, Judgement
+from tracer.findings import Finding, Judgement, Statement
 from tracer.judging import judge_calls, make_target
 from tracer.names import Backend, BlindSpotKind, Cause, DeterministicMode, Phase, Settings, UnknownReason, Verdict
 from tracer.tables.loading import load_tables
@@ -676,3 +676,15 @@ def test_a_call_inside_an_op_that_is_made_of_others_is_held_against_its_line_onc
     judgement = judge(whole, inner, settings=settings)
     ops = {finding.op for finding in judgement.findings if finding.rule == "cuda-convolution"}
     assert ops == {inner.op} | ({whole.op} if where == "elsewhere" else set())
+
+
+@pytest.mark.parametrize("settings", ["default", "deterministic"])
+def test_a_finding_takes_over_all_that_the_ruling_on_its_calls_says(settings: str) -> None:
+    recorded = trace(call(facts=FLOAT), call("aten.put_.default", facts=FLOAT), environment=environment(num_threads=8))
+    target = make_target(recorded.environment, backend="cuda", settings=settings)
+    judgement, calls = judge_calls(recorded, load_tables(), target, translations=load_translations())
+    rulings = {ruling.rule: ruling for _, ruling in calls if not ruling.is_safe}
+    assert {finding.rule for finding in judgement.findings} == rulings.keys() != set()
+    for finding in judgement.findings:
+        said = {name: getattr(finding, name) for name in Statement.__struct_fields__}
+        assert said == {name: getattr(rulings[finding.rule], name) for name in Statement.__struct_fields__}
