@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.declared import ROOT, run_with
-from tracer.runner.repeated.circumstances.declared import Circumstance
+from tracer.runner.repeated.declared import Circumstance
 
 ADDED = {
     "    ENVIRONMENT = (": """\
@@ -28,7 +28,7 @@ from click.testing import CliRunner
 from tracer.cli.repeat import command
 from tracer.report.files.compared import repeated_json
 from tracer.report.sections.runs import repeated_headline
-from tracer.runner.repeated.circumstances.declared import parse_held, parse_varied
+from tracer.runner.repeated.declared import parse_held, parse_varied
 from tracer.runner.repeated.repeating import Asked, repeat_script
 from tracer.runner.repeated.task import Task
 
@@ -47,7 +47,7 @@ print(json.dumps([help.count("moon"), [str(one) for one in parse_varied("moon")]
 
 def test_a_declared_circumstance_is_held_and_worded(tmp_path: Path) -> None:
     said, varied, held, agrees, is_cause, headline = run_with(
-        tmp_path, "tracer/runner/repeated/circumstances/declared.py", ADDED, PROGRAM
+        tmp_path, "tracer/runner/repeated/declared.py", ADDED, PROGRAM
     )
     assert said == 2
     assert (varied, held, agrees, is_cause) == (["moon"], "moon", True, True)

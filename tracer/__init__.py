@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracer.report import Report
     from tracer.reproduction.reproducing import reproducible
     from tracer.runner.configurations.in_process import compare
-    from tracer.runner.repeated.within.function import repeat
+    from tracer.runner.repeated.function import repeat
     from tracer.session import DeterminismTracer, judge
     from tracer.trace import Trace
     from tracer.trace.differences import compare_draws
@@ -30,7 +30,7 @@ _HOMES = {
     "tracer.report": ("Report",),
     "tracer.reproduction.reproducing": ("reproducible",),
     "tracer.runner.configurations.in_process": ("compare",),
-    "tracer.runner.repeated.within.function": ("repeat",),
+    "tracer.runner.repeated.function": ("repeat",),
     "tracer.session": ("DeterminismTracer", "judge"),
     "tracer.trace": ("Trace",),
     "tracer.trace.differences": ("compare_draws",),

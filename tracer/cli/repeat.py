@@ -36,7 +36,7 @@ class _OfCircumstances(click.Option):
     """An option whose help ends with the names that it takes, which are looked up when help is asked for."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        from tracer.runner.repeated.circumstances.declared import ALL, Circumstance
+        from tracer.runner.repeated.declared import ALL, Circumstance
 
         record = super().get_help_record(ctx)
         kind = {"vary": "varied", "hold": "held"}[str(self.name)]
@@ -95,7 +95,7 @@ def command(
     diff and tracer report.
     """
     from tracer.runner.ranks import check_store, current_rank
-    from tracer.runner.repeated.circumstances.declared import parse_held, parse_varied
+    from tracer.runner.repeated.declared import parse_held, parse_varied
     from tracer.runner.repeated.launching import ENDING
     from tracer.runner.repeated.repeating import Asked, repeat_script
 

@@ -144,8 +144,8 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
 
     from tracer.divergence import Recording, read_recording
     from tracer.recording.options import Lines
-    from tracer.runner.repeated.within.function import Calls, explained, recorded
-    from tracer.runner.repeated.within.state import SavedState, objects_of
+    from tracer.runner.repeated.function import Calls, explained, recorded
+    from tracer.runner.repeated.state import SavedState, objects_of
     from tracer.session import DeterminismTracer
 
     runs = wanted["repeat"]
@@ -191,7 +191,7 @@ def _compared(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     from tracer.divergence.magnitudes import CompareVerdict
     from tracer.errors import TracerError
     from tracer.runner.configurations.in_process import compare
-    from tracer.runner.repeated.within.state import SavedState, objects_of
+    from tracer.runner.repeated.state import SavedState, objects_of
 
     other = wanted["equal_to"]
     fixtures: dict[str, Any] = getattr(item, "funcargs", {})

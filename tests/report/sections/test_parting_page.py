@@ -9,7 +9,7 @@ from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement
 from tracer.divergence.causes import RootCause
 from tracer.report import Report
-from tracer.runner.repeated.circumstances.declared import Circumstance
+from tracer.runner.repeated.declared import Circumstance
 
 HOSTILE = "</script><b>not bold</b>"
 

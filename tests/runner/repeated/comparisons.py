@@ -8,7 +8,7 @@ from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, outcomes, with_arms
 from tracer.names import Phase
-from tracer.runner.repeated.circumstances.declared import Circumstance
+from tracer.runner.repeated.declared import Circumstance
 
 CHANGED = {UNVARIED: "nothing", **{one.value: one.varied.words for one in Circumstance if one.varied is not None}}
 

@@ -16,7 +16,7 @@ import pytest
 
 from tracer.divergence.repeated import UNVARIED, Repeated
 from tracer.runner import Steps
-from tracer.runner.repeated.circumstances.declared import parse_varied
+from tracer.runner.repeated.declared import parse_varied
 from tracer.runner.repeated.repeating import Asked, repeat_script
 from tracer.runner.repeated.task import Task
 

@@ -14,7 +14,7 @@ from tracer.errors import UsageError
 from tracer.plain import json_text
 from tracer.report.files.compared import repeated_json
 from tracer.report.sections.runs import repeated_headline, sensitive
-from tracer.runner.repeated.circumstances.declared import Circumstance, Start, parse_held, parse_varied
+from tracer.runner.repeated.declared import Circumstance, Start, parse_held, parse_varied
 from tracer.runner.repeated.launching import _own_store
 
 

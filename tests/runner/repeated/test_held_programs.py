@@ -13,7 +13,7 @@ from tracer.divergence.repeated import Repeated
 from tracer.plain import json_text
 from tracer.report.files.compared import repeated_json
 from tracer.report.sections.runs import repeated_headline
-from tracer.runner.repeated.circumstances.declared import Circumstance
+from tracer.runner.repeated.declared import Circumstance
 from tracer.runner.repeated.holding import MOST_RUNS
 from tracer.runner.repeated.repeating import Asked, repeat_script
 from tracer.runner.repeated.task import Task

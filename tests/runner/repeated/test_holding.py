@@ -10,7 +10,7 @@ from tracer.divergence.causes import RootCause
 from tracer.divergence.model import Root
 from tracer.divergence.recordings import Family
 from tracer.names import Phase
-from tracer.runner.repeated.circumstances.declared import Circumstance
+from tracer.runner.repeated.declared import Circumstance
 from tracer.runner.repeated.holding import MOST_RUNS, Holds, Shown, Tried, find_circumstance, suspects
 
 HASH, MEMORY, FOLDER, THREADS = Circumstance.HASH_SEED, Circumstance.MEMORY, Circumstance.FOLDER, Circumstance.THREADS

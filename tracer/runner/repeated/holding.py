@@ -17,7 +17,7 @@ from tracer.divergence.process_pairs import siblings
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import Held
 from tracer.findings import Finding
-from tracer.runner.repeated.circumstances.declared import Circumstance, in_order
+from tracer.runner.repeated.declared import Circumstance, in_order
 from tracer.trace.values import Values
 
 #: The most further runs.

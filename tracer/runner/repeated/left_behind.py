@@ -17,7 +17,7 @@ from typing import Any
 import xxhash
 
 from tracer.names import ValueKind
-from tracer.runner.repeated.walking import NO_RESULTS, Walk, entries_of
+from tracer.runner.repeated.folder import NO_RESULTS, Walk, entries_of
 
 #: Lines that are digested, bytes of files.
 _MOST_LINES, _MOST_BYTES = 10_000, 2**30

@@ -27,10 +27,10 @@ from tracer.recording.options import Lines
 from tracer.runner.ranks import Rank, current_rank, told_by_all
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
-from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Circumstance, Start, in_order
-from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
-from tracer.runner.repeated.circumstances.planned import variables_among
+from tracer.runner.repeated.declared import HASH_SEED, Change, Circumstance, Start, in_order
+from tracer.runner.repeated.folder import Snapshot, temporary_of
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Tried, find_circumstance, suspects
+from tracer.runner.repeated.planned import variables_among
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
 from tracer.runner.repeated.root_lines import (
     FoundLines,

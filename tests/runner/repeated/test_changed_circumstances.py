@@ -11,10 +11,9 @@ import torch
 
 from tests.support.command import process
 from tracer import DeterminismTracer
-from tracer.runner.repeated import task
-from tracer.runner.repeated.circumstances import environment, memory
-from tracer.runner.repeated.circumstances.declared import Circumstance
-from tracer.runner.repeated.circumstances.folder import MOST_OF_A_FILE, Snapshot
+from tracer.runner.repeated import declared, memory, task
+from tracer.runner.repeated.declared import Circumstance
+from tracer.runner.repeated.folder import MOST_OF_A_FILE, Snapshot
 
 if not hasattr(os, "fork"):
     pytest.skip("circumstances are tried in forks", allow_module_level=True)
@@ -27,7 +26,7 @@ def run(code: str, folder: Path) -> str:
     return done.out
 
 
-@pytest.mark.parametrize("name", [environment.VARIED_NAME, environment.HELD_NAME])
+@pytest.mark.parametrize("name", [declared.VARIED_NAME, declared.HELD_NAME])
 def test_the_name_of_another_host_leads_to_this_one(name: str) -> None:
     """``torchrun`` has its ranks meet at the name of the host."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -39,7 +38,7 @@ def test_fresh_memory_holds_other_bytes(tmp_path: Path) -> None:
     run(
         """
 import torch
-from tracer.runner.repeated.circumstances.memory import fill_fresh_memory
+from tracer.runner.repeated.memory import fill_fresh_memory
 fill_fresh_memory()
 for size in (64, 5_000, 3_000_000):
     assert torch.empty(size, dtype=torch.uint8).unique().tolist() == [0x55]
@@ -49,7 +48,7 @@ for size in (64, 5_000, 3_000_000):
 
 
 def test_the_plans_settings_are_made_before_the_script_and_the_rest_are_variables(tmp_path: Path) -> None:
-    from tracer.runner.repeated.circumstances.planned import variables_among
+    from tracer.runner.repeated.planned import variables_among
 
     assert variables_among({"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "deterministic_mode": "on", "seed.torch": True}) == {
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8"
@@ -57,7 +56,7 @@ def test_the_plans_settings_are_made_before_the_script_and_the_rest_are_variable
     run(
         """
 import random
-from tracer.runner.repeated.circumstances.planned import make_before_the_script
+from tracer.runner.repeated.planned import make_before_the_script
 make_before_the_script({"deterministic_mode": "on", "cudnn_benchmark": False,
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "seed.torch": True, "seed.python": True, "seed.numpy": True})
@@ -126,7 +125,7 @@ def test_a_large_file_that_a_run_changed_cannot_be_put_back_and_is_named(folder:
 
 
 def test_a_folder_of_too_many_files_is_not_copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracer.runner.repeated.circumstances.folder.MOST_ENTRIES", 3)
+    monkeypatch.setattr("tracer.runner.repeated.folder.MOST_ENTRIES", 3)
     found = snapshot(folder)
     assert found.why_not_copied() == "the working directory holds too many files to be copied"
     assert not list(found.root.iterdir())
@@ -136,7 +135,7 @@ def test_objects_of_a_later_run_lie_in_holes_and_threads_switch_at_another_inter
     run(
         """
 import sys
-from tracer.runner.repeated.circumstances.chance import move_objects, switch_threads_otherwise
+from tracer.runner.repeated.task import move_objects, switch_threads_otherwise
 class Held:
     __slots__ = ("a", "b", "c", "d")
 def steps(number):

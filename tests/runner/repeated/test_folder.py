@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.runner.repeated import walking
-from tracer.runner.repeated.walking import Walk, entries_of
+from tracer.runner.repeated.folder import Walk, entries_of
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def test_folders_come_before_what_is_in_them_and_what_is_left_out_is_not_there(f
 
 
 def test_a_walk_ends_one_entry_past_its_most(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "MOST_ENTRIES", 3)
+    monkeypatch.setattr("tracer.runner.repeated.folder.MOST_ENTRIES", 3)
     assert len(list(entries_of(folder, Walk(str(folder / "own"))))) == 4
 
 

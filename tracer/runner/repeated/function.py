@@ -22,7 +22,7 @@ from tracer.recording.options import Lines, RecordOptions
 from tracer.recording.values.moments import leaves
 from tracer.recording.values.value_recorder import ValuesRecording
 from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, find_lines
-from tracer.runner.repeated.within.state import SavedState, objects_of
+from tracer.runner.repeated.state import SavedState, objects_of
 from tracer.runner.source_lines import texts_of
 from tracer.session import Session, judge
 from tracer.trace.values import ValueKind

@@ -5,18 +5,16 @@ What variables can change is changed before the process starts; the rest inside 
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
 from tracer.names import Word
-from tracer.runner.repeated.circumstances import (
-    addresses,
-    environment,
-    memory,
-    planned,
-)
+from tracer.runner.repeated import memory, planned
 from tracer.trace.records import FactValue
 
 HASH_SEED = "PYTHONHASHSEED"
@@ -28,6 +26,38 @@ _THREADS = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+#: Each leads to this machine: launchers meet at the name of theirs.
+VARIED_NAME, HELD_NAME = "127.0.0.1", "localhost"
+#: Of Linux' ``personality``: what reads it, and the bit that leaves the randomization out.
+_READ, _ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
+
+
+def names_of_somebody(user: str, host: str) -> dict[str, str]:
+    """Variables that say who runs a process, and where."""
+    users, hosts = ("USER", "LOGNAME", "USERNAME"), ("HOSTNAME", "COMPUTERNAME")
+    return dict.fromkeys(users, user) | dict.fromkeys(hosts, host)
+
+
+def _lay_out_alike() -> None:
+    """Make this process, and all that it starts, lay out memory alike from its next ``exec`` on."""
+    with suppress(OSError, AttributeError):
+        personality = ctypes.CDLL(None).personality
+        personality(personality(_READ) | _ADDR_NO_RANDOMIZE)
+
+
+def _why_no_addresses() -> str:
+    """Return the reason why addresses cannot be held here; empty if they can."""
+    if not sys.platform.startswith("linux"):
+        return "addresses can be held on Linux alone"
+    try:
+        personality = ctypes.CDLL(None).personality
+        was = personality(_READ)
+        personality(was | _ADDR_NO_RANDOMIZE)
+        can = personality(_READ) & _ADDR_NO_RANDOMIZE
+        personality(was)
+    except (OSError, AttributeError):
+        can = 0
+    return "" if can else "this container does not allow processes without address randomization"
 
 
 class Start(NamedTuple):
@@ -102,9 +132,9 @@ class Circumstance(Word):
         None,
         Change(
             "memory is laid out alike in each run, without address randomization; the hash seed is held with it",
-            before_exec=addresses.lay_out_alike,
+            before_exec=_lay_out_alike,
             cannot="systems other than Linux; memory that several threads ask for at the same time",
-            why_not=addresses.why_not,
+            why_not=_why_no_addresses,
         ),
         (),
     )
@@ -179,12 +209,12 @@ class Circumstance(Word):
         "make nothing of the step hang on who runs it, and where",
         Change(
             "another user and host by their variables, another folder for temporary files",
-            variables=lambda _: environment.names_of_somebody("somebody-else", environment.VARIED_NAME),
+            variables=lambda _: names_of_somebody("somebody-else", VARIED_NAME),
             cannot="the home folder and the working directory stay, since paths hang on them; what the system answers",
         ),
         Change(
             "one user and host by their variables",
-            variables=lambda _: environment.names_of_somebody("somebody", environment.HELD_NAME),
+            variables=lambda _: names_of_somebody("somebody", HELD_NAME),
             cannot="other variables; what the system answers",
         ),
         (),

@@ -1,1 +1,0 @@
-"""A function run several times in this process, each time from the same state."""
