@@ -23,14 +23,11 @@ from tracer.trace.records import Generator
 _KEPT = 4096
 
 
-class Provenance:
+class Provenance(msgspec.Struct, frozen=True, eq=False):
     """The origin of states; a watch has one object per origin and line, compared by identity."""
 
-    __slots__ = ("origin", "site")
-
-    def __init__(self, origin: SeedOrigin, site: Site = NOWHERE) -> None:
-        self.origin = origin
-        self.site = site
+    origin: SeedOrigin
+    site: Site = NOWHERE
 
 
 #: A program seeded it, at a line that was not seen.

@@ -53,8 +53,8 @@ _SITES = Sites()
 
 
 def place_of(frame: FrameType) -> CallPlace:
-    """The call that ``frame`` is making."""
-    return _placed(frame.f_code, frame.f_lasti)
+    """The call that ``frame`` is making; its last instruction may be one of the call's inline caches."""
+    return _placed(frame.f_code, _read(frame.f_code)[_running(frame)].offset)
 
 
 def _placed(code: CodeType, offset: int) -> CallPlace:
@@ -65,7 +65,7 @@ def is_replaced(name: str, frame: FrameType | None, *, drew_unseeded: bool) -> N
     """A global generator is about to be given another state by ``frame``: what was drawn before stays what it is."""
     places = REPLACED.setdefault(name, {})
     while frame is not None and (drew_unseeded or places):
-        places[place_of(frame)] = drew_unseeded
+        places[_placed(frame.f_code, frame.f_lasti)] = drew_unseeded
         frame = frame.f_back
     while len(places) > _MOST_CODES:
         del places[next(iter(places))]
