@@ -64,6 +64,7 @@ class RegionObserver(Protocol):
 
     def left(self, begun: Any) -> None:
         """The region returned or raised."""
+        return
 
 
 class Executions:

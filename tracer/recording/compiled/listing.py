@@ -66,50 +66,6 @@ class Inside(NamedTuple):
     """The values with distinct numbers, by name."""
 
 
-class Insides:
-    """Reads each code once: a trace may be built more than once."""
-
-    def __init__(self, facts: GraphFacts) -> None:
-        self._facts = facts
-        self._by_code: dict[tuple[CompiledCode, frozenset[tuple[int, Distinct]]], Inside] = {}
-
-    def of(self, code: CompiledCode) -> Inside:
-        """The content of ``code``; empty if it cannot be parsed."""
-        key = code, frozenset((code.distinct or {}).items())
-        if key in self._by_code:
-            return self._by_code[key]
-        graph: Graph | None = None
-        kernels: tuple[KernelText, ...] = ()
-        with suppress(ValueError):
-            graph = read_graph(code.text) if code.text else None
-        with suppress(ValueError):
-            kernels = read_kernels(code.source) if code.source else ()
-        nodes = graph.nodes if graph is not None else ()
-        forwards = _forwards_of(code)
-        handed_over = self.of(forwards[0]).numbers if len(forwards) == 1 else {}
-        if graph is not None and code.distinct:
-            handed_over = handed_over | {graph.inputs[place]: numbers for place, numbers in code.distinct.items()}
-        read, numbers = self._facts.of_graph(graph, handed_over) if graph is not None else ([], {})
-        steps = with_neighbours(nodes, list(_steps(code, nodes)), self.forward_of(code))
-        bodies = {True: {"body_recorded": True}, False: {}}
-        facts = tuple(of_node | bodies[node.has_bodies] for of_node, node in zip(read, nodes, strict=True))
-        limit = code.settings.get(UNROLLS_BELOW)
-        if type(limit) is int and limit < 8:
-            facts = tuple({key: fact for key, fact in each.items() if key != "shape.is_unrolled"} for each in facts)
-        matching = match_kernels(nodes, kernels, code.kernels)
-        inside = self._by_code[key] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)
-        return inside
-
-    def forward_of(self, code: CompiledCode) -> dict[str, tuple[str, Step | None]]:
-        """Ops and steps of the forward's calls, by their results' names in the backward."""
-        for inside in map(self.of, _forwards_of(code)):
-            if inside.graph is not None:
-                calls = {node.name: (node.op, step) for node, step in zip(inside.nodes, inside.steps, strict=True)}
-                parts = inside.graph.parts.items()
-                return calls | {name: calls[whole] for name, whole in parts if whole in calls}
-        return {}
-
-
 def _forwards_of(code: CompiledCode) -> list[CompiledCode]:
     """The forwards of a backward's program; none of other code."""
     return code.program.forwards if code.direction is Direction.BACKWARD and code.program is not None else []
@@ -155,10 +111,47 @@ class RegionList:
         """``model_class``: the class of the model that modules' paths begin at, if one was given."""
         self._model_class = model_class
         self._sites = sites
-        self._insides = Insides(GraphFacts(asked))
+        self._facts = GraphFacts(asked)
+        self._by_code: dict[tuple[CompiledCode, frozenset[tuple[int, Distinct]]], Inside] = {}
         self._ids: dict[int, str] = {}
         self._keeps_lines = keeps_lines
         """Whether lines of generated code are kept with the kernels."""
+
+    def _inside(self, code: CompiledCode) -> Inside:
+        """The content of ``code``, read once; empty if it cannot be parsed."""
+        key = code, frozenset((code.distinct or {}).items())
+        if key in self._by_code:
+            return self._by_code[key]
+        graph: Graph | None = None
+        kernels: tuple[KernelText, ...] = ()
+        with suppress(ValueError):
+            graph = read_graph(code.text) if code.text else None
+        with suppress(ValueError):
+            kernels = read_kernels(code.source) if code.source else ()
+        nodes = graph.nodes if graph is not None else ()
+        forwards = _forwards_of(code)
+        handed_over = self._inside(forwards[0]).numbers if len(forwards) == 1 else {}
+        if graph is not None and code.distinct:
+            handed_over = handed_over | {graph.inputs[place]: numbers for place, numbers in code.distinct.items()}
+        read, numbers = self._facts.of_graph(graph, handed_over) if graph is not None else ([], {})
+        steps = with_neighbours(nodes, list(_steps(code, nodes)), self._forward_of(code))
+        bodies = {True: {"body_recorded": True}, False: {}}
+        facts = tuple(of_node | bodies[node.has_bodies] for of_node, node in zip(read, nodes, strict=True))
+        limit = code.settings.get(UNROLLS_BELOW)
+        if type(limit) is int and limit < 8:
+            facts = tuple({key: fact for key, fact in each.items() if key != "shape.is_unrolled"} for each in facts)
+        matching = match_kernels(nodes, kernels, code.kernels)
+        inside = self._by_code[key] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)
+        return inside
+
+    def _forward_of(self, code: CompiledCode) -> dict[str, tuple[str, Step | None]]:
+        """Ops and steps of the forward's calls, by their results' names in the backward."""
+        for inside in map(self._inside, _forwards_of(code)):
+            if inside.graph is not None:
+                calls = {node.name: (node.op, step) for node, step in zip(inside.nodes, inside.steps, strict=True)}
+                parts = inside.graph.parts.items()
+                return calls | {name: calls[whole] for name, whole in parts if whole in calls}
+        return {}
 
     def regions(self, log: CompileLog, runs: Iterable[Run], times: Times) -> tuple[Region, ...]:
         """Every region that ran, and those that were compiled but did not run."""
@@ -197,12 +190,12 @@ class RegionList:
     def one_execution(self, run: Run) -> tuple[Region, list[CallGroup], Graph | None]:
         """A region that is about to run, the calls of one execution, and its graph if that is known."""
         region = self._region(run.code, [run], [run.code], lambda run: 1)
-        return region, [group for _, group in self.groups([run], lambda run: 1)], self._insides.of(run.code).graph
+        return region, [group for _, group in self.groups([run], lambda run: 1)], self._inside(run.code).graph
 
     def groups(self, runs: Iterable[Run], times: Times) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
         for run, inside, _, executions in self._readable(runs, times):
-            forward = self._insides.forward_of(run.code)
+            forward = self._forward_of(run.code)
             for number, node in enumerate(inside.nodes):
                 group = self._group(run, inside, number, is_repeated=node.name in forward)
                 count = executions * node.times
@@ -230,7 +223,7 @@ class RegionList:
     def _readable(self, runs: Iterable[Run], times: Times) -> Iterator[tuple[Run, Inside, Graph, int]]:
         """Runs whose graph is known, each with its number of executions."""
         for run in runs:
-            inside, executions = self._insides.of(run.code), times(run)
+            inside, executions = self._inside(run.code), times(run)
             if inside.graph is not None and executions:
                 yield run, inside, inside.graph, executions
 
@@ -298,7 +291,7 @@ class RegionList:
     # --- regions ---
 
     def _region(self, code: CompiledCode, runs: list[Run], codes: list[CompiledCode], times: Times) -> Region:
-        inside = self._insides.of(code)
+        inside = self._inside(code)
         program = code.program
         site = runs[0].site if code.is_package and runs else self._function_site(program)
         inside_known, why = _extent_of(code, inside)

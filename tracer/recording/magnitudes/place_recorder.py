@@ -22,7 +22,7 @@ from tracer.facts.argument_readers import MISSING, Args, Kwargs
 from tracer.names import OWN_CODE, Phase, PlaceKind, ValueKind
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.executions import RegionObserver, Run
 from tracer.recording.magnitudes.batch_rows import BatchRows, Rows, contents_of
 from tracer.recording.magnitudes.gradients import Gradients
 from tracer.recording.magnitudes.sketching import DeviceSketch, Extent, Measured, Part, Sketch, measured, part_of
@@ -65,7 +65,7 @@ class _Running(msgspec.Struct, eq=False):
     undo: Callable[[], Any] | None = None
 
 
-class PlaceRecorder:
+class PlaceRecorder(RegionObserver):
     """Records magnitudes from ``start`` to ``stop``, any number of times.
 
     ``path`` is the file of values; ``shared`` gives the writer of a recording that digests calls into the same file.
@@ -392,9 +392,6 @@ class PlaceRecorder:
         """It returned ``result``."""
         if begun is not None and self._writer is not None:
             self._region(begun, "output", result if isinstance(result, (tuple, list)) else (result,))
-
-    def left(self, begun: Run | None) -> None:
-        """It is over."""
 
     def _region(self, run: Run, what: str, tensors: Any) -> None:
         phase = Phase.OPTIMIZER if run.in_optimizer else Phase.BACKWARD if run.in_engine else Phase.FORWARD

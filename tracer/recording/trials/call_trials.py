@@ -19,7 +19,7 @@ from tracer.facts.fact import Value
 from tracer.names import Backend, DeterministicMode, Direction, Settings, Untried, Verdict
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.compilations import CompiledCode
-from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.executions import RegionObserver, Run
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import Trials
@@ -90,7 +90,7 @@ Attempt = Callable[[Any], Untried | None]
 """Replays a region that has returned its argument; returns the reason if that is not possible."""
 
 
-class RegionTrials:
+class RegionTrials(RegionObserver):
     """The trials of one recording's regions."""
 
     def __init__(self, replay: Replay, regions: RegionList, *, tries_all: bool) -> None:
@@ -158,9 +158,6 @@ class RegionTrials:
             prepared, attempt = begun
             with unseen():
                 prepared.finish(lambda: attempt(result))
-
-    def left(self, begun: Any) -> None:
-        """The execution ended, normally or with an error."""
 
     def _read(self, run: Run) -> tuple[TrialTally | None, Untried | None]:
         region, groups, graph = self._regions.one_execution(run)
