@@ -94,7 +94,7 @@ class CallRecord:
             launches = [(place, self.trials.unreached(group)) for place, group in launches]
         in_order = [*launched.split(eager), *compiled, *launches]
         groups = merged(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
-        regions = (*regions, *launched.captures.regions())
+        regions = (*regions, *launched.regions())
         if self.trials is not None:
             regions, groups = self.trials.regions.tried(regions, groups)
         events = watch.log.listed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -20,7 +20,7 @@ from tracer.recording.compiled.executions import Run
 from tracer.recording.launched import triton_launches
 from tracer.recording.launched.triton_launches import Launches
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.sites import Site, Sites, placed
+from tracer.recording.origin.sites import Site, placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import compile_seams
 from tracer.recording.torch_private.seams import loaded
@@ -45,35 +45,56 @@ class Capture(msgspec.Struct):
     replays: int = 0
 
 
-class Captures:
-    """The graphs of one recording. ``counts`` gives the counts so far of all that runs on a device.
-
-    ``on_replay`` is called before a replay; ``on_unseen`` for each replay of a graph that was captured before
-    recording.
-    """
+class LaunchedRecord:
+    """``counted`` gives what else is counted; ``on_unseen`` is called before work that may write to any tensor."""
 
     def __init__(
         self,
-        sites: Sites,
-        counts: Callable[[], Mapping[Any, int]],
-        on_unseen: Callable[[BlindSpotKind, str, FrameType | None], None],
-        on_replay: Callable[[], None],
+        attribution: Attribution,
+        counted: Callable[[], Iterable[CallCounter | Run]],
+        blind_spots: BlindSpots,
+        on_unseen: Callable[[], None],
     ) -> None:
-        self._sites = sites
-        self._counts = counts
+        self._sites = attribution.sites
+        self._counted = counted
+        self._note = blind_spots.note
         self._on_unseen = on_unseen
-        self._on_replay = on_replay
+        self.launches = Launches(attribution, blind_spots.note, on_unseen)
         self._by_object: dict[int, tuple[Callable[[], Any], Capture]] = {}
         self._running: dict[int, tuple[dict[Any, int], tuple[Site, Site]]] = {}
         """By ``id`` of the graph that captures: the counts when it began, and where that was."""
-        self.graphs: list[Capture] = []
+        self._graphs: list[Capture] = []
 
-    # --- called by the watches ---
+    def start(self) -> None:
+        """Begin to watch."""
+        triton_launches.WATCHES.add(self.launches)
+        CAPTURES.add(self)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        triton_launches.WATCHES.discard(self.launches)
+        CAPTURES.discard(self)
+
+    def look_again(self) -> None:
+        """Watch Triton if it was loaded since."""
+        if not triton_launches.WATCHES.placed and "triton.runtime.jit" in sys.modules:
+            triton_launches.WATCHES.look_again()
+
+    def _counts(self) -> dict[Any, int]:
+        """Counts of everything that runs on a device; calls on the host are not captured."""
+        counts: dict[Any, int] = {
+            source: source.count
+            for source in self._counted()
+            if isinstance(source, Run) or (source.raw is not None and source.raw[1].type != "cpu")
+        }
+        return counts | {source: source.count for source in self.launches.counters.values()}
+
+    # --- captured graphs: called by the watches ---
 
     def begins(self, call: Call) -> None:
         """A capture begins."""
         if not _is_inductors(call.frame):
-            self._running[id(call.first)] = dict(self._counts()), self._place(call)
+            self._running[id(call.first)] = self._counts(), self._place(call)
 
     def ended(self, call: Call) -> None:
         """A capture ended."""
@@ -86,21 +107,21 @@ class Captures:
         """A graph is about to run."""
         if _is_inductors(call.frame):
             return
-        self._on_replay()
+        self._on_unseen()
         reference, capture = self._by_object.get(id(call.first), (None, None))
         if reference is None or capture is None or reference() is not call.first:
             capture = self._new(call.first, self._place(call), is_seen=False)
         capture.replays += 1
         if not capture.is_seen:
             detail = "a CUDA graph that was captured before recording began was replayed"
-            self._on_unseen(BlindSpotKind.CUDA_GRAPH, detail, call.frame)
+            self._note(BlindSpotKind.CUDA_GRAPH, detail, call.frame)
 
     def _place(self, call: Call) -> tuple[Site, Site]:
         return self._sites.innermost(call.frame), self._sites.users_own(call.frame)
 
     def _new(self, graph: Any, place: tuple[Site, Site], *, is_seen: bool) -> Capture:
-        capture = Capture(f"cuda-graph {len(self.graphs) + 1}", *place, is_seen)
-        self.graphs.append(capture)
+        capture = Capture(f"cuda-graph {len(self._graphs) + 1}", *place, is_seen)
+        self._graphs.append(capture)
         number = id(graph)
         reference: Callable[[], Any] = lambda: graph  # noqa: E731
         with suppress(TypeError):  # an object without weak references is kept, or its number might come again
@@ -110,23 +131,19 @@ class Captures:
 
     # --- what a trace holds ---
 
-    def in_graphs(self, key: Any) -> int:
+    def _in_graphs(self, key: Any) -> int:
         """Calls of a counter that were captured, and did not run then."""
-        return sum(capture.calls.get(key, 0) for capture in self.graphs)
+        return sum(capture.calls.get(key, 0) for capture in self._graphs)
 
-    def runs_of(self, key: Any) -> int:
-        """Calls of a counter that replays ran."""
-        return sum(count for _, count in self.of(key))
-
-    def of(self, key: Any) -> Iterator[tuple[str, int]]:
+    def _of(self, key: Any) -> Iterator[tuple[str, int]]:
         """The graphs that contain a counter's calls, each with how often they ran there."""
-        for capture in self.graphs:
+        for capture in self._graphs:
             if key in capture.calls and capture.replays:
                 yield capture.name, capture.calls[key] * capture.replays
 
     def regions(self) -> Iterator[Region]:
         """A region for each graph."""
-        for capture in self.graphs:
+        for capture in self._graphs:
             yield Region(
                 id=capture.name,
                 kind=RegionKind.CUDA_GRAPH,
@@ -138,6 +155,24 @@ class Captures:
                 why=(None if capture.replays else RegionGap.NEVER_RAN) if capture.is_seen else RegionGap.EARLIER,
                 ops=sum(capture.calls.values()),
             )
+
+    def times(self, run: Run) -> int:
+        """Return how often a compiled region ran, captured ones at each replay."""
+        return run.count - self._in_graphs(run) + sum(count for _, count in self._of(run))
+
+    def split(self, counted: Iterable[tuple[Any, tuple[int, CallGroup]]]) -> Iterator[tuple[int, CallGroup]]:
+        """The groups of counters, in a graph and outside, each with its position."""
+        for counter, (order, group) in counted:
+            captured = self._in_graphs(counter)
+            if group.count > captured:
+                yield order, replace(group, count=group.count - captured) if captured else group
+            for name, count in self._of(counter):
+                yield order, replace(group, count=count, region=name)
+
+    def groups(self) -> Iterator[tuple[int, CallGroup]]:
+        """The launches, each group with its position."""
+        counters = self.launches.counters.values()
+        return self.split((counter, (counter.order, self.launches.group(counter))) for counter in counters)
 
 
 def _is_inductors(frame: FrameType | None) -> bool:
@@ -152,66 +187,9 @@ def _is_inductors(frame: FrameType | None) -> bool:
 
 def _watched_captures() -> Iterator[Target]:
     graph = loaded(*compile_seams.CUDA_GRAPH)
-    yield Target([(graph, "capture_begin")], before=Captures.begins)
-    yield Target([(graph, "capture_end")], after=Captures.ended)
-    yield Target([(graph, "replay")], before=Captures.replayed)
+    yield Target([(graph, "capture_begin")], before=LaunchedRecord.begins)
+    yield Target([(graph, "capture_end")], after=LaunchedRecord.ended)
+    yield Target([(graph, "replay")], before=LaunchedRecord.replayed)
 
 
-CAPTURES: Watchers[Captures] = Watchers(_watched_captures)
-
-
-class LaunchedRecord:
-    """``counted`` gives what else is counted; ``on_unseen`` is called before work that may write to any tensor."""
-
-    def __init__(
-        self,
-        attribution: Attribution,
-        counted: Callable[[], Iterable[CallCounter | Run]],
-        blind_spots: BlindSpots,
-        on_unseen: Callable[[], None],
-    ) -> None:
-        self._counted = counted
-        self.launches = Launches(attribution, blind_spots.note, on_unseen)
-        self.captures = Captures(attribution.sites, self._counts, blind_spots.note, on_unseen)
-
-    def start(self) -> None:
-        """Begin to watch."""
-        triton_launches.WATCHES.add(self.launches)
-        CAPTURES.add(self.captures)
-
-    def stop(self) -> None:
-        """Watch no more."""
-        triton_launches.WATCHES.discard(self.launches)
-        CAPTURES.discard(self.captures)
-
-    def look_again(self) -> None:
-        """Watch Triton if it was loaded since."""
-        if not triton_launches.WATCHES.placed and "triton.runtime.jit" in sys.modules:
-            triton_launches.WATCHES.look_again()
-
-    def _counts(self) -> Mapping[Any, int]:
-        """Counts of everything that runs on a device; calls on the host are not captured."""
-        counts: dict[Any, int] = {
-            source: source.count
-            for source in self._counted()
-            if isinstance(source, Run) or (source.raw is not None and source.raw[1].type != "cpu")
-        }
-        return counts | {source: source.count for source in self.launches.counters.values()}
-
-    def times(self, run: Run) -> int:
-        """Return how often a compiled region ran, captured ones at each replay."""
-        return run.count - self.captures.in_graphs(run) + self.captures.runs_of(run)
-
-    def split(self, counted: Iterable[tuple[Any, tuple[int, CallGroup]]]) -> Iterator[tuple[int, CallGroup]]:
-        """The groups of counters, in a graph and outside, each with its position."""
-        for counter, (order, group) in counted:
-            captured = self.captures.in_graphs(counter)
-            if group.count > captured:
-                yield order, replace(group, count=group.count - captured) if captured else group
-            for name, count in self.captures.of(counter):
-                yield order, replace(group, count=count, region=name)
-
-    def groups(self) -> Iterator[tuple[int, CallGroup]]:
-        """The launches, each group with its position."""
-        counters = self.launches.counters.values()
-        return self.split((counter, (counter.order, self.launches.group(counter))) for counter in counters)
+CAPTURES: Watchers[LaunchedRecord] = Watchers(_watched_captures)
