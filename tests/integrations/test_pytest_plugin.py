@@ -74,7 +74,7 @@ def test_a_marked_test_fails_for_its_findings_and_others_do_not(project: Path) -
     done = pytest_in(project, "-q")
     assert done.code == 1
     assert "1 failed, 5 passed" in done.out
-    assert "test_steps.py:9: cuda-index-add: aten.index_add.default is nondeterministic" in done.out
+    assert "test_steps.py:9: cuda-index-add: aten.index_add.default forward is nondeterministic" in done.out
     assert "INTERNALERROR" not in done.out
 
 

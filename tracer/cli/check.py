@@ -251,6 +251,8 @@ def summary(
 
 def printed_lines(decision: Decision, detail: Detail) -> Iterator[str]:
     """Yield the lines before the summary, a finding each as compilers print theirs; none in brief."""
+    from tracer.report.words import said_of
+
     compared, failing = decision.compared, decision.failing
     state = dict.fromkeys(map(id, compared.worsened), ", worse than was accepted")
     state |= dict.fromkeys(map(id, compared.expired), ", accepted no longer")
@@ -259,7 +261,7 @@ def printed_lines(decision: Decision, detail: Detail) -> Iterator[str]:
     is_whole = detail is Detail.WHOLE
     for finding in failing if is_whole else failing[:_SHOWN]:
         remedy = f": {finding.remedy}" if finding.remedy else ""
-        yield _plain(f"{_said(finding)}{state.get(id(finding), '')}{remedy}")
+        yield _plain(f"{said_of(finding)}{state.get(id(finding), '')}{remedy}")
         if is_whole:
             why = [f"why: {finding.why}"] if finding.why else []
             yield from (f"  {_plain(reason)}" for reason in (*why, *(f"evidence, {row}" for row in finding.evidence)))
@@ -273,23 +275,7 @@ def printed_lines(decision: Decision, detail: Detail) -> Iterator[str]:
         ("not selected", decision.ignored),
         ("below the gate", decision.passing),
     ):
-        yield from (_plain(f"{label}: {_said(finding)}") for finding in findings)
-
-
-def _said(finding: Finding) -> str:
-    """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
-    from tracer.ops.rows import spoken
-    from tracer.report.words import answer_of, which_runs_as
-
-    rule, led_from, answer = finding.rule, finding.called_from, answer_of(finding)
-    if finding.subject and not finding.location:
-        return f"{rule}: {finding.subject} {answer}"
-    place = finding.location or led_from or finding.module or "place not recorded"
-    phase = f" {finding.phase}" if finding.op else ""
-    module = f" in {finding.module}" if finding.module and place != finding.module else ""
-    led = f" (called from {led_from})" if led_from not in ("", place) else ""
-    what = spoken(finding.op, finding.runs_as) or finding.subject
-    return f"{place}: {rule}: {what}{phase}{which_runs_as(finding)}{module}{led} {answer}"
+        yield from (_plain(f"{label}: {said_of(finding)}") for finding in findings)
 
 
 def _plain(text: str) -> str:

@@ -17,7 +17,7 @@ from tracer.errors import UsageError
 from tracer.plain import say
 
 if TYPE_CHECKING:
-    from tracer.divergence.magnitudes import Comparison
+    pass
 
 
 EXAMPLES = """\b
@@ -105,20 +105,15 @@ def command(
                 children=children,
             )
         )
-        return answer(comparison, folder, wanted, script)
+        from tracer.report.files.compared import code_of, write_comparison
+        from tracer.report.render.terminal import READER, drawn, printed
+        from tracer.report.sections.configurations import configuration_blocks
 
-
-def answer(comparison: Comparison, folder: Path, wanted: list[str], script: str) -> int:
-    """Print and write the answer; the exit code."""
-    from tracer.report.files.compared import code_of, write_comparison
-    from tracer.report.render.terminal import READER, drawn, printed
-    from tracer.report.sections.configurations import configuration_blocks
-
-    written = write_comparison(comparison, folder, [word for word in wanted if word != "text"], script)
-    if "text" in wanted:
-        show(printed(drawn(configuration_blocks(comparison, READER))))
-    say(f"tracer: wrote {', '.join(map(str, written)) if written else f'recordings in {folder}'}")
-    return code_of(comparison)
+        written = write_comparison(comparison, folder, [word for word in wanted if word != "text"], script)
+        if "text" in wanted:
+            show(printed(drawn(configuration_blocks(comparison, READER))))
+        say(f"tracer: wrote {', '.join(map(str, written)) if written else f'recordings in {folder}'}")
+        return code_of(comparison)
 
 
 def _words(name: str, text: str) -> tuple[str, ...]:

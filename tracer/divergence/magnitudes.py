@@ -228,8 +228,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     yardstick: Yardstick
     curve: tuple[tuple[int, int, float, float], ...]
     """Row of the first recording, step, relative difference and yardstick of each place: what the picture draws."""
-    names: tuple[str, ...]
-    """The places of ``curve``, in words."""
     steps: tuple[int, int]
     """Steps of both recordings."""
     flips: tuple[Flip, ...] = ()
@@ -406,7 +404,7 @@ class _Comparing:
         first, second = self._first, self._second
         differences: list[PlaceDifference] = []
         only: list[OnlyOne] = []
-        curve, names = [], []
+        curve = []
         split = self._steps_split_otherwise()
         self._join_parts(split)
         for key, row in first.rows.items():
@@ -443,7 +441,6 @@ class _Comparing:
                 self._has_other_forward |= key[0] not in _OF_BACKWARD
             relative, yardstick = (difference.relative, difference.yardstick) if difference else (0.0, 0.0)
             curve.append((row, key[-1], relative, yardstick))
-            names.append(str(first.name(row)))
         for key in second.rows:
             if key not in first.rows and key[0] is not PlaceKind.DECISION and not self._is_of_other_part(key, split):
                 if (lost := self._lost_gradient(key, second, first)) is not None:
@@ -455,7 +452,7 @@ class _Comparing:
                 "the two recordings have no place that can be compared",
                 hint="record the same model twice, with --magnitudes, the same --steps and all ranks",
             )
-        return self._answer(differences, only, curve, names, split)
+        return self._answer(differences, only, curve, split)
 
     def _fell_otherwise(self, key: PlaceKey) -> bool:
         """Whether a decision by this place, or by it and others, would not be that of the second configuration."""
@@ -546,7 +543,7 @@ class _Comparing:
         return {step for step, is_one in whole.items() if is_one}
 
     def _answer(
-        self, differences: list[PlaceDifference], only: list[OnlyOne], curve: Any, names: Any, split: set[int]
+        self, differences: list[PlaceDifference], only: list[OnlyOne], curve: Any, split: set[int]
     ) -> Comparison:
         is_judged = self._is_judged
         only = [one for one in only if one.kind is not PlaceKind.OUTPUT_GRADIENT or one.lack is Lack.NO_YARDSTICK]
@@ -629,7 +626,6 @@ class _Comparing:
                 inside=next((run.header.shaken_in for run in self._yardsticks.inside.of_first), ""),
             ),
             curve=tuple(curve),
-            names=tuple(names),
             steps=(len(self._first.steps), len(self._second.steps)),
             second_is_narrower=self._yardsticks.second_is_narrower,
             flips=tuple(self._flips({self._keys[one.order] for one in significant})),

@@ -247,14 +247,11 @@ def _words(words: Any) -> tuple[str, ...]:
 
 
 def _lines(failing: Any) -> Iterator[str]:
-    from tracer.ops.rows import spoken
-    from tracer.report.words import answer_of
+    from tracer.report.words import said_of
 
     yield f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"
     for finding in failing[:_SHOWN]:
-        place = finding.location or finding.called_from or finding.module or "whole process"
-        what = spoken(finding.op, finding.runs_as) or finding.subject
-        yield f"  {place}: {finding.rule}: {what} {answer_of(finding)}: {finding.remedy}"
+        yield f"  {said_of(finding)}: {finding.remedy}"
     if len(failing) > _SHOWN:
         yield f"  and {len(failing) - _SHOWN:,} more"
 

@@ -20,6 +20,7 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
+from tracer.ops.rows import spoken
 from tracer.plan import name_of, op_of, place_of
 
 
@@ -248,6 +249,19 @@ def answer_of(finding: Finding) -> str:
 def statement_of(finding: Finding) -> str:
     """``aten.index_add_ is nondeterministic``."""
     return f"{subject_of(finding)}{which_runs_as(finding)} {answer_of(finding)}"
+
+
+def said_of(finding: Finding) -> str:
+    """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
+    rule, led_from, answer = finding.rule, finding.called_from, answer_of(finding)
+    if finding.subject and not finding.location:
+        return f"{rule}: {finding.subject} {answer}"
+    place = finding.location or led_from or finding.module or "place not recorded"
+    phase = f" {finding.phase}" if finding.op else ""
+    module = f" in {finding.module}" if finding.module and place != finding.module else ""
+    led = f" (called from {led_from})" if led_from not in ("", place) else ""
+    what = spoken(finding.op, finding.runs_as) or finding.subject
+    return f"{place}: {rule}: {what}{phase}{which_runs_as(finding)}{module}{led} {answer}"
 
 
 def phase_of(finding: Finding) -> str:

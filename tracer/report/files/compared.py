@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import msgspec
 
 import tracer
 from tracer.divergence.lines import LineSource
-from tracer.divergence.magnitudes import CompareVerdict, Comparison, PlaceDifference
+from tracer.divergence.magnitudes import CompareVerdict, Comparison
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import UNVARIED, Held, Repeated
@@ -201,44 +200,14 @@ def code_of(comparison: Comparison) -> int:
     return 0
 
 
+#: What only the picture, and the making of it, need.
+_INNER = (
+    *("earliest", "curve", "shown_process"),
+    *("second_is_narrower", "parts_in", "agreeing", "lacks_ends"),
+)
+
+
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """The comparison as ``compare.json`` holds it. Infinite numbers are ``null``."""
-    return {
-        "schema": SCHEMA,
-        "verdict": comparison.verdict.value,
-        "compared": list(comparison.compared),
-        "rows": list(comparison.rows),
-        "places": comparison.places,
-        "differing": comparison.differing,
-        "largest": _place(comparison.largest),
-        "first": _place(comparison.first),
-        "call": msgspec.to_builtins(comparison.call),
-        "significant": [_place(one) for one in comparison.significant],
-        "following": comparison.following,
-        "is_given": comparison.is_given,
-        "split_steps": list(comparison.split_steps),
-        "row_steps": list(comparison.row_steps),
-        "not_finite": comparison.not_finite,
-        "only": msgspec.to_builtins(comparison.only),
-        "only_count": comparison.only_count,
-        "unjudged": comparison.unjudged,
-        "draws": msgspec.to_builtins(comparison.draws),
-        "unrepeated": _place(comparison.unrepeated),
-        "flips": msgspec.to_builtins(comparison.flips),
-        "steps": list(comparison.steps),
-        "yardstick": msgspec.to_builtins(comparison.yardstick),
-        "factor": comparison.factor,
-        "scaled": list(comparison.scaled),
-        "undone": comparison.undone,
-        "partial": comparison.partial,
-        "processes": comparison.processes,
-    }
-
-
-def _place(one: PlaceDifference | None) -> dict[str, Any] | None:
-    if one is None:
-        return None
-    document: dict[str, Any] = msgspec.to_builtins(one)
-    if not math.isfinite(one.relative):
-        document["relative"] = None
-    return document
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(comparison))
+    return {"schema": SCHEMA} | {name: value for name, value in document.items() if name not in _INNER}

@@ -27,15 +27,6 @@ OUTSIDE = "outside modules"
 MODULE_ROWS = 12
 
 
-class PhasePart(NamedTuple):
-    """One phase of the strip."""
-
-    phase: Phase
-    calls: int
-    verdict: Verdict
-    """The worst in it."""
-
-
 class Block(NamedTuple):
     """One module with all that it contains."""
 
@@ -53,14 +44,6 @@ class Block(NamedTuple):
     """Calls of that verdict."""
     is_outside: bool = False
     """Whether it stands for the calls outside modules."""
-
-
-class Map(NamedTuple):
-    """The phases that ran, in the order of a step, and below them the model."""
-
-    strip: tuple[PhasePart, ...]
-    blocks: tuple[Block, ...]
-    levels: int
 
 
 class _Module:
@@ -82,14 +65,15 @@ def calls(report: ReportView, reader: Reader) -> Section:
     phases = report.tally.by_phase
     ran = [(phase, counts) for phase in Phase if (counts := phases.get(phase)) and any(counts.values())]
     if ran and reader.is_whole:
-        strip = tuple(PhasePart(phase, sum(counts.values()), by_severity(counts)[0][0]) for phase, counts in ran)
-        drawn = model_map(report.tally.by_module)
-        levels = 1 + max((block.depth for block in drawn), default=0)
+        worst = [(phase, sum(counts.values()), by_severity(counts)[0][0]) for phase, counts in ran]
         by_phase = _figures("phase", ((phase.value, counts) for phase, counts in ran))
         figures: tuple[said.Block, ...] = (said.Heading("By phase"), by_phase)
         if modules := _risky_modules(report):
             figures += (said.Heading("Modules, worst first"), _figures("module", modules))
-        blocks += [said.Picture("map", Map(strip, drawn, levels)), said.Fold("The same in figures", figures)]
+        blocks += [
+            said.Picture("map", (worst, model_map(report.tally.by_module))),
+            said.Fold("The same in figures", figures),
+        ]
     return Section(anchor="calls", title="Calls by verdict", label="Calls", blocks=tuple(blocks))
 
 
