@@ -200,16 +200,9 @@ class BlindSpots:
         """A call read bytes that changed although no recorded call wrote them: threads may have."""
         self._suspected = dict(self._may_have_written)
 
-    def thread_ends(self, call: Call) -> None:
-        """A Python thread ends."""
-        self._work_ends(call.args[0])
-
-    def task_ends(self, call: Call) -> None:
-        """A task of a pool of threads ends."""
-        self._work_ends(threading.current_thread())
-
-    def _work_ends(self, thread: threading.Thread) -> None:
-        """Note whether ``thread``, which is this one, recorded nodes: autograd numbers them by thread."""
+    def work_ends(self, thread: threading.Thread) -> None:
+        """``thread``, which is this one, ends, or its task: note whether it recorded nodes, which autograd numbers by
+        thread."""
         if thread.ident != self._recorded_thread and thread in self._started and seams.next_sequence_number() > 0:
             self._thread_computes("a Python thread recorded a graph of autograd", self._started[thread])
 
@@ -372,9 +365,10 @@ def _watched() -> Iterator[Target]:
         starts = partial(BlindSpots.native_starts, name=name, is_method=isinstance(held[0][0], type))
         yield Target(held, before=starts, after=partial(BlindSpots.native_ends, name=name))
     runs = (threading.Thread, "_bootstrap_inner")  # Python 3.10 to 3.14
-    yield Target([runs], before=BlindSpots.thread_starts, after=BlindSpots.thread_ends)
+    yield Target([runs], before=BlindSpots.thread_starts, after=lambda spots, call: spots.work_ends(call.first))
     pool = sys.modules.get("concurrent.futures.thread")
-    yield Target([(getattr(pool, "_WorkItem", None), "run")], after=BlindSpots.task_ends)
+    task = (getattr(pool, "_WorkItem", None), "run")
+    yield Target([task], after=lambda spots, call: spots.work_ends(threading.current_thread()))
     tracing = ("_create_function_from_trace", "_create_function_from_trace_with_dict", "_create_graph_by_tracing")
     methods = ("_create_method_from_trace", "_create_method_from_trace_with_dict")
     holders = ((torch._C, tracing), (torch._C.ScriptModule, methods), (torch.jit._trace, ("_check_trace",)))

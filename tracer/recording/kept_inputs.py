@@ -32,8 +32,6 @@ class KeptInputs(Observer):
         self._room = keep.bytes
         self._names: dict[CallCounter, str] = {}
         self._tensors: dict[str, torch.Tensor] = {}
-        self.left_out = 0
-        """Chosen calls that were over the bound, or whose tensors have no plain memory."""
 
     def wants(self, info: OverloadInfo) -> Interest:
         """Every call: globs may name lines and modules."""
@@ -50,7 +48,6 @@ class KeptInputs(Observer):
             plain = all(map(_is_plain, tensors.values()))
             size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) if plain else 0
             if not plain or size > self._room:
-                self.left_out += 1
                 return
             name = str(len(self._names))
             self._room -= size

@@ -27,7 +27,7 @@ from tracer.recording.lines.generator_states import generators
 from tracer.recording.lines.library_imports import LibraryImports
 from tracer.recording.lines.variable_digests import CODE, Digests
 from tracer.recording.options import Lines
-from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, spell
+from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, outwards, spell
 from tracer.trace.lines import (
     GLOBAL,
     NO_DIGEST,
@@ -537,16 +537,12 @@ class _Tracing:
         """Begin, in frames that run already as well."""
         if sys.gettrace() is not None:
             return "a debugger, or a measurement of coverage, traces this program already"
-        running = []
-        while frame is not None:
-            running.append(frame)
-            frame = frame.f_back
-        for frame in reversed(running):
-            if self._recording.follows(frame.f_code.co_filename):
-                state = self._recording.entered(frame)
-                state.line, state.counts[0] = frame.f_lineno, 1
-                frame.f_trace = _trace_of(state)
-                self._attached.append(frame)
+        for running in reversed(list(outwards(frame))):
+            if self._recording.follows(running.f_code.co_filename):
+                state = self._recording.entered(running)
+                state.line, state.counts[0] = running.f_lineno, 1
+                running.f_trace = _trace_of(state)
+                self._attached.append(running)
         self._threads = threading.gettrace() if hasattr(threading, "gettrace") else None
         if not self._recording._library and not self._recording._inside:
             sys.meta_path.insert(0, self._imports)

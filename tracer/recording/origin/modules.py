@@ -371,15 +371,11 @@ class ModuleStack:
         if next(model.parameters(), None) is None:
             return kind
         number = 1
-        while (other := self._living_root(name)) is not None and other is not model:
+        while (other := self._roots.get(name, lambda: None)()) is not None and other is not model:
             number += 1
             name = f"{kind}#{number}"
         self._roots[name] = weakref.ref(model)
         return name
-
-    def _living_root(self, name: str) -> torch.nn.Module | None:
-        root = self._roots.get(name)
-        return root() if root is not None else None
 
     def _forget_dead(self) -> None:
         """Forget modules that are gone: a loss may be created in every step."""

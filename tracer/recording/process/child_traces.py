@@ -63,7 +63,7 @@ class ChildTraces:
 
         ``left_by_fork`` is called in a forked child, which is to leave its parent's recording.
         """
-        if not FOLLOWING.is_following:
+        if not FOLLOWING.folder:
             self._is_entered = True
             FOLLOWING.follow(self._folder, (_BEGIN, self._task), self._started, self._at_start)
             FOLLOWING.left_by_fork = left_by_fork

@@ -113,11 +113,6 @@ class Following(ChildLog):
         self._lifts: list[Callable[[], None]] = []
         self._hooked = False
 
-    @property
-    def is_following(self) -> bool:
-        """Whether the processes that this process starts are followed."""
-        return bool(self._folder)
-
     def follow(self, folder: str, begin: Step, started: Started, at_start: Step | None = None) -> None:
         """Follow what this process starts from now on, in ``folder``, or go on there: ``started`` counts.
 
@@ -249,7 +244,7 @@ class Following(ChildLog):
         started = self._started
         if not served or not started.server:
             started.number += 1
-        role = inherited = self._child(started.number)
+        role = inherited = f"{self.role}.{started.number}" if self.role else str(started.number)
         if served:
             started.server = inherited = started.server or role
             started.served += 1
@@ -265,9 +260,6 @@ class Following(ChildLog):
         put = original_of(os.putenv)
         for name, value in self._variables(os.environ).items():
             put(name, value)
-
-    def _child(self, number: int) -> str:
-        return f"{self.role}.{number}" if self.role else str(number)
 
     def _variables(self, program: Mapping[Any, Any]) -> dict[str, str]:
         """Return the variables that a started process needs beside those that the program passes on."""
