@@ -27,11 +27,13 @@ from tracer.recording.values.digests import digest_bytes
 from tracer.recording.values.outcome import CallDigests, DeferredDigests, Target, is_late_copy
 from tracer.recording.values.plans import PARTIAL, Plan, plan_of
 from tracer.trace.values import Group, Mark, ValueKind, ValuesWriter, fold
+from tracer.trace.values.columns import TURN_SHIFT
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _is_contiguous: Any = torch._C.TensorBase.is_contiguous
 _NOT_READ = int(Mark.INPUT_NOT_DIGESTED)
 _NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
+_TURNED = int(Mark.TURNED)
 _READ_UNWRITTEN = int(Mark.READ_UNWRITTEN)
 
 Named = tuple[ValueKind, str, int]
@@ -237,13 +239,14 @@ class CallValues(Observer):
     def _tell(self, writer: ValuesWriter, group: int, call: CallDigests) -> None:
         """Pass a call to the writer; digests that wait for a device or for other processes are settled later."""
         is_pending = bool(call.targets) or self.device.is_used
+        turned = _TURNED | call.turn << TURN_SHIFT if call.turn else 0
         index = writer.call(
             group,
             0 if is_pending else fold(call.inputs),
             0 if is_pending else fold(call.outputs),
             call.origins,
             call.numbers,
-            call.all_marks(),
+            int(call.plan.mark_bits) | call.mark_bits | turned,
             call.keeps,
             pending=is_pending,
         )
@@ -316,8 +319,8 @@ class CallValues(Observer):
         try:
             stored = self.memory.stored(value)
             call.written.append(stored)
-            if stored.origin is not None and stored.origin not in call.origins:
-                call.overwrites(stored, value, role)
+            if stored.origin is not None and stored.origin not in call.origins and _is_part(role, value):
+                call.keeps = stored.origin  # what stays there, and was not read
             if call.is_late or (call.plan.is_collective and not call.plan.is_wait):
                 stored.forget(call.serial)
                 if not call.is_late:
@@ -325,7 +328,7 @@ class CallValues(Observer):
                 return
             if call.hands_on_unwritten:
                 stored.is_fresh = True
-            elif stored.is_fresh and role not in PARTIAL and value.nbytes >= storages.storage_bytes(value):
+            elif stored.is_fresh and not _is_part(role, value):
                 stored.is_fresh = False
             if stored.is_fresh and (role in PARTIAL or call.hands_on_unwritten):
                 stored.forget(call.serial)
@@ -374,6 +377,11 @@ class CallValues(Observer):
         if self.writer is not None:
             with self._lock:
                 self._deferred.settle(self.writer)
+
+
+def _is_part(role: int, value: torch.Tensor) -> bool:
+    """Return whether something stays of what the memory of a written argument held."""
+    return role in PARTIAL or value.nbytes < storages.storage_bytes(value)
 
 
 def _gives_part(result: Any, whole: torch.Tensor) -> bool:

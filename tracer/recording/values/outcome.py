@@ -14,12 +14,11 @@ from tracer.recording.torch_private import storages
 from tracer.recording.values import digests
 from tracer.recording.values.device import DeviceDigests, Slot
 from tracer.recording.values.digest_table import DigestTable, Stored
-from tracer.recording.values.plans import PARTIAL, Plan
+from tracer.recording.values.plans import Plan
 from tracer.trace.values import Mark, ValueKind, ValuesWriter, fold
-from tracer.trace.values.columns import TURN_SHIFT
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
-_NOT_WRITTEN, _TURNED = int(Mark.OUTPUT_NOT_DIGESTED), int(Mark.TURNED)
+_NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
 
 
 class Target:
@@ -136,16 +135,6 @@ class CallDigests(msgspec.Struct, eq=False):
         self.origins[origin] = None
         if turn:
             self.turn = (self.turn * 3 + turn) % 255 + 1
-
-    def all_marks(self) -> int:
-        """The marks of a call by what it is, what it read and what it wrote."""
-        turned = _TURNED | self.turn << TURN_SHIFT if self.turn else 0
-        return int(self.plan.mark_bits) | self.mark_bits | turned
-
-    def overwrites(self, stored: Stored, value: torch.Tensor, role: int) -> None:
-        """Note whether anything stays of what a written memory held, which the call did not read."""
-        if role in PARTIAL or value.nbytes < storages.storage_bytes(value):
-            self.keeps = stored.origin
 
     def add_all(self, memory: DigestTable, values: Iterable[Any], otherwise: Callable[[Any], None]) -> None:
         """Several outputs, most of which were read too; ``otherwise`` adds the others, ``None`` among them."""
