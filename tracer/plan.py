@@ -8,8 +8,9 @@ one, so the plan's numbers add up, and each change closes one at least.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -199,7 +200,7 @@ class Draft(NamedTuple):
 
     title: str
     where: str
-    findings: Sequence[int] = ()
+    findings: Sequence[Finding] = ()
     remedy: str = ""
     code: str = ""
     sets: dict[str, FactValue] = {}  # noqa: RUF012 (never changed)
@@ -207,8 +208,8 @@ class Draft(NamedTuple):
     raises_in_mode: bool = False
 
 
-Group = tuple[Finding, list[int]]
-"""Findings that one change closes: the first of them, and the positions of all."""
+Group = list[Finding]
+"""Findings that one change closes."""
 
 
 class _Plan:
@@ -218,41 +219,28 @@ class _Plan:
         self.findings = judgement.findings
         self.target = judgement.target
         self.planned = judgement.planned
-        self.by_step: defaultdict[Step, list[int]] = defaultdict(list)
-        """Positions of the findings that each step closes."""
-        for position, finding in enumerate(judgement.findings):
-            self.by_step[step_of(finding, judgement.target)].append(position)
+        self.by_step: defaultdict[Step, Group] = defaultdict(list)
+        for finding in judgement.findings:
+            self.by_step[step_of(finding, judgement.target)].append(finding)
 
-    def at(self, positions: Iterable[int]) -> list[Finding]:
-        """The findings at ``positions``."""
-        return [self.findings[position] for position in positions]
 
-    def groups(self, positions: Iterable[int], key: Callable[[Finding], object]) -> list[Group]:
-        """Findings that share a ``key``."""
-        groups: defaultdict[object, list[int]] = defaultdict(list)
-        for position in positions:
-            groups[key(self.findings[position])].append(position)
-        return [(self.findings[members[0]], members) for members in groups.values()]
+def _groups(findings: Iterable[Finding], key: Callable[[Finding], object]) -> list[Group]:
+    """Findings that share a ``key``."""
+    groups: defaultdict[object, Group] = defaultdict(list)
+    for finding in findings:
+        groups[key(finding)].append(finding)
+    return list(groups.values())
 
-    def by_line(self, positions: Iterable[int]) -> list[Group]:
-        """Findings by rule and line."""
-        return self.groups(positions, lambda finding: (finding.rule, finding.location, finding.called_from))
 
-    def by_site(self, positions: Iterable[int]) -> list[Group]:
-        """Findings that one edit closes, one rule at one place: worst first, then most calls."""
-        groups = self.groups(positions, lambda finding: (finding.rule, place_of(finding)))
-        return sorted(groups, key=lambda group: (SEVERITY.index(group[0].verdict), -_calls(self.at(group[1]))))
+def _by_line(findings: Iterable[Finding]) -> list[Group]:
+    """Findings by rule and line."""
+    return _groups(findings, lambda finding: (finding.rule, finding.location, finding.called_from))
 
-    def seeds(self, positions: Iterable[int]) -> list[Group]:
-        """Findings that one seed closes, those of one line that seeds together: what speaks of the generator first."""
-        ordered = sorted(positions, key=lambda position: self.findings[position].about is About.CALL)
-        return self.groups(
-            ordered, lambda finding: seeded_by_line(finding) or (finding.rule, finding.subject, place_of(finding))
-        )
 
-    def settled(self, positions: Iterable[int]) -> list[Finding]:
-        """Those of the findings at ``positions`` that settings and seeds close."""
-        return list(filter(is_settled, self.at(positions)))
+def _by_site(findings: Iterable[Finding]) -> list[Group]:
+    """Findings that one edit closes, one rule at one place: worst first, then most calls."""
+    groups = _groups(findings, lambda finding: (finding.rule, place_of(finding)))
+    return sorted(groups, key=lambda group: (SEVERITY.index(group[0].verdict), -_calls(group)))
 
 
 def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]] = ()) -> tuple[Change, ...]:
@@ -262,10 +250,10 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
     phase and location of these calls.
     """
     plan = _Plan(judgement)
-    drafts = _each_closing([draft for write in _WRITERS for draft in write(plan)], plan)
+    drafts = _each_closing([draft for write in _WRITERS for draft in write(plan)])
 
     def seen(draft: Draft) -> int:
-        return sum((finding.op, finding.phase, finding.location) in varied_at for finding in plan.at(draft.findings))
+        return sum((finding.op, finding.phase, finding.location) in varied_at for finding in draft.findings)
 
     mode_leads = any(MODE in draft.sets and seen(draft) for draft in drafts)
 
@@ -275,20 +263,20 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
 
     drafts.sort(key=order)
     codes = importing_once(draft.code.strip() for draft in drafts)
+    positions = {id(finding): position for position, finding in enumerate(plan.findings)}
     changes = []
     for number, (draft, code, needs) in enumerate(zip(drafts, codes, _needs(drafts, plan), strict=True), 1):
-        closed = plan.at(draft.findings)
         change = Change(
             number=number,
             title=draft.title,
             remedy=draft.remedy,
             code=code,
             where=draft.where,
-            closes=len(closed),
-            calls=_calls(closed),
+            closes=len(draft.findings),
+            calls=_calls(draft.findings),
             seen=seen(draft),
-            rules=tuple(dict.fromkeys(finding.rule for finding in closed)),
-            findings=tuple(draft.findings),
+            rules=tuple(dict.fromkeys(finding.rule for finding in draft.findings)),
+            findings=tuple(positions[id(finding)] for finding in draft.findings),
             sets=draft.sets,
             needs=needs,
         )
@@ -299,20 +287,20 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
 def _make_settings(plan: _Plan) -> Iterator[Draft]:
     """One change for each setting that is planned, and for what its line closes."""
     steps = {name: STEP_OF_SETTING.get(name, Step.SETTING) for name in plan.planned}
-    moved = {name for finding in plan.settled(plan.by_step[Step.LATE]) for name in finding.sets}
-    wanted = {name for finding in _closed_by_settings(plan, but=()) for name in finding.sets}
+    moved = {name for finding in filter(is_settled, plan.by_step[Step.LATE]) for name in finding.sets}
+    wanted = {name for finding in _closed_by_settings(plan) for name in finding.sets}
     for name, step in sorted(steps.items(), key=lambda item: item[1]):
         if step is not Step.SEED and (name in wanted or name not in moved):
             closed = plan.by_step[step]
             if step is Step.SETTING:
-                closed = [position for position in closed if _led_by(plan.findings[position]) == name]
+                closed = [finding for finding in closed if _led_by(finding) == name]
             yield _setting(name, plan, closed)
 
 
-def _closed_by_settings(plan: _Plan, but: Collection[int]) -> Iterator[Finding]:
-    """Findings that settings close, but for those that a line to move closes and those at the positions ``but``."""
-    for position, finding in enumerate(plan.findings):
-        if is_settled(finding) and finding.about not in (About.LATE, About.CHANGED) and position not in but:
+def _closed_by_settings(plan: _Plan) -> Iterator[Finding]:
+    """Findings that settings close, but for those that a line to move closes."""
+    for finding in plan.findings:
+        if is_settled(finding) and finding.about not in (About.LATE, About.CHANGED):
             yield finding
 
 
@@ -321,7 +309,7 @@ def _led_by(finding: Finding) -> str:
     return next((name for name in finding.sets if name not in STEP_OF_SETTING), "")
 
 
-def _setting(name: str, plan: _Plan, closed: list[int]) -> Draft:
+def _setting(name: str, plan: _Plan, closed: Group) -> Draft:
     value = plan.planned[name]
     saying = [finding for finding in plan.findings if finding.about is About.SETTING and finding.sets == {name: value}]
     setting = declared(name)
@@ -346,65 +334,70 @@ def _is_variable(name: str) -> bool:
 
 
 def _load_data(plan: _Plan) -> Iterator[Draft]:
-    for first, positions in plan.by_line(plan.by_step[Step.LOADING]):
+    for group in _by_line(plan.by_step[Step.LOADING]):
+        first = group[0]
         sets = {name: value for name, value in first.sets.items() if name in plan.planned and is_settled(first)}
-        yield Draft(first.subject, place_of(first), positions, first.remedy, first.code, sets)
+        yield Draft(first.subject, place_of(first), group, first.remedy, first.code, sets)
 
 
 def _evaluate(plan: _Plan) -> Iterator[Draft]:
-    if positions := plan.by_step[Step.EVALUATION]:
-        first = plan.findings[positions[0]]
+    if group := plan.by_step[Step.EVALUATION]:
         title = "Call `model.eval()` before the inference, if it is one: no seed makes two calls in one run agree"
-        yield Draft(title, place_of(first), positions, code="model.eval()")
+        yield Draft(title, place_of(group[0]), group, code="model.eval()")
 
 
 def _seed(plan: _Plan) -> Iterator[Draft]:
-    seeding, loading = plan.by_step[Step.SEED], frozenset(plan.by_step[Step.LOADING])
-    asked = {name for finding in _closed_by_settings(plan, but=loading) for name in finding.sets}
+    seeding, loading = plan.by_step[Step.SEED], set(map(id, plan.by_step[Step.LOADING]))
+    asked = {name for finding in _closed_by_settings(plan) if id(finding) not in loading for name in finding.sets}
     if seeds := {name: seed for name, seed in _SEEDS.items() if name in plan.planned and name in asked}:
         yield Draft(
             f"Seed {' and '.join(whose for _, whose in seeds.values())} generators",
             "at the top of the script, before the model is built and data is shuffled",
-            [position for position in seeding if is_settled(plan.findings[position])],
+            list(filter(is_settled, seeding)),
             code="\n".join(line for line, _ in seeds.values()),
             sets={name: plan.planned[name] for name in seeds},
         )
-    for first, positions in plan.seeds(at for at in seeding if not is_settled(plan.findings[at])):
+    # What speaks of the generator first; findings of one line that seeds are closed together.
+    left = sorted(itertools.filterfalse(is_settled, seeding), key=lambda finding: finding.about is About.CALL)
+    for group in _groups(left, lambda one: seeded_by_line(one) or (one.rule, one.subject, place_of(one))):
+        first = group[0]
         about = first.subject or f"the generator that {op_of(first)} draws from"
         line = seeded_by_line(first)
         title, where = (f"Change the line that seeds {about}", line) if line else (f"Seed {about}", place_of(first))
-        yield Draft(title, where, positions, first.remedy, first.code, needs=first.needs)
+        yield Draft(title, where, group, first.remedy, first.code, needs=first.needs)
 
 
 def _move_lines(plan: _Plan) -> Iterator[Draft]:
     late = plan.by_step[Step.LATE]
-    of_blocks = {position for position in late if plan.findings[position].about is About.CALL}
-    lines = plan.by_line(position for position in late if position not in of_blocks)
-    for number, (first, positions) in enumerate(lines):
-        if first.about is About.CHANGED:
-            positions = [*positions, *(position for position in of_blocks if _sets_for(first, plan.findings[position]))]
-            of_blocks.difference_update(positions)
-            lines[number] = first, positions
-    lines += plan.groups(sorted(of_blocks), lambda finding: tuple(sorted(finding.settings)))
-    for first, positions in lines:
-        names = [name for finding in plan.settled(positions) for name in finding.sets]
+    of_blocks = [finding for finding in late if finding.about is About.CALL]
+    lines = _by_line(finding for finding in late if finding.about is not About.CALL)
+    for group in lines:
+        if group[0].about is About.CHANGED:
+            made = [finding for finding in of_blocks if _sets_for(group[0], finding)]
+            of_blocks = [finding for finding in of_blocks if not _sets_for(group[0], finding)]
+            group += made
+    lines += _groups(of_blocks, lambda finding: tuple(sorted(finding.settings)))
+    for group in lines:
+        first = group[0]
+        names = [name for finding in filter(is_settled, group) for name in finding.sets]
         sets = {name: plan.planned[name] for name in names if name in plan.planned}
         where = f"{first.where}; it stands at {place_of(first)}" if first.where else place_of(first)
         if first.about is About.CALL:
-            yield _set_earlier(plan, first, positions)
+            yield _set_earlier(plan, group)
             continue
         what = "Move the line" if first.about is About.LATE else "Take the line out"
-        yield Draft(f"{what}: {first.subject}", where, positions, first.remedy, first.code, sets)
+        yield Draft(f"{what}: {first.subject}", where, group, first.remedy, first.code, sets)
 
 
-def _set_earlier(plan: _Plan, first: Finding, positions: list[int]) -> Draft:
+def _set_earlier(plan: _Plan, group: Group) -> Draft:
     """The change that makes settings before the calls that ran under other values of them."""
+    first = group[0]
     keys = dict.fromkeys(key.removeprefix(FORWARD) for key in first.settings)
     made = [setting for setting in map(declared, keys) if setting is not None]
     names = " and ".join(setting.name for setting in made)
     code = "\n".join(setting.line(plan.target.conditions[setting.key]) for setting in made)
     title = f"Set {names} before {_subject(first)} runs"
-    return Draft(title, place_of(first), positions, "These calls ran under another value than the rest.", code)
+    return Draft(title, place_of(first), group, "These calls ran under another value than the rest.", code)
 
 
 def _sets_for(changed: Finding, call: Finding) -> bool:
@@ -414,11 +407,12 @@ def _sets_for(changed: Finding, call: Finding) -> bool:
 
 
 def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:
-    for first, positions in plan.by_site(plan.by_step[Step.RAISES]):
+    for group in _by_site(plan.by_step[Step.RAISES]):
+        first = group[0]
         raises_now = first.verdict is Verdict.RAISES
         title = f"{_taken_out(first)}, which {'raises now' if raises_now else 'raises under deterministic mode'}"
         where, remedy, needs = place_of(first), first.remedy, first.needs
-        yield Draft(title, where, positions, remedy, needs=needs, raises_in_mode=not raises_now)
+        yield Draft(title, where, group, remedy, needs=needs, raises_in_mode=not raises_now)
 
 
 def _taken_out(finding: Finding, verb: str = "Replace") -> str:
@@ -430,53 +424,54 @@ def _taken_out(finding: Finding, verb: str = "Replace") -> str:
 
 
 def _write_memory(plan: _Plan) -> Iterator[Draft]:
-    for first, positions in plan.by_site(plan.by_step[Step.MEMORY]):
+    for group in _by_site(plan.by_step[Step.MEMORY]):
+        first = group[0]
         is_shared = first.facts.get("overlap") == Overlap.SHARED.value
         what = "Let one process write the parameters" if is_shared else "Give the write memory of its own"
         if first.cause is Cause.UNINITIALIZED_MEMORY:
             what = "Write before reading" if first.about is About.MEMORY else "Leave no memory unwritten"
         gave = f": {first.subject}" if first.about is About.MEMORY and first.subject else ""
         title = f"{what} in {_subject(first)}{gave}"
-        yield Draft(title, place_of(first), positions, first.remedy, first.code, needs=first.needs)
+        yield Draft(title, place_of(first), group, first.remedy, first.code, needs=first.needs)
 
 
 def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
     does = "which varies now" if is_mode_on(plan.target) else "which deterministic mode does not fix"
     staying = plan.by_step[Step.NOT_FIXED]
-    of_shell = [position for position in staying if plan.findings[position].code.startswith(_EXPORT)]
-    for first, positions in plan.groups(of_shell, lambda finding: finding.code):
+    of_shell = [finding for finding in staying if finding.code.startswith(_EXPORT)]
+    for group in _groups(of_shell, lambda finding: finding.code):
+        first = group[0]
         variables = " and ".join(line.removeprefix(_EXPORT) for line in first.code.splitlines())
-        others = len({op_of(finding) for finding in plan.at(positions)}) - 1
+        others = len({op_of(finding) for finding in group}) - 1
         more = f" and {others} more op{'s' * (others > 1)}" if others else ""
         title = f"Set {variables} for {op_of(first)}{more}"
-        yield Draft(title, first.where, positions, first.remedy, first.code, needs=first.needs)
-    for first, positions in plan.by_site(position for position in staying if position not in of_shell):
+        yield Draft(title, first.where, group, first.remedy, first.code, needs=first.needs)
+    for group in _by_site(finding for finding in staying if not finding.code.startswith(_EXPORT)):
+        first = group[0]
         title = f"{_taken_out(first, 'Change')}, {does}"
-        yield Draft(title, place_of(first), positions, first.remedy, first.code, needs=first.needs)
+        yield Draft(title, place_of(first), group, first.remedy, first.code, needs=first.needs)
 
 
 def _find_out(plan: _Plan) -> Iterator[Draft]:
     def key(finding: Finding) -> tuple[UnknownReason | None, str]:
         return finding.reason, "" if finding.about is About.CALL else finding.reason_detail
 
-    groups = plan.groups(plan.by_step[Step.UNKNOWN], key)
-    for first, positions in sorted(groups, key=lambda group: -_calls(plan.at(group[1]))):
-        reason, detail = key(first)
+    for unknowns in sorted(_groups(plan.by_step[Step.UNKNOWN], key), key=lambda group: -_calls(group)):
+        reason, detail = key(unknowns[0])
         how = f"{detail[:1].upper()}{detail[1:]}" or HOW_TO_FIND_OUT.get(reason or UnknownReason.NO_EVIDENCE, "")
-        unknowns = plan.at(positions)
         subjects = list(dict.fromkeys(map(_subject, unknowns)))
         more = f" and {len(subjects) - _OPS_TO_ASK} more" if len(subjects) > _OPS_TO_ASK else ""
         remedies = {unknown.remedy for unknown in unknowns if unknown.remedy}
         remedy = remedies.pop() if len(remedies) == 1 else ""
         where = f"{', '.join(subjects[:_OPS_TO_ASK])}{more}"
-        yield Draft(f"{how} ({reason or 'no reason given'})", where, positions, remedy)
+        yield Draft(f"{how} ({reason or 'no reason given'})", where, unknowns, remedy)
 
 
-def _each_closing(drafts: Sequence[Draft], plan: _Plan) -> list[Draft]:
+def _each_closing(drafts: Sequence[Draft]) -> list[Draft]:
     """Merges each draft that closes nothing by itself into the draft that needs it."""
     closing = [draft for draft in drafts if draft.findings]
     for helper in (draft for draft in drafts if not draft.findings):
-        asks = [any(helper.sets.keys() & finding.sets.keys() for finding in plan.at(d.findings)) for d in closing]
+        asks = [any(helper.sets.keys() & finding.sets.keys() for finding in d.findings) for d in closing]
         place = asks.index(True) if True in asks else next((n for n, d in enumerate(closing) if d.sets), None)
         if place is None or not closing[place].sets or _is_of_shell(helper) is not _is_of_shell(closing[place]):
             closing.append(helper)
@@ -542,7 +537,7 @@ def _needs(drafts: Sequence[Draft], plan: _Plan) -> Iterator[tuple[Need, ...]]:
             changes = (makers[MODE],) if MODE in makers else ()
             needs.append(Need(kind=Prerequisite.DETERMINISTIC_MODE, setting=MODE, changes=changes, holds=holds))
         read = next((name for name in draft.sets if name == MODE or name.startswith(_INDUCTOR)), "")
-        if read and any(finding.regions for finding in plan.at(draft.findings)):
+        if read and any(finding.regions for finding in draft.findings):
             needs.append(Need(kind=Prerequisite.BEFORE_COMPILING, setting=read))
         if MODE in draft.sets:
             if CUBLAS_VARIABLE in makers and CUBLAS_VARIABLE not in draft.sets:
