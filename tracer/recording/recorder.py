@@ -71,9 +71,8 @@ class Recorder:
         values: Path | None = None,
         keeps_lines: bool = False,
     ) -> None:
-        self.partial, self._on_step = "", on_step
+        self.partial, self._on_step, self._undo = "", on_step, ExitStack()
         self._environment: Environment | None = None
-        self._undo = ExitStack()
         self.values: ValuesRecording | None = None
         self.magnitudes: PlaceRecorder | None = None
         self.kept_inputs: KeptInputs | None = None
@@ -90,8 +89,7 @@ class Recorder:
             on_left=self._left,
         )
         self.attribution = Attribution(sites, modules, self.optimizer)
-        self.storages = StorageObservers()
-        self.shared_parameters = SharedParameters(sites)
+        self.storages, self.shared_parameters = StorageObservers(), SharedParameters(sites)
         self.generators = GeneratorRecord(SEEDS, HOST)
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self._state = RecordingState(options, self.attribution, self.mode, self.watch)
