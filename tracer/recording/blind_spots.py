@@ -34,6 +34,7 @@ from tracer.trace.records import BlindSpot
 
 #: Elements that hold what they held: one may have been written with the same number.
 _KEPT = 3
+_NEWEST_ARRAYS = 4096
 #: Threads in which Inductor compiles; they outlive the recording in which they were started.
 _COMPILERS_THREADS: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
@@ -64,8 +65,9 @@ class BlindSpots:
         """The number of them that are known to compute."""
         self._suspected: dict[str, int] = {}
         """Those of them that had been started when memory changed that no recorded call wrote."""
-        self._arrays: dict[int, tuple[Any, list[bytes]]] = {}
-        """Arrays that NumPy gave unwritten, each with some of what lay in it; by ``id``."""
+        self._arrays: dict[int, tuple[tuple[int, int], list[bytes]]] = {}
+        """Where the newest arrays lie that NumPy gave unwritten, each with some of what lay there; by ``id``. Nothing
+        refers to them: NumPy resizes no array that anything refers to, weakly as well."""
         self._autocasts: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         """Whether each ``autocast`` was asked to be on."""
         self._natives: set[str] = set()
@@ -145,18 +147,19 @@ class BlindSpots:
             self.note(BlindSpotKind.MEMORY, "torch.UntypedStorage", call.frame)
 
     def array_made(self, call: Call) -> None:
-        """NumPy gave the program an array that nothing was written to; a known one of a library's could not grow."""
+        """NumPy gave the program an array that nothing was written to."""
         if self._sites.kind_of(call.frame.f_code.co_filename) != USER:
             return
-        self._arrays = {key: known for key, known in self._arrays.items() if known[0]() is not None}
-        self._arrays[id(call.result)] = weakref.ref(call.result), _sample_of(call.result)
+        self._arrays[id(call.result)] = _place_of(call.result), _sample_of(call.result)
+        if len(self._arrays) > _NEWEST_ARRAYS:
+            del self._arrays[next(iter(self._arrays))]
 
     def array_taken(self, call: Call) -> None:
         """Note an array that becomes a tensor, if it or a part of it holds what it held when NumPy gave it."""
         array = call.first
         while type(array).__module__ == "numpy":
             known = self._arrays.get(id(array))
-            if known is not None and known[0]() is array and _is_unwritten(known[1], _sample_of(array)):
+            if known is not None and known[0] == _place_of(array) and _is_unwritten(known[1], _sample_of(array)):
                 self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
             array = array.base
 
@@ -282,6 +285,11 @@ def _compiled(name: str, backend: str = compile_seams.INDUCTOR) -> tuple[BlindSp
         return None
     by = "" if backend == compile_seams.INDUCTOR else f" by the backend {backend}"
     return BlindSpotKind.COMPILED, f"{name} is compiled{by}"
+
+
+def _place_of(array: Any) -> tuple[int, int]:
+    """The address and the number of bytes of an array."""
+    return array.__array_interface__["data"][0], array.nbytes
 
 
 def _sample_of(array: Any) -> list[bytes]:
