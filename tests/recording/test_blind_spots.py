@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
-import importlib
 import io
 import sys
 import threading
 import types
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
