@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tracer.recording.compiled.graph_facts import GraphFacts, GraphIndices, GraphValues, arguments_of
-from tracer.recording.compiled.graph_text import ProgramLines, Step, Value, read_graph, with_neighbours
-from tracer.recording.origin.stacks import Frame, Module, read_module
+from tracer.recording.compiled.graph_text import ProgramLines, Value, read_graph, with_neighbours
+from tracer.recording.origin.stacks import Frame, Module, Step, read_module
 from tracer.trace.arguments import spelled
 
 TEXT = """

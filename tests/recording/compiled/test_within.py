@@ -70,11 +70,25 @@ def choosing(values: torch.Tensor, index: torch.Tensor) -> Any:
 
 
 @pytest.mark.slow
-def test_the_gradient_of_a_branch_bears_the_line_that_chose_it() -> None:
+def test_the_gradient_of_a_branch_bears_the_line_of_the_branch() -> None:
     torch._dynamo.reset()
     values, index = torch.randn(64, 16, requires_grad=True), torch.randint(0, 16, (64, 16))
     tracer = record(lambda: torch.compile(choosing)(values, index).backward(torch.ones(64, 16)))
-    assert lines(groups(tracer, "aten.scatter_add")) == {line_of(choosing, "torch.cond")}
+    assert lines(groups(tracer, "aten.scatter_add")) == {line_of(gathered, "values.gather")}
+
+
+def spread(into: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return into.index_add(0, index, values)
+
+
+@pytest.mark.slow
+def test_a_call_of_an_ops_python_that_is_traced_through_bears_its_own_line() -> None:
+    library = torch.library.Library("within", "FRAGMENT")
+    library.define("spread(Tensor into, Tensor index, Tensor values) -> Tensor")
+    library.impl("spread", spread, "CompositeImplicitAutograd")
+    torch._dynamo.reset()
+    tracer = record(lambda: torch.compile(lambda *given: torch.ops.within.spread(*given).sin())(*inputs()))
+    assert lines([one(tracer, "aten.index_put")]) == {line_of(spread, "index_add")}
 
 
 @pytest.mark.slow
@@ -168,17 +182,20 @@ def with_hook(values: torch.Tensor) -> Any:
     return doubled.exp()
 
 
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
 @pytest.mark.parametrize(
-    ("step", "function", "line"),
-    [(with_function, Gathers.backward, "sinh()"), (with_hook, with_hook, "exp()")],
+    ("step", "own", "forward"),
+    [(with_function, Gathers.backward, "Gathers.apply"), (with_hook, hook, "register_hook")],
 )
-def test_a_functions_backward_bears_its_own_line_in_a_region_and_a_hook_that_of_the_forward(
-    step: Callable[..., Any], function: Callable[..., Any], line: str
+def test_python_within_a_compiled_backward_is_told_at_its_own_line(
+    step: Callable[..., Any], own: Callable[..., Any], forward: str, backend: str
 ) -> None:
     torch._dynamo.reset()
     values = torch.randn(64, 8, requires_grad=True)
-    group = one(record(lambda: torch.compile(step)(values).sum().backward()), "aten.sinh")
-    assert (lines([group]), group.phase) == ({line_of(function, line)}, Phase.BACKWARD)
+    group = one(record(lambda: torch.compile(step, backend=backend)(values).sum().backward()), "aten.sinh")
+    assert (lines([group]), group.phase) == ({line_of(own, "sinh()")}, Phase.BACKWARD)
+    if backend == "inductor":
+        assert int(group.called_from.rpartition(":")[2]) == line_of(step, forward)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -16,22 +16,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import torch
 
 from tracer.names import DeterministicMode, Direction, RegionOrigin
+from tracer.recording.compiled.traced import TracedCalls
 from tracer.recording.origin.sites import is_torchs_own
+from tracer.recording.origin.stacks import Step, step_of
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams
 from tracer.tables.asked import named_settings
 from tracer.trace.records import FactValue
-
-if TYPE_CHECKING:
-    from tracer.recording.compiled.graph_text import Step
 
 CONFIG = "torch._inductor.config."
 UNROLLS_BELOW = CONFIG + "unroll_reductions_threshold"
@@ -61,10 +60,7 @@ class Program:
     def __init__(self, compile_id: str, backend: str, module: Any) -> None:
         self.compile_id = compile_id
         self.backend = backend
-        self.steps: list[Step] = []
-        """Its calls."""
-        for _, graph in compile_seams.graphs_within(module):
-            self.steps += _steps_of(graph, "call_").values()
+        self.steps = _steps_of(module, "call_")
         self.code: CodeType | None = None
         self.fullgraph: bool | None = None
         self.dynamic: bool | None = None
@@ -149,6 +145,8 @@ class CompileLog(logging.Handler):
         self._programs: dict[str, Program] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
         """By thread: the graphs being compiled, innermost last, each with the ``id`` of its module."""
+        self._tracing: dict[int, tuple[str, TracedCalls]] = {}
+        """By thread: the compilation that AOTAutograd is tracing, or traced last."""
         self._guards: dict[str, tuple[str, str]] = {}
 
     def start(self) -> None:
@@ -158,6 +156,7 @@ class CompileLog(logging.Handler):
     def stop(self) -> None:
         """Stop reading it."""
         compile_seams.TRACE_LOG.removeHandler(self)
+        self._tracing.clear()
         self.look_at_choices()
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
@@ -179,6 +178,18 @@ class CompileLog(logging.Handler):
             self._programs.pop(next(iter(self._programs)))
         self.programs.append(program)
 
+    def call_traced(self, call: Call) -> None:
+        """AOTAutograd put a call into a graph that it traces."""
+        if not compile_seams.traces_for_compiler(call.first):
+            return
+        compile_id, thread = compile_seams.compile_id(), get_ident()
+        entry = self._tracing.get(thread)
+        if entry is None or entry[0] != compile_id:
+            if (program := self._programs.get(compile_id)) is None:
+                return
+            entry = self._tracing[thread] = (compile_id, TracedCalls(program.steps))
+        entry[1].traced(call.result, call.frame)
+
     def compile_begins(self, call: Call) -> None:
         """Inductor is about to compile one graph, or to load its code from the cache."""
         graph = call.first
@@ -188,9 +199,8 @@ class CompileLog(logging.Handler):
         code = self._new_code(direction, RegionOrigin.COMPILED)
         self._current.setdefault(get_ident(), []).append((id(graph), code))
         code.text = compile_seams.graph_as_text(graph)
-        for path, inner in compile_seams.graphs_within(graph):
-            code.paths[id(inner)] = path
-            code.steps |= {path + name: step for name, step in _steps_of(inner, "call_function").items()}
+        code.paths = {id(inner): path for path, inner in compile_seams.graphs_within(graph)}
+        code.steps = _steps_of(graph, "call_function")
 
     def compile_ended(self, call: Call) -> None:
         """Inductor returned the code of one graph."""
@@ -320,11 +330,11 @@ def _direction(options: Mapping[str, Any]) -> Direction:
     return Direction.INFERENCE if options.get("is_inference") else Direction.FORWARD
 
 
-def _steps_of(graph: Any, kind: str) -> dict[str, Step]:
-    """The calls of a graph, by name."""
-    from tracer.recording.compiled.graph_text import step_of  # loaded with the first compiled code
-
-    return {str(node.name): step_of(node) for node in graph.nodes if node.op.startswith(kind)}
+def _steps_of(module: Any, kind: str) -> dict[str, Step]:
+    """The calls of a graph and of those in it, by name."""
+    graphs = compile_seams.graphs_within(module)
+    nodes = ((path, node) for path, graph in graphs for node in graph.nodes if node.op.startswith(kind))
+    return {f"{path}{node.name}": step_of(node) for path, node in nodes}
 
 
 def _origins(nodes: Iterable[Any]) -> Iterator[Any]:

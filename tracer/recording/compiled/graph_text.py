@@ -13,7 +13,7 @@ from itertools import takewhile
 from math import gcd
 from typing import Any, NamedTuple
 
-from tracer.recording.origin.stacks import Frame, Module, read_module, read_stack
+from tracer.recording.origin.stacks import Frame, Module, Step
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
 #: Ops whose subgraphs are compiled into their own kernel.
@@ -221,32 +221,6 @@ def _read(node: ast.expr, values: dict[str, Value | None]) -> Any:
         return -node.operand.value  # type: ignore[operator]
     is_device = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "device"
     return Name(ast.unparse(node)) if is_device or isinstance(node, ast.Attribute) else Unread(ast.unparse(node))
-
-
-class Step(NamedTuple):
-    """One call of dynamo's graph."""
-
-    frames: tuple[Frame, ...]
-    """Outermost first."""
-    module: Module | None
-    is_backward: bool = False
-    """Whether it computes a gradient, in a graph other than a backward: this is the line that asked for it."""
-
-
-NO_STEP = Step((), None)
-#: A call that compiled autograd made, with no stack.
-OF_GRADIENT_CALL = Step((), None, is_backward=True)
-
-
-def step_of(node: Any) -> Step:
-    """The step of a call of dynamo's or AOTAutograd's graph."""
-    meta = node.meta
-    modules = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
-    sources = filter(None, (meta.get("source_fn_stack"), meta.get("fwd_source_fn_stack")))
-    targets = (node.target, *(stack[-1][1] for stack in sources))
-    # The function that dynamo inserts where the program asks for gradients.
-    asks = any(getattr(target, "__name__", "") == "_autograd_grad" for target in targets)
-    return Step(read_stack(meta.get("stack_trace")), read_module(modules), asks)
 
 
 class _Rounds:

@@ -184,6 +184,7 @@ def _entries() -> list[Target]:
         Target([(sys.modules.get(entry), compile_fx)], before=_on_compile),
         Target([(other_backend, "__call__")], before=_on_other_backend),
         Target([(sys.modules.get(compiler), compile_one)], before=InductorWatch.compile_begins, after=_on_compiled),
+        Target([(compile_seams.graph_tracer(), "create_node")], after=InductorWatch.call_traced),
         Target([(compile_seams.compiled_graph_class(), "post_compile")], before=InductorWatch.code_is_ready),
         *(Target([(loaded(*writer[:2]), writer[2])], after=InductorWatch.kernel_written) for writer in writers),
         Target([(sys.modules.get(generator), generate)], around=_unseen),

@@ -27,12 +27,9 @@ from tracer.recording.compiled.compilations import UNROLLS_BELOW, CompiledCode, 
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.graph_facts import GraphFacts, arguments_of
 from tracer.recording.compiled.graph_text import (
-    NO_STEP,
-    OF_GRADIENT_CALL,
     Graph,
     Node,
     ProgramLines,
-    Step,
     read_graph,
     with_neighbours,
 )
@@ -46,6 +43,7 @@ from tracer.recording.compiled.kernel_text import (
     read_kernels,
 )
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, placed, spell
+from tracer.recording.origin.stacks import NO_STEP, OF_GRADIENT_CALL, Step
 from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
@@ -73,17 +71,16 @@ def _forwards_of(code: CompiledCode) -> list[CompiledCode]:
 
 def _steps(code: CompiledCode, nodes: tuple[Node, ...]) -> Iterator[Step | None]:
     """The place of each call in the program; ``None`` if its neighbours may have it."""
-    if code.by_compiled_autograd:
-        yield from (OF_GRADIENT_CALL for _ in nodes)
-        return
-    if not code.steps and code.program is not None:
-        lines = ProgramLines(code.program.steps)
+    if not code.steps and not code.by_compiled_autograd and code.program is not None:
+        lines = ProgramLines([*code.program.steps.values()])
         is_backward = code.direction is Direction.BACKWARD
         yield from lines.match([node.place for node in nodes], backwards=is_backward, ops=[node.op for node in nodes])
         return
     for node in nodes:
         step = code.steps.get(node.name, NO_STEP)
-        if not step.frames and node.place is not None:
+        if code.by_compiled_autograd and not step.is_backward:
+            step = OF_GRADIENT_CALL
+        if not step.frames and node.place is not None and code.steps:
             step = step._replace(frames=(node.place,))
         yield step if step.frames or step.module or step.is_backward else None
 
@@ -244,7 +241,8 @@ class RegionList:
             phase=self.phase_of(run, is_repeated, in_optimizer, step.is_backward),
             module=self._module(run, step),
             **placed(location, called_from),
-            forward_unknown=step.is_backward,
+            node=step.node,
+            forward_unknown=step.forward_unknown,
             facts=facts_read,
             given=arguments,
             region=self.name_of(run.code),
@@ -276,7 +274,8 @@ class RegionList:
         if not outside:
             return run.site, run.called_from if run.site.kind == LIBRARY else NOWHERE, in_optimizer
         if outside[-1].kind == USER:
-            return outside[-1], NOWHERE, in_optimizer
+            asked = outside[-2] if step.is_in_backward and len(outside) > 1 else NOWHERE
+            return outside[-1], asked, in_optimizer
         own = next((site for site in reversed(outside) if site.kind == USER), run.called_from)
         return outside[-1], own, in_optimizer
 
@@ -354,7 +353,7 @@ class RegionList:
             path = os.path.join(self._sites.working_directory, compiled.co_filename)
             return Site(path, compiled.co_firstlineno, name, kind, self._sites.working_directory)
         # torch's own code: it wraps a module, whose class names the region
-        roots = (step.module.root for step in program.steps if step.module is not None)
+        roots = (step.module.root for step in program.steps.values() if step.module is not None)
         own = "" if _DYNAMO in compiled.co_filename else name
         return msgspec.structs.replace(NOWHERE, function=next(filter(None, roots), own))
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from tracer.recording.origin.stacks import Frame, FunctionNames, Module, read_stack, stacks_by_line
+from tracer.recording.origin.stacks import Frame, FunctionNames, Module, stacks_by_line
 
 #: ``torch/nn/modules/module.py``: passed over too, and the place where one module calls another.
 MODULE_CALL = -1
@@ -167,10 +167,10 @@ class Sites:
         if frame is None or not filename.startswith(_GRAPH):
             return SKIPPED
         sites = {}
-        for line, kept in stacks_by_line(frame).items():
-            outside = [site for entry in read_stack(kept.stack) if (site := self.of_stack(entry)).kind > 0]
+        for line, step in stacks_by_line(frame).items():
+            outside = [site for entry in step.frames if (site := self.of_stack(entry)).kind > 0]
             if outside:
-                sites[line] = msgspec.structs.replace(outside[-1], inside=kept.module)
+                sites[line] = msgspec.structs.replace(outside[-1], inside=step.module)
         if not sites:
             return SKIPPED
         self._graphs[filename] = sites

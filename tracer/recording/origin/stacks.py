@@ -8,11 +8,13 @@ import sys
 import warnings
 from collections.abc import Iterator
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 _FRAME = r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$'
+#: In a call's ``meta``: its step as ``recording.compiled.traced`` found it.
+MADE_FOR = "determinism_tracer_made_for"
 #: A line of the program that torch.fx makes of a graph: ``add: "f32[2]" = x + 1;  x = None``.
 _ASSIGNMENT = r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = "
 _STEP = r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]"
@@ -76,26 +78,49 @@ def read_stack(text: str | None) -> tuple[Frame, ...]:
     return tuple(frames)
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """The data that torch keeps with a call of a graph that runs as a program."""
+class Step(NamedTuple):
+    """One call of dynamo's graph."""
 
-    stack: str
+    frames: tuple[Frame, ...]
+    """Outermost first."""
     module: Module | None
+    is_backward: bool = False
+    """Whether it computes a gradient, in a graph other than a backward."""
+    forward_unknown: bool = False
+    """Whether this is the line that asked for the gradient, because the line of its forward is not known."""
+    node: str = ""
+    """Name of its autograd node, if only that is known."""
+    is_in_backward: bool = False
+    """Whether the program's own code makes it in the backward pass."""
 
 
-def stacks_by_line(frame: FrameType) -> dict[int, Kept]:
-    """Of ``frame``, which runs a graph as a program: the stack and the module kept with the call at each line.
+NO_STEP = Step((), None)
+#: A call that compiled autograd made, with no stack.
+OF_GRADIENT_CALL = Step((), None, is_backward=True, forward_unknown=True)
+
+
+def step_of(node: Any) -> Step:
+    """The step of a call of dynamo's or AOTAutograd's graph."""
+    meta = node.meta
+    if MADE_FOR in meta:
+        return cast("Step", meta[MADE_FOR])
+    modules = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
+    sources = filter(None, (meta.get("source_fn_stack"), meta.get("fwd_source_fn_stack")))
+    targets = (node.target, *(stack[-1][1] for stack in sources))
+    # The function that dynamo inserts where the program asks for gradients.
+    asks = any(getattr(target, "__name__", "") == "_autograd_grad" for target in targets)
+    return Step(read_stack(meta.get("stack_trace")), read_module(modules), asks, asks)
+
+
+def stacks_by_line(frame: FrameType) -> dict[int, Step]:
+    """Of ``frame``, which runs a graph as a program: the step of the call at each line.
 
     A line without a stack has those of the line before it; empty if no call has one.
     """
     graph = getattr(frame.f_locals.get("self"), "graph", None)
-    stacks: dict[str, Kept] = {}
-    for node in getattr(graph, "nodes", ()):
-        if node.stack_trace:
-            modules = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-            stacks[str(node.name)] = Kept(node.stack_trace, read_module(modules))
-    by_line: dict[int, Kept] = {}
-    last: Kept | None = None
+    stacks = {str(node.name): step for node in getattr(graph, "nodes", ()) if (step := step_of(node)).frames}
+    by_line: dict[int, Step] = {}
+    last: Step | None = None
     for number, line in enumerate(linecache.getlines(frame.f_code.co_filename), start=1) if stacks else ():
         match = re.match(_ASSIGNMENT, line)
         last = (match is not None and stacks.get(match["name"])) or last
