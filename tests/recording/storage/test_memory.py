@@ -76,6 +76,7 @@ ALLOCATE: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda like: torch.empty(0).resize_(4, 6),
     lambda like: torch.empty(0).resize_as_(like),
     lambda like: torch.FloatTensor(4, 6),
+    lambda like: torch.Tensor(4, 6),
     lambda like: like.new(4, 6),
     lambda like: under_another_name(4, 6),
     lambda like: functools.partial(torch.empty, 4, 6)(),

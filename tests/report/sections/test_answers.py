@@ -71,6 +71,10 @@ def test_two_edits_of_one_line_are_two_edits_and_one_place() -> None:
             [finding(verdict="unknown", deterministic_mode="unknown")],
             f"No risk found in what is known of the 101 calls{NOT_JUDGED}",
         ),
+        (
+            [finding(verdict="deterministic", deterministic_mode="raises")],
+            f"No risk found in the 101 calls; 1 call would raise in deterministic mode{NOT_JUDGED}",
+        ),
         ([finding(verdict="conditional")], "Two runs can differ for some data"),
         (
             [finding(verdict="conditional", cause="reduction-order")],

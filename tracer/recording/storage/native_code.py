@@ -69,7 +69,7 @@ def is_written_unseen(frame: FrameType | None) -> bool:
 
 def _is_native(name: str) -> bool:
     """Return whether torch has a function ``name`` that is no way to ask for memory."""
-    asks = "empty" in name or name == "new" or row_of(name).touches in (Touch.ALLOCATES, Touch.GROWS)
+    asks = "empty" in name or name in ("new", "Tensor") or row_of(name).touches in (Touch.ALLOCATES, Touch.GROWS)
     return not asks and kernels.is_native_function(name)
 
 

@@ -196,6 +196,8 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
     scope = f" in what is known of {calls}" if verdict is Verdict.UNKNOWN else f" in {calls}"
     if verdict is Verdict.SEEDED:
         scope += ", whose draws that were seen are seeded" if draws_repeat(report) else " once seeded"
+    raising = calls_behind(mode_effect(report.findings).raises)
+    scope += f"; {plural(raising, 'call')} would raise in deterministic mode" if raising else ""
     missing = ", ".join(unseen(report))
     not_seen = f"; not seen: {missing}" if missing else ""
     left_open = ", ".join(not_judged(report))
