@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import secrets
@@ -11,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from datetime import datetime
 from time import time_ns as now
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,11 @@ from tracer.tables import sources
 ARGS = SimpleNamespace(seed=3, begun=time.time())
 CONFIG = {"seed": 7}
 STARTED = time.time()
-RANDOMIZED = pytest.mark.skipif(not sys.flags.hash_randomization, reason="the hash seed is fixed")
+RANDOMIZED = pytest.mark.skipif(not seed_calls._HASHES_DIFFER, reason="the hash seed is fixed")
 
 
 def seed(number: object) -> bool:
-    return takes_another_number(sys._getframe(1))
+    return takes_another_number(sys._getframe(1), number)
 
 
 def passed_on(number: int) -> bool:
@@ -138,5 +139,108 @@ def test_the_table_is_asked_of_what_gives_a_number_and_not_of_a_plain_one(monkey
     monkeypatch.setattr(sources, "source_of", asked.extend)
     seed(3)
     assert asked == []
-    seed(time.time_ns())
+    seed(time.time_ns() % 1000)
     assert "time.time_ns" in asked
+
+
+#: A script's way from a number to a seed, without the number.
+KEPT = {
+    "attribute": "args = SimpleNamespace()\nargs.seed = {}\nfound = seed(args.seed)",
+    "attribute of an object": """
+class Trainer:
+    def __init__(self):
+        self.number = {}
+    def begin(self):
+        return seed(self.number)
+found = Trainer().begin()""",
+    "entry": "state = dict()\nstate['s'] = {}\nfound = seed(state['s'])",
+    "option": """
+def options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default={})
+    return parser.parse_args()
+args = options()
+found = seed(args.seed)""",
+    "field": """
+@dataclass
+class Config:
+    seed: int = field(default_factory=lambda: {})
+found = seed(Config().seed)""",
+    "file": "json.dump({{'seed': {}}}, file)\nfile.seek(0)\nfound = seed(json.load(file)['seed'])",
+}
+#: What only the code tells: any number could be the rest of a time, or be drawn.
+BY_CODE = ("attribute", "attribute of an object", "entry", "option")
+
+
+def found_in(way: str, number: str, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> bool:
+    monkeypatch.setattr(sys, "argv", ["script.py", *arguments])
+    code = "import argparse, hashlib, json, os, random, time\nfrom dataclasses import dataclass, field\n"
+    names = {"seed": seed, "SimpleNamespace": SimpleNamespace, "file": io.StringIO(), "__name__": "script"}
+    monkeypatch.setitem(sys.modules, "script", ModuleType("script"))
+    exec(compile(code + KEPT[way].format(number), "script.py", "exec"), names)
+    return bool(names["found"])
+
+
+@pytest.mark.parametrize("way", KEPT)
+@pytest.mark.parametrize("number", ["int(time.time())", "int(time.time() * 1000) + 3", "time.time_ns()", "os.getpid()"])
+def test_a_time_or_number_of_this_process_is_no_seed_whatever_its_way(
+    way: str, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 40_961)
+    assert found_in(way, number, monkeypatch)
+
+
+@pytest.mark.parametrize("way", KEPT)
+@pytest.mark.parametrize(
+    "number", ["42", "20240101", "1700000000", "int(hashlib.md5(b'train').hexdigest(), 16) % 2**32"]
+)
+def test_a_constant_is_a_seed_whatever_its_way(way: str, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not found_in(way, number, monkeypatch)
+
+
+def test_a_time_before_this_process_is_a_constant_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not found_in("file", "int(time.time()) - 10**6", monkeypatch)
+
+
+@pytest.mark.parametrize("way", BY_CODE)
+def test_the_rest_of_a_time_that_is_kept_is_no_seed(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found_in(way, "int(time.time()) % 1000", monkeypatch)
+
+
+@pytest.mark.parametrize("way", BY_CODE)
+def test_a_draw_that_is_kept_is_a_seed_where_its_generator_was_seeded(
+    unseeded: set[str], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not found_in(way, "random.randint(1, 999)", monkeypatch)
+    unseeded.add("python")
+    assert found_in(way, "random.randint(1, 999)", monkeypatch)
+
+
+def test_an_option_that_is_given_has_not_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not found_in("option", "int(time.time()) % 1000", monkeypatch, "--seed", "123")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "args.seed = 3\nargs.begun = time.time()",
+        "args.seed = 3\nif args.seed is None:\n    args.seed = int(time.time()) % 1000",
+        "vars(args).update(json.loads('{\"seed\": 3}'))\nif args.seed is None:\n    args.seed = time.time_ns() % 99",
+    ],
+)
+def test_a_time_beside_a_constant_says_nothing_of_it(script: str) -> None:
+    names = {"seed": seed, "args": SimpleNamespace()}
+    exec(compile(f"import json, time\n{script}\nfound = seed(args.seed)", "script.py", "exec"), names)
+    assert not names["found"]
+
+
+def text_hash(text: str) -> int:
+    return abs(hash(text)) % 2**32
+
+
+@RANDOMIZED
+def test_the_hash_of_a_text_in_a_variable_is_no_seed_and_a_fixed_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "a name of this test" if ARGS.begun else ""
+    assert seed(text_hash(name))
+    monkeypatch.setattr(seed_calls, "_HASHES_DIFFER", False)
+    assert not seed(text_hash(name))

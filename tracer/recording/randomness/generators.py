@@ -231,7 +231,8 @@ class SeedWatch(GeneratorWatch):
         self._look(call)
         caller = seed_caller(call.frame)
         if not caller.is_torch or caller.through_torch_random:
-            call.before = call.before[0], seed_calls.takes_another_number(caller.frame)
+            seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
+            call.before = call.before[0], seed_calls.takes_another_number(caller.frame, seed)
 
     def _asked_of_device(self, kind: str, name: str, call: Call) -> None:
         """A function of one kind of device seeds its generators, started or not, on this machine or not."""
@@ -243,7 +244,7 @@ class SeedWatch(GeneratorWatch):
             origin = SeedOrigin.RESTORED
         else:
             seed = call.first if call.args else call.kwargs.get("seed")
-            origin = _origin(seed is None or seed_calls.takes_another_number(caller.frame))
+            origin = _origin(seed is None or seed_calls.takes_another_number(caller.frame, seed))
         self._seeded_elsewhere(kind, self._at(origin, caller.frame))
 
     def _seeded_elsewhere(self, kind: str, provenance: Provenance) -> None:
@@ -262,7 +263,7 @@ class SeedWatch(GeneratorWatch):
         """torch seeds a device that is not initialized: the call is queued, its line is noted now."""
         if call.frame.f_code.co_filename != TORCH_RANDOM:
             seed = call.first if call.args else call.kwargs.get("seed")
-            is_drawn = seed is not None and seed_calls.takes_another_number(call.frame)
+            is_drawn = seed is not None and seed_calls.takes_another_number(call.frame, seed)
             origin = _origin(seed is None or is_drawn)
             number = int(torch.initial_seed() if seed is None else seed) % 2**64
             self._of_defaults.note(number, self._at(origin, call.frame))

@@ -204,7 +204,8 @@ def _number(call: Call) -> Any:
 
 
 def _look(generator: HostGenerator, call: Call, *, is_seed: bool) -> None:
-    is_drawn = is_seed and _number(call) is not None and seed_calls.takes_another_number(call.frame)
+    number = _number(call) if is_seed else None
+    is_drawn = number is not None and seed_calls.takes_another_number(call.frame, number)
     call.before = generator.digest(), generator.stretch(), is_drawn
     drew_unseeded = generator.drew_unseeded()
     seed_calls.is_replaced(generator.name, call.frame, drew_unseeded=drew_unseeded)

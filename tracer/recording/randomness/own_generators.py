@@ -150,7 +150,7 @@ class OwnGenerators:
     ) -> None:
         """``generator``, which had the state ``before``, is seeded by the line of ``frame``."""
         self.begins_anew(generator, before)
-        if seed is None or seed_calls.takes_another_number(frame):
+        if seed is None or seed_calls.takes_another_number(frame, seed):
             is_object = kind in (GeneratorKind.PYTHON_OBJECTS, GeneratorKind.NUMPY_OBJECTS)
             self._starts(kind, generator, seed is not None or not is_object, frame)
 
@@ -229,7 +229,7 @@ class OwnGenerators:
         if frame is None or asking.endswith(_UNPICKLES) or asking.startswith(_OWN):  # its state is put back right after
             return
         is_seeded = not (isinstance(number, int) and number in self._entropy)
-        if is_seeded and not seed_calls.takes_another_number(frame):
+        if is_seeded and not seed_calls.takes_another_number(frame, number):
             return
         made = self._counted_as(GeneratorKind.NUMPY_OBJECTS, is_seeded, frame)
         bits = None if made is None or is_seeded else _growing_from(seeds)

@@ -1,7 +1,8 @@
 """Whether a call that seeds takes a number that is another one in every process. Imports neither torch nor NumPy.
 
-Only the call itself is looked at: what its arguments name, by the bytecode, and the one statement that set a name
-there, or that a function of the program returns. A draw counts where nobody had seeded its generator, and that has
+The number itself tells where it is a time of this process, its own number or a hash of one of its texts, whatever its
+way there. Otherwise the bytecode does: what the call's arguments name, what set such a name, an attribute of it or an
+entry, and what a function of the program returns. A draw counts where nobody had seeded its generator, and that has
 drawn. Anything else says nothing, such as a name that two statements set, or a number from a configuration: what such a
 seed is, a second run tells.
 """
@@ -10,10 +11,13 @@ from __future__ import annotations
 
 import builtins
 import dis
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from numbers import Real
 from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -50,6 +54,11 @@ UNSEEDED_AT: set[CallPlace] = set()
 #: nobody chose.
 REPLACED: dict[str, dict[CallPlace, bool]] = {}
 _SITES = Sites()
+#: This process read no clock before.
+_BEGUN = time.time() - time.process_time() - 1
+#: A smaller number of a process, or rest of a hash, may be a constant that happens to equal it.
+_PROCESS_FROM, _HASH_FROM = 10_000, 2**24
+_HASHES_DIFFER = bool(sys.flags.hash_randomization) and os.environ.get("PYTHONHASHSEED", "random") == "random"
 
 
 def place_of(frame: FrameType) -> CallPlace:
@@ -71,14 +80,42 @@ def is_replaced(name: str, frame: FrameType | None, *, drew_unseeded: bool) -> N
         del places[next(iter(places))]
 
 
-def takes_another_number(frame: FrameType | None) -> bool:
-    """Return whether the call that ``frame`` is making takes a number that differs in every process."""
+def takes_another_number(frame: FrameType | None, number: object = None) -> bool:
+    """Return whether the call that ``frame`` is making takes a number, ``number``, that differs in every process."""
     if frame is None:
         return False
+    if issubclass(type(number), Real) and _is_of_this_process(number, frame):
+        return True
     try:
         return any(map(_differs, _named_in_call(frame, True, 0)))
     except (AttributeError, IndexError, TypeError, ValueError):  # code that was made at run time
         return False
+
+
+def _is_of_this_process(number: Any, frame: FrameType | None) -> bool:
+    """Return whether ``number`` is a time since the process began, its number, or the hash of a text in the code."""
+    until = time.time() + 10  # a rank may be added to it
+    if any(_BEGUN * unit <= number <= until * unit for unit in (1, 10**3, 10**6, 10**9)):
+        return True
+    while frame is not None and _HASHES_DIFFER and abs(number) >= _HASH_FROM:
+        if _SITES.kind_of(frame.f_code.co_filename) == USER and number in _hashes(frame.f_code):
+            return True
+        frame = frame.f_back
+    return bool(number == os.getpid() >= _PROCESS_FROM)
+
+
+@lru_cache(_MOST_CODES)
+def _hashes(code: CodeType) -> frozenset[int]:
+    """The hashes of all texts in ``code``, as seeds are made from them."""
+    texts = [const for each in _all_codes(code) for const in each.co_consts if type(const) is str]
+    hashes = {of for text in texts for of in (hash(text), abs(hash(text)))}
+    return frozenset(hashes.union(of % (2**bits - less) for of in hashes for bits in (31, 32, 64) for less in (0, 1)))
+
+
+@lru_cache(_MOST_CODES)
+def _all_codes(code: CodeType) -> tuple[CodeType, ...]:
+    inner = (const for const in code.co_consts if isinstance(const, CodeType))
+    return code, *(each for const in inner for each in _all_codes(const))
 
 
 _Places = tuple[CallPlace, ...]
@@ -132,6 +169,8 @@ def _named(
     if _hashes_text(inside):
         yield _Named(_TEXT_HASH, is_certain, at)
     for index, path in enumerate(_paths(inside)):
+        if len(path) > 1 and called <= index and depth < _DEPTH and _led_to(path, frame)[1] is None:
+            yield from _kept_as(path[-1], frame, is_certain, depth + 1, at)
         if len(path) > 1 and path[-1] in _SEEDING:
             continue  # the call itself: `rng.seed(0)` draws nothing from `rng`
         yield from (_Named(name, is_certain, at) for name in _names_of(path, frame))
@@ -141,6 +180,9 @@ def _named(
         for named in _set_by(path[0], frame, is_certain, depth + 1, at) if path[0] and depth < _DEPTH else ():
             if is_whole or named.name == OWN:  # of `args.seed`, what made `args` says nothing
                 yield named
+    for key, read in pairwise(each for each in inside if each.name not in _SILENT):
+        if depth < _DEPTH and read.name in ("BINARY_SUBSCR", "BINARY_OP") and type(key.value) is str:
+            yield from _kept_as(key.value, frame, is_certain, depth + 1, at)
 
 
 def _hashes_text(inside: Sequence[_Instruction]) -> bool:
@@ -151,7 +193,7 @@ def _hashes_text(inside: Sequence[_Instruction]) -> bool:
         for function, text in pairwise(steps)
         if function.value == "hash" and function.name.startswith(_LOADS)
     )
-    return bool(sys.flags.hash_randomization) and any(called)
+    return _HASHES_DIFFER and any(called)
 
 
 def _returned_by(path: list[str], frame: Any, is_certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
@@ -169,9 +211,7 @@ def _set_by(name: str, frame: Any, is_certain: bool, depth: int, at: _Places) ->
     is_parameter = name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     statements = _statements(code, _STORES, name)
     if not statements and not is_parameter:
-        outer = frame.f_back
-        while outer is not None and (outer.f_code.co_name != "<module>" or outer.f_globals is not frame.f_globals):
-            outer = outer.f_back
+        outer = _module_of(frame)
         if outer is None:
             return
         frame, statements = outer, _statements(outer.f_code, _STORES, name)
@@ -184,6 +224,43 @@ def _set_by(name: str, frame: Any, is_certain: bool, depth: int, at: _Places) ->
         call = _read(caller.f_code)[_running(caller)]
         takes_one = call.value == 1 and "EX" not in call.name
         yield from _named_in_call(caller, is_certain and takes_one and not statements, depth, at)
+
+
+def _module_of(frame: Any) -> Any:
+    """The frame that runs the file of ``frame``, if it still does."""
+    outer = frame
+    while outer is not None and (outer.f_code.co_name != "<module>" or outer.f_globals is not frame.f_globals):
+        outer = outer.f_back
+    return outer
+
+
+def _kept_as(key: str, frame: Any, certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
+    """Yield what the one statement of the file names that gives an attribute, entry or option ``key`` its value."""
+    outer = _module_of(frame)
+    settings = _settings(outer.f_code, key) if outer is not None else ()
+    code, statement, options = settings[0] if len(settings) == 1 else (frame.f_code, (), ())
+    if not statement or (options and any(given.startswith(options) for given in sys.argv)):
+        return
+    first, inside = statement[0].offset, SimpleNamespace(f_code=code, f_globals=outer.f_globals, f_back=None)
+    is_asked = any("JUMP" in each.name and each.offset < first < each.value for each in _read(code))
+    place = _placed(code, statement[-1].offset)
+    yield from _named(statement, inside, certain and not is_asked, depth, (*at, place))
+
+
+@lru_cache(_MOST_CODES)
+def _settings(code: CodeType, key: str) -> list[tuple[CodeType, Sequence[_Instruction], tuple[str, ...]]]:
+    """The statements in ``code`` that set an attribute or entry ``key``, or declare it as an option."""
+    found: list[tuple[CodeType, Sequence[_Instruction], tuple[str, ...]]] = []
+    for each in _all_codes(code):
+        entries = (one for one in _statements(each, ("STORE_SUBSCR",), None) if one and one[-1].value == key)
+        found += [(each, one, ()) for one in (*_statements(each, ("STORE_ATTR",), key), *entries) if one]
+        if each is not code:  # a class's default, which an object may have had another number for
+            found += [(each, (), ()) for _ in _statements(each, ("STORE_NAME",), key)]
+        for one in _statements(each, ("POP_TOP",), None):
+            options = tuple(step.value for step in one if type(step.value) is str and step.value.startswith("-"))
+            if key in [option.lstrip("-").replace("-", "_") for option in options]:
+                found.append((each, one, options))
+    return found
 
 
 def _running(frame: FrameType) -> int:
