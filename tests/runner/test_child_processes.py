@@ -11,13 +11,14 @@ import pytest
 
 from tests.support.command import PATIENCE, PLAIN, process, tracer_process
 from tests.support.slow import slow_unless
-from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
-from tracer.recording.process.following import Following
+from tracer.names import BlindSpotKind, ChildState, SeedOrigin, StartedBy, Training
+from tracer.recording.process import following as process_following
+from tracer.recording.process.following import Following, children_of
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.steps import Steps
 from tracer.trace import Trace
 from tracer.trace.families import load_families
-from tracer.trace.records import Child
+from tracer.trace.records import Child, Generator
 from tracer.trace.values import ValueKind, read_values
 
 TRAINING = """
@@ -321,6 +322,82 @@ def test_two_hundred_children_without_torch_are_one_line_and_no_blind_spot(folde
     assert (child.state, child.count) == (ChildState.WITHOUT_TORCH, 200)
     (trace,) = load_families([folder / "trace.json"])
     assert trace.not_followed == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loads", ["", "import training"], ids=["without torch", "with torch"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "with ProcessPoolExecutor(2, mp_context=spawning) as pool: list(pool.map(simulating.simulate, range(4)))",
+        "with spawning.Pool(2) as pool: pool.map(simulating.simulate, range(4))",
+        "run(spawning, simulating.simulate)",
+        "run(multiprocessing.get_context('forkserver'), simulating.simulate)",
+        "subprocess.run([sys.executable, '-c', 'import simulating; simulating.simulate(1)'], check=True)",
+    ],
+    ids=["executor", "pool", "process", "forkserver", "program"],
+)
+def test_a_child_that_draws_from_numpy_unseeded_is_a_blind_spot_at_its_line(
+    folder: Path, start: str, loads: str
+) -> None:
+    (folder / "simulating.py").write_text(
+        f"{loads}\nimport numpy\n\ndef simulate(x):\n    return x + numpy.random.rand()\n"
+    )
+    script = f"""
+import multiprocessing, subprocess, sys
+from concurrent.futures import ProcessPoolExecutor
+import simulating
+
+def run(context, task):
+    started = context.Process(target=task, args=(1,))
+    started.start()
+    started.join()
+
+if __name__ == "__main__":
+    import torch
+    spawning = multiprocessing.get_context("spawn")
+    torch.ones(2).sum()
+    {start}
+"""
+    (folder / "start.py").write_text(script)
+    done = tracer_process("run", "--children", "start.py", cwd=folder)
+    assert done.code == 0, done.err
+    (trace, *_) = load_families([folder / "trace.json"])
+    line = "start.py:8" if start.startswith("run") else f"start.py:{script.splitlines().index('    ' + start) + 1}"
+    assert [spot.location for spot in trace.blind_spots if spot.kind is BlindSpotKind.OTHER_PROCESS] == [line]
+
+
+@pytest.mark.parametrize(
+    ("state", "generators", "is_followed"),
+    [
+        (ChildState.WITHOUT_TORCH, (), True),
+        (ChildState.WITHOUT_TORCH, (Generator(name="python", origin=SeedOrigin.UNSEEN),), False),
+        (ChildState.UNTRAINED, (Generator(name="numpy", origin=SeedOrigin.MACHINE, drew=False),), True),
+        (ChildState.UNTRAINED, (Generator(name="numpy", origin=SeedOrigin.PROGRAM, drew=True),), True),
+        (ChildState.UNTRAINED, (Generator(name="numpy", origin=SeedOrigin.MACHINE, drew=True),), False),
+        (ChildState.UNTRAINED, (Generator(name="numpy-objects", origin=SeedOrigin.MACHINE, drew=True),), False),
+        (ChildState.UNTRAINED, (Generator(name="cpu", origin=SeedOrigin.MACHINE),), True),
+        (ChildState.RECORDED, (Generator(name="numpy", origin=SeedOrigin.MACHINE, drew=True),), True),
+    ],
+)
+def test_a_child_is_followed_unless_it_may_have_drawn_what_differs_in_every_run(
+    state: ChildState, generators: tuple[Generator, ...], is_followed: bool
+) -> None:
+    assert Child(role="1", started_by=StartedBy.POOL, state=state, generators=generators).is_followed is is_followed
+
+
+@pytest.mark.parametrize(
+    ("code", "loaded"),
+    [("import json", []), ("import numpy.random", ["numpy", "python"]), ("import random, os; os.fork()", ["python"])],
+)
+def test_a_child_without_torch_says_which_generators_it_loaded(tmp_path: Path, code: str, loaded: list[str]) -> None:
+    (tmp_path / "log").touch()
+    bootstrap = Path(process_following.__file__).with_name("bootstrap")
+    role = {"PYTHONPATH": str(bootstrap), "TRACER_CHILDREN": f"1:{tmp_path}"}
+    assert process("-c", code, cwd=tmp_path, **role).code == 0
+    children = children_of(Following().events(str(tmp_path)), lambda role: False)
+    assert {child.state for child in children} == {ChildState.WITHOUT_TORCH}
+    assert [[each.name for each in child.generators] for child in children] == [loaded] * (2 if "fork" in code else 1)
 
 
 def test_a_process_that_is_started_with_bytes_as_its_environment_is_followed(tmp_path: Path) -> None:

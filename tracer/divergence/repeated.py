@@ -216,13 +216,15 @@ def not_followed(runs: Iterable[Family]) -> tuple[int, int]:
 
 
 def _processes_not_followed(run: Family) -> int:
-    """A child that did not train has no trace, and is a blind spot of its parent's; but its calls are compared."""
+    """A child that did not train has no trace, and is a blind spot of its parent's; but its calls are compared. So is
+    what comes of one that made no call: calls of its parent's take it in."""
     traces = _traces(run)
     compared = sum(
-        child.role in run and child.state is ChildState.UNTRAINED and child.started_by is not StartedBy.LOADER
+        child.count
         for trace in traces
         for child in trace.children
-        if child.calls
+        if child.started_by not in (StartedBy.LOADER, StartedBy.UNSEEN) and not child.is_followed
+        if child.made_no_op or (child.role in run and child.state is ChildState.UNTRAINED)
     )
     return max(sum(trace.not_followed for trace in traces) - compared, 0)
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from tracer.names import SeedOrigin
 from tracer.recording import patching
 from tracer.recording.patching import Call, Watch
 from tracer.recording.process.child_traces import ChildTask, ChildTraces, remove_left
@@ -21,7 +22,9 @@ from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
 from tracer.runner.steps import Steps
 from tracer.runner.task_workers import between_tasks
+from tracer.trace import Trace
 from tracer.trace.paths import child_path, files_of_children, values_path
+from tracer.trace.records import Generator
 
 #: Children that are recorded; further ones are counted.
 MOST_CHILDREN = 256
@@ -162,6 +165,15 @@ def _when_it_ends(end: Callable[[str], None]) -> None:
         patching.place([(processes, "_bootstrap")], Watch(after=left))
 
 
+def _generators(trace: Trace) -> Iterator[Generator]:
+    """The process's own and the program's; one that was seeded with what differs in every run is the machine's."""
+    drawn = {event.location for event in trace.events if event.is_drawn}
+    for own in trace.generators:
+        yield msgspec.structs.replace(own, origin=SeedOrigin.MACHINE) if own.seeded_at in drawn else own
+    for made in trace.own_generators:
+        yield Generator(name=made.kind, origin=SeedOrigin.MACHINE, drew=made.drew or None)
+
+
 def _end_at_exit(recording: ScriptRecording) -> None:
     _end(recording, getattr(getattr(sys, "last_type", None), "__name__", ""))
 
@@ -183,7 +195,7 @@ def _end(recording: ScriptRecording, ended_by: str) -> None:
                 calls=sum(source.calls for source in sources),
                 optimizer_steps=sum(source.steps for source in sources),
                 ended_by=ended_by,
-                generators=() if trace is None else trace.generators,
+                generators=() if trace is None else tuple(_generators(trace)),
                 draws=() if trace is None else trace.draws,
             )
         )

@@ -554,7 +554,7 @@ class Child(Placed, frozen=True, kw_only=True, omit_defaults=True):
     ended_by: str = ""
     """The reason why it ended early: ``exit code 1``; empty if it did not, or that is not known."""
     generators: tuple[Generator, ...] = ()
-    """Its own generators, for one without a trace."""
+    """Its own generators, for one without a trace; without torch, those whose module it loaded."""
     draws: tuple[Draw, ...] = ()
     """Its draws, for one without a trace."""
     count: int = 1
@@ -567,8 +567,15 @@ class Child(Placed, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_followed(self) -> bool:
         """Whether all that a recording would show of it is known. A loader's batches are inputs of recorded calls."""
+        others = (each for each in self.generators if each.kind is not names.GeneratorKind.TORCH)
+        may_differ = any(each.drew is not False and each.origin not in names.REPEATABLE for each in others)
+        return self.state is names.ChildState.RECORDED or (self.made_no_op and not may_differ)
+
+    @property
+    def made_no_op(self) -> bool:
+        """Whether it dispatched nothing; what it drew from Python or NumPy may be data all the same."""
         untrained = self.state is names.ChildState.UNTRAINED and not self.calls
-        return self.state in (names.ChildState.RECORDED, names.ChildState.WITHOUT_TORCH) or untrained
+        return untrained or self.state is names.ChildState.WITHOUT_TORCH
 
 
 class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from tracer.names import ChildState, StartedBy
+from tracer.names import ChildState, SeedOrigin, StartedBy
 from tracer.recording import patching
 from tracer.recording.origin.sites import Sites, placed, programs_frame
 from tracer.recording.patching import Call, Watch, original_of
@@ -61,7 +61,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     role: str
     event: str
-    """``starts`` (its parent says so), ``begins``, ``loads-torch``, ``records``, ``is-too-many``, ``ends``."""
+    """``starts`` (its parent says so), ``begins``, ``loads-torch``, ``records``, ``is-too-many``, ``ends``; without
+    torch, ``numpy`` and ``python``: it loaded the module of that generator."""
     pid: int = 0
     started_by: StartedBy = StartedBy.UNSEEN
     location: str = ""
@@ -352,6 +353,7 @@ def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tu
             state = ChildState.CUT_SHORT
         else:
             state = ChildState.NOT_FOLLOWED if is_left[role] > 0 else ChildState.WITHOUT_TORCH
+        loaded = (Generator(name=name, origin=SeedOrigin.UNSEEN) for name in ("numpy", "python") if name in heard)
         is_line = state in (ChildState.UNTRAINED, ChildState.RECORDED)
         child = Child(
             role=role,
@@ -364,7 +366,7 @@ def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tu
             calls=end.calls,
             optimizer_steps=end.optimizer_steps,
             ended_by=end.ended_by,
-            generators=end.generators if state is ChildState.UNTRAINED else (),
+            generators={ChildState.UNTRAINED: end.generators, ChildState.WITHOUT_TORCH: tuple(loaded)}.get(state, ()),
             draws=end.draws if state is ChildState.UNTRAINED else (),
         )
         alike = child if is_line else next((other for other in children if _are_alike(other, child)), child)

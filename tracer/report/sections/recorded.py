@@ -161,7 +161,9 @@ def processes(report: ReportView, reader: Reader) -> Section | None:
     columns = said.columns("Process", "Started", "Recorded", "Findings")
     table = said.Table(columns, tuple(map(_process_cells, shown)), noun="process", left_out=left_out)
     lead = "Each process of the program, and the findings that its own recording shows."
-    states = Counter(process.child.state for process in report.processes if process.child is not None)
+    states = Counter[ChildState]()
+    for child in filter(None, (process.child for process in report.processes)):
+        states[child.state] += child.count
     gist = "; ".join(f"{count:,} {CHILD_STATES[state]}" for state, count in states.items())
     return Section(anchor="processes", title="Processes", blocks=(said.lead(lead), table), gist=gist)
 

@@ -9,6 +9,8 @@ import os
 import sys
 
 _VARIABLES = ("PYTHONPATH", "TRACER_CHILDREN")
+#: What is said as a module is loaded that has a generator of its own.
+_GENERATORS = {"numpy.random": "numpy", "random": "python"}
 
 
 class _Bootstrap:
@@ -59,6 +61,8 @@ class _Bootstrap:
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
         """Begin to record when torch is about to be loaded."""
+        if name in _GENERATORS:
+            self.log(_GENERATORS[name])
         if self.is_over:
             return None
         if name == "subprocess":  # what starts processes may pass on the variables that it sees
@@ -87,7 +91,12 @@ class _Bootstrap:
         """This is that child."""
         if not self.is_over:
             self.role, self.starts = "%s.%d" % (self.role, self.starts), 0  # noqa: UP031
-            self.log("begins")
+            self.begins()
+
+    def begins(self) -> None:
+        """Say so, and which generators the process has already."""
+        for event in ["begins"] + [_GENERATORS[name] for name in _GENERATORS if name in sys.modules]:
+            self.log(event)
 
 
 def _begin() -> None:
@@ -101,7 +110,7 @@ def _begin() -> None:
     bootstrap.hide(own)
     if any("multiprocessing.resource_tracker" in argument for argument in getattr(sys, "orig_argv", ())):
         return
-    bootstrap.log("begins")
+    bootstrap.begins()
     sys.meta_path.insert(0, bootstrap)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=bootstrap.about_to_fork, after_in_child=bootstrap.forked)
