@@ -74,6 +74,15 @@ ROOTS = {
         "import os\nseen = []\ndef note():\n    seen.append(os.urandom(2))\nnote()\nx = seen[0]\n",
         [(5, Kind.LINE)],
     ),
+    "the order in which a dict is filled": (
+        "import random\nd = dict.fromkeys(random.SystemRandom().sample('abcdefghijklmnop', 16))\nfirst = [*d]\n",
+        [(3, Kind.LINE)],
+    ),
+    "the order in which things are counted": (
+        "import collections, random\nc = collections.Counter()\n"
+        "c.update(random.SystemRandom().sample(range(400), 16))\nx = c.most_common(9)\n",
+        [(4, Kind.LINE)],
+    ),
     "nothing": ("import random\nrandom.seed(0)\nx = random.random()\n", []),
 }
 
@@ -376,6 +385,10 @@ def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(
         ("builtins.set", "set-order"),
         ("gymnasium.core.Env.reset", "environment-reset"),
         ("somewhere.unheard", None),
+        ("pandas._libs.tslibs.timestamps.Timestamp.now", "clock"),
+        ("simpy.core.Environment.now", None),
+        ("torch.utils.data.dataloader.DataLoader", None),
+        ("torch.utils.data.dataloader.DataLoader object", "loader-workers"),
     ],
 )
 def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:

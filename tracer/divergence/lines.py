@@ -274,6 +274,8 @@ class _Comparison:
         self.values: dict[tuple[str, str], Origins] = {}
         """The origins of values that were seen to differ, by their digests in both runs."""
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
+        self.gave: set[LineRoot] = set()
+        """Roots that draw, and by which a name was seen to differ at once."""
         self.seeds: set[LineRoot] = set()
         """Roots that seed a global generator."""
         self.stored: dict[str, Origins] = {}
@@ -384,6 +386,7 @@ class _Comparison:
             unequal = [name for name in unequal if name not in foreign]
             self._differ(frame, foreign, frozenset(self.elsewhere))
         if unequal:
+            self.gave |= drawn if unequal != [RETURNED] else _NOTHING
             static = {name: origins for name in unequal if (origins := self._static(frame, name))}
             rest = [name for name in unequal if name not in static]
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
@@ -692,6 +695,9 @@ class _Comparison:
             for root in seen:
                 for each in self._with_earlier(root):
                     reached.setdefault(each, self._line_of_call(call))
+        for root, at in list(reached.items()):  # a root on the way of another may reach the call too
+            on_way = set(self._way(root, at))
+            reached |= {each: at for each in self.roots if each not in reached and each.location in on_way}
         found: dict[str, LineSource] = {}
         for root in (*reached, *(root for root in self.roots if root not in reached)):
             source = self._source(root, reached.get(root))
@@ -759,11 +765,7 @@ class _Comparison:
         function, caller = self.functions[root]
         names, first, second = self.shown.get(root, ((), "", ""))
         row = self._row_of_table(root)
-        path: list[str] = []
-        if reached is not None:
-            path = [line for line in self.trail[root] if line != root.location]
-            path = path[: path.index(reached)] if reached in path else path
-            path = [*path[:_LONGEST_PATH], *([reached] if reached != root.location else [])]
+        path = [] if reached is None else self._way(root, reached)
         return LineSource(
             location=root.location,
             function=function,
@@ -781,7 +783,15 @@ class _Comparison:
             held_at=self._held_at(root, names, path),
         )
 
+    def _way(self, root: LineRoot, reached: str) -> list[str]:
+        """The lines from a root to the line of a call."""
+        path = [line for line in self.trail[root] if line != root.location]
+        path = path[: path.index(reached)] if reached in path else path
+        return [*path[:_LONGEST_PATH], *([reached] if reached != root.location else [])]
+
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
+        if root.kind is Kind.DRAW and root not in self.gave:
+            return next(iter(path), root.location)
         gives_nothing = not names and root.kind is Kind.LINE and root not in self.seeds
         return next(iter(path), "") if gives_nothing or tuple(names) == (_RESULT,) else root.location
 

@@ -92,6 +92,15 @@ SOURCES = {
         "import functools, os\nx = functools.partial(max, os.urandom(8), b'')\ny = x()\n",
         2,
     ),
+    "an object that a call changes, and that leads back to itself": (
+        "import random\nclass C: pass\nc = C(); c.me = c; c.d = {k: {} for k in range(9)}\n"
+        "random.SystemRandom().shuffle(c.__dict__.setdefault('k', [*range(30)]))\ny = c.k\n",
+        4,
+    ),
+    "the order of a dict": (
+        "import random\nx = dict.fromkeys(random.SystemRandom().sample('abcdefghijklmnop', 16))\ny = [*x]\n",
+        2,
+    ),
     "a module": ("import torch\ntorch.seed()\nx = torch.nn.Linear(3, 2)\ny = x.weight.tolist()\n", 3),
 }
 

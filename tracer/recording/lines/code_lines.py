@@ -163,7 +163,7 @@ def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
     elif issubclass(kind, type):
         yield qualified(value)
     elif not issubclass(kind, ModuleType) and len(path) == 1 and kind.__module__ != "builtins":
-        yield f"{qualified(kind)}"
+        yield f"{qualified(kind)} object"
 
 
 def _numpys() -> Any:

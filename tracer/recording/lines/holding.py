@@ -185,29 +185,32 @@ def calls_inside(folder: Path, at: str) -> list[range]:
 # --- values as plain data ---
 
 
-def kept_form(value: Any, depth: int = 0) -> tuple[Any, ...]:
-    """``value`` as plain data. Raises ``Unkeepable``, also for what leads back to itself."""
+def kept_form(value: Any, above: tuple[int, ...] = ()) -> tuple[Any, ...]:
+    """``value`` as plain data; what leads back to one of those ``above`` it is left. Raises ``Unkeepable``."""
     kind: type = type(value)
     if kind in _PLAIN:
         return "plain", value
-    if depth > _DEPTH:
+    if id(value) in above:
+        return _LEFT
+    if len(above) > _DEPTH:
         raise Unkeepable(qualified(kind))
+    inner = (*above, id(value))
     if kind in _CONTAINERS:
-        return _CONTAINERS[kind], [kept_form(entry, depth + 1) for entry in [*value]]
+        return _CONTAINERS[kind], [kept_form(entry, inner) for entry in [*value]]
     if issubclass(kind, dict):
         pairs = list(dict.items(value))
-        return "dict", [(kept_form(key, depth + 1), kept_form(entry, depth + 1)) for key, entry in pairs]
+        return "dict", [(kept_form(key, inner), kept_form(entry, inner)) for key, entry in pairs]
     name = qualified(kind)
     if kind is FunctionType and (value.__defaults__ or value.__kwdefaults__):
-        return "function", [kept_form(entry, depth + 1) for entry in (value.__defaults__, value.__kwdefaults__)]
+        return "function", [kept_form(entry, inner) for entry in (value.__defaults__, value.__kwdefaults__)]
     if issubclass(kind, (*CODE, weakref.ref)):
-        if depth:
+        if above:
             return _LEFT
         raise Unkeepable(name)
     if name == "random.Random":
         return "random", value.getstate()
     if name in _STATES:
-        return "state", kept_form(_STATES[name][0](value), depth + 1)
+        return "state", kept_form(_STATES[name][0](value), inner)
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None and (kind is numpy.ndarray or issubclass(kind, numpy.generic)) and not value.dtype.hasobject:
         return "array", value.dtype.str, list(value.shape), value.tobytes(), kind is not numpy.ndarray
@@ -222,7 +225,7 @@ def kept_form(value: Any, depth: int = 0) -> tuple[Any, ...]:
             return "pickled", pickle.dumps(value)
         except Exception:
             raise Unkeepable(name) from None
-    forms = {attribute: kept_form(entry, depth + 1) for attribute, entry in list(inside.items())}
+    forms = {attribute: kept_form(entry, inner) for attribute, entry in list(inside.items())}
     return "object", forms, kind.__module__, kind.__qualname__
 
 

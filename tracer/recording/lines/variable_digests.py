@@ -35,11 +35,13 @@ _HANDLES = frozenset({"threading", "multiprocessing", "subprocess", "concurrent"
 _LONGEST = 40
 #: Code, and not values.
 CODE = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type)
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 _NUMBERS = frozenset({bool, int, float, complex, type(None)})
 #: Types of the standard library whose text is their value.
 _TEXTS = frozenset(
     {
         *("datetime.datetime", "datetime.date", "datetime.time", "datetime.timedelta", "decimal.Decimal"),
+        *("pandas._libs.tslibs.timestamps.Timestamp", "pandas._libs.tslibs.timedeltas.Timedelta"),
         *("fractions.Fraction", "uuid.UUID", "builtins.range", "builtins.slice", "torch.device", "torch.dtype"),
         *("pathlib.PosixPath", "pathlib.WindowsPath", "pathlib.PurePosixPath", "pathlib.PureWindowsPath"),
         *("pathlib._local.PosixPath", "pathlib._local.WindowsPath", "torch.Size"),
@@ -91,11 +93,12 @@ class Digests:
             if defaults := _defaults(value):
                 yield name, self.of(defaults, 1)
         elif kind is dict and 0 < len(value) <= _NAMED_ENTRIES and all(type(key) is str for key in list(value)):
+            yield name, self.of(list(dict.keys(value)))  # their order is a value
             yield from ((f"{name}.{key}", self.of(entry)) for key, entry in list(dict.items(value)))
-        elif (inside := attributes_of(value)) is not None:
+        elif qualified(kind) not in _TEXTS and (inside := attributes_of(value)) is not None:
             special = self.of_special(value, _Look())
             if special or hides(kind):
-                yield name, special or NO_DIGEST
+                yield name, special or (self.of(value) if issubclass(kind, _CONTAINERS) else NO_DIGEST)
             if special and not is_module(kind):
                 return
             if special:

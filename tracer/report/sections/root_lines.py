@@ -73,8 +73,7 @@ def proof_of(repeated: Repeated) -> str:
     if proven is not None:
         there = "there" if len(proven.lines) == 1 else f"at {joined(proven.lines)}"
         return f"Given one run's values {there}, another agrees with it"
-    tried = [held for held in repeated.held_lines if held.runs]
-    if tried:
+    if any(held.runs and not held.problem for held in repeated.held_lines):
         return "Given one run's values there, another still differs: something else reaches it too"
     problem = next((held.problem for held in repeated.held_lines if held.problem), "")
     return f"It is named without proof: {problem}" if problem else ""

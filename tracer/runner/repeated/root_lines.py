@@ -33,6 +33,7 @@ from tracer.trace.paths import child_path
 MOST_RUNS = 8
 #: Roots that are held one at a time, and places at which values are kept.
 _MOST_ALONE, _MOST_PLACES = 2, 12
+_FAILED = "the run that was given it failed"
 
 
 class LineRun(NamedTuple):
@@ -191,10 +192,15 @@ def _followed(
 
 
 def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[LineSource, ...]:
-    """Proven lines first; one that was held alone in vain, where others were proven, reaches nothing that matters."""
+    """Proven lines first; one that was held alone in vain, where others were proven, reaches nothing that matters.
+
+    Last are those with which no run came to its end, as long as others were not held in vain.
+    """
     proven = {line for each in held if each.agrees for line in each.lines}
     in_vain = (each for each in held if each.runs and not each.agrees and not each.problem and proven)
     refuted = {line for each in in_vain for line in each.lines} - proven
+    tried = {line for each in held if each.runs for line in each.lines} - proven
+    is_failed = any(each.problem == _FAILED for each in held)
     known = (
         msgspec.structs.replace(
             source,
@@ -203,7 +209,12 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
         )
         for source in sources
     )
-    return tuple(sorted(known, key=lambda source: (not source.reaches, source.location not in proven)))
+    return tuple(
+        sorted(
+            known,
+            key=lambda each: (not each.reaches, each.location not in proven, is_failed and each.location in tried),
+        )
+    )
 
 
 def _drilled(laboratory: Laboratory, source: LineSource, last: int | None) -> LineSource | None:
@@ -264,12 +275,15 @@ def _held(
     ]
     if not places or laboratory.left < 2:
         return tuple(shown)
-    branches = tuple(source.held_at for source in sources if source.kind is not Kind.LINE)
+    branches = tuple(
+        at for source in sources if source.kind is not Kind.LINE for at in (source.held_at, source.location)
+    )
     kept = folder()
     base = laboratory.follow("kept", Lines(held=places, branches=branches, folder=str(kept)), last, anew=True)
     if base is None:
         return tuple(shown)
     names = {source.location: source.names for source in sources}
+    wholes = {source.location for source in sources if source.held_at == source.location}
     problems = {place: problem_of(kept, place, names.get(place, ())) for place in places}
     free = [place for place in places if not problems[place]]
     roots: dict[str, list[str]] = {}
@@ -287,14 +301,15 @@ def _held(
     for lines in tries:
         if laboratory.left < 1 or any(held.agrees for held in shown):
             break
-        given = Lines(held=lines, branches=branches, folder=str(kept), gives=True)
         named = tuple(at for place in lines for at in roots[place])
+        lines = tuple(dict.fromkeys((*lines, *(at for at in named if at in free))))  # a draw, and who takes its number
+        given = Lines(held=lines, branches=branches, folder=str(kept), gives=True)
         agrees, problem, runs = True, "", 0
         while agrees and runs <= may_be_luck and laboratory.left:
             made, runs = made + 1, runs + 1
             run = laboratory.follow(f"given-{made}", given, last)
             if run is None:
-                agrees, problem = False, "the run that was given it failed"
+                agrees, problem = False, _FAILED
                 continue
             divergence = laboratory.compare(base.family, run.family)
             inside = [calls for place in lines for calls in calls_inside(kept, place)]
@@ -304,9 +319,11 @@ def _held(
             goes_on = len(left) < len(outside)  # one of the two was not ended after that step: it has an end of its own
             agrees = not left and (goes_on or not any(end.kind in OF_TRAINING for end in divergence.ends))
             if not agrees:
-                problem = next(filter(None, (problem_of(kept, place, names.get(place, ())) for place in lines)), "")
-        if agrees and not any(gave_others(kept, place) for place in lines):
+                problem = next(filter(None, (problem_of(kept, place) for place in lines)), "")
+        if not problem and not any(gave_others(kept, place) for place in lines):
             agrees, problem = False, "it gave the same by itself in that run"
+        elif not agrees and not problem and not wholes.issuperset(lines):
+            problem = "not all that it gives could be given"
         elif agrees and runs <= may_be_luck:
             agrees, problem = False, "runs in which nothing is held agree at times too, and no run was left"
         shown.append(HeldLine(lines=named, agrees=agrees, runs=runs, problem=problem))
@@ -316,4 +333,5 @@ def _held(
 def _ways(source: LineSource) -> tuple[str, ...]:
     """Where what a line gives can be held: there, or at the next lines on the way, should no copy be kept of it."""
     after = (place for place in source.path[:-1] if place != source.held_at)
-    return (source.held_at, *islice(after, 2)) if source.held_at else ()
+    own = (source.location,) if source.kind is Kind.DRAW else ()
+    return (source.held_at, *islice(after, 2), *own) if source.held_at else ()
