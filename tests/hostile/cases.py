@@ -327,7 +327,6 @@ TRACE_LINES = (
     ("diff", "t.trace.json", "--backend", "cpu,cuda", "--format", "json"),
     ("repro", "t.trace.json", "aten.index_add_", "-o", "out.py"),
     ("repro", "t.trace.json", "1"),
-    ("tables", "measured", "t.trace.json"),
 )
 KINDS: dict[str, Kind] = {
     "trace-bytes": Kind("t.trace.json", (bytes_changed,), TRACE_LINES, 700),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -181,7 +182,8 @@ def _wrong_files(trial: Trial, folder: Path, phase: str) -> list[str]:
     wrong = []
     for path in (folder / "out").iterdir():
         try:
-            if path.name.startswith(".") or path.suffix not in (".json", ".values"):
+            is_of_lines = re.search(r"\.lines(\.\d+)*$", path.name) is not None
+            if path.name.startswith(".") or (path.suffix not in (".json", ".values") and not is_of_lines):
                 wrong.append(f"{path.name} is left")
             elif path.suffix == ".values" and path.stat().st_size:
                 read_values(path)
