@@ -83,6 +83,17 @@ def test_a_script_runs_as_the_machine_that_was_asked_for(
             id="numbers of devices",
         ),
         pytest.param(
+            "import numpy\n"
+            "array, on = numpy.ones((2, 3), numpy.float32), torch.device('cuda')\n"
+            "assert torch.tensor(array, device=on).device == torch.as_tensor(array, device='cuda').device\n"
+            "assert torch.ones(1).new_tensor(array, device=on).is_cuda and not torch.tensor(array).is_cuda\n"
+            "with on:\n    assert torch.asarray(array).is_cuda and torch.ones(1).is_cuda\n"
+            "torch.set_default_device('cuda')\n"
+            "assert torch.tensor(array).is_cuda and not torch.tensor(array, device='cpu').is_cuda\n"
+            "torch.set_default_device(None)\n",
+            id="arrays on the current device",
+        ),
+        pytest.param(
             "model = torch.nn.DataParallel(torch.nn.Linear(2, 2)).cuda()\n"
             "model(torch.ones(4, 2)).sum().backward()\n"
             "assert model.module.weight.grad is not None\n",

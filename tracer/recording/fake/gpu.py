@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._device import DeviceContext
 
 from tracer.recording import patching
 from tracer.recording.fake.machine import Machine
@@ -230,6 +231,7 @@ def calls(machine: Machine, note: Callable[..., None]) -> Iterator[tuple[Holder,
     yield (torch.Tensor, "get_device"), _number_of
     for holder in TAKERS_OF_DEVICES:
         yield holder, _on_numbered_device
+    yield (DeviceContext, "__init__"), lambda call, args, kwargs: call(args[0], _indexed(args[1], _Stream.device))
     yield (torch.amp.autocast, "__init__"), _autocast_on_cpu
 
 
@@ -326,9 +328,9 @@ def _moved(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _on_numbered_device(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An integer is the number of a GPU: ``device=0``, and the first argument of ``Module.to``."""
+    """An integer is the number of a GPU, as ``Module.to``'s first argument too; C++ asks the driver for the current."""
     if "device" in kwargs:
-        kwargs["device"] = _indexed(kwargs["device"])
+        kwargs["device"] = _indexed(kwargs["device"], _Stream.device)
     elif call.__name__ == "_parse_to":
         args = tuple(map(_indexed, args[:1])) + args[1:]
     made, asked = call(*args, **kwargs), kwargs.get("device")

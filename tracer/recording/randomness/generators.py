@@ -144,7 +144,7 @@ class SeedWatch(GeneratorWatch):
     def stop(self, log: EventLog) -> None:
         """End the watch that ``start`` began with this log; the last restores torch's methods and forgets all seeds."""
         if self._end(log):
-            for cleared in (self._of_defaults, self._of_passed, self._grown):
+            for cleared in (self._of_defaults, self._of_passed, self._grown, self._defaults):
                 cleared.clear()
             self._elsewhere, self._elsewhere_beside = (), {}
 
