@@ -189,6 +189,19 @@ def test_a_line_that_seeds_is_held_by_its_generators_state(tmp_path: Path) -> No
     assert [root.held_at for root in compared(tmp_path, source).sources] == ["program.py:3"]
 
 
+@pytest.mark.parametrize(
+    ("inside", "held"),
+    [("random.random()", 6), ("rows.append(random.random())", 5), ("(own := [random.random()])", 5)],
+)
+def test_a_number_drawn_inside_a_statement_is_held_where_something_takes_it(
+    tmp_path: Path, inside: str, held: int
+) -> None:
+    source = f"import random\nCALLS = []\nrows = []\ndef f(k):\n    return {inside}\nx = f(1)\ny = [*rows]\n"
+    runs = [{"": traced(tmp_path, f"{source}CALLS.append((x, y))\n", name=name)} for name in ("a", "b")]
+    root = compared_lines(*runs, calls=[0]).sources[0]
+    assert (root.location, root.kind, root.held_at) == ("program.py:5", Kind.DRAW, f"program.py:{held}")
+
+
 def test_values_that_may_be_shown_are(tmp_path: Path) -> None:
     (root,) = compared(tmp_path, "x = A * 3\n", second="__import__('os').getpid()").sources
     assert (root.names, root.first) == (("A",), "1")

@@ -11,6 +11,7 @@ import pytest
 from tests.support.traced import calls_of, rows_of, traced
 from tracer.recording.lines.recording import LineRecording
 from tracer.trace.lines import (
+    NO_DIGEST,
     TIME_IS_UP,
     Code,
     Entered,
@@ -72,6 +73,15 @@ def test_a_change_inside_an_object_is_that_of_its_attribute(tmp_path: Path, chan
         {change}
         """)
     assert [*rows_of(traced(tmp_path, source), 6)[0]] == [path]
+
+
+def test_times_of_pandas_are_values(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    source = "import pandas\na = pandas.Timestamp(5)\na = pandas.Timestamp(6)\na = pandas.Timedelta(6)\n"
+    records = traced(tmp_path, source)
+    digests = [rows_of(records, line)[0]["a"] for line in (2, 3, 4)]
+    assert len({*digests}) == 3
+    assert NO_DIGEST not in "".join(digests)
 
 
 def test_a_set_is_digested_as_a_set(tmp_path: Path) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
+from typing import cast
 
+import msgspec
 import pytest
 
 from tests.support.slow import slow_unless
-from tracer.divergence.lines import Kind
-from tracer.divergence.repeated import Repeated
+from tracer.divergence.lines import Kind, LineSource
+from tracer.divergence.repeated import HeldLine, Repeated
 from tracer.report.files.compared import repeated_json
+from tracer.report.sections.root_lines import proof_of
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.repeated.root_lines import MOST_RUNS
+from tracer.runner.repeated.root_lines import MOST_RUNS, _by_proof
 from tracer.runner.repeated.task import Task
 
 #: By name: a script whose runs diverge, the line that does it, its row in the table of sources, and whether it is
@@ -200,6 +204,17 @@ def test_the_line_is_named_and_proven(tmp_path: Path, name: str, monkeypatch: py
     document = repeated_json(found)
     assert document["sources"][0]["location"] == first.location
     assert len(list((tmp_path / "runs").glob("run-*.values"))) <= MOST_RUNS
+
+
+def test_a_run_that_failed_refutes_nothing() -> None:
+    sources = [LineSource(location=at, reaches=True) for at in ("a.py:1", "a.py:2")]
+    held = HeldLine(lines=("a.py:1",), agrees=False, runs=1, problem="the run that was given it failed")
+    ordered = _by_proof(sources, (held,))
+    assert [(source.location, source.reaches) for source in ordered] == [("a.py:2", True), ("a.py:1", True)]
+    assert "something else" not in proof_of(cast("Repeated", SimpleNamespace(held_lines=(held,))))
+    refuted = msgspec.structs.replace(held, problem="")
+    assert "something else" in proof_of(cast("Repeated", SimpleNamespace(held_lines=(refuted,))))
+    assert [source.location for source in _by_proof(sources, (refuted,))] == ["a.py:1", "a.py:2"]
 
 
 @pytest.mark.slow

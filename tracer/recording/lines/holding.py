@@ -123,11 +123,11 @@ class HeldLines:
             given = {}
         for path, form in given.items():
             try:
-                if self._has_other(frame, path, form):
-                    self._write(f"{digest_text(at)}{_OTHERS}", path)
+                if not self._has_other(frame, path, form):  # a dict that is iterated must stay as it is
+                    continue
+                self._write(f"{digest_text(at)}{_OTHERS}", path)
                 if path == _NEXT:
-                    if frame.f_lineno != form:
-                        frame.f_lineno = form  # type: ignore[misc]  # a trace function may set it
+                    frame.f_lineno = form  # type: ignore[misc]  # a trace function may set it
                 elif path.startswith(GENERATOR):
                     _set_state(path.removeprefix(GENERATOR), form)
                 else:

@@ -42,6 +42,7 @@ _TEXTS = frozenset(
     {
         *("datetime.datetime", "datetime.date", "datetime.time", "datetime.timedelta", "decimal.Decimal"),
         *("pandas._libs.tslibs.timestamps.Timestamp", "pandas._libs.tslibs.timedeltas.Timedelta"),
+        *("pandas.Timestamp", "pandas.Timedelta"),
         *("fractions.Fraction", "uuid.UUID", "builtins.range", "builtins.slice", "torch.device", "torch.dtype"),
         *("pathlib.PosixPath", "pathlib.WindowsPath", "pathlib.PurePosixPath", "pathlib.PureWindowsPath"),
         *("pathlib._local.PosixPath", "pathlib._local.WindowsPath", "torch.Size"),

@@ -275,9 +275,7 @@ def _held(
     ]
     if not places or laboratory.left < 2:
         return tuple(shown)
-    branches = tuple(
-        at for source in sources if source.kind is not Kind.LINE for at in (source.held_at, source.location)
-    )
+    branches = tuple(source.location for source in sources if source.kind is not Kind.LINE)
     kept = folder()
     base = laboratory.follow("kept", Lines(held=places, branches=branches, folder=str(kept)), last, anew=True)
     if base is None:
@@ -334,4 +332,4 @@ def _ways(source: LineSource) -> tuple[str, ...]:
     """Where what a line gives can be held: there, or at the next lines on the way, should no copy be kept of it."""
     after = (place for place in source.path[:-1] if place != source.held_at)
     own = (source.location,) if source.kind is Kind.DRAW else ()
-    return (source.held_at, *islice(after, 2), *own) if source.held_at else ()
+    return (source.held_at, *own, *islice(after, 2)) if source.held_at else ()
