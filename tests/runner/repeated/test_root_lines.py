@@ -149,7 +149,7 @@ SCRIPTS = {
             return x * c.value
         y = scaled(torch.ones(3))
         """,
-        (8, "", True),
+        (6, "process-id", True),
     ),
     "folder that goes": (
         """\
