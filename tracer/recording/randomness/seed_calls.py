@@ -21,7 +21,7 @@ from numbers import Real
 from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-from tracer.recording.origin.sites import USER, Sites
+from tracer.recording.origin.sites import USER, Sites, outwards
 from tracer.recording.patching import original_of
 
 #: Calls and statements that are followed, at most.
@@ -73,9 +73,8 @@ def _placed(code: CodeType, offset: int) -> CallPlace:
 def is_replaced(name: str, frame: FrameType | None, *, drew_unseeded: bool) -> None:
     """A global generator is about to be given another state by ``frame``: what was drawn before stays what it is."""
     places = REPLACED.setdefault(name, {})
-    while frame is not None and (drew_unseeded or places):
-        places[_placed(frame.f_code, frame.f_lasti)] = drew_unseeded
-        frame = frame.f_back
+    for each in outwards(frame) if drew_unseeded or places else ():
+        places[_placed(each.f_code, each.f_lasti)] = drew_unseeded
     while len(places) > _MOST_CODES:
         del places[next(iter(places))]
 
@@ -97,10 +96,10 @@ def _is_of_this_process(number: Any, frame: FrameType | None) -> bool:
     until = time.time() + 10  # a rank may be added to it
     if any(_BEGUN * unit <= number <= until * unit for unit in (1, 10**3, 10**6, 10**9)):
         return True
-    while frame is not None and _HASHES_DIFFER and abs(number) >= _HASH_FROM:
-        if _SITES.kind_of(frame.f_code.co_filename) == USER and number in _hashes(frame.f_code):
+    if _HASHES_DIFFER and abs(number) >= _HASH_FROM:
+        own = (each.f_code for each in outwards(frame) if _SITES.kind_of(each.f_code.co_filename) == USER)
+        if any(number in _hashes(code) for code in own):
             return True
-        frame = frame.f_back
     return bool(number == os.getpid() >= _PROCESS_FROM)
 
 
@@ -228,10 +227,8 @@ def _set_by(name: str, frame: Any, is_certain: bool, depth: int, at: _Places) ->
 
 def _module_of(frame: Any) -> Any:
     """The frame that runs the file of ``frame``, if it still does."""
-    outer = frame
-    while outer is not None and (outer.f_code.co_name != "<module>" or outer.f_globals is not frame.f_globals):
-        outer = outer.f_back
-    return outer
+    of_modules = (each for each in outwards(frame) if each.f_code.co_name == "<module>")
+    return next((each for each in of_modules if each.f_globals is frame.f_globals), None)
 
 
 def _kept_as(key: str, frame: Any, certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
