@@ -117,6 +117,17 @@ def test_a_run_that_is_given_a_lines_values_agrees(tmp_path: Path, name: str) ->
     assert second["problem"] == ""
 
 
+@pytest.mark.parametrize("place", ["", "def work():\n    global x\n    ", "class C: pass\nc = C()\n"])
+def test_a_value_that_is_by_chance_the_one_before_is_given(tmp_path: Path, place: str) -> None:
+    name, indent = ("c.x" if "class" in place else "x"), "    " if "def" in place else ""
+    loop = f"for {name} in drawn:\n{indent}    y.append({name})\n"
+    source = f"y = []\ndrawn = {{}}\n{place}{loop}" + ("work()\n" if indent else "")
+    at = source[: source.index("for ")].count("\n") + 1
+    first = run(tmp_path, source.format("[3, 3, 5, 5, 5]"), at, gives=False)
+    second = run(tmp_path, source.format("[3, 4, 5, 6, 7]"), at, gives=True)
+    assert second["y"] == first["y"] == [3, 3, 5, 5, 5]
+
+
 def test_what_cannot_be_held_says_so(tmp_path: Path) -> None:
     source = "import socket\nx = socket.socket()\nx.close()\n"
     names = run(tmp_path, source, 2, gives=False)

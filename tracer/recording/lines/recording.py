@@ -430,7 +430,7 @@ class _Frame:
             place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
             at = f"{self.code.file}:{line}"
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
-            names += self._stored_unseen(line)
+            names += self._stored(line)
             if recording.held.after(frame, at, place, names, (self.call, recording.place())):
                 changed |= self.changes(frame)
                 self.line = self.line if returns else frame.f_lineno
@@ -439,12 +439,13 @@ class _Frame:
         ended = time.time_ns() // 1000
         recording.write(Row(self.number, line, n, self.call, changed, returns, is_sampled, ended, files))
 
-    def _stored_unseen(self, line: int) -> Iterator[str]:
-        """Yield what a line stores and of which not all is seen, so that it may have changed."""
-        for path in self.code.texts.get(line, _NO_TEXT).stores:
-            inside = (name for name in self.known if name == path or name.startswith(f"{path}."))
-            if any(self.known[name].endswith(NO_DIGEST) for name in inside):
-                yield path
+    def _stored(self, line: int) -> Iterator[str]:
+        """Yield what a line stores and what may be equal by chance, or has a part that is not seen."""
+        for stored in self.code.texts.get(line, _NO_TEXT).stores:
+            for path in (stored, GLOBAL + stored):
+                inside = (name for name in self.known if name.startswith(f"{path}."))
+                if path in self.known or any(self.known[name].endswith(NO_DIGEST) for name in inside):
+                    yield path
 
     def changes(self, frame: FrameType, *, is_entered: bool = False) -> dict[str, str]:
         """The digests of names whose values are others than at the last look."""
