@@ -52,6 +52,21 @@ def json_text(value: Any, *, indent: int = 2) -> str:
     return text if text.isascii() else re.sub(_UNSAFE, lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
+def json_lines(value: Any, depth: int, indent: str = "") -> str:
+    """``value`` as JSON of which what lies below ``depth`` takes one line each: for files that people compare."""
+    import json
+
+    inner = f"{indent} "
+    if not depth or not value or not isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        rows, opening, closing = [json_lines(entry, depth - 1, inner) for entry in value], "[", "]"
+    else:
+        rows = [f"{json.dumps(key)}: {json_lines(entry, depth - 1, inner)}" for key, entry in value.items()]
+        opening, closing = "{", "}"
+    return f"{opening}\n{inner}" + f",\n{inner}".join(rows) + f"\n{indent}{closing}"
+
+
 def all_encodable(value: Any) -> Any:
     """``value`` made of plain dictionaries and lists, and every string in it ``encodable``."""
     import msgspec

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 from enum import Enum
 from types import ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -16,6 +15,7 @@ import msgspec
 
 from tracer import findings
 from tracer.gate import baseline
+from tracer.plain import json_lines
 from tracer.report.files import json_format
 from tracer.trace import arguments, differences, file, records
 
@@ -24,7 +24,7 @@ _MODULES: tuple[ModuleType, ...] = (file, arguments, records, differences, findi
 
 
 def schemas() -> dict[str, str]:
-    """File name -> schema, as indented JSON."""
+    """File name -> schema, a property a line."""
     return {
         "report.schema.json": _schema(json_format.Document, "report", json_format.REPORT_SCHEMA),
         "trace.schema.json": _schema(file.Trace, "trace", records.SCHEMA),
@@ -41,7 +41,7 @@ def _schema(kind: type[msgspec.Struct], name: str, version: int) -> str:
         "$id": f"urn:determinism-tracer:{name}:{version}",
         "title": f"A {name} of determinism-tracer, schema {version}",
     }
-    return json.dumps({**head, **made, "$defs": dict(sorted(parts.items()))}, indent=1, ensure_ascii=False) + "\n"
+    return json_lines({**head, **made, "$defs": dict(sorted(parts.items()))}, depth=4) + "\n"
 
 
 def _explain(part: dict[str, Any]) -> None:

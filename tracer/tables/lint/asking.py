@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracer.plain import json_text
+from tracer.plain import json_lines
 from tracer.tables.asked import FILE, asked_by_tables
 
 
@@ -11,7 +11,7 @@ def asked_text() -> str:
     asked = asked_by_tables()
     facts = {op: sorted(keys) for op, keys in sorted(asked.facts.items())}
     held = {"tables": asked.tables, "variables": sorted(asked.variables), "settings": asked.settings, "facts": facts}
-    return json_text(held) + "\n"
+    return json_lines(held, depth=2) + "\n"
 
 
 if __name__ == "__main__":
