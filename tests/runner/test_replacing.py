@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.command import process, tracer_process
 from tracer import Trace
-from tracer.runner.replacing import recorded_line
+from tracer.runner.running import recorded_line
 
 OWN = ["-m", "tracer", "run", "-o", "t.json"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tracer
-from tracer.runner.tracebacks import trim
+from tracer.runner.running import trim
 
 OURS = str(Path(tracer.__file__).parent / "recording" / "invented.py")
 BUNDLED = str(Path(tracer.__file__).parent / "bundled" / "invented.py")

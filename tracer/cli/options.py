@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from tracer.runner import Steps
-    from tracer.runner.repeated.task import Task
+    from tracer.runner.repeated.launching import Task
     from tracer.tables.rules import Table
 
 #: How several runs are reported: on standard output, and as files beside their recordings.
@@ -117,7 +117,7 @@ def steps_in(window: str, *, exit_after_steps: bool) -> Steps:
 
 def task_of(script: str, args: tuple[str, ...], window: str, *, as_module: bool, exit_after_steps: bool) -> Task:
     """The script that several runs are made of, with its steps. Raises ``UsageError`` in one line."""
-    from tracer.runner.repeated.task import Task
+    from tracer.runner.repeated.launching import Task
 
     steps = steps_in(window, exit_after_steps=exit_after_steps)
     if not as_module and not os.path.exists(script):

@@ -13,7 +13,7 @@ from tracer.errors import UsageError
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Lines, PlaceOptions, RecordOptions, Trials
 from tracer.runner import run_script
 from tracer.runner.ranks import current_rank, path_of_rank
-from tracer.runner.replacing import own_line
+from tracer.runner.running import own_line
 
 #: Asks for ranks in different positions.
 ALL_DISTINCT = "all-distinct"

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from linecache import getline
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+import tracer
 from tracer.errors import RankError, UsageError
 from tracer.files import collector_paused
 from tracer.plain import say
@@ -25,11 +27,14 @@ from tracer.recording.patching import Call, Watch
 from tracer.runner.interrupts import AGAIN, end_by, interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
-from tracer.runner.replacing import followed_by_exec
 from tracer.runner.script import prepare
 from tracer.runner.steps import Steps
-from tracer.runner.tracebacks import trim
 from tracer.trace.paths import values_path
+
+if TYPE_CHECKING:
+    from tracer.names import ValueKind
+    from tracer.recording.fake.machine import Machine, OneRank
+
 
 #: Sent by job schedulers, torchrun and a closing terminal; they end a Python process at once.
 DEADLY = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -107,10 +112,6 @@ def trace_before_leaving(recording: ScriptRecording, leave: Callable[[], None]) 
         if lift is not None:
             lift()
 
-
-if TYPE_CHECKING:
-    from tracer.names import ValueKind
-    from tracer.recording.fake.machine import Machine, OneRank
 
 INTERRUPTED = -signal.SIGINT
 """The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""
@@ -238,3 +239,137 @@ def _print_as_python_does(problem: BaseException) -> None:
         sys.excepthook(type(problem), problem, problem.__traceback__)
     except Exception:
         sys.__excepthook__(type(problem), problem, problem.__traceback__)
+
+
+# --- a script that replaces its own process ------------------------------------------------------------------------
+
+#: Options of Python's that take the next word.
+_WITH_WORD = ("-W", "-X", "--check-hash-based-pycs")
+#: Those after which Python does not find the tracer, and those that name no script.
+_NOT_FOLLOWED = re.compile(r"-([a-zA-Z]*[IESc].*)?$")
+
+
+def own_line(script: str, args: Sequence[str]) -> tuple[str, ...]:
+    """The command line of this process up to ``script``, without ``-m``; empty if that is not how it was started."""
+    words, tail = sys.orig_argv, [script, *args]
+    if words[-len(tail) :] != tail:
+        return ()
+    before = words[1 : -len(tail)]
+    return tuple(before[:-1] if before[-1:] == ["-m"] else before)
+
+
+def recorded_line(command: Sequence[str], own: Sequence[str]) -> list[str]:
+    """``command``, which runs a Python script or module, as ``own`` records it; empty if it cannot be."""
+    flags: list[str] = []
+    rest = list(command[1:])
+    while rest and rest[0].startswith("-") and rest[0] != "-m":
+        if not rest[0].startswith(_WITH_WORD) and _NOT_FOLLOWED.match(rest[0]):
+            return []
+        taken = 2 if rest[0] in _WITH_WORD else 1
+        flags, rest = [*flags, *rest[:taken]], rest[taken:]
+    runs_python = os.path.basename(command[0]).startswith("python")
+    is_script = bool(rest) and (rest[0] != "-m" or len(rest) > 1)
+    return [command[0], *flags, *own, *rest] if own and runs_python and is_script else []
+
+
+@contextmanager
+def followed_by_exec(recording: ScriptRecording, own: Sequence[str], leave: Callable[[], None]) -> Iterator[None]:
+    """Record what the script replaces its process by in this context, by the command line ``own``.
+
+    ``leave`` is called before.
+    """
+
+    def replace(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        path, command, *environment = args
+        if not os.access(path, os.X_OK):  # it is searched for by trying
+            return call(*args, **kwargs)
+        words = [os.fsdecode(word) for word in command]
+        line = recorded_line(words, own)
+        leave()
+        if line:
+            if not recording.is_quiet:
+                say("tracer: the script replaces its process (exec); recording begins anew")
+            return call(path, line, *environment, **kwargs)
+        recording.save_so_far()
+        hint = "set beforehand what it sets" if os.path.basename(words[0]).startswith("python") else "record that one"
+        say(f"tracer: the script replaces its process by {words[0]} (exec), which is not recorded; {hint}")
+        return call(*args, **kwargs)
+
+    lift = patching.place([(os, "execv"), (os, "execve")], Watch(around=replace))
+    try:
+        yield
+    finally:
+        if lift is not None:
+            lift()
+
+
+# --- tracebacks as the script alone would have printed them --------------------------------------------------------
+
+_OURS = os.path.dirname(os.path.abspath(tracer.__file__)) + os.sep
+_BUNDLED = os.path.join(_OURS, "bundled") + os.sep
+# The recorder's mode calls torch's entry of an ordinary op from here: an error that ends here is the op's.
+_MODE = (os.path.join(_OURS, "recording", "mode.py"), "__torch_dispatch__")
+# What stands in for a watched function calls it by these names, written in C as it may be: its error is the caller's.
+_ORIGINAL = r"\b(?:_tracer_original|call_through|original)\("
+# How the recorder's mode calls the op that it was handed; the untouched call goes there from C++.
+_OP_CALL = os.path.join("torch", "_ops.py")
+
+
+def trim(error: BaseException) -> None:
+    """Remove the tracer's frames from the traceback of ``error``, its causes and its contexts.
+
+    Where the innermost frame is the tracer's own, the error is too, and the traceback stays whole.
+    """
+    for link in _chain(error):
+        frames = list(_frames(link.__traceback__))
+        if frames and _is_ours(frames[-1]) and not _made_a_call(frames[-1]) and isinstance(link, Exception):
+            continue
+        link.__traceback__ = _rebuilt(frames)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """``error``, its causes and contexts, and the members of groups, each once."""
+    visited: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        exception = waiting.pop()
+        if exception is None or id(exception) in visited:
+            continue
+        visited.add(id(exception))
+        yield exception
+        waiting += [exception.__cause__, exception.__context__, *getattr(exception, "exceptions", ())]
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_ours(frame: TracebackType) -> bool:
+    path = frame.tb_frame.f_code.co_filename
+    return path.startswith(_OURS) and not path.startswith(_BUNDLED)
+
+
+def _made_a_call(frame: TracebackType) -> bool:
+    code = frame.tb_frame.f_code
+    return (code.co_filename, code.co_name) == _MODE or re.search(
+        _ORIGINAL, getline(code.co_filename, frame.tb_lineno)
+    ) is not None
+
+
+def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:
+    """The frames of the script alone, innermost last."""
+    script_frames: list[TracebackType] = []
+    after_ours = False
+    for frame in frames:
+        path = frame.tb_frame.f_code.co_filename
+        if _is_ours(frame) or (after_ours and (path.endswith(_OP_CALL) or path.startswith("<frozen importlib"))):
+            after_ours = True
+            continue
+        after_ours = False
+        script_frames.append(frame)
+    traceback: TracebackType | None = None
+    for frame in reversed(script_frames):
+        traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return traceback

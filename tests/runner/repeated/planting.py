@@ -17,8 +17,8 @@ import pytest
 from tracer.divergence.repeated import UNVARIED, Repeated
 from tracer.runner import Steps
 from tracer.runner.repeated.declared import parse_varied
+from tracer.runner.repeated.launching import Task
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.repeated.task import Task
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 _CLEAN = re.compile(r"^(\s*)(.*?)(\s+#\s*parts:.*?)?\s+#\s*clean:\s*(.*)$")

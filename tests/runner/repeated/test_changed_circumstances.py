@@ -11,7 +11,7 @@ import torch
 
 from tests.support.command import process
 from tracer import DeterminismTracer
-from tracer.runner.repeated import declared, memory, task
+from tracer.runner.repeated import declared, launching
 from tracer.runner.repeated.declared import Circumstance
 from tracer.runner.repeated.folder import MOST_OF_A_FILE, Snapshot
 
@@ -38,7 +38,7 @@ def test_fresh_memory_holds_other_bytes(tmp_path: Path) -> None:
     run(
         """
 import torch
-from tracer.runner.repeated.memory import fill_fresh_memory
+from tracer.runner.repeated.declared import fill_fresh_memory
 fill_fresh_memory()
 for size in (64, 5_000, 3_000_000):
     assert torch.empty(size, dtype=torch.uint8).unique().tolist() == [0x55]
@@ -48,7 +48,7 @@ for size in (64, 5_000, 3_000_000):
 
 
 def test_the_plans_settings_are_made_before_the_script_and_the_rest_are_variables(tmp_path: Path) -> None:
-    from tracer.runner.repeated.planned import variables_among
+    from tracer.runner.repeated.declared import variables_among
 
     assert variables_among({"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "deterministic_mode": "on", "seed.torch": True}) == {
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8"
@@ -56,7 +56,7 @@ def test_the_plans_settings_are_made_before_the_script_and_the_rest_are_variable
     run(
         """
 import random
-from tracer.runner.repeated.planned import make_before_the_script
+from tracer.runner.repeated.declared import make_before_the_script
 make_before_the_script({"deterministic_mode": "on", "cudnn_benchmark": False,
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "seed.torch": True, "seed.python": True, "seed.numpy": True})
@@ -75,8 +75,8 @@ def test_filling_a_devices_memory_is_no_call_of_the_program(monkeypatch: pytest.
     monkeypatch.setattr(torch, "full", lambda *args, device, **kwargs: filled.append(full(*args, **kwargs)))
     with DeterminismTracer() as tracer:
         torch.ones(2)
-        memory._fill_device(1)
-    assert len(filled) == memory._SMALL_BLOCKS
+        declared._fill_device(1)
+    assert len(filled) == declared._SMALL_BLOCKS
     assert [group.op for group in tracer.trace.calls] == ["aten.ones.default"]
 
 
@@ -135,7 +135,7 @@ def test_objects_of_a_later_run_lie_in_holes_and_threads_switch_at_another_inter
     run(
         """
 import sys
-from tracer.runner.repeated.task import move_objects, switch_threads_otherwise
+from tracer.runner.repeated.launching import move_objects, switch_threads_otherwise
 class Held:
     __slots__ = ("a", "b", "c", "d")
 def steps(number):
@@ -159,9 +159,11 @@ def test_a_run_with_addresses_held_has_its_objects_where_they_come() -> None:
     def of_run(*held: Circumstance) -> list[str]:
         changed: list[str] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(task, "move_objects", lambda number: changed.append("objects"))
-            patch.setattr(task, "switch_threads_otherwise", lambda number: changed.append("threads"))
-            task.change_circumstances(task.Order(task=task.Task(target="a.py"), output="a.json", number=1, held=held))
+            patch.setattr(launching, "move_objects", lambda number: changed.append("objects"))
+            patch.setattr(launching, "switch_threads_otherwise", lambda number: changed.append("threads"))
+            launching.change_circumstances(
+                launching.Order(task=launching.Task(target="a.py"), output="a.json", number=1, held=held)
+            )
         return changed
 
     assert of_run() == ["objects", "threads"]

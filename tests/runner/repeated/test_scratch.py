@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import tracer_process
-from tracer.runner.repeated.scratch import leave, recordings_in, scratch_of
+from tracer.runner.repeated.folder import leave, recordings_in, scratch_of
 
 
 def test_recordings_come_to_their_folder_in_the_end_and_nothing_else_stays(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tracer.divergence.jobs import Job
 from tracer.divergence.magnitudes import Comparison, Side
 from tracer.errors import UsageError
 from tracer.recording.options import UNSHAKEN, PlaceOptions, RecordOptions
-from tracer.runner.configurations.yardstick import answered
+from tracer.runner.configurations.of_script import answered
 from tracer.runner.repeated.state import SavedState, objects_of
 from tracer.session import Session
 from tracer.trace.values import read_magnitudes

@@ -6,6 +6,9 @@ What variables can change is changed before the process starts; the rest inside 
 from __future__ import annotations
 
 import ctypes
+import os
+import platform
+import random
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -14,7 +17,8 @@ from typing import NamedTuple
 from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
 from tracer.names import Word
-from tracer.runner.repeated import memory, planned
+from tracer.runner.imports import when_imported
+from tracer.tables.settings.declared import SEEDS, declared
 from tracer.trace.records import FactValue
 
 HASH_SEED = "PYTHONHASHSEED"
@@ -60,6 +64,106 @@ def _why_no_addresses() -> str:
     return "" if can else "this container does not allow processes without address randomization"
 
 
+# --- fresh memory: glibc fills what it hands out and takes back; CUDA's caching allocator is given blocks that were
+# --- written, and hands them out, as soon as the program itself starts CUDA (on an H100 that told a read of unwritten
+# --- memory)
+
+_FILLS = "MALLOC_PERTURB_"
+#: Of glibc: what a thread took back lately would be handed out as it is.
+_TUNABLES, _NO_CACHE = "GLIBC_TUNABLES", "glibc.malloc.tcache_count=0"
+#: Bytes that are freed are filled with this one, bytes that are handed out with its complement.
+_BYTES = ("170", "85")
+#: Bytes that are handed out are zeros.
+_ZEROS = "255"
+_M_PERTURB = -6  # malloc.h of glibc
+
+#: Blocks of CUDA's that are filled: the allocator keeps small ones and large ones apart.
+_SMALL, _SMALL_BLOCKS = 512 * 1024, 256
+_LARGE = 1 << 30
+
+
+def _filling(environ: Mapping[str, str], byte: str = "") -> dict[str, str]:
+    """The variables by which glibc fills all that it hands out from the start of a process; by default with another
+    byte than they say."""
+    byte = byte or _BYTES[environ.get(_FILLS) == _BYTES[0]]
+    tunables = [tunable for tunable in (environ.get(_TUNABLES, ""), _NO_CACHE) if tunable]
+    return {_FILLS: byte, _TUNABLES: ":".join(tunables)}
+
+
+def _why_not_filled() -> str:
+    """Return the reason why fresh memory on the CPU stays as it is; empty if it is filled."""
+    is_glibc = platform.libc_ver()[0] == "glibc"
+    return "" if is_glibc else "fresh memory on the CPU can be filled with glibc alone; that of CUDA's allocator was"
+
+
+def fill_fresh_memory(byte: str = "") -> None:
+    """Fill fresh memory from now on with ``byte``, or else the byte that the variable names."""
+    number = int(byte or os.environ.get(_FILLS, _BYTES[0]))
+    with suppress(OSError, AttributeError, ValueError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_PERTURB, number)
+    when_imported("torch", lambda: _fill_when_cuda_starts(number ^ 255))
+
+
+def _fill_when_cuda_starts(byte: int) -> None:
+    import torch
+
+    queue = getattr(torch.cuda, "_lazy_call", None)
+    if queue is not None and torch.version.cuda is not None:
+        queue(lambda: _fill_device(byte))
+
+
+def _fill_device(byte: int) -> None:
+    import torch
+
+    from tracer.recording.torch_private.seams import without_recording
+
+    with without_recording(), suppress(RuntimeError):  # CUDA starts as the program runs; a device may be full already
+        free, _ = torch.cuda.mem_get_info()
+        sizes = [_SMALL] * _SMALL_BLOCKS + [_LARGE] * (free // 2 // _LARGE)
+        blocks = [torch.full((size,), byte, dtype=torch.uint8, device="cuda") for size in sizes]
+        del blocks
+
+
+# --- settings, as a plan asks for them: the rest of it is started with variables
+
+#: What a plan's seeds are.
+_SEED = 0
+
+
+def variables_among(settings: Mapping[str, FactValue]) -> dict[str, str]:
+    """Those of ``settings`` that are variables, which a process is started with."""
+    return {
+        name: str(value)
+        for name, value in settings.items()
+        if ((setting := declared(name)) is not None and setting.is_variable) or (name.isupper() and "." not in name)
+    }
+
+
+def make_before_the_script(settings: Mapping[str, FactValue]) -> None:
+    """Make what is not a variable: torch's as soon as it is imported, seeds as their packages are."""
+    if settings.get("seed.python"):
+        random.seed(_SEED)
+    if settings.get("seed.numpy"):
+        when_imported("numpy.random", lambda: sys.modules["numpy.random"].seed(_SEED))
+    of_torch = {name: value for name, value in settings.items() if name not in (*SEEDS, *variables_among(settings))}
+    when_imported("torch", lambda: _make(of_torch, seed=bool(settings.get("seed.torch"))))
+
+
+def _make(settings: Mapping[str, FactValue], *, seed: bool) -> None:
+    import torch
+
+    from tracer.recording.process.settings import make
+
+    for name, value in settings.items():
+        setting = declared(name)
+        if setting is None:
+            raise UsageError(f"{name} cannot be set before the script", hint="make the plan's change in the script")
+        make(setting, value)
+    if seed:
+        torch.manual_seed(_SEED)
+
+
 class Start(NamedTuple):
     """The process that another is started from; variables may depend on it."""
 
@@ -70,12 +174,6 @@ class Start(NamedTuple):
     """The settings that the first run's plan makes."""
 
 
-class Inside(NamedTuple):
-    """The tools of a change inside a process."""
-
-    planned: Mapping[str, FactValue]
-
-
 class Change(NamedTuple):
     """A way of varying or holding a circumstance."""
 
@@ -84,8 +182,8 @@ class Change(NamedTuple):
     variables: Callable[[Start], Mapping[str, str]] = lambda _: {}
     before_exec: Callable[[], None] | None = None
     """Called between fork and exec."""
-    inside: Callable[[Inside], None] | None = None
-    """Called before the script's first line."""
+    inside: Callable[[Mapping[str, FactValue]], None] | None = None
+    """Called before the script's first line, with the settings that the first run's plan makes."""
     cannot: str = ""
     """The parts that it leaves as they were, for the reader."""
     why_not: Callable[[], str] = lambda: ""
@@ -158,17 +256,17 @@ class Circumstance(Word):
         "write memory before it is read: `torch.nn.init` for a parameter, else `zeros` for `empty`, of torch or NumPy",
         Change(
             "fresh memory holds other bytes",
-            variables=lambda start: memory.variables(start.environ, memory.other_byte(start.environ)),
-            inside=lambda _: memory.fill_fresh_memory(),
+            variables=lambda start: _filling(start.environ),
+            inside=lambda _: fill_fresh_memory(),
             cannot="memory inside a library's own pools is not reached",
-            why_not=memory.why_not,
+            why_not=_why_not_filled,
         ),
         Change(
             "fresh memory is zeros",
-            variables=lambda start: memory.variables(start.environ, memory.ZEROS),
-            inside=lambda _: memory.fill_fresh_memory(memory.ZEROS),
+            variables=lambda start: _filling(start.environ, _ZEROS),
+            inside=lambda _: fill_fresh_memory(_ZEROS),
             cannot="memory inside a library's own pools; memory that CUDA's allocator hands out a second time",
-            why_not=memory.why_not,
+            why_not=_why_not_filled,
         ),
         (RootCause.UNWRITTEN_MEMORY,),
     )
@@ -180,8 +278,8 @@ class Circumstance(Word):
         None,
         Change(
             "the settings that the first run's plan asks for",
-            variables=lambda start: planned.variables_among(start.planned),
-            inside=lambda run: planned.make_before_the_script(run.planned),
+            variables=lambda start: variables_among(start.planned),
+            inside=make_before_the_script,
             cannot="lines of the script that set a setting again; the plan's changes of code",
         ),
         (RootCause.KERNEL, RootCause.SETTING),

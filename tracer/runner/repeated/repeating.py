@@ -26,11 +26,10 @@ from tracer.plain import say
 from tracer.recording.options import Lines
 from tracer.runner.ranks import Rank, current_rank, told_by_all
 from tracer.runner.repeated import launching
-from tracer.runner.repeated.child import COULD_NOT_BEGIN
-from tracer.runner.repeated.declared import HASH_SEED, Change, Circumstance, Start, in_order
-from tracer.runner.repeated.folder import Snapshot, temporary_of
+from tracer.runner.repeated.declared import HASH_SEED, Change, Circumstance, Start, in_order, variables_among
+from tracer.runner.repeated.folder import Snapshot, recordings_in, remove_run, scratch_of, temporary_of
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Tried, find_circumstance, suspects
-from tracer.runner.repeated.planned import variables_among
+from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order, Task
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
 from tracer.runner.repeated.root_lines import (
     FoundLines,
@@ -41,8 +40,6 @@ from tracer.runner.repeated.root_lines import (
     known_source,
     needs_lines,
 )
-from tracer.runner.repeated.scratch import recordings_in, remove_run, scratch_of
-from tracer.runner.repeated.task import Order, Task
 from tracer.runner.source_lines import texts_of, with_neighbours
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
