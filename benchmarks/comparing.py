@@ -23,7 +23,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tracer.divergence import compare_recordings, read_recording
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.recordings import read_recording
 from tracer.names import Phase
 from tracer.trace.values import Group, Header, ValueKind, ValuesWriter, read_values
 

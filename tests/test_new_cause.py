@@ -19,7 +19,7 @@ PROGRAM = """
 import json
 from pathlib import Path
 from tests.divergence.recorded import Recorder
-from tracer.divergence import compare_recordings
+from tracer.divergence.comparing import compare_recordings
 from tracer.report.sections.runs import divergence_headline
 
 record = Recorder(Path())

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.divergence.matching.alignment import Gap, Match, align, gaps_of
+from tracer.divergence.pairing import Gap, Match, align, gaps_of
 
 KEYS = st.lists(st.integers(0, 4), max_size=40)
 

@@ -9,7 +9,9 @@ import pytest
 
 from tests.divergence.recorded import Recorder, Run
 from tests.support.build import call, environment, finding, trace
-from tracer.divergence import Divergence, Root, RootCause, compare_recordings
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.model import Divergence, Root
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, Cause, EventKind, Phase, RegionOrigin, SeedOrigin, Verdict
 from tracer.trace.records import BlindSpot, Event, Generator, Region, Tried
@@ -51,7 +53,7 @@ SAME: list[dict[str, Any]] = [
 def test_two_runs_that_are_the_same_have_no_root(record: Recorder, bend: dict[str, Any]) -> None:
     found = compared(record, bend, **bend)
     assert found.agrees
-    assert (found.roots, found.follows, found.structure, found.only) == ((), 0, (), (0, 0))
+    assert (found.roots, found.follows, found.only) == ((), 0, (0, 0))
     assert found.calls_compared == found.calls[0] == found.calls[1] > 20
 
 
@@ -362,11 +364,9 @@ def test_a_call_that_only_one_run_makes(record: Recorder, side: str) -> None:
     root = only(found)
     assert seen(root) == ("structure", "aten.relu.default", 1, "train.py:9")
     assert (root.only_second, found.only) == (side == "second", (1, 0) if side == "first" else (0, 1))
-    (parting,) = found.structure
-    assert parting.after is not None
-    assert (parting.after.op, parting.is_root) == ("aten.add_.Tensor", True)
-    assert {parting.first[0].op, parting.second[0].op} == {"aten.relu.default", "aten.mm.default"}
-    assert parting.first[1].op != parting.second[1].op
+    assert root.earlier is not None
+    assert root.earlier.op == "aten.add_.Tensor"
+    assert {root.first, root.second} == {"aten.relu.default at train.py:9", "aten.mm.default at train.py:10"}
 
 
 def test_a_run_that_ends_earlier_parts_there(record: Recorder) -> None:
@@ -379,7 +379,7 @@ def test_a_run_that_was_cut_off_is_compared_as_far_as_it_goes(record: Recorder, 
     whole, cut = record(), record(steps=2)
     data = (tmp_path / "run2.values").read_bytes()
     (tmp_path / "run2.values").write_bytes(data[:-5])
-    from tracer.divergence import read_recording
+    from tracer.divergence.recordings import read_recording
 
     cut = read_recording(tmp_path / "run2.values")
     found = compare_recordings(whole, cut)

@@ -10,7 +10,9 @@ import torch
 
 from tests.support.lines import line_of
 from tracer import DeterminismTracer
-from tracer.divergence import Divergence, RootCause, compare_recordings
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.model import Divergence
 from tracer.divergence.recordings import read_recording
 
 

@@ -16,7 +16,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, Subs
 
 from tests.support.slow import slow_unless
 from tracer import DeterminismTracer
-from tracer.divergence import RootCause, compare_recordings
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Loading, Root
 from tracer.divergence.recordings import read_recording
 

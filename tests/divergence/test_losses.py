@@ -14,8 +14,9 @@ import torch
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import report
 from tracer import DeterminismTracer
-from tracer.divergence import compare_recordings, read_recording
+from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Loss
+from tracer.divergence.recordings import read_recording
 from tracer.report.sections.runs import losses_sentence, repeated_headline
 
 NAN = math.nan

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import torch
 
-from tracer.divergence.calls_inside import first_call
+from tracer.divergence.jobs import first_call
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, Lack, compared
 from tracer.divergence.yardsticks import SIGNIFICANT
 from tracer.errors import TraceError

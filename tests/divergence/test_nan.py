@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from tracer import DeterminismTracer
-from tracer.divergence import Divergence, compare_recordings
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.model import Divergence
 from tracer.divergence.recordings import read_recording
 from tracer.report.sections.runs import nan_at_end
 

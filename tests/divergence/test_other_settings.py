@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from tracer import DeterminismTracer
-from tracer.divergence import Divergence, compare_recordings, read_recording
 from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.model import Divergence
+from tracer.divergence.recordings import read_recording
 
 mkldnn: Any = torch.backends.mkldnn
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tracer import DeterminismTracer
-from tracer.divergence import RootCause, compare_recordings, read_recording
-from tracer.divergence.causes import Shows
+from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Root
-from tracer.divergence.recordings import Recording
+from tracer.divergence.recordings import Recording, read_recording
 
 
 def recorded(path: Path, rows: torch.Tensor, *, late: float = 0.0) -> Recording:

@@ -10,8 +10,11 @@ import pytest
 
 from tests.divergence.recorded import Run, d
 from tests.support.build import trace
-from tracer.divergence import Divergence, Recording, RootCause, compare_recordings
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families
+from tracer.divergence.model import Divergence
+from tracer.divergence.recordings import Recording
 from tracer.names import ChildState, Phase, StartedBy
 from tracer.trace.records import Child
 from tracer.trace.values import ValueKind

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.divergence.recorded import Recorder, Run, Tensor
-from tracer.divergence import RootCause, compare_recordings
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
 from tracer.trace.values import ValueKind
 
 #: One call: which op, how far back its inputs were made, and whether a step begins before it.

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.divergence.recorded import Recorder, Run, Tensor, d
-from tracer.divergence import RootCause, are_ranks, compare_recordings, compare_replicas
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import are_ranks, compare_recordings, compare_replicas
 from tracer.names import Phase
 from tracer.report.sections.runs import divergence_headline
 from tracer.trace.values import ValueKind

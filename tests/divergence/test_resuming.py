@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.divergence.recorded import Recorder, Run, program
-from tracer.divergence import Divergence, RootCause, compare_recordings
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.model import Divergence
 from tracer.errors import TraceError
 from tracer.names import Phase
 from tracer.trace.values import ValueKind

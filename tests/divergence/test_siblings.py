@@ -11,9 +11,11 @@ import pytest
 from tests.divergence.recorded import Recorder
 from tests.runner.repeated.comparisons import root
 from tests.support.build import trace
-from tracer.divergence import Divergence, Recording, compare_recordings
 from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families
+from tracer.divergence.model import Divergence
+from tracer.divergence.recordings import Recording
 from tracer.names import ChildState, StartedBy
 from tracer.trace.records import Child
 

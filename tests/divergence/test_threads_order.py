@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.divergence.recorded import Recorder, Run
-from tracer.divergence import RootCause, compare_recordings
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
 from tracer.names import ValueKind
 from tracer.report.sections.runs import divergence_headline
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.divergence.recorded import Run
-from tracer.divergence import Divergence, Recording, compare_recordings
+from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families
+from tracer.divergence.model import Divergence
+from tracer.divergence.recordings import Recording
 from tracer.names import Phase
 from tracer.report.sections.runs import divergence_headline
 from tracer.trace.values import ValueKind

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import process
-from tracer.divergence import Divergence, compare_recordings, read_recording
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.model import Divergence
+from tracer.divergence.recordings import read_recording
 
 SCRIPT = """
 import sys, time, numpy as np, torch

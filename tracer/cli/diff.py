@@ -16,8 +16,8 @@ from tracer.names import SEVERITY, Backend, Verdict
 from tracer.plain import say
 
 if TYPE_CHECKING:
-    from tracer.divergence import Divergence, Recording
-    from tracer.divergence.recordings import Family
+    from tracer.divergence.model import Divergence
+    from tracer.divergence.recordings import Family, Recording
     from tracer.gate.comparing import Comparison
     from tracer.report.blocks import Block
     from tracer.trace import Trace
@@ -107,7 +107,7 @@ def command(
     steps = _steps(align_step)
     on_parting, verdicts = _fail_on(fail_on)
     with progress("comparing"):
-        from tracer.divergence import compare_recordings
+        from tracer.divergence.comparing import compare_recordings
         from tracer.divergence.families import compare_families, compare_jobs
         from tracer.gate.comparing import Kind, compare_judgements
         from tracer.ops.rows import spoken
@@ -272,7 +272,7 @@ def _jobs(old: str, new: str | None) -> tuple[dict[int, Path], dict[int, Path]] 
 
     Raises ``UsageError`` where one alone is, or a rank has no values.
     """
-    from tracer.divergence import has_values
+    from tracer.divergence.recordings import has_values
     from tracer.trace.paths import traces_of_ranks
 
     first, second = (traces_of_ranks(path) if path is not None else {} for path in (old, new))
@@ -289,7 +289,7 @@ def _jobs(old: str, new: str | None) -> tuple[dict[int, Path], dict[int, Path]] 
 
 def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, Recording] | None:
     """Both with values; ``None`` where one has none, or there is one trace alone."""
-    from tracer.divergence import has_values, read_recording
+    from tracer.divergence.recordings import has_values, read_recording
 
     paths = (old, new) if new is not None else (old,)
     lacking = [path for path in paths if not has_values(path)]
@@ -314,7 +314,7 @@ def _families(paths: tuple[str, str], recordings: tuple[Recording, Recording]) -
 
 def _missing(paths: Iterable[str], traces: Iterable[Trace]) -> str:
     """Of which trace the values are gone that it was recorded with; empty where none are."""
-    from tracer.divergence import has_values
+    from tracer.divergence.recordings import has_values
     from tracer.trace.paths import values_path
 
     for path, trace in zip(paths, traces, strict=True):

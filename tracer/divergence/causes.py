@@ -265,7 +265,7 @@ class Shows(Word):
         "part",
         RootCause.INPUT_DATA,
         (Way.READ,),
-        lambda root: root.reads_part,
+        lambda root: root.read_part is not None,
         "it reads a part of data from outside the recorded calls that no earlier call read, and the data differ there",
     )
     """The data that entered earlier agree, as far as they were read then."""
@@ -278,7 +278,7 @@ class Shows(Word):
         " op wrote to this memory",
     )
     """The calls that wrote what it reads agree, yet it reads different bytes."""
-    SETTINGS = "settings", RootCause.SETTING, (Way.WROTE,), lambda root: root.settings_differ
+    SETTINGS = "settings", RootCause.SETTING, (Way.WROTE,), lambda root: bool(root.compared.settings)
     """Everything that the call read agrees, what it wrote differs, and so do settings."""
     OTHER_CODE = (
         "other-code",
@@ -302,7 +302,7 @@ class Shows(Word):
         "threads",
         RootCause.UNKNOWN,
         (Way.WROTE,),
-        lambda root: root.is_deterministic_by_tables and root.runs_beside_threads,
+        lambda root: root.is_deterministic_by_tables and bool(root.compared.threads),
         "everything that it read agreed when it was digested, and what it wrote differs",
     )
     """Another thread may have written what it read, between the digest and the call, or between two replays."""
@@ -310,7 +310,7 @@ class Shows(Word):
         "replayed",
         RootCause.UNKNOWN,
         (Way.WROTE,),
-        lambda root: root.is_called_deterministic and root.was_tried,
+        lambda root: root.is_called_deterministic and root.tried.trials > 0,
         "everything that it read agrees in both runs, and what it wrote differs; replayed on the spot it gave the same"
         " result each time, so its kernel is not the cause",
     )

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from tracer.divergence.differing import Differences, differences
 from tracer.divergence.end_states import OF_TRAINING, ComparedEnds, compare_ends, kept_otherwise, nan_in_both
-from tracer.divergence.matching.differing import Differences, differences
-from tracer.divergence.matching.following import Candidate, Following, follow
-from tracer.divergence.matching.pairing import Pairs, pair
-from tracer.divergence.model import Divergence, Fork, Loss, Place, Replicas, Root
+from tracer.divergence.following import Candidate, Following, Roots
+from tracer.divergence.model import Divergence, Drift, Loss, Replicas, Root
+from tracer.divergence.pairing import Pairs, pair
 from tracer.divergence.recordings import Recording
-from tracer.divergence.replicas import are_ranks, compare_replicas
-from tracer.divergence.resuming import begins_of, resumed, without_orders_drawn
-from tracer.divergence.roots import Classifier, Tables, changed_settings, place
+from tracer.divergence.resuming import begins_of, digests_by_step, resumed, without_orders_drawn
+from tracer.divergence.roots import Compared, Evidence, Tables, changed_settings
 from tracer.errors import TraceError
 from tracer.findings import Finding
 from tracer.names import Phase, Training, Way
 from tracer.trace.file import Trace
 from tracer.trace.values import ValueKind, Values
+from tracer.trace.values.columns import U8
 
-#: The most places reported at which the sequences diverge, and the calls reported of each continuation.
-_MOST_FORKS, _CONTINUED = 20, 4
+#: Phases whose calls train.
+_TRAINING = frozenset({Phase.BACKWARD, Phase.RECOMPUTE, Phase.OPTIMIZER})
 
 
 def compare_recordings(
@@ -62,12 +63,12 @@ def compare_recordings(
         in_any_order=in_any_order or (replicas is None and any(map(_threads_compute, (first, second)))),
     )
     differing = differences(pairs)
-    following = follow(pairs, differing) if replicas is None else follow_ranks(pairs, differing, replicas)
+    following = Roots(pairs, differing).all() if replicas is None else _follow_ranks(pairs, differing, replicas)
     changed = changed_settings(first, second)
     if callable(findings):
         findings = findings() if following.candidates else None
-    classifier = Classifier(pairs, (first, second), changed, Tables(first, findings, replayed))
-    roots = tuple(_roots(following, pairs, differing, classifier))
+    both = Compared(pairs, (first, second), changed, Tables(first, findings, replayed))
+    roots = tuple(_roots(following, differing, both))
     if begins is not None:
         roots = without_orders_drawn(roots)
     undigested = differing.undigested & ~differing.any
@@ -84,7 +85,10 @@ def compare_recordings(
     return Divergence(
         agrees=is_same_training if replicas is None else replicas.agree,
         **left._asdict(),
-        is_inference=all(_is_inference(recording) for recording in (first, second)),
+        is_inference=all(
+            recording.trace is not None and recording.trace.training is Training.INFERENCE
+            for recording in (first, second)
+        ),
         nan=nan_in_both(ours, theirs) if is_same_program else (),
         calls_compared=pairs.size,
         calls=(len(ours), len(theirs)),
@@ -92,7 +96,6 @@ def compare_recordings(
         roots=roots,
         reaches_nothing=is_same_program and _reaches_nothing(pairs, differing),
         follows=sum(root.follows for root in roots),
-        structure=tuple(_forks(pairs, following)),
         only=(
             sum(gap.first_end - gap.first for gap in pairs.gaps),
             sum(gap.second_end - gap.second for gap in pairs.gaps),
@@ -114,10 +117,6 @@ def _threads_compute(recording: Recording) -> bool:
     return is_followed or (recording.trace is not None and recording.trace.threads_not_followed > 0)
 
 
-#: Phases whose calls train.
-_TRAINING = frozenset({Phase.BACKWARD, Phase.RECOMPUTE, Phase.OPTIMIZER})
-
-
 def _reaches_nothing(pairs: Pairs, differing: Differences) -> bool:
     """Return whether no difference reaches training: every compared call of backward and of an optimizer agrees, and no
     call that one run alone made is such a call. Without training, the differences are draws that no call reads."""
@@ -128,41 +127,31 @@ def _reaches_nothing(pairs: Pairs, differing: Differences) -> bool:
     unread = differing.inputs | differing.numbers | differing.entered | differing.undigested | ~differing.drawn
     if (differing.any & (training if training.any() else unread)).any():
         return False
-    alone = [(pairs.first, gap.first, gap.first_end) for gap in pairs.gaps]
-    alone += [(pairs.second, gap.second, gap.second_end) for gap in pairs.gaps]
-    return not any(_trains(*stretch) for stretch in alone)
+    return not any(
+        values.groups[number].phase in _TRAINING
+        for gap in pairs.gaps
+        for values, begin, end in pairs.stretches(gap)
+        for number in np.unique(values.group[begin:end]).tolist()
+    )
 
 
-def _trains(side: Values, begin: int, end: int) -> bool:
-    """Return whether one of these calls is of backward or of an optimizer."""
-    return any(side.groups[number].phase in _TRAINING for number in np.unique(side.group[begin:end]).tolist())
-
-
-def _is_inference(recording: Recording) -> bool:
-    return recording.trace is not None and recording.trace.training is Training.INFERENCE
-
-
-def follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> Following:
+def _follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> Following:
     """The first optimizer call that differs between two ranks, if their parameters drift apart.
 
     Earlier calls differ legitimately: they read each rank's own data, and collectives bring the results together.
     """
     ends = np.arange(pairs.size + len(pairs.gaps), dtype=np.int64)
-    roots = np.zeros(pairs.size, np.bool_)
-    if replicas.drift is None:
-        return Following((), ends, frozenset(), roots)
     phases = np.array([group.phase is Phase.OPTIMIZER for group in pairs.first.groups], np.bool_)
     rows = np.flatnonzero(phases[pairs.first.group[pairs.at[0]]] & differing.any)
-    if not len(rows):
-        return Following((), ends, frozenset(), roots)
+    if replicas.drift is None or not len(rows):
+        return Following((), ends)
     node = int(rows[0])
     ends[differing.any.nonzero()[0]] = node
     way = Way.RANKS if differing.inputs[node] else Way.NUMBERS if differing.numbers[node] else Way.WROTE
-    roots[node] = True
-    return Following((Candidate(node, way, way),), ends, frozenset(), roots)
+    return Following((Candidate(node, way, way),), ends)
 
 
-def _roots(following: Following, pairs: Pairs, differing: Differences, classifier: Classifier) -> Iterator[Root]:
+def _roots(following: Following, differing: Differences, compared: Compared) -> Iterator[Root]:
     """One root per cause, in order of execution, with the number of calls that follow from it."""
     differs = np.flatnonzero(differing.any)
     counted = np.bincount(following.ends[differs], minlength=len(following.ends))
@@ -170,57 +159,90 @@ def _roots(following: Following, pairs: Pairs, differing: Differences, classifie
     for candidate in following.candidates:
         alike.setdefault(candidate.same, []).append(candidate)
     for several in alike.values():
-        at_pairs = sum(candidate.more + 1 for candidate in several if not pairs.is_gap(candidate.node))
+        at_pairs = sum(candidate.more + 1 for candidate in several if not compared.pairs.is_gap(candidate.node))
         count = sum(candidate.more + 1 for candidate in several)
-        root = classifier.root(several[0])
+        root = Evidence(compared, several[0]).root()
         follows = sum(int(counted[candidate.node]) for candidate in several) - at_pairs
-        yield msgspec.structs.replace(root, follows=follows, same_cause=count - 1)
-
-
-def _forks(pairs: Pairs, following: Following) -> Iterator[Fork]:
-    """Yield the places where the sequences diverge, with both continuations."""
-    for number, gap in enumerate(pairs.gaps[:_MOST_FORKS], pairs.size):
-        has_first = gap.first < gap.first_end
-        side, call = (pairs.first, gap.first) if has_first else (pairs.second, gap.second)
-        yield Fork(
-            step=side.step_of(call),
-            after=place(pairs.first, gap.first - 1) if gap.first > pairs.begins[0] else None,
-            first=_continued(pairs.first, gap.first),
-            second=_continued(pairs.second, gap.second),
-            only_first=gap.first_end - gap.first,
-            only_second=gap.second_end - gap.second,
-            is_root=number not in following.follows,
-        )
-
-
-def _continued(values: Values, call: int) -> tuple[Place, ...]:
-    return tuple(place(values, at) for at in range(call, min(call + _CONTINUED, len(values))))
+        yield replace(root, follows=follows, same_cause=count - 1)
 
 
 def _compare_losses(first: Values, second: Values) -> tuple[Loss, ...]:
     """The loss of each step in both runs: the mean, where ``backward`` was called several times in a step."""
-    ours, theirs = _by_step(first), _by_step(second)
-    return tuple(
-        Loss(
-            step=step,
-            first=_mean(ours.get(step)),
-            second=_mean(theirs.get(step)),
-            differs=ours.get(step, b"") != theirs.get(step, b""),
-        )
-        for step in sorted(ours.keys() | theirs.keys())
+    sides = []
+    for values in (first, second):
+        rows = values.moments_of(ValueKind.LOSS)
+        steps = values.moments.step[rows]
+        sides.append({int(step): values.moments.digest[rows[steps == step]] for step in np.unique(steps)})
+
+    def mean(digests: U8 | None) -> float | None:
+        return None if digests is None else float(digests.view(np.float64).mean())
+
+    losses = []
+    for step in sorted(sides[0].keys() | sides[1].keys()):
+        ours, theirs = (side.get(step) for side in sides)
+        differs = ours is None or theirs is None or not np.array_equal(ours, theirs)
+        losses.append(Loss(step=step, first=mean(ours), second=mean(theirs), differs=differs))
+    return tuple(losses)
+
+
+# --- ranks of one job: replicas that should agree after each step, and where they drift apart ---------------
+
+_Digests = Mapping[str, int]
+
+
+def are_ranks(first: Recording, second: Recording) -> bool:
+    """Return whether these two are ranks of one job, rather than two runs."""
+    ours, theirs = first.values.header, second.values.header
+    same_job = ours.world_size is not None and ours.world_size == theirs.world_size
+    return same_job and None not in (ours.rank, theirs.rank) and ours.rank != theirs.rank
+
+
+def compare_replicas(recordings: Sequence[Recording]) -> Replicas:
+    """The first step after which parameters that agreed on all ranks no longer do, and the buffers that differ.
+
+    Parameters that differ from the start are shards, or are not meant to agree: then nothing is claimed.
+    """
+    headers = [recording.values.header for recording in recordings]
+    ranks = tuple(place if header.rank is None else header.rank for place, header in enumerate(headers))
+    sides, gradients, owned = (
+        [digests_by_step(recording.values, kind) for recording in recordings]
+        for kind in (ValueKind.PARAMETER, ValueKind.GRADIENT, ValueKind.BUFFER)
     )
+    steps = [step for step in sides[0] if all(step in side for side in sides)] if sides else []
+    same = bool(steps) and not _differing([side[steps[0]] for side in sides])
+    replicas = Replicas(ranks=ranks, steps=len(steps), are_replicas=same)
+    if not same:
+        return replicas
+    buffers_differ: dict[str, int] = {}
+    for step in steps:
+        for name in _differing([side.get(step, {}) for side in owned]):
+            buffers_differ.setdefault(name, step)
+    replicas = replace(
+        replicas, parameters=_compared(sides, steps), buffers=_compared(owned, steps), buffers_differ=buffers_differ
+    )
+    for before, step in pairwise(steps):
+        if differing := _differing([side[step] for side in sides]):
+            name = differing[0]
+            groups: dict[int, list[int]] = {}
+            for rank, side in zip(ranks, sides, strict=True):
+                groups.setdefault(side[step][name], []).append(rank)
+            alike = tuple(map(tuple, sorted(groups.values(), key=len, reverse=True)))
+            made = {side.get(before, {}).get(name) for side in gradients}
+            differ = None if None in made else len(made) > 1
+            drift = Drift(step=step, name=name, parameters=len(differing), ranks=alike, gradients_differ=differ)
+            return replace(replicas, drift=drift)
+    return replicas
 
 
-def _by_step(values: Values) -> dict[int, bytes]:
-    """The bytes of the losses of each step, as doubles."""
-    moments = values.moments
-    numbers = [place for place, name in enumerate(values.names) if name.kind is ValueKind.LOSS]
-    losses: dict[int, bytes] = {}
-    for row in np.flatnonzero(np.isin(moments.name, numbers)).tolist():
-        step = int(moments.step[row])
-        losses[step] = losses.get(step, b"") + int(moments.digest[row]).to_bytes(8, "little")
-    return losses
+def _compared(sides: Sequence[Mapping[int, _Digests]], steps: Sequence[int]) -> int:
+    """How many names all ranks have in some step."""
+    return len({name for step in steps for name in _common([side.get(step, {}) for side in sides])})
 
 
-def _mean(losses: bytes | None) -> float | None:
-    return None if losses is None else float(np.frombuffer(losses, "<f8").mean())
+def _common(digests: Sequence[_Digests]) -> list[str]:
+    return [name for name in digests[0] if all(name in by_name for by_name in digests)]
+
+
+def _differing(digests: Sequence[_Digests]) -> list[str]:
+    """Names that all ranks have, with different digests."""
+    return [name for name in _common(digests) if len({by_name[name] for by_name in digests}) > 1]

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.end_states import kept_otherwise
 from tracer.divergence.model import Divergence, Outputs, Root
-from tracer.divergence.pool_tasks import paired_parts, parts_of
-from tracer.divergence.process_pairs import paired_roles, siblings
-from tracer.divergence.reasons import of_processes, of_tables
 from tracer.divergence.recordings import Family, Recording, has_values, read_recording
+from tracer.divergence.roots import of_tables
 from tracer.names import ChildState, StartedBy
 from tracer.trace.families import load_family
-from tracer.trace.paths import child_path, values_path
+from tracer.trace.paths import LOWEST_SHARED, child_path, values_path
 from tracer.trace.records import Child
-from tracer.trace.values import read_values
+from tracer.trace.values import ValueKind, Values, read_values
 
 #: Causes that lie in what a process took over, and how likely from another one: that one then has a lesser one.
 _RECEIVED = {
@@ -39,7 +40,7 @@ def read_family(path: str | os.PathLike[str]) -> dict[str, Recording]:
         return {"": first}
     traces = {trace.sources[0].child: trace for trace in load_family(path)}
     of_itself = first.trace.sources[0].child if first.trace.sources else ""  # a child may have started processes too
-    family = {"": msgspec.structs.replace(first, trace=traces.get(of_itself, first.trace))}
+    family = {"": replace(first, trace=traces.get(of_itself, first.trace))}
     for child in first.trace.children:
         beside = child_path(Path(path), child.role)
         if has_values(beside):
@@ -62,10 +63,7 @@ def compare_families(
         siblings([role for role in family if role not in workers], children_of(family)) for family in (first, second)
     )
     roles, unpaired = paired_roles(ours, theirs, lambda role, other: float(held(role, other).differs))
-    whole = held("", "")
-    if not roles and not unpaired and not tasks and are_alike:
-        return _without_effect(whole)
-    compared = {"": whole} | {role: held(role, other) for role, other in roles.items()}
+    compared = {"": held("", "")} | {role: held(role, other) for role, other in roles.items()}
     compared |= {name: compare(of_first, of_second) for name, of_first, of_second in tasks}
     children = children_of(first)
     beside = {
@@ -97,32 +95,33 @@ def children_of(family: Family) -> tuple[Child, ...]:
 
 def _with_siblings(divergence: Divergence, role: str, children: Sequence[Child]) -> Divergence:
     """``divergence`` of ``role``; roots that other processes may explain have the lines that started those."""
-    started = [
+    started = dict.fromkeys(
         child.called_from or child.location
         for child in children
         if child.role != role
         and child.started_by is not StartedBy.LOADER
         and (child.calls or child.state is ChildState.RECORDED)
-    ]
-    places = tuple(dict.fromkeys(filter(None, started)))
+    )
+    places = " and ".join(list(filter(None, started))[:2])
     if not places:
         return divergence
-    return msgspec.structs.replace(divergence, roots=tuple(_beside(root, places) for root in divergence.roots))
+    return replace(divergence, roots=tuple(_beside(root, places) for root in divergence.roots))
 
 
-def _beside(root: Root, places: tuple[str, ...]) -> Root:
+def _beside(root: Root, places: str) -> Root:
     """``root`` with the lines that started other processes, if one of them may have written what differs.
 
     Memory that both have may be written between a digest and the call, and between two replays: against the tables no
     kernel is blamed then.
     """
     if root.contradicts:
-        root = msgspec.structs.replace(root, cause=RootCause.UNKNOWN, shows=Shows.THREADS, contradicts=False)
-        root = msgspec.structs.replace(root, why=Shows.THREADS.says + of_tables(root))
+        root = replace(root, cause=RootCause.UNKNOWN, shows=Shows.THREADS, contradicts=False)
+        root = replace(root, why=Shows.THREADS.says + of_tables(root))
     is_written = root.shows is not None and root.shows.is_against_tables
     if not (is_written or root.cause in (RootCause.INITIAL_STATE, RootCause.OUTSIDE_CHANGE)):
         return root
-    return msgspec.structs.replace(root, why=root.why + of_processes(places))
+    of_processes = f"; processes that were started at {places} compute beside it, and may share this memory"
+    return replace(root, why=root.why + of_processes)
 
 
 def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
@@ -131,11 +130,10 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
     ``reason``: why not all have a counterpart.
     """
     of_process = [
-        tuple(msgspec.structs.replace(root, process=process) for root in divergence.roots)
-        for process, divergence in compared.items()
+        tuple(replace(root, process=process) for root in divergence.roots) for process, divergence in compared.items()
     ]
     differing = [roots for roots in of_process if roots]
-    received = [min(map(_received_by, roots)) for roots in differing]
+    received = [min(_RECEIVED.get(root.cause, 0) for root in roots) for roots in differing]
     least = min(received, default=0)
     causing = [roots for roots, how in zip(differing, received, strict=True) if how == least]
     causing = causing if least == 0 else causing[:1]
@@ -147,7 +145,7 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
         for name in ("calls_compared", "reordered", "states_compared", "not_digested")
     }
     partial: Sequence[str] = [next((side.partial[at] for side in every if side.partial[at]), reason) for at in (0, 1)]
-    return msgspec.structs.replace(
+    return replace(
         shown,
         agrees=all(divergence.agrees for divergence in every),
         reaches_nothing=all(divergence.agrees or divergence.reaches_nothing for divergence in every),
@@ -185,9 +183,7 @@ def _without_effect(divergence: Divergence) -> Divergence:
     is_harmless = all(root.cause in _HARMLESS for root in divergence.roots)
     if not (divergence.reaches_nothing and left_alike and is_harmless):
         return divergence
-    return msgspec.structs.replace(
-        divergence, agrees=True, roots=(), follows=0, ends=(), without_effect=divergence.roots
-    )
+    return replace(divergence, agrees=True, roots=(), follows=0, ends=(), without_effect=divergence.roots)
 
 
 def _each_once(roots: Iterable[Root]) -> list[Root]:
@@ -197,16 +193,11 @@ def _each_once(roots: Iterable[Root]) -> list[Root]:
         place = (*root.key, root.location, root.called_from, root.name)
         first = by_place.get(place)
         if first is not None:
-            root = msgspec.structs.replace(
+            root = replace(
                 first, same_cause=first.same_cause + 1 + root.same_cause, follows=first.follows + root.follows
             )
         by_place[place] = root
     return list(by_place.values())
-
-
-def _received_by(root: Root) -> int:
-    """Return how likely what differs came from another process; 0 if it did not."""
-    return _RECEIVED.get(root.cause, 0)
 
 
 def _differing(follows: int, roots: Iterable[Root]) -> int:
@@ -216,4 +207,144 @@ def _differing(follows: int, roots: Iterable[Root]) -> int:
 
 def _order(root: Root) -> tuple[object, ...]:
     """By step; of one step those that no other process explains first."""
-    return root.step, _received_by(root), bool(root.process), root.call
+    return root.step, _RECEIVED.get(root.cause, 0), bool(root.process), root.call
+
+
+# --- which processes of two runs correspond ----------------------------------------------------------------
+
+Siblings = Mapping[tuple[object, ...], Sequence[str]]
+"""Roles that two runs know by the same key. Its last part: whether they come in any order, as workers of a
+pool do, and those that C code starts."""
+
+
+def siblings(roles: Iterable[str], children: Iterable[Child]) -> Siblings:
+    """The child processes among ``roles``, by what two runs have in common; ``children`` are all of the run."""
+    by_role = {child.role: child for child in children}
+    keyed: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for role in roles:
+        if role:
+            keyed[_key(role, by_role)].append(role)
+    return keyed
+
+
+def paired_roles(
+    first: Siblings, second: Siblings, distance: Callable[[str, str], float]
+) -> tuple[dict[str, str], int]:
+    """Each role of the first run with its own in the second, and how many have none.
+
+    ``distance`` of two roles is 0 if they agree: where they come in any order those are a pair, then the nearest.
+    """
+    pairs: dict[str, str] = {}
+    unpaired = 0
+    for key in first.keys() | second.keys():
+        roles, left = list(first.get(key, ())), list(second.get(key, ()))
+        unpaired += abs(len(roles) - len(left))
+        if key[-1]:
+            for role in tuple(roles):
+                agreeing = next((other for other in left if not distance(role, other)), None)
+                if agreeing is not None:
+                    roles.remove(role)
+                    left.remove(agreeing)
+                    pairs[role] = agreeing
+            while roles and left:
+                role, other = min(((role, other) for role in roles for other in left), key=lambda pair: distance(*pair))
+                roles.remove(role)
+                left.remove(other)
+                pairs[role] = other
+        pairs |= zip(roles, left, strict=False)
+    return pairs, unpaired
+
+
+def _key(role: str, children: Mapping[str, Child]) -> tuple[object, ...]:
+    parts: list[object] = []
+    in_any_order = False
+    names = role.split(".")
+    for end in range(1, len(names) + 1):
+        name = ".".join(names[:end])
+        if int(names[end - 1]) >= LOWEST_SHARED:
+            in_any_order = True
+            continue
+        child = children.get(name)
+        parts.append((child.location, child.started_by, child.rank) if child is not None else names[end - 1])
+        shares = any(other.startswith(f"{name}.") and int(other.split(".")[end]) >= LOWEST_SHARED for other in children)
+        in_any_order |= shares or (child is not None and child.started_by is StartedBy.POOL)
+    return (*parts, in_any_order)
+
+
+# --- what the workers of a pool did, task by task: which worker runs which task is another in each run ------
+
+Parts = dict[int, list[tuple[str, Recording]]]
+"""By task, the digest of what a worker was sent, each run of it: the worker's role and number of the task, from 1. 0 is
+what a worker did before its first task."""
+
+
+def parts_of(family: Family) -> Parts:
+    """The tasks of all processes of a run that were sent some."""
+    parts: Parts = defaultdict(list)
+    for role, recording in family.items():
+        values = recording.values
+        rows = values.moments_of(ValueKind.TASK).tolist()
+        tasks = [0, *values.moments.digest[rows].tolist()]
+        begins = [0, *values.moments.call[rows].tolist(), len(values)]
+        told = [0, *rows, len(values.moments.call)]
+        for number, task in enumerate(tasks if rows else ()):
+            begin, end = begins[number : number + 2]
+            if number or begin < end:
+                part = _part(values, begin, end, np.arange(told[number], told[number + 1]))
+                part_name = f"{role}, task {number}" if number else role
+                parts[task].append((part_name, replace(recording, values=part)))
+    return dict(parts)
+
+
+def paired_parts(first: Parts, second: Parts) -> tuple[list[tuple[str, Recording, Recording]], bool]:
+    """Each run of a task in the first run with that of the second, and whether both runs had the same tasks."""
+    pairs = [
+        (name, ours, theirs)
+        for task, several in first.items()
+        for (name, ours), (_, theirs) in zip(several, second.get(task, ()), strict=False)
+    ]
+    counts: Sequence[dict[int, int]] = [
+        {task: len(several) for task, several in side.items() if task} for side in (first, second)
+    ]
+    return pairs, counts[0] == counts[1]
+
+
+def _part(values: Values, begin: int, end: int, told: npt.NDArray[np.int64]) -> Values:
+    """The calls from ``begin`` to ``end`` as a recording of their own, whose steps count from 0; ``told``: its moments.
+
+    What earlier calls wrote has no origin in it; what a worker leaves in the end is of no task.
+    """
+    starts = values.origin_start[begin : end + 1]
+    origins = values.origins[starts[0] : starts[-1]]
+    is_inside = (origins < 0) | (origins >= begin)
+    owners = np.repeat(np.arange(end - begin), np.diff(starts))[is_inside]
+    counts = np.bincount(owners, minlength=end - begin)
+    keeps = values.keeps[(values.keeps[:, 0] >= begin) & (values.keeps[:, 0] < end)]
+    keeps = keeps[(keeps[:, 1] < 0) | (keeps[:, 1] >= begin)]
+    draws = (values.draws[0] >= begin) & (values.draws[0] < end)
+    moments, entries = values.moments, values.entries
+    is_loss = np.array([name.kind is ValueKind.LOSS for name in values.names], np.bool_)
+    told = told[(moments.call[told] < len(values)) | is_loss[moments.name[told]]]
+    stepped = (values.steps[0] > begin) & (values.steps[0] < end)
+    first_step = values.step_of(begin)
+    entered = np.where(
+        (entries.call >= begin) & (entries.call < end), entries.call.astype(np.int64) - begin, end - begin
+    )
+    return replace(
+        values,
+        **{name: getattr(values, name)[begin:end] for name in ("group", "inputs", "outputs", "numbers", "mark_bits")},
+        origin_start=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        origins=np.where(origins >= begin, origins - begin, origins)[is_inside],
+        keeps=np.where(keeps >= begin, keeps - begin, keeps),
+        entries=replace(entries, call=entered.astype(np.uint32)),
+        draws=(values.draws[0][draws] - np.uint32(begin), values.draws[1][draws], values.draws[2][draws]),
+        moments=type(moments)(
+            name=moments.name[told],
+            position=moments.position[told],
+            digest=moments.digest[told],
+            call=moments.call[told] - np.uint32(begin),
+            step=moments.step[told] - first_step,
+        ),
+        steps=(values.steps[0][stepped] - np.uint32(begin), values.steps[1][stepped] - first_step),
+        partial=values.partial if end == len(values) else "",
+    )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import cache
 
 import msgspec
+from msgspec.structs import replace
 
-from tracer.divergence.calls_inside import first_call
+from tracer.divergence.families import paired_roles, siblings
+from tracer.divergence.joined_ranks import JoinedRanks, Whole, distance_of
 from tracer.divergence.magnitudes import (
     MOST_LISTED,
     CallDifference,
@@ -19,9 +22,9 @@ from tracer.divergence.magnitudes import (
     check_side,
     compared,
 )
-from tracer.divergence.process_pairs import paired_roles, siblings
+from tracer.divergence.yardsticks import SIGNIFICANT, half_unit
 from tracer.errors import TraceError
-from tracer.names import PlaceKind, Training
+from tracer.names import Phase, PlaceKind, Training
 from tracer.trace.file import Trace
 from tracer.trace.paths import child_path, values_path
 from tracer.trace.records import Child
@@ -149,7 +152,7 @@ def _as_one(job: Job) -> Magnitudes | None:
     ranks = [magnitudes.header.rank or 0 for magnitudes in whole]
     if ranks != list(range(whole[0].header.world_size or 1)):
         return None
-    return msgspec.structs.replace(whole[0], other_ranks=tuple(whole[1:]))
+    return replace(whole[0], other_ranks=tuple(whole[1:]))
 
 
 def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
@@ -166,7 +169,7 @@ def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
     verdict = max((comparison.verdict for comparison in every), key=_IN_ORDER.index)
     reason = "the configurations started different numbers of processes" if unpaired else ""
     only = [place for comparison in every for place in comparison.only]
-    return msgspec.structs.replace(
+    return replace(
         shown,
         verdict=verdict,
         places=sum(comparison.places for comparison in every),
@@ -198,9 +201,9 @@ def _of_process(role: str, comparison: Comparison) -> Comparison:
     process = f"{_CHILD}{role}" if role else ""
 
     def named(place: PlaceDifference) -> PlaceDifference:
-        return msgspec.structs.replace(place, process=process)
+        return replace(place, process=process)
 
-    return msgspec.structs.replace(
+    return replace(
         comparison,
         largest=None if comparison.largest is None else named(comparison.largest),
         first=None if comparison.first is None else named(comparison.first),
@@ -224,3 +227,63 @@ def _size_of_largest(comparison: Comparison) -> tuple[float, float]:
         return 0.0, 0.0
     ratio = largest.ratio if largest.ratio is not None else math.inf if comparison.yardstick.runs else 0.0
     return ratio, largest.relative
+
+
+# --- the first call inside a faulty module that differs ----------------------------------------------------
+
+
+def first_call(
+    first: Magnitudes, second: Magnitudes, shaken: Magnitudes, place: PlaceDifference
+) -> CallDifference | None:
+    """The first call inside the module of ``place`` whose result differs by more than rounding, or that only one makes.
+
+    The recordings hold single calls of that module (``PlaceKind.CALL``). Calls correspond one by one as long as their
+    results agree, and by their ops from there. ``None``: no call stands out.
+    """
+    sides = [JoinedRanks(one) for one in (first, second, shaken)]
+    with sides[0], sides[1], sides[2]:
+        calls = [_calls_in(side, place) for side in sides]
+        ops = [[side.name(row).name for row in rows] for side, rows in zip(sides, calls, strict=True)]
+        yards = dict(zip(calls[0], calls[2], strict=False)) if ops[0] == ops[2] else {}
+
+        def difference(row: int, other: int) -> CallDifference | None:
+            """``None``: no more than rounding."""
+            one, two = Whole([sides[0].at(row)]), Whole([sides[1].at(other)])
+            distance = distance_of([one], [two]).whole if one.form.size == two.form.size else math.inf
+            moved = distance_of([one], [Whole([sides[2].at(yards[row])])]).whole if row in yards else 0.0
+            yard = max(moved, half_unit(one.form.dtype), half_unit(two.form.dtype))
+            if distance <= SIGNIFICANT * yard:
+                return None
+            ratio = distance / yard if yard and math.isfinite(distance) else None
+            return _at(sides[0], row, op=sides[0].name(row).name, second_op=sides[1].name(other).name, ratio=ratio)
+
+        shorter = min(map(len, calls[:2]))
+        both = zip(*ops[:2], *calls[:2], strict=False)
+        unlike = (op != second_op or difference(row, other) is not None for op, second_op, row, other in both)
+        start = next((number for number, is_unlike in enumerate(unlike) if is_unlike), shorter)
+        otherwise: CallDifference | None = None
+        matcher = SequenceMatcher(None, ops[0][start:], ops[1][start:], autojunk=False)
+        for tag, *ends in matcher.get_opcodes():
+            begin, end, other_begin, other_end = (start + number for number in ends)
+            if tag != "equal":
+                side, row = (sides[0], calls[0][begin]) if begin < end else (sides[1], calls[1][other_begin])
+                op, second_op = ops[0][begin:end][:1], ops[1][other_begin:other_end][:1]
+                otherwise = otherwise or _at(side, row, op="".join(op), second_op="".join(second_op))
+                continue
+            pairs = zip(calls[0][begin:end], calls[1][other_begin:other_end], strict=True)
+            found = next(filter(None, (difference(row, other) for row, other in pairs)), None)
+            if found is not None:
+                return otherwise or found
+        return otherwise
+
+
+def _at(side: JoinedRanks, row: int, *, op: str, second_op: str, ratio: float | None = None) -> CallDifference:
+    name = side.name(row)
+    where = {"location": name.location, "called_from": name.called_from}
+    return CallDifference(op=op, second_op=second_op, ratio=ratio, **where)
+
+
+def _calls_in(side: JoinedRanks, place: PlaceDifference) -> list[int]:
+    of_backward = place.phase is Phase.BACKWARD
+    calls = ((key, row) for key, row in side.rows.items() if key[0] is PlaceKind.CALL and key[-1] == place.step)
+    return [row for key, row in calls if (key[3] is Phase.BACKWARD) == of_backward]

@@ -22,13 +22,11 @@ _GENERATORS = {"python": "Python's `random`", "numpy": "NumPy's `numpy.random`",
 def loads_in(call: int, values: Values) -> tuple[str, int] | None:
     """The loader that made ``call`` to load a batch in the training process, and the number of that batch."""
     moments = values.moments
-    before = moments.call <= call
-    for number, named in enumerate(values.names):
-        if named.kind is not ValueKind.INDICES:
-            continue
-        asked = np.flatnonzero(before & (moments.name == number))
-        if len(asked) > len(_digests(ValueKind.BATCH, named.name, values, call)):
-            return named.name, int(moments.position[asked[-1]])
+    for name in (named.name for named in values.names if named.kind is ValueKind.INDICES):
+        rows = values.moments_of(ValueKind.INDICES, name)
+        asked = rows[moments.call[rows] <= call]
+        if len(asked) > len(_digests(ValueKind.BATCH, name, values, call)):
+            return name, int(moments.position[asked[-1]])
     return None
 
 
@@ -118,8 +116,6 @@ def _agree(
 
 
 def _digests(kind: ValueKind, name: str, values: Values, call: int) -> list[int]:
-    numbers = [number for number, named in enumerate(values.names) if (named.kind, named.name) == (kind, name)]
-    moments = values.moments
-    rows = np.flatnonzero(np.isin(moments.name, numbers) & (moments.call <= call))
-    digests: list[int] = moments.digest[rows].tolist()
+    rows = values.moments_of(kind, name)
+    digests: list[int] = values.moments.digest[rows[values.moments.call[rows] <= call]].tolist()
     return digests

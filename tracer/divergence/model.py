@@ -121,22 +121,6 @@ class Root(records.Placed, frozen=True, kw_only=True):
         return (self.cause.value, self.op, self.phase.value, self.module, file, self.function)
 
 
-class Fork(msgspec.Struct, frozen=True, kw_only=True):
-    """A place where the two sequences of calls diverge, and how each goes on."""
-
-    step: int
-    after: Place | None
-    """The last call that both have; ``None`` at the very beginning."""
-    first: tuple[Place, ...]
-    """The next few calls of the first recording."""
-    second: tuple[Place, ...]
-    only_first: int
-    """The number of calls that only the first has before both continue in step."""
-    only_second: int
-    is_root: bool
-    """Whether the runs diverge here. If not, it follows from an earlier divergence."""
-
-
 class NotRestored(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a checkpoint that the resumed run did not restore."""
 
@@ -271,8 +255,6 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Differences although the runs agree: they reach nothing that trains, and what the runs leave agrees."""
     follows: int = 0
     """Calls that differ only because of others."""
-    structure: tuple[Fork, ...] = ()
-    """The first places where the sequences diverge."""
     only: tuple[int, int] = (0, 0)
     """The number of calls that only the first or only the second has."""
     partial: tuple[str, str] = ("", "")

@@ -9,9 +9,8 @@ import msgspec
 import numpy as np
 
 from tracer.divergence.causes import RootCause
-from tracer.divergence.matching.pairing import Pairs
 from tracer.divergence.model import NotRestored, Resumed, Root
-from tracer.divergence.replicas import digests_by_step
+from tracer.divergence.pairing import Pairs
 from tracer.errors import TraceError
 from tracer.trace.values import ValueKind, Values, fold
 
@@ -151,3 +150,13 @@ def _states(values: Values, step: int) -> _States:
         digest = int(moments.digest[row])
         states.setdefault((name.kind, name.name), (digest, values.texts.get(digest, "")))
     return states
+
+
+def digests_by_step(values: Values, kind: ValueKind) -> dict[int, dict[str, int]]:
+    """Step -> name -> the first digest in that step."""
+    moments = values.moments
+    digests: dict[int, dict[str, int]] = {}
+    for row in values.moments_of(kind).tolist():
+        name = values.names[int(moments.name[row])].name
+        digests.setdefault(int(moments.step[row]), {}).setdefault(name, int(moments.digest[row]))
+    return digests

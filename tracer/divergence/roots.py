@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 from msgspec.structs import replace
 
-from tracer.divergence import reasons
 from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.differing import lie_otherwise, reads_another
+from tracer.divergence.following import Candidate
 from tracer.divergence.loading import loading_of, loads_in
-from tracer.divergence.matching.differing import lie_otherwise, reads_another
-from tracer.divergence.matching.following import Candidate
-from tracer.divergence.matching.pairing import Pairs, texts_of
 from tracer.divergence.model import Changed, Place, Root, Seed
+from tracer.divergence.pairing import Pairs
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import (
@@ -34,96 +34,245 @@ from tracer.names import (
 from tracer.ops.rows import packet_of
 from tracer.trace.differences import NOT_SET, differing_settings
 from tracer.trace.file import Trace
-from tracer.trace.records import Environment, Region, Tried
+from tracer.trace.records import Event, Tried
 from tracer.trace.values import Group, Mark, ValueKind, Values
-from tracer.trace.values.columns import Name
+from tracer.trace.values.columns import Name, places_of, without_places
+
+#: The most names that a sentence lists.
+_MOST = 3
+#: Why a table is contradicted.
+_VARIED = ", and is wrong here: it varied when it was replayed on the spot"
+#: What a resumed run reads that earlier steps left.
+_EARLIER_STATES = {
+    ValueKind.OPTIMIZER_STATE: "the optimizer's state of earlier steps",
+    ValueKind.DATA_POSITION: "data from before the resumed part",
+    ValueKind.SCALER: "the scaler's state",
+}
+#: States that a program keeps from step to step.
+_KEPT = (ValueKind.BUFFER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE, ValueKind.PARAMETER)
 
 
-class Classifier:
-    """Makes a root of a candidate."""
+class Compared:
+    """What all roots of two recordings have in common."""
 
     def __init__(
-        self,
-        pairs: Pairs,
-        recordings: tuple[Recording, Recording],
-        settings: Iterable[Changed],
-        tables: Tables,
+        self, pairs: Pairs, recordings: tuple[Recording, Recording], settings: Iterable[Changed], tables: Tables
     ) -> None:
         self.pairs, self.recordings, self.tables = pairs, recordings, tables
+        self.values = (pairs.first, pairs.second)
         self.traces = [recording.trace for recording in recordings if recording.trace is not None]
-        self.settings = tuple(setting for setting in settings if setting.name not in NO_KERNELS)
-        self.threads = tuple(
-            dict.fromkeys(
-                spot.location
-                for trace in self.traces
-                for spot in trace.blind_spots
-                if spot.kind is BlindSpotKind.OTHER_THREAD
-            )
-        )
+        self.settings = [setting for setting in settings if setting.name not in NO_KERNELS]
+        spots = (spot for trace in self.traces for spot in trace.blind_spots if spot.kind is BlindSpotKind.OTHER_THREAD)
+        self.threads = tuple(dict.fromkeys(spot.location for spot in spots))
         """The lines that started threads; an empty place for those that ran before recording began."""
-        self._details: Mapping[Shows, Callable[[Root, Candidate], Root]] = {
-            Shows.STRUCTURE: self._structure,
-            Shows.DRAWN_AHEAD: self._ahead,
-            Shows.DRAW: self._drawn,
-            Shows.NUMBERS: self._numbers,
-            Shows.UNWRITTEN: self._unwritten,
-            Shows.KEPT: self._resumed_state,
-            Shows.BATCH: self._batch,
-            Shows.ENTERED: self._entered,
-            Shows.OTHER_TENSORS: self._other_tensors,
-            Shows.PART: self._part,
-            Shows.CHANGED_OUTSIDE: self._beside_threads,
-            Shows.THREADS: self._beside_threads,
-            Shows.SETTINGS: self._settings,
-        }
 
-    def root(self, candidate: Candidate) -> Root:
+
+class Evidence:
+    """What two recordings show of one root, each piece read on demand, and the words for it."""
+
+    def __init__(self, compared: Compared, candidate: Candidate) -> None:
+        self.compared, self.candidate, self.pairs = compared, candidate, compared.pairs
+        self.first, self.second = compared.values
+
+    def root(self) -> Root:
         """The root with its cause and reason; what follows from it is not counted yet."""
-        shows = Shows.at(candidate.way, Evidence(self, candidate))
-        root = replace(self._at(candidate.node), cause=shows.cause, shows=shows, why=shows.says)
-        if shows in self._details:
-            root = self._details[shows](root, candidate)
+        way = self.candidate.way
+        shows = Shows.at(way, self)
+        root = replace(self._bare_root(), cause=shows.cause, shows=shows, why=shows.says)
+        if shows in _DETAILS:
+            root = _DETAILS[shows](self, root)
         if root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT):
             root = self._with_loader(root)
-        return root if candidate.way in (Way.GAP, Way.AHEAD) else self.tables.beside(root, self.pairs.first)
+        return root if way in (Way.GAP, Way.AHEAD) else self.compared.tables.beside(root, self.first)
 
-    def _at(self, node: int) -> Root:
+    def _bare_root(self) -> Root:
         """A root at a pair, or at a call that only one recording has, without a cause."""
+        node = self.candidate.node
         if not self.pairs.is_gap(node):
-            return _at(self.pairs.first, int(self.pairs.at[0][node]), other_call=int(self.pairs.at[1][node]))
+            return _root_at(self.first, int(self.pairs.at[0][node]), other_call=int(self.pairs.at[1][node]))
         gap = self.pairs.gaps[node - self.pairs.size]
         has_first = gap.first < gap.first_end
-        return _at(self.pairs.first, gap.first) if has_first else _at(self.pairs.second, gap.second, only_second=True)
+        return _root_at(self.first, gap.first) if has_first else _root_at(self.second, gap.second, only_second=True)
 
-    def entry(self, candidate: Candidate) -> Name:
+    # --- what conditions read ---
+
+    @cached_property
+    def _calls(self) -> tuple[tuple[Values, int], tuple[Values, int]]:
+        """Both calls, each with its recording."""
+        first, second = (int(at[self.candidate.node]) for at in self.pairs.at)
+        return (self.first, first), (self.second, second)
+
+    @cached_property
+    def _marks(self) -> Mark:
+        """The marks of both calls."""
+        ours, theirs = (int(values.mark_bits[call]) for values, call in self._calls)
+        return Mark(ours | theirs)
+
+    @cached_property
+    def _group(self) -> Group:
+        values, call = self._calls[0]
+        return values.group_of(call)
+
+    @cached_property
+    def tried(self) -> Tried:
+        """The outcome of replaying these calls."""
+        return self.compared.tables.tried(self._group) or Tried()
+
+    @cached_property
+    def _entry(self) -> Name:
         """The input that differs."""
-        values = (self.pairs.first, self.pairs.second)[candidate.side]
-        return values.names[int(values.entries.name[candidate.row])]
+        values = self.compared.values[self.candidate.side]
+        return values.names[int(values.entries.name[self.candidate.row])]
 
-    def _entered(self, root: Root, candidate: Candidate) -> Root:
-        kind, name = self.entry(candidate).kind, self.entry(candidate).name
-        steps = self.pairs.first.steps[1]
-        is_first = root.step <= int(steps[0]) if len(steps) else not root.step
-        why = reasons.of_entry(
-            kind, name, "before the first step" if is_first else f"when it was first read, in step {root.step}"
+    @property
+    def entered(self) -> ValueKind | None:
+        """The kind of input that differs."""
+        return self._entry.kind if self.candidate.row >= 0 else None
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether other processes contribute to its result."""
+        return Mark.COLLECTIVE in self._marks
+
+    @property
+    def is_deterministic_by_tables(self) -> bool:
+        """Whether the tables call it deterministic."""
+        return self.compared.tables.calls_deterministic(self._group)
+
+    @property
+    def is_called_deterministic(self) -> bool:
+        """Whether the tables call it deterministic, and no trial contradicted them."""
+        return self.is_deterministic_by_tables and not self.tried.has_varied
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether it is a custom op that the tables do not list."""
+        finding = self.compared.tables.worst.get(_key(self._group))
+        return finding is not None and finding.cause is Cause.OPAQUE
+
+    @property
+    def hangs_on_forks(self) -> bool:
+        """Whether branches of ``torch.jit.fork`` make it, or call it with what they made in another order."""
+        node, pairs = self.candidate.node, self.pairs
+        if pairs.is_gap(node):
+            stretches = pairs.stretches(pairs.gaps[node - pairs.size])
+            return any(values.group_of(begin).is_forked for values, begin, _ in stretches)
+        if self.entered is not None or self.reads_unwritten or self.is_undigested:
+            return False
+        beside = self._group.phase is Phase.BACKWARD and any(group.is_forked for group in pairs.first.groups)
+        return (self._group.is_forked or beside) and reads_another(pairs, node)
+
+    @property
+    def runs_other_code(self) -> bool:
+        """Whether it is a region that was compiled to other code in the second recording."""
+        regions = [
+            region for trace in self.compared.traces for region in trace.regions if region.id == self._group.region
+        ]
+        if not self._group.region or len(regions) != len(self.compared.recordings):
+            return False
+        # A graph from the compiler's cache is printed differently from one that was just traced.
+        graphs = {region.graph for region in regions} if regions[0].origin is regions[1].origin else set()
+        return any(len(digests) > 1 and "" not in digests for digests in (graphs, {region.code for region in regions}))
+
+    @property
+    def reads_unwritten(self) -> bool:
+        """Whether it read unwritten memory."""
+        way = self.candidate.way
+        if Mark.READ_UNWRITTEN in self._marks:
+            return way is not Way.ENTERED or self.entered is ValueKind.OUTSIDE
+        return way is Way.READ and self._unwritten_origin(self._calls[0][1]) is not None
+
+    @property
+    def reads_kept(self) -> bool:
+        """Whether a resumed run reads a state of earlier steps that the recording has no name for."""
+        if not self.pairs.is_resumed or self.entered not in (None, ValueKind.OUTSIDE):
+            return False
+        return self.entered is not None or self.pairs.reads_from_before(self.candidate.node)
+
+    @property
+    def is_undigested(self) -> bool:
+        """Whether it read something that was not digested."""
+        if Mark.INPUT_NOT_DIGESTED in self._marks:
+            return True
+        return self.candidate.way is not Way.WROTE and any(
+            origin >= 0 and int(values.mark_bits[origin]) & Mark.OUTPUT_NOT_DIGESTED
+            for values, call in self._calls
+            for origin in values.origins_of(call).tolist()
         )
-        root = replace(root, cause=RootCause.of_entered(kind), kind=kind, name=name, why=why)
-        return self._beside_threads(root, candidate) if kind is ValueKind.OUTSIDE_CHANGE else root
 
-    def _beside_threads(self, root: Root, candidate: Candidate) -> Root:
-        """With the threads that may have written what it reads."""
-        return replace(root, why=root.why + reasons.of_threads(self.threads))
+    @property
+    def is_given_other_tensors(self) -> bool:
+        """Whether it gets other tensors, or the same in another order; or writes to one of which it reads nothing."""
+        if self.candidate.way is Way.READ:
+            return reads_another(self.pairs, self.candidate.node)
+        return packet_of(self._group.op).endswith("_") and not any(values.inputs[call] for values, call in self._calls)
 
-    def _batch(self, root: Root, candidate: Candidate) -> Root:
+    @cached_property
+    def read_part(self) -> Name | None:
+        """The data from outside that the first run's call reads, of which an earlier one may have read another part."""
+        values, call = self._calls[0]
+        names = (values.entered_by(origin) for origin in values.origins_of(call).tolist() if origin < 0)
+        return next((name for name in names if name.kind in (ValueKind.OUTSIDE, ValueKind.BATCH)), None)
+
+    @property
+    def reads_other_layout(self) -> bool:
+        """Whether it reads the same bytes in another memory layout."""
+        return bool(lie_otherwise(self.pairs, [self.candidate.node]).any())
+
+    def _unwritten_origin(self, call: int) -> Place | None:
+        """The call that gave memory without writing it, where what ``call`` read goes back to one."""
+        rewritten = dict(self.first.keeps.tolist())
+        visited: set[int] = set()
+        left = self.first.origins_of(call).tolist()
+        while left:
+            origin = left.pop()
+            if origin < 0 or origin in visited:
+                continue
+            visited.add(origin)
+            if int(self.first.mark_bits[origin]) & Mark.UNWRITTEN:
+                return place(self.first, origin)
+            if origin in rewritten:
+                left.append(rewritten[origin])
+        return None
+
+    # --- what the root says beyond its cause ---
+
+    def _entered(self, root: Root) -> Root:
+        kind, name = self._entry.kind, self._entry.name
+        named = f" {name}" if name else ""
+        if kind is ValueKind.OUTSIDE_CHANGE:
+            why = f"the bytes of{named or ' what it reads'} changed while no op wrote, differently in the two runs"
+            why += self._threads()
+        elif kind is ValueKind.OUTSIDE:
+            why = f"it reads data from outside the recorded calls{f' ({name})' if name else ''}, and they differ"
+        else:
+            steps = self.first.steps[1]
+            is_first = root.step <= int(steps[0]) if len(steps) else not root.step
+            when = "before the first step" if is_first else f"when it was first read, in step {root.step}"
+            why = f"the {kind.value.replace('-', ' ')}{named} differs {when}"
+        return replace(root, cause=RootCause.of_entered(kind), kind=kind, name=name, why=why)
+
+    def _threads(self) -> str:
+        """The threads that the program started: they may have written what the call reads."""
+        if not self.compared.threads:
+            return ""
+        started = " and ".join(list(filter(None, self.compared.threads))[:2])
+        which, are = ("a thread", "is") if len(self.compared.threads) == 1 else ("threads", "are")
+        where = f" that the program started at {started}" if started else " that ran before"
+        return f"; {which}{where} may have written it, and {are} not recorded"
+
+    def _beside_threads(self, root: Root) -> Root:
+        return replace(root, why=root.why + self._threads())
+
+    def _batch(self, root: Root) -> Root:
         """A batch that differs: which loader and position, and whether the first run has it elsewhere."""
-        name = self.entry(candidate).name
+        name = self._entry.name
         loader = name.partition(", [")[0]  # without the path within the batch
-        values = (self.pairs.first, self.pairs.second)
-        position = int(values[candidate.side].entries.position[candidate.row])
-        first, second = (_batches(side, loader) for side in values)
+        position = int(self.compared.values[self.candidate.side].entries.position[self.candidate.row])
+        first, second = (_batches(side, loader) for side in self.compared.values)
         there = (at for at, digest in first.items() if digest == second.get(position) and at != position)
         elsewhere = next(there, None)
-        loading = loading_of(loader, root, values, self.recordings)
+        loading = loading_of(loader, root, self.compared.values, self.compared.recordings)
         why = f"{name or 'the loader'} yielded a different batch{f' at position {position}' if position >= 0 else ''}"
         if elsewhere is not None:
             why += f": the second run's is the first run's batch {elsewhere}, so their order differs"
@@ -133,44 +282,36 @@ class Classifier:
 
     def _with_loader(self, root: Root) -> Root:
         """With the loader that made the call, where it loads a batch in the training process."""
-        values = (self.pairs.first, self.pairs.second)
-        if root.loading is not None or root.only_second or (loads := loads_in(root.call, values[0])) is None:
+        if root.loading is not None or root.only_second or (loads := loads_in(root.call, self.first)) is None:
             return root
-        loading = loading_of(loads[0], root, values, self.recordings, position=loads[1])
+        loading = loading_of(loads[0], root, self.compared.values, self.compared.recordings, position=loads[1])
         return replace(root, loading=loading, why=root.why + loading.says)
 
-    def _drawn(self, root: Root, candidate: Candidate) -> Root:
-        first = self.pairs.first
-        name = first.names[int(first.draws[1][candidate.row])].name
-        earlier = place(first, int(self.pairs.at[0][candidate.earlier])) if candidate.earlier >= 0 else None
+    def _drawn(self, root: Root) -> Root:
+        candidate = self.candidate
+        name = self.first.names[int(self.first.draws[1][candidate.row])].name
+        earlier = place(self.first, int(self.pairs.at[0][candidate.earlier])) if candidate.earlier >= 0 else None
         root = replace(root, kind=ValueKind.GENERATOR, name=name, earlier=earlier)
         if self.pairs.is_resumed and earlier is None:
-            return self._restored(root, candidate.row)
-        seed = self._with_values(_seeded(name, self.recordings[0]) if earlier is None else None, name)
+            return self._restored(root)
+        seed = self._with_values(_seeded(name, self.compared.recordings[0]) if earlier is None else None, name)
         since = " before its first recorded draw"
         if earlier is not None:
             by = "something other than a recorded call advanced or seeded it"
             since = f", though earlier draws agree: after {_draw_of(earlier)} {by}"
-        return replace(
-            root, seed=seed, why=f"the generator {name} was in a different state{since}{reasons.of_seed(seed)}"
-        )
+        why = f"the generator {name} was in a different state{since}{_seeded_from(seed)}"
+        return replace(root, seed=seed, why=why)
 
-    def _restored(self, root: Root, row: int) -> Root:
+    def _restored(self, root: Root) -> Root:
         """A resumed run draws from a generator in another state: with the draw that found it in the first run's, and
         advanced it, or where it was given another saved state."""
-        first, second = self.pairs.first, self.pairs.second
+        second = self.second
         calls, names, states = second.draws
-        is_wanted = (states == first.draws[2][row]) & (calls < (root.other_call or 0))
+        is_wanted = (states == self.first.draws[2][self.candidate.row]) & (calls < (root.other_call or 0))
         rows = [at for at in np.flatnonzero(is_wanted).tolist() if second.names[int(names[at])].name == root.name]
         earlier = place(second, int(calls[rows[-1]])) if rows else None
-        trace = self.recordings[1].trace
-        given = [
-            event.location
-            for event in (trace.events if trace is not None else ())
-            if event.kind is EventKind.SEED
-            and event.value == SeedOrigin.RESTORED
-            and GeneratorKind.spelt(event.name) is GeneratorKind.spelt(root.name)
-        ]
+        seeds = _seeds_of(self.compared.recordings[1], root.name)
+        given = [event.location for event in seeds if event.value == SeedOrigin.RESTORED]
         if earlier is not None:
             by = _draw_of(earlier)
             loader = f"DataLoader at {earlier.called_from or earlier.location}"
@@ -183,24 +324,15 @@ class Classifier:
             since += " moment or drawn from since"
         else:
             since = " where the run resumes: it was not restored"
-        return replace(
-            root,
-            earlier=earlier,
-            seed=Seed(location=given[-1]) if given else None,
-            why=f"the generator {root.name} was in a different state{since}",
-        )
+        seed = Seed(location=given[-1]) if given else None
+        why = f"the generator {root.name} was in a different state{since}"
+        return replace(root, earlier=earlier, seed=seed, why=why)
 
     def _with_values(self, seed: Seed | None, generator: str) -> Seed | None:
         """With the numbers of both runs; where the line is not known, that of a seed that differs."""
         first, second = (
-            {
-                event.location: event.seed
-                for event in (recording.trace.events if recording.trace is not None else ())
-                if event.kind is EventKind.SEED
-                and event.seed
-                and GeneratorKind.spelt(event.name) is GeneratorKind.spelt(generator)
-            }
-            for recording in self.recordings
+            {event.location: event.seed for event in _seeds_of(recording, generator) if event.seed}
+            for recording in self.compared.recordings
         )
         both = {place: (number, second[place]) for place, number in first.items() if place in second}
         differing = (location for location, (ours, theirs) in both.items() if ours != theirs)
@@ -209,66 +341,55 @@ class Classifier:
             return seed
         return replace(seed or Seed(location=place), first=both[place][0], second=both[place][1])
 
-    def _ahead(self, root: Root, candidate: Candidate) -> Root:
+    def _ahead(self, root: Root) -> Root:
         """It draws otherwise, and the draw that finds the generator in another state comes later."""
-        first = self.pairs.first
-        name = first.names[int(first.draws[1][candidate.shows_in])].name
-        next_draw = place(first, int(first.draws[0][candidate.shows_in]))
-        if self.pairs.is_gap(candidate.node):
-            root = self._structure(root, candidate)
+        calls, names, _ = self.first.draws
+        name = self.first.names[int(names[self.candidate.shows_in])].name
+        next_draw = place(self.first, int(calls[self.candidate.shows_in]))
+        if self.pairs.is_gap(self.candidate.node):
+            root = self._structure(root)
             draws = f"only the {'second' if root.only_second else 'first'} run draws here"
         else:
-            root = self._numbers(root, candidate)
-            counts = reasons.parted(root.first, root.second)
+            root = self._numbers(root)
+            counts = parted(root.first, root.second)
             how = f"different numbers of values: {' and '.join(counts)}" if all(counts) else "differently"
             draws = f"it draws {how}"
         why = f"{draws}, so the generator {name} is in a different state before the next common draw, {next_draw.words}"
         return replace(root, kind=ValueKind.GENERATOR, name=name, earlier=None, why=why)
 
-    def _numbers(self, root: Root, candidate: Candidate) -> Root:
-        first, second = (
-            texts_of(values, int(values.numbers[int(at[candidate.node])]))
-            for values, at in zip((self.pairs.first, self.pairs.second), self.pairs.at, strict=True)
-        )
-        return replace(root, first=first, second=second, why=reasons.of_numbers(first, second))
+    def _numbers(self, root: Root) -> Root:
+        """Numbers among the arguments, or the parts of tensors that it was given."""
+        first, second = (values.texts.get(int(values.numbers[call]), "") for values, call in self._calls)
+        numbers, others = without_places(first), without_places(second)
+        if numbers == others:
+            parts = parted(places_of(first) or "a whole tensor", places_of(second) or "a whole tensor")
+            why = f"it is given different parts of a tensor: {' and '.join(parts)}"
+        else:
+            pair = f": {' and '.join(parted(numbers, others))}" if numbers and others else ""
+            why = f"one of its arguments differs{pair}"
+        return replace(root, first=first, second=second, why=why)
 
-    def data_read(self, call: int) -> Name | None:
-        """The data from outside that a call of the first recording reads, or a part of them."""
-        values = self.pairs.first
-        entered = (
-            values.names[int(values.entries.name[-1 - origin])]
-            for origin in values.origins_of(call).tolist()
-            if origin < 0
-        )
-        return next((name for name in entered if name.kind in (ValueKind.OUTSIDE, ValueKind.BATCH)), None)
+    def _part(self, root: Root) -> Root:
+        assert self.read_part is not None
+        return replace(root, kind=self.read_part.kind, name=self.read_part.name)
 
-    def _part(self, root: Root, candidate: Candidate) -> Root:
-        name = self.data_read(root.call)
-        assert name is not None
-        return replace(root, kind=name.kind, name=name.name)
-
-    def _other_tensors(self, root: Root, candidate: Candidate) -> Root:
+    def _other_tensors(self, root: Root) -> Root:
         """No op shows why it is given other tensors: Python chose them."""
-        calls = ((self.pairs.first, root.call), (self.pairs.second, root.other_call))
-        sources = [_sources(values, call) for values, call in calls if call is not None]
-        different = (pair for pair in zip(*sources, strict=False) if pair[0] != pair[1])
-        ours, theirs = next(different, ("", ""))
+        sources = (_sources(values, call) for values, call in self._calls)
+        ours, theirs = next((pair for pair in zip(*sources, strict=False) if pair[0] != pair[1]), ("", ""))
         pairs = f": {ours} in the first run, {theirs} in the second" if ours and theirs else ""
         return replace(root, first=ours, second=theirs, why=root.why + pairs)
 
-    def _resumed_state(self, root: Root, candidate: Candidate) -> Root:
+    def _resumed_state(self, root: Root) -> Root:
         """A resumed run reads what was there before it went on, and it is another one: its digest says what, where a
         state had it; else whether a loader gave it, whether its module has buffers, whether it is a part of more."""
-        sides = (self.pairs.first, self.pairs.second)
-        kept = [self.pairs.kept_by(side, candidate.node) for side in (0, 1)]
+        sides = self.compared.values
+        kept = [self.pairs.kept_by(side, self.candidate.node) for side in (0, 1)]
         digests = [
-            [int(values.outputs[at] if at >= 0 else values.entries.digest[-1 - at]) for at in origins]
+            {int(values.outputs[at] if at >= 0 else values.entries.digest[-1 - at]) for at in origins}
             for values, origins in zip(sides, kept, strict=True)
         ]
-        own = [
-            [digest for digest in side if digest not in other]
-            for side, other in zip(digests, digests[::-1], strict=True)
-        ]
+        own = (digests[0] - digests[1], digests[1] - digests[0])
         state = next((name for values, of in zip(sides, own, strict=True) for name in _states_of(values, of)), None)
         is_loaded = any(_is_loaded(values, origins) for values, origins in zip(sides, kept, strict=True))
         writes = root.op.partition(".")[2].partition(".")[0].endswith("_")
@@ -283,220 +404,93 @@ class Classifier:
         elif buffers := [each.name for each in sides[0].names if each.kind is ValueKind.BUFFER]:
             of_module = [buffer for buffer in buffers if buffer.rpartition(".")[0] == root.module]
             kind, name = (ValueKind.BUFFER, of_module[0]) if of_module else (kind, name)
-        return replace(root, cause=cause, kind=kind, name=name, why=reasons.of_earlier_state(kind))
+        what = _EARLIER_STATES.get(kind, "a state of earlier steps")
+        why = f"it reads {what}, which differs in the resumed run"
+        return replace(root, cause=cause, kind=kind, name=name, why=why)
 
-    def unwritten_origin(self, call: int) -> Place | None:
-        """The call that gave memory without writing it, where what ``call`` read goes back to one."""
-        values = self.pairs.first
-        rewritten = dict(values.keeps.tolist())
-        visited: set[int] = set()
-        left = values.origins_of(call).tolist()
-        while left:
-            origin = left.pop()
-            if origin < 0 or origin in visited:
-                continue
-            visited.add(origin)
-            if int(values.mark_bits[origin]) & Mark.UNWRITTEN:
-                return place(values, origin)
-            if origin in rewritten:
-                left.append(rewritten[origin])
-        return None
-
-    def _unwritten(self, root: Root, candidate: Candidate) -> Root:
-        origin = None if candidate.way is Way.ENTERED else self.unwritten_origin(root.call)
-        trace = self.recordings[0].trace
+    def _unwritten(self, root: Root) -> Root:
+        origin = None if self.candidate.way is Way.ENTERED else self._unwritten_origin(root.call)
+        trace = self.compared.recordings[0].trace
         for read in trace.unwritten_reads if origin is None and trace is not None else ():
             if (read.op, read.location, read.module) == (root.op, root.location, root.module):
                 origin = Place(op=read.allocated_by, location=read.allocated_at, called_from=read.allocated_from)
-        at = f" at {origin.location}" if origin is not None and origin.location else ""
-        source = f", allocated by {origin.op}{at}" if origin is not None else ""
+        source = f", allocated by {origin.words}" if origin is not None else ""
         return replace(root, earlier=origin, why=f"it reads unwritten memory{source}")
 
-    def _settings(self, root: Root, candidate: Candidate) -> Root:
-        changed = self.settings[0]
-        why = reasons.of_settings(self.settings)
-        return replace(root, name=changed.name, first=changed.first, second=changed.second, why=why)
+    def _settings(self, root: Root) -> Root:
+        changed = self.compared.settings
+        named = ", ".join(f"{setting.name} ({setting.first}, {setting.second})" for setting in changed[:_MOST])
+        named += f" and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
+        why = f"everything that it read agrees, what it wrote differs, and so do settings of the runs: {named}"
+        return replace(root, name=changed[0].name, first=changed[0].first, second=changed[0].second, why=why)
 
-    def _structure(self, root: Root, candidate: Candidate) -> Root:
-        gap = self.pairs.gaps[candidate.node - self.pairs.size]
-        first, second = self.pairs.first, self.pairs.second
-        ours = place(first, gap.first) if gap.first < len(first) else None
-        theirs = place(second, gap.second) if gap.second < len(second) else None
-        before = place(first, gap.first - 1) if gap.first > self.pairs.begins[0] else None
-        only = (gap.first_end - gap.first, gap.second_end - gap.second)
-        words = [here.words if here is not None else "" for here in (ours, theirs)]
-        why = reasons.of_structure(before, (ours, theirs), only)
+    def _structure(self, root: Root) -> Root:
+        """Where the sequences diverge, both continuations, and how many calls each has alone."""
+        gap = self.pairs.gaps[self.candidate.node - self.pairs.size]
+        before = place(self.first, gap.first - 1) if gap.first > self.pairs.begins[0] else None
+        begins = ((self.first, gap.first), (self.second, gap.second))
+        words = [place(values, call).words if call < len(values) else "" for values, call in begins]
+        first, second = (f"continues with {call}" if call else "ends" for call in words)
+        only = zip((gap.first_end - gap.first, gap.second_end - gap.second), ("first", "second"), strict=True)
+        extra = " and ".join(f"{n:,} call{'s' if n > 1 else ''} of the {run} run" for n, run in only if n)
+        after = "from the beginning" if before is None else f"after {before.words}"
+        why = f"{after} the first run {first}, the second {second} ({extra} not in the other)"
         return replace(root, earlier=before, first=words[0], second=words[1], why=why)
 
 
-class Evidence:
-    """Two recordings' evidence on one root, each piece read on demand."""
+_DETAILS: Mapping[Shows, Callable[[Evidence, Root], Root]] = {
+    Shows.STRUCTURE: Evidence._structure,
+    Shows.DRAWN_AHEAD: Evidence._ahead,
+    Shows.DRAW: Evidence._drawn,
+    Shows.NUMBERS: Evidence._numbers,
+    Shows.UNWRITTEN: Evidence._unwritten,
+    Shows.KEPT: Evidence._resumed_state,
+    Shows.BATCH: Evidence._batch,
+    Shows.ENTERED: Evidence._entered,
+    Shows.OTHER_TENSORS: Evidence._other_tensors,
+    Shows.PART: Evidence._part,
+    Shows.CHANGED_OUTSIDE: Evidence._beside_threads,
+    Shows.THREADS: Evidence._beside_threads,
+    Shows.SETTINGS: Evidence._settings,
+}
+"""What words that depend on the values that differ are added by."""
 
-    def __init__(self, classifier: Classifier, candidate: Candidate) -> None:
-        self._classifier, self._candidate, self._pairs = classifier, candidate, classifier.pairs
 
-    @cached_property
-    def _calls(self) -> tuple[tuple[Values, int], tuple[Values, int]]:
-        """Both calls, each with its recording."""
-        node, pairs = self._candidate.node, self._pairs
-        return (pairs.first, int(pairs.at[0][node])), (pairs.second, int(pairs.at[1][node]))
-
-    @cached_property
-    def _call_marks(self) -> Mark:
-        """The marks of both calls."""
-        ours, theirs = (int(values.mark_bits[call]) for values, call in self._calls)
-        return Mark(ours | theirs)
-
-    @property
-    def is_collective(self) -> bool:
-        """Whether other processes contribute to its result."""
-        return Mark.COLLECTIVE in self._call_marks
-
-    @cached_property
-    def _group(self) -> Group:
-        values, call = self._calls[0]
-        return values.groups[int(values.group[call])]
-
-    @property
-    def is_deterministic_by_tables(self) -> bool:
-        """Whether the tables call it deterministic."""
-        return self._classifier.tables.calls_deterministic(self._group)
-
-    @property
-    def is_called_deterministic(self) -> bool:
-        """Whether the tables call it deterministic, and no trial contradicted them."""
-        tried = self._classifier.tables.tried(self._group)
-        return self.is_deterministic_by_tables and not (tried is not None and tried.has_varied)
-
-    @property
-    def is_opaque(self) -> bool:
-        """Whether it is a custom op that the tables do not list."""
-        finding = self._classifier.tables.worst.get(_key(self._group))
-        return finding is not None and finding.cause is Cause.OPAQUE
-
-    @property
-    def was_tried(self) -> bool:
-        """Whether it was replayed."""
-        tried = self._classifier.tables.tried(self._group)
-        return tried is not None and tried.trials > 0
-
-    @property
-    def hangs_on_forks(self) -> bool:
-        """Whether branches of ``torch.jit.fork`` make it, or call it with what they made in another order."""
-        node, pairs = self._candidate.node, self._pairs
-        if pairs.is_gap(node):
-            gap = pairs.gaps[node - pairs.size]
-            begins = ((pairs.first, gap.first, gap.first_end), (pairs.second, gap.second, gap.second_end))
-            return any(values.groups[int(values.group[at])].is_forked for values, at, end in begins if at < end)
-        if self.entered is not None or self.reads_unwritten or self.is_undigested:
-            return False
-        beside = self._group.phase is Phase.BACKWARD and any(group.is_forked for group in pairs.first.groups)
-        return (self._group.is_forked or beside) and reads_another(pairs, node)
-
-    @property
-    def runs_beside_threads(self) -> bool:
-        """Whether the program started threads of its own."""
-        return bool(self._classifier.threads)
-
-    @property
-    def runs_other_code(self) -> bool:
-        """Whether it is a region that was compiled to other code in the second recording."""
-        traces = self._classifier.traces
-        regions = [region for trace in traces for region in trace.regions if region.id == self._group.region]
-        if not self._group.region or len(regions) != len(self._classifier.recordings):
-            return False
-        # A graph from the compiler's cache is printed differently from one that was just traced.
-        graphs = {region.graph for region in regions} if regions[0].origin is regions[1].origin else set()
-        return any(len(digests) > 1 and "" not in digests for digests in (graphs, {region.code for region in regions}))
-
-    @property
-    def settings_differ(self) -> bool:
-        """Whether settings or versions differ that kernels read."""
-        return bool(self._classifier.settings)
-
-    @cached_property
-    def entered(self) -> ValueKind | None:
-        """The kind of input that differs."""
-        return self._classifier.entry(self._candidate).kind if self._candidate.row >= 0 else None
-
-    @property
-    def reads_unwritten(self) -> bool:
-        """Whether it read unwritten memory."""
-        if Mark.READ_UNWRITTEN in self._call_marks:
-            return self._candidate.way is not Way.ENTERED or self.entered is ValueKind.OUTSIDE
-        is_read = self._candidate.way is Way.READ
-        return is_read and self._classifier.unwritten_origin(self._calls[0][1]) is not None
-
-    @property
-    def reads_kept(self) -> bool:
-        """Whether a resumed run reads a state of earlier steps that the recording has no name for."""
-        if not self._pairs.is_resumed or self.entered not in (None, ValueKind.OUTSIDE):
-            return False
-        return self.entered is not None or self._pairs.reads_from_before(self._candidate.node)
-
-    @property
-    def is_undigested(self) -> bool:
-        """Whether it read something that was not digested."""
-        if Mark.INPUT_NOT_DIGESTED in self._call_marks:
-            return True
-        if self._candidate.way is Way.WROTE:
-            return False
-        return any(
-            origin >= 0 and int(values.mark_bits[origin]) & Mark.OUTPUT_NOT_DIGESTED
-            for values, call in self._calls
-            for origin in values.origins_of(call).tolist()
-        )
-
-    @property
-    def is_given_other_tensors(self) -> bool:
-        """Whether it gets other tensors, or the same in another order; or writes to one of which it reads nothing."""
-        if self._candidate.way is Way.READ:
-            return reads_another(self._pairs, self._candidate.node)
-        return packet_of(self._group.op).endswith("_") and not any(values.inputs[call] for values, call in self._calls)
-
-    @property
-    def reads_part(self) -> bool:
-        """Whether it reads data from outside, of which an earlier call may have read another part."""
-        return self._classifier.data_read(self._calls[0][1]) is not None
-
-    @property
-    def reads_other_layout(self) -> bool:
-        """Whether it reads the same bytes in another memory layout."""
-        return bool(lie_otherwise(self._pairs, [self._candidate.node]).any())
+def parted(first: str, second: str) -> tuple[str, str]:
+    """Return the arguments that differ, a list among them whole, if both texts have the same number of arguments."""
+    ours, theirs = (re.split(r", (?![^\[\]()]*[\])])", text) for text in (first, second))
+    if len(ours) != len(theirs):
+        return first, second
+    differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
+    return ", ".join(words for words, _ in differing), ", ".join(words for _, words in differing)
 
 
 def place(values: Values, call: int) -> Place:
     """A call, as sentences speak of it."""
-    group = values.groups[int(values.group[call])]
-    return Place(
-        op=group.op,
-        phase=group.phase,
-        module=group.module,
-        location=group.location,
-        called_from=group.called_from,
-        step=values.step_of(call),
-        call=call,
-    )
+    group = values.group_of(call)
+    at = {name: getattr(group, name) for name in ("op", "phase", "module", "location", "called_from")}
+    return Place(**at, step=values.step_of(call), call=call)
+
+
+def _root_at(values: Values, call: int, **fields: object) -> Root:
+    group = values.group_of(call)
+    names = ("op", "phase", "module", "location", "function", "called_from", "region")
+    at: Mapping[str, object] = {name: getattr(group, name) for name in names}
+    return Root(cause=RootCause.UNKNOWN, step=values.step_of(call), call=call, **at, **fields)  # type: ignore[arg-type]
 
 
 def _draw_of(place: Place) -> str:
     return f"{place.op} at {place.location or place.called_from or 'an unknown line'}"
 
 
-def _sources(values: Values, call: int) -> list[str]:
-    """Return the origin of each input of a call, in words."""
-    sources = []
+def _sources(values: Values, call: int) -> Iterator[str]:
+    """The origin of each input of a call, in words."""
     for origin in values.origins_of(call).tolist():
         if origin >= 0:
-            sources.append(f"call {origin:,}, {place(values, origin).words}")
+            yield f"call {origin:,}, {place(values, origin).words}"
         else:
-            name = values.names[int(values.entries.name[-1 - origin])]
-            sources.append(f"the {name.kind.value} {name.name}".rstrip())
-    return sources
-
-
-#: States that a program keeps from step to step.
-_KEPT = (ValueKind.BUFFER, ValueKind.SCALER, ValueKind.OPTIMIZER_STATE, ValueKind.PARAMETER)
+            name = values.entered_by(origin)
+            yield f"the {name.kind.value} {name.name}".rstrip()
 
 
 def _states_of(values: Values, digests: Iterable[int]) -> Iterator[Name]:
@@ -515,11 +509,11 @@ def _is_loaded(values: Values, origins: list[int]) -> bool:
     while left:
         origin = left.pop()
         if origin < 0:
-            if values.names[int(values.entries.name[-1 - origin])].kind is ValueKind.BATCH:
+            if values.entered_by(origin).kind is ValueKind.BATCH:
                 return True
         elif origin not in visited:
             visited.add(origin)
-            group = values.groups[int(values.group[origin])]
+            group = values.group_of(origin)
             if group.phase is Phase.OTHER and not group.module:
                 if loads_in(origin, values) is not None:
                     return True
@@ -527,26 +521,20 @@ def _is_loaded(values: Values, origins: list[int]) -> bool:
     return False
 
 
-def _at(values: Values, call: int, **fields: object) -> Root:
-    group = values.groups[int(values.group[call])]
-    group_fields: Mapping[str, object] = {
-        name: getattr(group, name)
-        for name in ("op", "phase", "module", "location", "function", "called_from", "region")
-    }
-    fields = {**group_fields, **fields}
-    return Root(cause=RootCause.UNKNOWN, step=values.step_of(call), call=call, **fields)  # type: ignore[arg-type]
-
-
 def _batches(values: Values, name: str) -> dict[int, int]:
     """Position -> digest of the batches of one loader, its first epoch."""
-    wanted = (ValueKind.BATCH, name)
-    numbers = [number for number, named in enumerate(values.names) if (named.kind, named.name) == wanted]
     moments = values.moments
-    rows = np.flatnonzero(np.isin(moments.name, numbers)).tolist()
     digests: dict[int, int] = {}
-    for row in rows:
+    for row in values.moments_of(ValueKind.BATCH, name).tolist():
         digests.setdefault(int(moments.position[row]), int(moments.digest[row]))
     return digests
+
+
+def _seeds_of(recording: Recording, generator: str) -> Iterator[Event]:
+    """The times at which the program seeded or restored this kind of generator."""
+    for event in recording.trace.events if recording.trace is not None else ():
+        if event.kind is EventKind.SEED and GeneratorKind.spelt(event.name) is GeneratorKind.spelt(generator):
+            yield event
 
 
 def _seeded(name: str, recording: Recording) -> Seed | None:
@@ -558,6 +546,21 @@ def _seeded(name: str, recording: Recording) -> Seed | None:
     return None
 
 
+def _seeded_from(seed: Seed | None) -> str:
+    """Who seeded a generator, and from what, in words."""
+    if seed is None:
+        return ""
+    if seed.is_machines:
+        at = f" (at {seed.location})" if seed.location else ""
+        return f": it was never seeded, so the machine chose its state{at}"
+    numbers = f"with {seed.first} in both" if seed.first else ""
+    if seed.first != seed.second:
+        numbers = f"with {seed.first}, in the second run with {seed.second}"
+    return f": it was seeded at {seed.location} {numbers}".rstrip()
+
+
+# --- what the tables say ----------------------------------------------------------------------------------
+
 _Key = tuple[str, ...]
 
 
@@ -566,75 +569,62 @@ class Tables:
 
     def __init__(self, recording: Recording, findings: Sequence[Finding] | None, replayed: Trace | None = None) -> None:
         """``replayed``: a further recording, in which calls were replayed on the spot."""
-        self._tried: dict[_Key, Tried] = {}
-        self._tried_regions: dict[str, Tried] = {}
+        self._tried: dict[_Key | str, Tried] = {}
+        """By calls, or by the region that they are."""
         for trace in (recording.trace, replayed):
             if trace is not None:
                 self._tried |= {_key(call): call.tried for call in trace.calls if call.tried is not None}
-                self._tried_regions |= {region.id: region.tried for region in trace.regions if region.tried is not None}
+                self._tried |= {region.id: region.tried for region in trace.regions if region.tried is not None}
         self.worst: dict[_Key, Finding] = {}
-        self.judged: frozenset[_Key] = frozenset()
-        self._regions: dict[str, Region] = {}
-        self._judged_regions: frozenset[str] = frozenset()
-        """Regions whose ops were judged."""
         self._inside: dict[str, list[Finding]] = {}
         """By region: what was found in it, the worst first."""
         trace = recording.trace
-        if trace is None:
-            return
-        self._regions = {region.id: region for region in trace.regions}
-        if findings is None:
-            return
-        self.judged = frozenset(_key(call) for call in trace.calls if call.region is None)
-        self._judged_regions = frozenset(call.region for call in trace.calls if call.region is not None)
-        for finding in findings:
-            if finding.about is not About.CALL:
-                continue
-            for region in finding.regions:
-                self._inside.setdefault(region, []).append(finding)
-            worst = self.worst.get(_key(finding))
-            if worst is None or _severity(finding) < _severity(worst):
-                self.worst[_key(finding)] = finding
-        for several in self._inside.values():
-            several.sort(key=_severity)
+        findings = None if trace is None else findings
+        calls = () if trace is None or findings is None else trace.calls
+        self._judged = {call.region or _key(call) for call in calls}
+        """Calls that were judged, and regions whose ops were."""
+        self._adding: dict[str, tuple[str, ...]] = {
+            region.id: tuple(kernel.name for kernel in region.kernels if kernel.adds_in_any_order)
+            for region in (trace.regions if trace is not None else ())
+        }
+        """By region: its kernels that add atomically."""
+        for finding in sorted(findings or (), key=lambda finding: SEVERITY.index(finding.verdict)):
+            if finding.about is About.CALL:
+                self.worst.setdefault(_key(finding), finding)
+                for region in finding.regions:
+                    self._inside.setdefault(region, []).append(finding)
 
     def beside(self, root: Root, values: Values) -> Root:
         """The root with what the tables say of its call."""
         if root.region:
             return self._in_region(root) if root.cause.is_of_op else root
-        rule, verdict = self._of(values.groups[int(values.group[root.call])])
+        rule, verdict = self._of(values.group_of(root.call))
         contradicts = root.cause is RootCause.KERNEL and verdict in SAFE
         root = replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
         is_of_tables = root.cause.is_of_op or (root.shows is not None and root.shows.is_against_tables)
-        return replace(root, why=root.why + reasons.of_tables(root)) if is_of_tables else root
+        return replace(root, why=root.why + of_tables(root)) if is_of_tables else root
 
     def tried(self, group: Group) -> Tried | None:
         """Return the outcome of replaying these calls on the spot; ``None`` if they were not."""
-        return self._tried_regions.get(group.region) if group.region else self._tried.get(_key(group))
+        return self._tried.get(group.region or _key(group))
 
     def calls_deterministic(self, group: Group) -> bool:
         """Return whether the tables list nothing that varies in these calls."""
         if not group.region:
             return self._of(group)[1] in SAFE
-        region = self._regions.get(group.region)
-        inside = self._inside.get(group.region, [])
-        adds = region is not None and any(kernel.adds_in_any_order for kernel in region.kernels)
-        return group.region in self._judged_regions and not adds and all(finding.verdict in SAFE for finding in inside)
+        is_safe = all(finding.verdict in SAFE for finding in self._inside.get(group.region, ()))
+        return group.region in self._judged and not self._adding.get(group.region) and is_safe
 
     def _of(self, group: Group) -> tuple[str, Verdict | None]:
         """Rule and verdict at these calls; no verdict where no table was asked about them."""
         finding = self.worst.get(_key(group))
         if finding is not None:
             return finding.rule, finding.verdict
-        return "", Verdict.DETERMINISTIC if _key(group) in self.judged else None
-
-    # --- compiled regions ---
+        return "", Verdict.DETERMINISTIC if _key(group) in self._judged else None
 
     def _in_region(self, root: Root) -> Root:
-        """With the line in it that is suspected, and its kernels that add atomically."""
-        region = self._regions.get(root.region)
-        inside = self._inside.get(root.region, [])
-        adding = () if region is None else tuple(kernel.name for kernel in region.kernels if kernel.adds_in_any_order)
+        """With the line in a compiled region that is suspected, and its kernels that add atomically."""
+        inside, adding = self._inside.get(root.region, []), self._adding.get(root.region, ())
         varying = [finding for finding in inside if finding.verdict in AT_RISK]
         suspects = [finding for finding in varying if set(finding.kernels) & set(adding)] or varying
         if suspects:
@@ -648,20 +638,41 @@ class Tables:
                 rule=worst.rule,
                 verdict=worst.verdict,
             )
-        elif not adding and root.region in self._judged_regions:
+        elif not adding and root.region in self._judged:
             verdict = inside[0].verdict if inside else Verdict.DETERMINISTIC
             contradicts = root.cause is RootCause.KERNEL and verdict in SAFE
             root = replace(root, verdict=verdict, contradicts=contradicts)
-        places = [Place(op=finding.op, location=finding.location) for finding in suspects]
-        return replace(root, why=root.why + reasons.of_region(root, adding, places))
+        places = dict.fromkeys(Place(op=finding.op, location=finding.location).words for finding in suspects)
+        return replace(root, why=root.why + _of_region(root, adding, " and ".join(list(places)[:_MOST])))
+
+
+def of_tables(root: Root) -> str:
+    """Return the tables' verdict on it, in words, whether they agree or not."""
+    if root.verdict is None:
+        return ""
+    named = f" (rule {root.rule})" if root.rule else ""
+    if root.verdict in SAFE:
+        return f"; the table calls it {root.verdict}{named}{_VARIED if root.contradicts else ''}"
+    if root.verdict is Verdict.UNKNOWN:
+        return f"; the table has no answer{named}"
+    return f"; the table expects it{named}: {root.verdict}"
+
+
+def _of_region(root: Root, adding: Sequence[str], ops: str) -> str:
+    """The suspect in a compiled region: kernels that add atomically, and the ops that went into them."""
+    if adding:
+        names = " and ".join(adding[:_MOST]) + (f" and {len(adding) - _MOST} more" if len(adding) > _MOST else "")
+        are, add = ("are its kernels", "add") if len(adding) > 1 else ("is its kernel", "adds")
+        return f"; suspected {are} {names}, which {add} atomically{f', of {ops}' if ops else ''}"
+    if ops:
+        return f"; suspected in it: {ops}{of_tables(root)}"
+    if root.contradicts:
+        return f"; the tables call everything in it deterministic{_VARIED.replace(' is ', ' are ')}"
+    return "; what is inside it is unknown" if root.verdict is None else ""
 
 
 def _key(record: object) -> _Key:
     return tuple(str(getattr(record, name)) for name in ("op", "phase", "module", "location", "called_from"))
-
-
-def _severity(finding: Finding) -> int:
-    return SEVERITY.index(finding.verdict)
 
 
 # --- settings that differ ---------------------------------------------------------------------------------
@@ -673,32 +684,28 @@ NO_KERNELS = frozenset({"PYTHONHASHSEED", "MALLOC_PERTURB_", "RANK", "LOCAL_RANK
 
 
 def changed_settings(first: Recording, second: Recording) -> tuple[Changed, ...]:
-    """Everything of the environments that differs, and what the programs set otherwise while they ran."""
-    ours, theirs = first.environment, second.environment
-    if ours is None or theirs is None:
+    """Everything of the environments that differs but for seeds, and what the programs set otherwise while they ran.
+
+    What could not be read on one side is not known to differ.
+    """
+    environments = first.environment, second.environment
+    if environments[0] is None or environments[1] is None:
         return ()
-    changed = {setting.name: setting for setting in (*_of_environments(ours, theirs), *_of_events(first, second))}
-    return tuple(changed.values())
+    changed = {}
+    for name, values in differing_settings((environments[0], environments[1])):
+        is_variable = any(name in environment.variables for environment in environments if environment is not None)
+        if name not in _SEEDS and (is_variable or NOT_SET not in values):
+            changed[name] = values
+    if first.trace is not None and second.trace is not None:
+        sides = [
+            {(event.name, event.location): event.value for event in trace.events if event.kind in _MADE}
+            for trace in (first.trace, second.trace)
+        ]
+        for key in dict.fromkeys((*sides[0], *sides[1])):
+            made = tuple(side.get(key, NOT_SET) for side in sides)
+            if made[0] != made[1]:
+                changed[key[0]] = made
+    return tuple(Changed(name=name, first=ours, second=theirs) for name, (ours, theirs) in changed.items())
 
 
-def _of_environments(first: Environment, second: Environment) -> Iterator[Changed]:
-    """What differs, but for seeds; what could not be read on one side is not known to differ."""
-    for name, (ours, theirs) in differing_settings((first, second)):
-        is_variable = name in first.variables or name in second.variables
-        if name not in _SEEDS and (is_variable or NOT_SET not in (ours, theirs)):
-            yield Changed(name=name, first=ours, second=theirs)
-
-
-def _of_events(first: Recording, second: Recording) -> Iterator[Changed]:
-    """Settings that one program made, and the other not, or to another value."""
-    if first.trace is None or second.trace is None:
-        return
-    kinds = (EventKind.SETTING, EventKind.VARIABLE)
-    sides = [
-        {(event.name, event.location): event.value for event in trace.events if event.kind in kinds}
-        for trace in (first.trace, second.trace)
-    ]
-    for key in dict.fromkeys((*sides[0], *sides[1])):
-        ours, theirs = (side.get(key, NOT_SET) for side in sides)
-        if ours != theirs:
-            yield Changed(name=key[0], first=ours, second=theirs)
+_MADE = (EventKind.SETTING, EventKind.VARIABLE)

@@ -142,7 +142,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     """
     import tempfile
 
-    from tracer.divergence import Recording, read_recording
+    from tracer.divergence.recordings import Recording, read_recording
     from tracer.recording.options import Lines
     from tracer.runner.repeated.function import Calls, explained, recorded
     from tracer.runner.repeated.state import SavedState, objects_of

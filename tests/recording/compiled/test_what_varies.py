@@ -16,7 +16,9 @@ import torch.nn.functional as F
 
 from tests.support import build
 from tracer import DeterminismTracer, judge
-from tracer.divergence import Recording, RootCause, compare_recordings
+from tracer.divergence.causes import RootCause
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import DeterministicMode, EvidenceKind, Shown, Verdict
 from tracer.report import Report

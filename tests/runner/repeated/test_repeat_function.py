@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import tracer
-from tracer.divergence import RootCause
+from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 
 import msgspec
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.end_states import OF_TRAINING, kept_otherwise
-from tracer.divergence.model import Changed, Divergence, EndState, Fork, Loss, NotRestored, Place, Replicas, Root
+from tracer.divergence.model import Changed, Divergence, EndState, Loss, NotRestored, Replicas, Root
 from tracer.divergence.next_steps import next_steps
-from tracer.divergence.reasons import parted
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
+from tracer.divergence.roots import parted
 from tracer.findings import Change, Finding
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
@@ -228,14 +227,6 @@ def _compared(
         yield said.Rows(
             tuple(_root(root, source) for root in shown), anchor="root", left_out=left_out, is_numbered=True
         )
-    if places := [_fork(fork, names) for fork in divergence.structure if fork.is_root]:
-        rows, left_out = first(places, min(_MOST, reader.rows))
-        yield said.Heading("Calls that only one has")
-        yield said.Rows(rows, left_out=left_out)
-    others = tuple(_fork(fork, names) for fork in divergence.structure if not fork.is_root)
-    if others and reader.is_whole:
-        further = plural(len(others), "further place")
-        yield said.Fold(f"{further} at which the sequences of calls diverge", (said.Rows(others),))
     if divergence.settings:
         yield _changed(divergence.settings)
 
@@ -266,24 +257,6 @@ def _root(root: Root, source: Mapping[str, str]) -> said.Row:
             *said.paragraphs(tables),
         ),
     )
-
-
-def _fork(fork: Fork, names: tuple[str, str]) -> said.Row:
-    """A place at which the sequences of calls diverge, and how each continues."""
-    after: Words = ("after ", _call(fork.after)) if fork.after is not None else "at the beginning"
-    sides = zip(names, (fork.first, fork.second), (fork.only_first, fork.only_second), strict=True)
-    return said.Row(f"Step {fork.step}", after, tuple(_goes_on(*side) for side in sides))
-
-
-def _goes_on(name: str, places: Sequence[Place], only: int) -> said.Paragraph:
-    calls = tuple(chain.from_iterable((", ", _call(place)) for place in places))[1:] or "its end"
-    return said.Paragraph(
-        (f"{_capital(name)} continues with ", calls, f", {plural(only, 'call')} of its own" if only else "")
-    )
-
-
-def _call(place: Place) -> Words:
-    return (said.Code(place.op), " at ", said.Code(place.location)) if place.location else said.Code(place.op)
 
 
 def _changed(settings: Sequence[Changed]) -> said.Fold:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
-from tracer.divergence import Divergence, compare_recordings
-from tracer.divergence.families import children_of, compare_families
-from tracer.divergence.model import Root
-from tracer.divergence.process_pairs import siblings
+from tracer.divergence.comparing import compare_recordings
+from tracer.divergence.families import children_of, compare_families, siblings
+from tracer.divergence.model import Divergence, Root
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import Held
 from tracer.findings import Finding

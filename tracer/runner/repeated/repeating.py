@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tracer.divergence import Divergence, Recording, compare_recordings, read_recording
 from tracer.divergence.causes import Shows
+from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.lines import ComparedLines
-from tracer.divergence.model import Root
-from tracer.divergence.recordings import Family
+from tracer.divergence.model import Divergence, Root
+from tracer.divergence.recordings import Family, Recording, read_recording
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings, Training

@@ -170,6 +170,19 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         row = int(np.searchsorted(starts, call, side="right")) - 1
         return int(numbers[row]) if row >= 0 else 0
 
+    def group_of(self, call: int) -> Group:
+        """The group of ``call``."""
+        return self.groups[int(self.group[call])]
+
+    def entered_by(self, origin: int) -> Name:
+        """What entered with an origin that is no call."""
+        return self.names[int(self.entries.name[-1 - origin])]
+
+    def moments_of(self, kind: ValueKind, name: str | None = None) -> I8:
+        """The rows of ``moments`` of one kind, and of that name alone."""
+        wanted = [n for n, each in enumerate(self.names) if each.kind is kind and name in (None, each.name)]
+        return np.flatnonzero(np.isin(self.moments.name, wanted))
+
     def origins_of(self, call: int) -> I4:
         """Return the origins of the inputs of ``call``."""
         return self.origins[self.origin_start[call] : self.origin_start[call + 1]]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracer.divergence.matching.pairing import Attached, Flags, Ints, Pairs, attach
+from tracer.divergence.pairing import Attached, Flags, Ints, Pairs, attach
 from tracer.trace.values import Mark, Values
 from tracer.trace.values.columns import TURN_SHIFT, without_places
 

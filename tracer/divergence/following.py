@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracer.divergence.matching.differing import (
+from tracer.divergence.differing import (
     Differences,
     explained_by,
     followed,
     reads_another,
     wrote_elsewhere,
 )
-from tracer.divergence.matching.pairing import Flags, Ints, Pairs
+from tracer.divergence.pairing import Flags, Ints, Pairs
 from tracer.names import GeneratorKind, Way
 from tracer.trace.values import Mark, ValueKind, Values
 
@@ -50,24 +50,16 @@ class Following(NamedTuple):
     candidates: tuple[Candidate, ...]
     ends: Ints
     """For each node, the node of the root that it follows from; itself if it is a root or agrees."""
-    follows: frozenset[int]
-    """Gaps that follow from an earlier difference."""
-    roots: Flags
-    """For each pair, whether it is a root."""
 
 
-def follow(pairs: Pairs, differing: Differences) -> Following:
-    """Find the roots."""
-    return _Roots(pairs, differing).all()
+class Roots:
+    """Finds the roots."""
 
-
-class _Roots:
     def __init__(self, pairs: Pairs, differing: Differences) -> None:
         self.pairs, self.differing = pairs, differing
         self.parents = np.full(pairs.size + len(pairs.gaps), -1, np.int64)
         self.host = self._first_read_by_python()
         self.candidates: list[Candidate] = []
-        self.roots = np.zeros(pairs.size, np.bool_)
         self.first = self.parents.size
         """The first node at which an entry, a draw or a number differs."""
         self.shows: dict[int, int] = {}
@@ -99,10 +91,7 @@ class _Roots:
         self.candidates = [candidate for candidate in self.candidates if self.parents[candidate.node] < 0]
         self.candidates = [self._if_ahead(candidate) for candidate in self.candidates]
         self.candidates.sort(key=self._order)
-        self.roots[[candidate.node for candidate in self.candidates if candidate.node < count]] = True
-        ends = followed(self.parents)
-        gaps = frozenset(node for node in range(count, len(self.parents)) if self.parents[node] >= 0)
-        return Following(tuple(self.candidates), ends, gaps, self.roots)
+        return Following(tuple(self.candidates), followed(self.parents))
 
     def _order(self, candidate: Candidate) -> tuple[float, int]:
         """Gaps lie between pairs."""
@@ -201,9 +190,7 @@ class _Roots:
 
     def _only_draws(self, node: int) -> bool:
         """Return whether a gap contains only draws of one run, and the allocations that they write to."""
-        gap = self.pairs.gaps[node - self.pairs.size]
-        sides = ((self.pairs.first, gap.first, gap.first_end), (self.pairs.second, gap.second, gap.second_end))
-        held = [(values, begin, end) for values, begin, end in sides if end > begin]
+        held = self.pairs.stretches(self.pairs.gaps[node - self.pairs.size])
         if len(held) != 1:
             return False
         values, begin, end = held[0]
@@ -235,7 +222,6 @@ class _Roots:
         unique, first, inverse, counts = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
         self.parents[nodes] = nodes[first][inverse]
         self.parents[nodes[first]] = -1
-        self.roots[nodes] = True
         for node, group, count in zip(nodes[first].tolist(), unique.tolist(), counts.tolist(), strict=True):
             self.candidates.append(Candidate(node, way, (way, group), more=count - 1))
 
@@ -295,12 +281,8 @@ class _Roots:
         for number, gap in enumerate(self.pairs.gaps, self.pairs.size):
             before = int(np.searchsorted(self.pairs.at[0], gap.first))
             if not self._through_python(number, before):
-                first, second = self.pairs.first, self.pairs.second
-                same = (
-                    Way.GAP,
-                    first.groups[int(first.group[gap.first])] if gap.first < gap.first_end else None,
-                    second.groups[int(second.group[gap.second])] if gap.second < gap.second_end else None,
-                )
+                groups = (values.group_of(begin) for values, begin, _ in self.pairs.stretches(gap))
+                same = (Way.GAP, gap.first < gap.first_end, *groups)
                 self.candidates.append(Candidate(number, Way.GAP, same))
 
 

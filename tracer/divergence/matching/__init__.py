@@ -1,1 +1,0 @@
-"""Which call of one recording stands against which of the other, in what they differ, and what explains it."""
