@@ -72,7 +72,7 @@ def faults_of(table: Loaded, resolves: Resolves | None = None, torch: str = "") 
         yield f"`{table.reviewed}` contains no release of torch"
     named: Iterable[tuple[str, str]]
     if isinstance(table, Translations):
-        ids = [row.id for row in (*table.translation, *table.note)]
+        ids = [*(row.id for row in table.translation), *(note.id for note in table.note)]
         for translation in table.translation:
             yield from (f"{translation.id}: {fault}" for fault in _gaps(translation, releases))
         for backend in dict.fromkeys(b for row in table.translation for b in row.to):
@@ -88,13 +88,17 @@ def faults_of(table: Loaded, resolves: Resolves | None = None, torch: str = "") 
             yield from (f"{row.id}: {fault}" for fault in _faults_of_cases(row, live))
         named = ()
         if not isinstance(table, EnvironmentTable):
-            sharing = isinstance(table, (LibraryTable, CompilerTable))
-            for rules in [table.speaking_of(b) for b in Backend] if sharing else [table.rule]:
+            by_backend: Iterable[tuple[Rule, ...]] = (table.rule,)
+            if isinstance(table, (LibraryTable, CompilerTable)):
+                by_backend = map(table.speaking_of, Backend)
+            for rules in by_backend:
                 yield from _claimed_twice((op, rule.id) for rule in rules for op in dict.fromkeys(rule.ops))
             of_torch = (rule for rule in table.rule if any(speaks_of(case.torch, torch) for case in rule.case))
             named = ((rule.id, op) for rule in of_torch for op in rule.ops)
     yield from (f"{id}: {times} of them have this id" for id, times in Counter(ids).items() if times > 1)
-    for id, op in named if resolves is not None else ():
+    if resolves is None:
+        return
+    for id, op in named:
         if op.partition(".")[0] in TORCH_NAMESPACES and not resolves(op):
             yield f"{id}: torch {torch} has no {op}"
 
