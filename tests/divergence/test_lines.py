@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -12,7 +13,7 @@ import pytest
 from tests.support.traced import traced
 from tracer.divergence.lines import ComparedLines, Kind, compared_lines
 from tracer.tables.sources import source_of, sources
-from tracer.trace.lines import Row
+from tracer.trace.lines import Row, read_lines
 
 
 def compared(folder: Path, source: str, second: str = "") -> ComparedLines:
@@ -259,8 +260,6 @@ def test_a_long_loop_names_the_line_that_stores(tmp_path: Path) -> None:
 
 
 def test_a_forked_worker_has_roots_of_its_own(tmp_path: Path) -> None:
-    from tracer.trace.lines import read_lines
-
     source = """\
         import os
         def work():
@@ -277,6 +276,67 @@ def test_a_forked_worker_has_roots_of_its_own(tmp_path: Path) -> None:
         roles = ("", ".1")
         runs.append({role: read_lines(tmp_path / f"{name}.lines{role}") for role in roles})
     assert (3, Kind.LINE) in lines_of(compared_lines(*runs))
+
+
+#: A library's object that has its work done by processes of its own.
+FORKING = """\
+import os, pickle
+class Fetched:
+    def __init__(self, work):
+        self.work = work
+    def __iter__(self):
+        for k in range(2):
+            there, here = os.pipe()
+            if os.fork() == 0:
+                os.write(here, pickle.dumps(self.work(k)))
+                os._exit(0)
+            os.wait()
+            yield pickle.loads(os.read(there, 4096))
+"""
+#: The work of a process of its own, and its line that is named first, with its kind.
+WORK = {
+    "entropy": ("def work(k):\n    return k + os.urandom(3)[0] * 1000\n", 5, "entropy"),
+    "a seed by the process": (
+        "def work(k):\n    random.seed(os.getpid())\n    x = random.random()\n    return x\n",
+        5,
+        "process-id",
+    ),
+    "a clock in an object": (
+        "class Job:\n    def __init__(self):\n        self.at = time.perf_counter()\ndef work(k):\n"
+        "    job = Job()\n    return job.at + k\n",
+        6,
+        "clock",
+    ),
+    "a generator that a task makes": (
+        "def noise(k):\n    own = random.Random()\n    return own.random()\ndef work(k):\n    return noise(k)\n",
+        5,
+        "own-generator",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_what_a_process_gives_comes_from_its_own_line_whoever_takes_it(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "elsewhere"
+    library.mkdir()
+    (library / "fetching.py").write_text(FORKING, encoding="utf-8")
+    monkeypatch.syspath_prepend(library)
+    work, line, kind = WORK[name]
+    source = f"import os, random, time\nfrom fetching import Fetched\nCALLS = []\n{work}"
+    taken_at = source.count("\n") + 1
+    source += "for item in Fetched(work):\n    CALLS.append(item)\n"
+    (tmp_path / "own").mkdir()
+    runs = []
+    for run in "ab":
+        traced(tmp_path / "own", source, name=run)
+        runs.append({role: read_lines(tmp_path / "own" / f"{run}.lines{role}") for role in ("", ".1", ".2")})
+    monkeypatch.delitem(sys.modules, "fetching")
+    first, second = (source for source in compared_lines(*runs, [0]).sources if source.reaches)
+    assert (first.location.rpartition(":")[2], first.source) == (str(line), kind)
+    assert second.location.endswith(f":{taken_at}")
+    assert second.location in first.path
 
 
 def test_tasks_of_threads_are_paired_by_their_arguments(tmp_path: Path) -> None:

@@ -151,6 +151,7 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
         reaches_nothing=all(divergence.agrees or divergence.reaches_nothing for divergence in every),
         **sums,
         calls=(sum(side.calls[0] for side in every), sum(side.calls[1] for side in every)),
+        only=(sum(side.only[0] for side in every), sum(side.only[1] for side in every)),
         roots=roots,
         follows=sum(_differing(divergence.follows, divergence.roots) for divergence in every) - _differing(0, roots),
         ends=tuple(end for divergence in every for end in divergence.ends),

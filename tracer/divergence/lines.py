@@ -267,6 +267,7 @@ class _Comparison:
         self.counts: Counter[LineRoot] = Counter()
         self.shown: dict[LineRoot, tuple[tuple[str, ...], str, str]] = {}
         self.functions: dict[LineRoot, tuple[str, str]] = {}
+        self.callers: dict[LineRoot, tuple[_Frame, int]] = {}
         self.follows: dict[LineRoot, Origins] = {}
         """What a root may come from after all, since the line reads what is not seen whole."""
         self.hidden: Origins = _NOTHING
@@ -286,8 +287,10 @@ class _Comparison:
         """The rows that made calls."""
         self.ended: dict[str, list[_Ended]] = defaultdict(list)
         """All rows by process, as they ended."""
-        self.elsewhere: dict[LineRoot, None] = {}
-        """Roots in other threads and processes."""
+        self.elsewhere: dict[LineRoot, set[str]] = {}
+        """Roots in other threads and processes, and the lines at which these were forked."""
+        self.takers: set[LineRoot] = set()
+        """Roots that may merely take what others give: these come first."""
         self.answers: dict[LineRoot, None] = {}
         """Those of what tasks of theirs return."""
         _pair(one, two)
@@ -471,7 +474,7 @@ class _Comparison:
         for root in found | carried:
             self.trail[root].setdefault(location)
             if (frame.process or frame.entered.thread) and root in found:
-                self.elsewhere.setdefault(root)
+                self.elsewhere.setdefault(root, set()).add(_started_at(frame))
                 if returns and _is_task(frame):
                     self.answers.setdefault(root)
         frame.call, frame.inside = row.call, _NOTHING
@@ -649,6 +652,8 @@ class _Comparison:
         while above.parent is not None and above.code.is_library:
             caller, above = f"{above.parent.code.file}:{above.entered.parent_line}", above.parent
         self.functions.setdefault(root, (frame.code.function, caller))
+        if frame.parent is not None:
+            self.callers.setdefault(root, (frame.parent, frame.entered.parent_line))
         return root
 
     def _root(
@@ -690,7 +695,7 @@ class _Comparison:
         reached: dict[LineRoot, str] = {}
         followed: set[LineRoot] = set()
         for call in calls:
-            seen = sorted(self._origins_of(call), key=lambda root: self.roots[root])
+            seen = sorted(self._origins_of(call), key=lambda root: (root in self.takers, self.roots[root]))
             followed.update(seen)
             for root in seen:
                 for each in self._with_earlier(root):
@@ -740,15 +745,19 @@ class _Comparison:
         if row is None:
             return _NOTHING
         found = row.origins or self._root(Kind.LINE, row.frame, row.line, row.frame, unseen=row.unseen)
-        waited = {root: self._waited_for(root) for root in found}
-        return found.union(*waited.values()).difference(root for root, roots in waited.items() if roots)
+        waited = {root: givers for root in found if (givers := self._waited_for(root))}
+        for root, givers in waited.items():
+            for each in givers:
+                self.trail[each].setdefault(root.location)
+        self.takers.update(waited)
+        return found.union(*waited.values()).difference(root for root in waited if self._row_of_table(root) is not None)
 
     def _waited_for(self, root: LineRoot) -> Origins:
         """The origins of what a line takes from other threads or processes; none where but their order differs."""
         row = self._row_of_table(root)
-        if row is None or not row.waits:
-            return _NOTHING
-        return frozenset(self.answers if row.is_order else self.elsewhere)
+        if row is None:  # what forks processes takes what they give
+            return frozenset(each for each, parents in self.elsewhere.items() if root.location in parents)
+        return frozenset((self.answers if row.is_order else self.elsewhere) if row.waits else ())
 
     def _line_of_call(self, call: int) -> str:
         row = self._row_of_call(call)
@@ -792,6 +801,11 @@ class _Comparison:
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
         if root.kind is Kind.DRAW and root not in self.gave:
             return next(iter(path), root.location)
+        if tuple(names) == (_RESULT,) and root in self.callers:
+            caller, line = self.callers[root]
+            at = f"{caller.code.file}:{line}"
+            if at not in path and not self.one.text(caller, line).stores:  # it decides which line comes next
+                return at
         gives_nothing = not names and root.kind is Kind.LINE and root not in self.seeds
         return next(iter(path), "") if gives_nothing or tuple(names) == (_RESULT,) else root.location
 
@@ -830,6 +844,18 @@ def _keys(run: _Run, paired: object) -> Iterator[tuple[_Frame, tuple[object, ...
             key = (frame.process, id(other), entered.thread, entered.parent_line, entered.parent_n, frame.key)
         ordinals[key] += 1
         yield frame, (*key, ordinals[key])
+
+
+def _started_at(frame: _Frame) -> str:
+    """The line at which the process of ``frame`` was forked; empty where it is a thread's."""
+    task = next((above for above in _outwards(frame) if _is_task(above)), frame)
+    return "" if task.parent is None else f"{task.parent.code.file}:{task.entered.parent_line}"
+
+
+def _outwards(frame: _Frame | None) -> Iterator[_Frame]:
+    while frame is not None:
+        yield frame
+        frame = frame.parent
 
 
 def _is_task(frame: _Frame) -> bool:

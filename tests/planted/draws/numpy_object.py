@@ -5,9 +5,6 @@ import torch
 
 np.random.seed(0)
 torch.manual_seed(0)
-generator = np.random.default_rng()  # planted: environment-numpy-generator-objects  # clean:
-# clean: generator = np.random.default_rng(0)
-# clean: child = np.random.default_rng(seed=np.random.SeedSequence(1))
+generator = np.random.default_rng()  # planted: environment-numpy-generator-objects
 weight = torch.ones(2, requires_grad=True, dtype=torch.float64)
-(torch.as_tensor(generator.random(2)) @ weight).backward()  # clean:
-# clean: (torch.as_tensor(generator.random(2) + child.random(2)) @ weight).backward()
+(torch.as_tensor(generator.random(2)) @ weight).backward()

@@ -1,4 +1,3 @@
-# clean: # env: PYTHONHASHSEED=0
 """Fixes the order of sets from inside the process, which has chosen it already."""
 
 import os

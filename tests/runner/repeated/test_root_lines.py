@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from textwrap import dedent
@@ -13,13 +14,15 @@ import pytest
 
 from tests.support.slow import slow_unless
 from tracer.divergence.lines import Kind, LineSource
+from tracer.divergence.model import Divergence
+from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import HeldLine, Repeated
 from tracer.report.files.compared import repeated_json
 from tracer.report.sections.root_lines import proof_of
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.launching import Task
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.repeated.root_lines import MOST_RUNS, _by_proof
+from tracer.runner.repeated.root_lines import MOST_RUNS, _by_proof, _ends_early
 
 #: By name: a script whose runs diverge, the line that does it, its row in the table of sources, and whether it is
 #: proven by holding it.
@@ -215,6 +218,33 @@ def test_a_run_that_failed_refutes_nothing() -> None:
     refuted = msgspec.structs.replace(held, problem="")
     assert "something else" in proof_of(cast("Repeated", SimpleNamespace(held_lines=(refuted,))))
     assert [source.location for source in _by_proof(sources, (refuted,))] == ["a.py:1", "a.py:2"]
+
+
+class _Calls(list[int]):
+    """The steps of a run's calls."""
+
+    step_of = list.__getitem__
+
+
+@pytest.mark.parametrize(
+    ("base", "given", "compared", "only", "until", "proves"),
+    [
+        ([0, 0, 1, 1, 2, 2], [0], 1, (0, 0), 2, False),  # it ended at once: an old clock was given to a budget
+        ([0, 0, 1, 1, 2, 2], [0, 0, 1, 1], 4, (0, 0), 2, False),
+        ([0, 0, 1, 1], [0, 0, 1, 1, 2, 2], 4, (0, 0), 2, False),
+        ([0] * 6, [0] * 3, 3, (0, 0), math.inf, False),  # without optimizer
+        ([0, 0, 1, 1, 2, 2], [0, 0, 1, 1], 4, (0, 0), 1, True),  # ended after the step, as it was asked to
+        ([0, 0, 0, 1, 1], [0, 0, 1, 1], 4, (1, 0), 1, True),  # the line itself made another number of calls
+        ([0, 0, 1, 1], [0, 0, 1, 1], 4, (0, 0), math.inf, True),
+    ],
+)
+def test_a_run_that_makes_fewer_calls_than_the_one_that_gave_its_values_proves_nothing(
+    base: list[int], given: list[int], compared: int, only: tuple[int, int], until: float, proves: bool
+) -> None:
+    families = [{"": SimpleNamespace(values=_Calls(steps))} for steps in (base, given)]
+    agreeing = Divergence(agrees=True, calls_compared=compared, calls=(len(base), len(given)), only=only)
+    problem = _ends_early(agreeing, cast("Family", families[0]), cast("Family", families[1]), until)
+    assert (not problem) == proves
 
 
 @pytest.mark.slow

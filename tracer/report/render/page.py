@@ -193,7 +193,8 @@ def _whole_numbers(text: str, around: Callable[[str], Markup] = escape) -> Marku
 def assets() -> dict[str, str]:
     """The style and the script as they stand in the page; read as text, never as templates."""
     folder = template_folder()
-    return {name: (folder / name).read_text(encoding="utf-8") for name in ("style.css", "script.js")}
+    names = ("style.css", "script.js", "compare.css")
+    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
 
 
 def _hash(script: str) -> str:

@@ -38,6 +38,7 @@ from tracer.runner.repeated.root_lines import (
     find_lines,
     known_lines,
     known_source,
+    lines_of_time,
     needs_lines,
 )
 from tracer.runner.source_lines import texts_of, with_neighbours
@@ -94,6 +95,8 @@ _PATIENCE = 60.0
 _LINE_SECONDS = 20.0
 #: Runs that may follow those that were asked for, where these are many.
 _FURTHER = 4
+#: Why lines are named without proof that runs which follow them do not show.
+_TIMED = "runs whose lines are followed agree: what differs hangs on the time that the program takes"
 #: What a rank tells that needs no lines, and one that needs them to the end.
 _NO_STEP, _LAST_STEP = -1, 2**31
 
@@ -157,6 +160,15 @@ class _Series:
             if not self.ended_by:
                 self._compare(base, self._run(f"{self.prefix}{suffix}", name, varied, base))
         self.most = max(self.most, self.started + _FURTHER)
+        unvaried = self.compared.get(UNVARIED, ())
+        if self.follows_lines and unvaried and not any(each.differs for each in unvaried):
+            folder = recordings_in(self.scratch)
+            traces = [folder / run.file for run in self.runs if run.arm == UNVARIED][:2]
+            if (timed := lines_of_time(*traces)) and not self.ended_by:
+                say("tracer: one further run follows no lines, which take time: the program reads the clock")
+                self.follows_lines, number = False, self.asked.runs + 1
+                self._compare(base, self._run(f"{self.prefix}{number}", f"run {number}", None, base))
+                self.found = FoundLines(timed, note=_TIMED) if self._diverging() is not None else self.found
         if not self.compared:
             raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
 
@@ -164,6 +176,10 @@ class _Series:
     def left(self) -> int:
         """Runs that may still be made."""
         return 0 if self.ended_by else self.most - self.started
+
+    def _diverging(self) -> Divergence | None:
+        """The first comparison of unvaried runs that differ."""
+        return next((divergence for divergence in self.compared.get(UNVARIED, ()) if divergence.differs), None)
 
     @staticmethod
     def _trains_elsewhere(base: Recording | None) -> bool:
@@ -238,8 +254,8 @@ class _Series:
 
     def find_lines(self, snapshot: Snapshot | None) -> None:
         """If the unvaried runs diverge, find the lines at which they begin to."""
-        diverging = next((divergence for divergence in self.compared.get(UNVARIED, ()) if divergence.differs), None)
-        if self.ended_by or self.asked.hold is not None:
+        diverging = self._diverging()
+        if self.ended_by or self.asked.hold is not None or self.found.sources:
             return
         known = None
         if diverging is not None and self.follows_lines:
@@ -287,7 +303,7 @@ class _Series:
 
     def hold(self, snapshot: Snapshot | None) -> None:
         """If the unvaried runs diverge, search in further runs for the circumstances that explain it."""
-        diverging = next((divergence for divergence in self.compared.get(UNVARIED, ()) if divergence.differs), None)
+        diverging = self._diverging()
         if diverging is None or self.ended_by or self.asked.hold == ():
             return
         if self.asked.hold is None and (self.found.is_proven or certain(diverging.roots)):

@@ -7,6 +7,8 @@ it is given from. Where a root calls a library, two last ones follow the lines i
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from itertools import islice
@@ -121,6 +123,16 @@ def known_lines(first: Path, second: Path, divergence: Divergence) -> ComparedLi
         return None
     is_whole = TIME_IS_UP not in compared.notes
     return compared if is_whole and any(source.reaches for source in compared.sources) else None
+
+
+def lines_of_time(first: Path, second: Path) -> tuple[LineSource, ...]:
+    """The lines that give other times in two runs: what comes of it hangs on how fast they are, though these agree."""
+    try:
+        compared = compared_lines(read_run(first), read_run(second))
+    except TraceError:
+        return ()
+    timed = (source for source in compared.sources if source.source == "clock")
+    return tuple(msgspec.structs.replace(source, reaches=True, is_followed=False) for source in timed)
 
 
 def find_lines(
@@ -275,11 +287,19 @@ def _held(
     ]
     if not places or laboratory.left < 2:
         return tuple(shown)
-    branches = tuple(source.location for source in sources if source.kind is not Kind.LINE)
+    branches = tuple(
+        source.held_at if source.kind is Kind.LINE else source.location
+        for source in sources
+        if source.kind is not Kind.LINE or source.held_at != source.location
+    )
     kept = folder()
     base = laboratory.follow("kept", Lines(held=places, branches=branches, folder=str(kept)), last, anew=True)
     if base is None:
         return tuple(shown)
+    came = max(each.values.step_of(len(each.values) - 1) for each in base.family.values())
+    if last is not None and came < last - 1:
+        slow = f"the run whose values were kept ended in step {came}, before the others diverge"
+        return (*shown, *(HeldLine(lines=(at,), agrees=False, problem=slow) for at, way in ways.items() if way))
     names = {source.location: source.names for source in sources}
     wholes = {source.location for source in sources if source.held_at == source.location}
     problems = {place: problem_of(kept, place, names.get(place, ())) for place in places}
@@ -318,6 +338,8 @@ def _held(
             agrees = not left and (goes_on or not any(end.kind in OF_TRAINING for end in divergence.ends))
             if not agrees:
                 problem = next(filter(None, (problem_of(kept, place) for place in lines)), "")
+            elif problem := _ends_early(divergence, base.family, run.family, math.inf if last is None else last):
+                agrees = False
         if not problem and not any(gave_others(kept, place) for place in lines):
             agrees, problem = False, "it gave the same by itself in that run"
         elif not agrees and not problem and not wholes.issuperset(lines):
@@ -326,6 +348,17 @@ def _held(
             agrees, problem = False, "runs in which nothing is held agree at times too, and no run was left"
         shown.append(HeldLine(lines=named, agrees=agrees, runs=runs, problem=problem))
     return tuple(shown)
+
+
+def _ends_early(divergence: Divergence, base: Family, run: Family, until: float) -> str:
+    """Why two runs that agree show nothing: one ended before it had made all calls of the other, up to a step's end."""
+    for side, family in enumerate((base, run)):
+        values = [recording.values for recording in family.values()]
+        later = sum(len(each) - bisect_right(range(len(each)), until, key=each.step_of) for each in values)
+        if divergence.calls[side] - divergence.calls_compared - divergence.only[side] > later:
+            few, many = sorted(divergence.calls)
+            return f"it made {few:,} calls, and the run that gave the values {many:,}: one of the two ended early"
+    return ""
 
 
 def _ways(source: LineSource) -> tuple[str, ...]:

@@ -7,7 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.measured import (
+from tests.tables.samples import rule_text, table
+from tracer.errors import TableError
+from tracer.names import Backend, DeterministicMode
+from tracer.tables.lint.measured import (
     SCHEMA,
     Explained,
     MeasuredCall,
@@ -18,9 +21,6 @@ from tests.support.measured import (
     load_measurement,
     measurement_files,
 )
-from tests.tables.samples import rule_text, table
-from tracer.errors import TableError
-from tracer.names import Backend, DeterministicMode
 from tracer.tables.loading import load_tables
 
 SETTINGS = {"threads": "many", "fill_uninitialized_memory": True}

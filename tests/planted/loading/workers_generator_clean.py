@@ -1,0 +1,20 @@
+"""Two workers add noise with NumPy; nothing is seeded but the loader's generator, and that is enough."""
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Noisy(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.tensor([float(index), np.random.rand()])
+
+
+generator = torch.Generator().manual_seed(0)
+loader = DataLoader(Noisy(), batch_size=2, num_workers=2, generator=generator)
+weight = torch.ones(2, requires_grad=True)
+for batch in loader:
+    (batch @ weight).sum().backward()
