@@ -36,7 +36,7 @@ from docs.making.rule_pages import rule_pages
 from tests.support.build import call, trace
 from tracer import judge
 from tracer.cli.main import main
-from tracer.tables.lint.proving import faults_of_tables
+from tracer.tables.lint import faults_of_tables
 
 
 def told(*args):

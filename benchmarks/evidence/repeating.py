@@ -12,10 +12,10 @@ import torch
 from msgspec.structs import replace
 
 from benchmarks.evidence.switching import Mode, deterministic_mode, is_refusal
+from tests.support.measured import SCHEMA, MeasuredCall, MeasuredRun, Measurement, verdicts_of
 from tests.support.samples import UNWRITTEN, Sample
 from tracer import DeterminismTracer
 from tracer.names import Backend, DeterministicMode, Settings, Verdict
-from tracer.tables.lint.measured import SCHEMA, MeasuredCall, MeasuredRun, Measurement, verdicts_of
 from tracer.tables.loading import load_tables
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import release

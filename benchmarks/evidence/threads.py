@@ -23,15 +23,15 @@ from msgspec.structs import replace
 from benchmarks.evidence.extra import left_out, provoking
 from benchmarks.evidence.repeating import measure
 from benchmarks.evidence.switching import Mode
-from tests.support.samples import Sample
-from tracer.names import Verdict
-from tracer.tables.lint.measured import (
+from tests.support.measured import (
     FOLDER,
     Measurement,
     contradictions,
     load_measurement,
     verdicts_of,
 )
+from tests.support.samples import Sample
+from tracer.names import Verdict
 from tracer.tables.loading import load_tables
 
 #: Small inputs that deterministic mode refuses, and neighbours that it lets pass.

@@ -13,7 +13,6 @@ from tests.support.command import Command, process
 from tests.tables.samples import HEAD, rule_text
 from tracer.names import Backend
 from tracer.tables import loading
-from tracer.tables.lint import proving
 from tracer.tables.loading import existing_tables, load_tables
 from tracer.tables.settings.rows import load_rows
 
@@ -39,8 +38,6 @@ def linted(tracer: Command, monkeypatch: pytest.MonkeyPatch, folder: Path, text:
     (folder / "cuda_dispatched.toml").unlink()  # it speaks of the rules that ship
     (folder / "rocm.toml").unlink()  # it inherits CUDA's rules, and would repeat the fault
     monkeypatch.setattr(loading, "_FOLDER", folder)
-    monkeypatch.setattr(proving, "lint_examples", lambda *_: [])  # those that ship are of the tables that ship
-    monkeypatch.setattr(proving, "faults_of_measurements", lambda *_: [])  # and so are the measurements
     caches = [name for name in vars(loading).values() if hasattr(name, "cache_clear")]
     for cached in caches:
         cached.cache_clear()

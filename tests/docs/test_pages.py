@@ -26,7 +26,7 @@ from tests.tables.samples import HEAD, parse_table
 from tracer.cli.main import COMMANDS
 from tracer.cli.main import tracer as command_line
 from tracer.tables.compilers import load_compilers
-from tracer.tables.lint.rule_lint import lint_table
+from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.settings.rows import CATEGORIES, load_rows
 
@@ -226,7 +226,7 @@ def test_the_readme_is_read_in_one_go() -> None:
 def test_the_shown_rule_is_ten_lines_that_the_lint_accepts() -> None:
     assert len(EXAMPLE.splitlines()) == 10
     table = parse_table(HEAD + EXAMPLE, "adding-a-rule.md")
-    assert lint_table(table) == []
+    assert list(faults_of(table)) == []
 
 
 def test_the_shown_rule_says_what_the_table_says() -> None:
@@ -240,6 +240,6 @@ def test_the_shown_rule_says_what_the_table_says() -> None:
 def test_the_shown_rule_with_a_case_left_out_is_refused() -> None:
     broken = EXAMPLE.replace('{ verdict = "conditional" }', "")
     assert broken != EXAMPLE
-    assert lint_table(parse_table(HEAD + broken, "adding-a-rule.md")) == [
+    assert list(faults_of(parse_table(HEAD + broken, "adding-a-rule.md"))) == [
         "cuda-median-indices: the last case has conditions: what no other case takes is left without one"
     ]

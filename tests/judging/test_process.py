@@ -216,7 +216,7 @@ NCCLS = event(name="NCCL_ALGO", value="Ring", first=5)
 def test_a_late_variable_that_no_call_depends_on_is_a_note(recorded: Trace, target: str, is_at_risk: bool) -> None:
     report = judge(recorded, torch=target)
     assert is_found(recorded, LATE, torch=target) is is_at_risk
-    noted = [note for note in report.notes if note.rule == LATE]
+    noted = [note for note in report.judgement.notes if note.rule == LATE]
     assert len(noted) == (not is_at_risk)
     assert all("another library" in note.why for note in noted)
 
@@ -419,10 +419,10 @@ def test_workers_that_draw_from_numpy_are_found() -> None:
 
 def test_each_note_on_a_loader_says_what_of_it_matters() -> None:
     spawned = loader(workers=2, persistent_workers=True, start_method="spawn", epoch_set=False)
-    subjects = [note.subject for note in judge(trace(ADDITION, loaders=(spawned,))).notes]
+    subjects = [note.subject for note in judge(trace(ADDITION, loaders=(spawned,))).judgement.notes]
     said = ("persistent workers", "workers started by spawn", "set_epoch was never called", "the number of workers")
     assert sorted(one.rpartition(": ")[2] for one in subjects if "DataLoader" in one) == sorted(said)
-    plain = judge(trace(ADDITION, loaders=(loader(),))).notes
+    plain = judge(trace(ADDITION, loaders=(loader(),))).judgement.notes
     assert not any("DataLoader" in note.subject for note in plain)
 
 

@@ -1,6 +1,6 @@
 """Planted faults: small scripts, run by ``tracer run`` as a user would, each with a clean twin.
 
-``NAME.py`` holds one fault or more, and ``NAME_clean.py`` the same program without. A comment marks what must be found:
+Each file holds one fault or more, and its twin (``support/twins.py``). A comment marks what must be found:
 
 - ``# planted: RULE-ID`` behind a line of code: a finding of that rule at that very line;
 - ``# planted: RULE-ID`` on a line of its own: a finding of that rule, wherever it is.
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
@@ -26,15 +25,14 @@ from packaging.version import Version
 
 from tests.support.command import Command, process
 from tests.support.slow import slow_unless
+from tests.support.twins import clean_twin
 from tracer import Trace, judge
 from tracer.names import Verdict
 from tracer.report import Report
 
 HERE = Path(__file__).parent
 SCRIPTS = sorted(path for path in HERE.glob("*/*.py") if path.stem != "__init__")
-FAULTS = [path for path in SCRIPTS if not path.stem.endswith("_clean")]
-CLEAN = [path for path in SCRIPTS if path.stem.endswith("_clean")]
-_MARK = re.compile(r"#\s*planted:\s*([\w-]+)\s*$")
+_MARK = re.compile(r"# planted: ([\w-]+)(?:\s+# clean:.*)?$")
 _DIRECTIVE = re.compile(r"^#\s*(judge|run|env|torch):\s*(.+)$")
 
 
@@ -70,15 +68,15 @@ def variables_of(script: Path) -> dict[str, str]:
     return dict(one.split("=", 1) for one in said_in(script)["env"])
 
 
-def report_on(script: Path, folder: Path, here: Command | None = None) -> Report:
-    """Run ``script`` in ``folder`` under ``tracer run``, and judge its trace as it asks.
+def report_on(script: Path, text: str, folder: Path, here: Command | None = None) -> Report:
+    """Run ``text``, ``script`` or its twin, in ``folder`` under ``tracer run``, and judge its trace as it asks.
 
     ``here``: in this process, where nothing hangs on what happened in it before.
     """
     said = said_in(script)
     if any(Version(torch.__version__) not in SpecifierSet(one, prereleases=True) for one in said["torch"]):
         pytest.skip(f"needs torch {said['torch'][0]}")
-    shutil.copy(script, folder)
+    (folder / script.name).write_text(text, encoding="utf-8")
     command = ["run", "-o", "trace.json", *said["run"], script.name]
     if here is None:
         done = process(*command, cwd=folder, module=True, **variables_of(script))
@@ -89,11 +87,10 @@ def report_on(script: Path, folder: Path, here: Command | None = None) -> Report
     return judge(Trace.load(folder / "trace.json"), **dict(one.split("=", 1) for one in said["judge"]))
 
 
-def of(area: str, scripts: list[Path], in_every_run: Collection[str] | None = None) -> pytest.MarkDecorator:
-    """Those of ``scripts`` that lie in folder ``area``, as parameters; slow where they, or their faults, are not named
-    ``in_every_run``."""
-    chosen = [path for path in scripts if path.parent.name == area]
-    often = {path for path in chosen if in_every_run is None or path.stem.removesuffix("_clean") in in_every_run}
+def of(areas: Collection[str], in_every_run: Collection[str] | None = None) -> pytest.MarkDecorator:
+    """The scripts in folders ``areas`` as parameters; slow where they are not named ``in_every_run``."""
+    chosen = [path for path in SCRIPTS if path.parent.name in areas]
+    often = {path for path in chosen if in_every_run is None or path.stem in in_every_run}
     cases = slow_unless(often, chosen)
     return pytest.mark.parametrize("script", cases, ids=lambda path: path.stem)
 
@@ -102,7 +99,7 @@ def expect_found(script: Path, folder: Path, here: Command | None = None) -> Non
     """Every mark of ``script`` is found, at its line."""
     planted = planted_in(script)
     assert planted, "nothing is planted"
-    report = report_on(script, folder, here)
+    report = report_on(script, script.read_text(encoding="utf-8"), folder, here)
     risky = {(one.rule, one.location) for one in report.findings if one.verdict is not Verdict.DETERMINISTIC}
     for fault in planted:
         places = {location for rule, location in risky if rule == fault.rule}
@@ -112,5 +109,8 @@ def expect_found(script: Path, folder: Path, here: Command | None = None) -> Non
 
 def expect_nothing(script: Path, folder: Path, here: Command | None = None) -> None:
     """A clean twin has nothing but seeded draws."""
-    report = report_on(script, folder, here)
+    text = script.read_text(encoding="utf-8")
+    twin = clean_twin(text)
+    assert twin != text, "it has no twin"
+    report = report_on(script, twin, folder, here)
     assert [one for one in report.findings if one.verdict is not Verdict.SEEDED] == []

@@ -14,6 +14,7 @@ from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.translation import Translations
 from tracer.tables.versions import reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS
+from tracer.trace.records import Environment
 
 parse_table = partial(parse, model=Table)
 parse_libraries = partial(parse, model=LibraryTable)
@@ -76,3 +77,9 @@ def split(values: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Valu
 def keys_of(rule: Cased) -> dict[str, None]:
     """Every key that a rule's cases ask for, in order."""
     return dict.fromkeys(key for case in rule.case for key in case.when)
+
+
+def field_type(name: str) -> type:
+    """The plain type of a field of ``Environment``: ``str`` for words and tuples of words."""
+    hint = str(Environment.__annotations__[name])
+    return bool if "bool" in hint else int if "int" in hint else str

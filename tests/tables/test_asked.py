@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tracer.tables import asked, loading
-from tracer.tables.lint.asking import asked_text
+from tracer.tables.asked import asked_text
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def _forgotten() -> None:
 
 
 def test_it_is_what_the_tables_say() -> None:
-    """``python -m tracer.tables.lint.asking`` writes it anew."""
+    """``python -m tracer.tables.asked`` writes it anew."""
     assert asked.FILE.read_text(encoding="utf-8") == asked_text()
     assert asked.required_facts() == loading.required_facts()
     assert asked.named_variables() == loading.named_variables()

@@ -8,7 +8,7 @@ from tests.tables.samples import parse_compiler
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict
 from tracer.tables.compilers import ITSELF, compiled_facts, load_compiler, load_compilers
-from tracer.tables.lint.rule_lint import lint_compiler
+from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_tables, required_facts
 
 TEXT = """
@@ -43,7 +43,7 @@ def test_a_case_has_a_verdict_or_calls_an_op() -> None:
         (Verdict.UNKNOWN, "aten.index_put_"),
     ]
     assert rule.case[1].op_called("aten.sample.default") == "aten.index_put_"
-    assert lint_compiler(parse_compiler(TEXT, "sample.toml")) == []
+    assert list(faults_of(parse_compiler(TEXT, "sample.toml"))) == []
 
 
 @pytest.mark.parametrize(
@@ -64,25 +64,6 @@ def test_what_a_table_may_not_hold_fails_in_one_line(instead: str, of: str, says
         parse_compiler(TEXT.replace(of, instead), "sample.toml")
     assert says in str(caught.value)
     assert str(caught.value).startswith("sample.toml: ")
-
-
-@pytest.mark.parametrize(
-    ("instead", "of", "says"),
-    [
-        ('when = { deterministic_mode = "on" }\n  calls', "calls", "the last case has conditions"),
-        ('verdict = "raises"\n  calls', "calls", "has a verdict and calls"),
-        ("", '  verdict = "nondeterministic"\n', "says neither what is called"),
-        ('kind = "generated"', 'kind = "source"', "which a table cannot cite"),
-        ('calls = "itself"', 'calls = "aten.index_put_"', "has facts, but calls no other op"),
-    ],
-)
-def test_the_lint_finds_what_a_case_leaves_out(instead: str, of: str, says: str) -> None:
-    faults = lint_compiler(parse_compiler(TEXT.replace(of, instead), "sample.toml"))
-    assert any(says in fault for fault in faults), faults
-
-
-def test_inductors_table_is_proven() -> None:
-    assert lint_compiler(load_compiler("inductor")) == []
 
 
 def test_what_is_called_has_an_answer_in_the_backends_table() -> None:

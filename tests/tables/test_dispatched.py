@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.build import call
 from tracer.names import Backend, EvidenceKind, Verdict
-from tracer.tables.lint.rule_lint import lint_dispatched
 from tracer.tables.loading import load_dispatched, load_table, with_dispatched
 from tracer.tables.rules import Dispatched, Vouched
 from tracer.tables.ruling.bound_table import BoundTable
@@ -37,16 +36,14 @@ def test_an_op_that_was_not_recorded_rests_on_absence() -> None:
     assert bound.outcome("aten.sqrt.default", {}).evidence == ()
 
 
-def test_an_op_that_a_rule_names_is_not_vouched_for() -> None:
-    named = Vouched(first="2.6", last="2.9", ops=frozenset({"aten.index_add.default"}))
-    seen = Dispatched(
-        schema=1, backend=Backend.CUDA, builds=("2.6.0",), device="sm_90", rules={"no": "x"}, vouched=(named,)
-    )
-    faults = list(lint_dispatched(with_dispatched(load_table(Backend.CUDA), seen)))
-    assert faults == [
-        "dispatched: rule no does not exist",
-        "dispatched: aten.index_add.default is listed as safe, but cuda-index-add names it",
-    ]
+def test_what_builds_launched_is_of_rules_that_exist_and_vouches_for_ops_that_none_names() -> None:
+    table = load_table(Backend.CUDA)
+    seen = table.dispatched
+    assert seen is not None
+    assert seen.rules.keys() <= {rule.id for rule in table.rule}
+    vouched = [(op, entry.first) for entry in seen.vouched for op in entry.ops]
+    assert [op for op, _ in vouched if table.find(op) is not None] == []
+    assert len(vouched) == len(set(vouched))
 
 
 def test_rules_that_the_builds_confirm_have_the_grade_between_source_and_measured() -> None:

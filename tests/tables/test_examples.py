@@ -1,16 +1,15 @@
-"""Every example runs, dispatches what it says, and makes a finding of each rule that shows it; the lint finds what is
-wrong with one."""
+"""Every example runs, dispatches what it says, and makes a finding of each rule that shows it."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.examples import RUN, first_op, recorded
-from tests.tables.samples import HEAD, parse_examples, parse_table, rule_text
+from tests.tables.samples import parse_examples
 from tracer import Trace, judge
 from tracer.errors import TableError
 from tracer.names import Backend, Settings, Verdict
-from tracer.tables.examples import Example, lint_examples, load_examples, program
+from tracer.tables.examples import Example, load_examples, program
 from tracer.tables.loading import load_tables
 from tracer.tables.rules import Rule, Table
 from tracer.tables.translation import load_translations
@@ -92,33 +91,14 @@ def test_every_rule_has_one_but_for_ops_of_packages_that_torch_does_not_bring() 
         assert all(op.startswith(("npu.", "atb.")) for rule in without for op in rule.ops), backend
 
 
-def linted(code: str, ops: str = '["aten.sample"]', rest: str = "") -> list[str]:
-    """What the lint says of one example beside one table."""
-    text = f"schema = 1\n[[example]]\nops = {ops}\ncode = '''\n{code}\n'''\n{rest}"
-    table = parse_table(HEAD + rule_text(), "cuda.toml")
-    return lint_examples(parse_examples(text, "examples.toml"), {Backend.CUDA: table})
-
-
-def test_the_lint_accepts_what_is_sound() -> None:
-    assert linted("x = torch.ones(1, device=device)\ny = [print(one) for one in x]") == []
-
-
-@pytest.mark.parametrize(
-    ("code", "ops", "says"),
-    [
-        ("torch.ones(", '["aten.sample"]', "does not compile"),
-        ("x = 1" + " " * 120 + "+ 1", '["aten.sample"]', "more than 120 characters"),
-        ("torch.ones(1)", '["aten.sample", "aten.nobodys"]', "aten.nobodys: no rule names it"),
-        ("torch.ones(1)", '["aten.nobodys"]', "has no example"),
-    ],
-)
-def test_the_lint_finds(code: str, ops: str, says: str) -> None:
-    assert any(says in fault for fault in linted(code, ops))
-
-
-def test_the_lint_finds_an_op_with_two_examples() -> None:
-    again = "[[example]]\nops = ['aten.sample']\ncode = 'torch.ones(1)'\n"
-    assert linted("torch.ones(1)", rest=again) == ["aten.sample: 2 examples dispatch it"]
+def test_an_op_has_one_example_which_fits_on_the_page_and_is_some_rules() -> None:
+    ops = [op for example in EXAMPLES.example for op in example.ops]
+    assert len(ops) == len(set(ops))
+    named = {op for table in load_tables().values() for rule in table.rule for op in rule.ops}
+    assert [op for op in ops if not named & {op, op.rpartition(".")[0]}] == []
+    assert [line for example in EXAMPLES.example for line in example.code.splitlines() if len(line) > 120] == []
+    of_cpu = [example for rule in load_tables()[Backend.CPU].rule if (example := EXAMPLES.of(rule)) is not None]
+    assert [example.ops for example in of_cpu if example.cuda_only] == []
 
 
 @pytest.mark.parametrize(

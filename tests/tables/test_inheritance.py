@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.tables.samples import rule_text, table
 from tracer.names import EvidenceKind
-from tracer.tables.lint.rule_lint import lint_table
+from tracer.tables.lint import faults_of
 from tracer.tables.loading import with_inherited
 
 ROCM = 'schema = 1\nbackend = "rocm"\nreviewed = ">=2.6,<=2.15"\ninherits = "cuda"\n'
@@ -42,7 +42,7 @@ def test_cases_for_versions_that_the_table_does_not_speak_of_stay_behind() -> No
     new = '{ verdict = "conditional" }'
     merged = with_inherited(table(OWN, head=ROCM), table(rule_text(old, new, ops='["aten.topk"]')))
     assert [len(rule.case) for rule in merged.rule] == [1, 1]
-    assert lint_table(merged) == []
+    assert list(faults_of(merged)) == []
 
 
 def test_what_is_taken_over_says_so_and_weighs_least() -> None:
@@ -54,4 +54,4 @@ def test_what_is_taken_over_says_so_and_weighs_least() -> None:
 
 
 def test_the_whole_is_as_sound_as_its_parts() -> None:
-    assert lint_table(MERGED) == []
+    assert list(faults_of(MERGED)) == []

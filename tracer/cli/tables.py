@@ -92,7 +92,7 @@ def lint(against_torch: bool) -> int:
 
     One line a fault, led by the file and the rule; exit code 1 where there is one.
     """
-    from tracer.tables.lint.proving import counted, faults_of_tables
+    from tracer.tables.lint import counted, faults_of_tables
 
     faults = faults_of_tables(*(_installed_torch() if against_torch else ()))
     for line in faults or [counted()]:

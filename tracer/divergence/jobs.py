@@ -208,7 +208,6 @@ def _of_process(role: str, comparison: Comparison) -> Comparison:
         largest=None if comparison.largest is None else named(comparison.largest),
         first=None if comparison.first is None else named(comparison.first),
         significant=tuple(map(named, comparison.significant)),
-        shown_process=process,
     )
 
 

@@ -226,8 +226,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     unrepeated: PlaceDifference | None = None
     """The first place in which two runs of the first configuration differ by more than rounding."""
     yardstick: Yardstick
-    curve: tuple[tuple[int, int, float, float], ...]
-    """Row of the first recording, step, relative difference and yardstick of each place: what the picture draws."""
     steps: tuple[int, int]
     """Steps of both recordings."""
     flips: tuple[Flip, ...] = ()
@@ -256,8 +254,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The gradients that differ by that factor alone, of all that were compared in that step."""
     undone: float | None = None
     """A factor of the loss and of what backward makes, which is gone when the optimizer reads the gradients."""
-    shown_process: str = ""
-    """The process that ``curve`` is of; empty for the first one of a job."""
 
     @property
     def is_drawn_otherwise(self) -> bool:
@@ -404,7 +400,7 @@ class _Comparing:
         first, second = self._first, self._second
         differences: list[PlaceDifference] = []
         only: list[OnlyOne] = []
-        curve = []
+        places = 0
         split = self._steps_split_otherwise()
         self._join_parts(split)
         for key, row in first.rows.items():
@@ -439,20 +435,19 @@ class _Comparing:
                 differences.append(difference)
                 self._differing.add(key)
                 self._has_other_forward |= key[0] not in _OF_BACKWARD
-            relative, yardstick = (difference.relative, difference.yardstick) if difference else (0.0, 0.0)
-            curve.append((row, key[-1], relative, yardstick))
+            places += 1
         for key in second.rows:
             if key not in first.rows and key[0] is not PlaceKind.DECISION and not self._is_of_other_part(key, split):
                 if (lost := self._lost_gradient(key, second, first)) is not None:
                     differences.append(lost)
                 else:
                     only.append(self._only(second, key, Lack.NOT_IN_FIRST))
-        if not curve:
+        if not places:
             raise TraceError(
                 "the two recordings have no place that can be compared",
                 hint="record the same model twice, with --magnitudes, the same --steps and all ranks",
             )
-        return self._answer(differences, only, curve, split)
+        return self._answer(differences, only, places, split)
 
     def _fell_otherwise(self, key: PlaceKey) -> bool:
         """Whether a decision by this place, or by it and others, would not be that of the second configuration."""
@@ -543,7 +538,7 @@ class _Comparing:
         return {step for step, is_one in whole.items() if is_one}
 
     def _answer(
-        self, differences: list[PlaceDifference], only: list[OnlyOne], curve: Any, split: set[int]
+        self, differences: list[PlaceDifference], only: list[OnlyOne], places: int, split: set[int]
     ) -> Comparison:
         is_judged = self._is_judged
         only = [one for one in only if one.kind is not PlaceKind.OUTPUT_GRADIENT or one.lack is Lack.NO_YARDSTICK]
@@ -602,7 +597,7 @@ class _Comparing:
         shaken = [run.header for run in self._yardsticks.runs]
         return Comparison(
             verdict=verdict,
-            places=len(curve),
+            places=places,
             compared=(count, len(self._computed)),
             lacks_ends=lacks_ends,
             rows=self._rows_compared(split) if self._first.world_size == self._second.world_size else (0, 0),
@@ -625,7 +620,6 @@ class _Comparing:
                 of_second=sum(len(runs.of_second) for runs in (self._yardsticks.everywhere, self._yardsticks.inside)),
                 inside=next((run.header.shaken_in for run in self._yardsticks.inside.of_first), ""),
             ),
-            curve=tuple(curve),
             steps=(len(self._first.steps), len(self._second.steps)),
             second_is_narrower=self._yardsticks.second_is_narrower,
             flips=tuple(self._flips({self._keys[one.order] for one in significant})),

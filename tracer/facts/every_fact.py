@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracer.facts import flags, indexing, kernels, operands, sizes
+from tracer.facts import flags, indexing, kernels, sizes
 from tracer.facts.argument_readers import MISSING
 from tracer.facts.fact import BOOL, Derivation, Fact, Kind, Value
 from tracer.names import Overlap
@@ -122,7 +122,7 @@ _DERIVED = (
     _process("compiled", ("ran", "would"), "Did Inductor compile here, or would it have without the recorder?"),
 )
 #: The modules that declare facts that are read, each in its ``FACTS``.
-_SUBJECTS = (flags, indexing, sizes, operands, kernels)
+_SUBJECTS = (flags, indexing, sizes, kernels)
 _READ = (fact for subject in _SUBJECTS for fact in subject.FACTS)
 FACTS: Mapping[str, Fact] = {fact.key: fact for fact in (*_OF_THE_TENSOR, *_READ, *_DERIVED)}
 

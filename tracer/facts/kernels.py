@@ -19,9 +19,6 @@ _CUDNN_FILTERS, _CUDNN_WIDTH = (1, 3, 5), 7
 #: Most elements that torch's own depthwise kernel indexes, with 32 bits.
 _LARGEST = 2**31 - 1
 
-if TYPE_CHECKING:
-    import torch
-
 
 @of_arguments("input", "weight", "dilation", "transposed", "groups")
 def _leaves_cudnn(

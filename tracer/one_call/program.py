@@ -132,7 +132,7 @@ class _Writer:
     def program(self) -> Program:
         """The program, and what it assumes."""
         lines = tuple(self._lines())
-        group, route, environment = self.group, self._route, self.report.environment
+        group, route, environment = self.group, self._route, self.report.judgement.trace.environment
         if route.wanted:
             self._makers.add("floats")
         assumed = tuple(dict.fromkeys(f"{line.name}: {line.note}" for line in lines if line.note))
@@ -210,7 +210,9 @@ class _Writer:
         finding, group = self.finding, self.group
         place = finding.location or "no known line"
         module = f" ({finding.module})" if finding.module else ""
-        recorded = f"determinism-tracer {__version__} recorded it with torch {self.report.environment.torch}"
+        recorded = (
+            f"determinism-tracer {__version__} recorded it with torch {self.report.judgement.trace.environment.torch}"
+        )
         yield from _wrapped(f"One call of {place}{module}, {finding.phase}, as {recorded}:")
         yield ""
         yield from _wrapped(f"{group.op}({spelled(group.given)})", "    ")
@@ -249,7 +251,7 @@ class _Writer:
         return str(device) if device != "none" else "cpu"
 
     def _recorded(self) -> str:
-        environment = self.report.environment
+        environment = self.report.judgement.trace.environment
         recorded = {
             "torch": f"torch {environment.torch}",
             "device": str(next((device.name for device in environment.devices), self.group.facts.get("device", "cpu"))),

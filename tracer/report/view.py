@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.errors import ReportError
-from tracer.findings import Change, FillCost, Finding, Judgement, Note, Process, Tally, Target
+from tracer.findings import Change, Finding, Judgement, Process, Tally, Target
 from tracer.plan import Step, make_plan, step_of
-from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactValue, Generator, Loader
+from tracer.trace.records import BlindSpot, FactValue
 
 if TYPE_CHECKING:
     from tracer.divergence.repeated import Repeated
@@ -119,48 +119,9 @@ class ReportView:
         return self.judgement.target
 
     @property
-    def environment(self) -> Environment:
-        """The recorded process's versions and settings."""
-        return self.judgement.trace.environment
-
-    @property
     def blind_spots(self) -> tuple[BlindSpot, ...]:
         """The code that ran and was not seen, or seen only in part."""
         return self.judgement.trace.blind_spots
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Settings that change results on other machines or versions, and between two runs nothing."""
-        return self.judgement.notes
-
-    @property
-    def draws(self) -> tuple[Draw, ...]:
-        """The ledger of random draws: which op drew, where, how often, from which generator, and whether the program
-        had seeded that."""
-        return self.judgement.draws
-
-    @property
-    def generators(self) -> tuple[Generator, ...]:
-        """The process's own generators over the recorded region: where their state came from, and whether the region
-        drew from them."""
-        return self.judgement.trace.generators
-
-    @property
-    def loaders(self) -> tuple[Loader, ...]:
-        """Each ``DataLoader`` that was iterated, by the line that made it."""
-        return self.judgement.trace.loaders
-
-    @property
-    def allocations(self) -> tuple[Allocation, ...]:
-        """Calls that gave memory without writing it, by op and site, with the bytes that deterministic mode would
-        fill."""
-        return self.judgement.trace.allocations
-
-    @property
-    def fill(self) -> FillCost | None:
-        """What filling unwritten memory costs in deterministic mode, and whether a read before a write was seen;
-        ``None`` where nothing was allocated without being written, or nobody looked."""
-        return self.judgement.fill
 
     @property
     def banners(self) -> tuple[str, ...]:

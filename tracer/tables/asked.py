@@ -1,7 +1,7 @@
 """What a recorder must record for the tables: facts by op, settings and environment variables. Reads no table.
 
-``asked.json`` is generated from the tables (``python -m tracer.tables.lint.asking``) and contains the digest of their
-text. If a table has changed since, the tables themselves are read.
+``asked.json`` is generated from the tables (``python -m tracer.tables.asked``) and contains the digest of their text.
+If a table has changed since, the tables themselves are read.
 """
 
 from __future__ import annotations
@@ -49,6 +49,16 @@ def asked_by_tables() -> AskedFacts:
     return AskedFacts(tables=digest_of_tables(), variables=variables(), settings=settings(), facts=dict(facts()))
 
 
+def asked_text() -> str:
+    """The content of ``asked.json``, sorted."""
+    from tracer.plain import json_lines
+
+    asked = asked_by_tables()
+    facts = {op: sorted(keys) for op, keys in sorted(asked.facts.items())}
+    held = {"tables": asked.tables, "variables": sorted(asked.variables), "settings": asked.settings, "facts": facts}
+    return json_lines(held, depth=2) + "\n"
+
+
 @cache
 def _asked() -> AskedFacts:
     try:
@@ -80,3 +90,7 @@ def compiled_facts() -> Mapping[str, frozenset[str]]:
     from tracer.tables import compilers
 
     return compilers.compiled_facts()
+
+
+if __name__ == "__main__":
+    FILE.write_text(asked_text(), encoding="utf-8")

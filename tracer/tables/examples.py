@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -10,12 +9,10 @@ from pathlib import Path
 import msgspec
 
 from tracer.names import Backend
-from tracer.tables.rules import OP, SCHEMA, Rule, Table, load, misspelt_schema
+from tracer.tables.rules import OP, SCHEMA, Rule, load, misspelt_schema
 
 EXAMPLES = Path(__file__).with_name("examples.toml")
 
-#: Tables in which every rule needs an example; ops of the others may need packages that no test has.
-_COMPLETE = (Backend.CPU, Backend.CUDA)
 #: torch's name of a backend's device, where it differs.
 _DEVICES: Mapping[Backend, str] = {Backend.ROCM: "cuda"}
 
@@ -70,33 +67,6 @@ def program(example: Example, backend: Backend) -> str:
     return f'{imports}\n\ndevice = "{_DEVICES.get(backend, backend.value)}"\n\n{example.code.strip()}\n'
 
 
-def lint_examples(examples: Examples, tables: Mapping[Backend, Table]) -> list[str]:
-    """Everything that is wrong with examples that load, one line each: what does not compile, is of no rule's op, and
-    rules of the tables for CUDA and the CPU that have none."""
-    counted = Counter(op for example in examples.example for op in example.ops)
-    faults = [f"{op}: {n} examples dispatch it" for op, n in counted.items() if n > 1]
-    named = {op for table in tables.values() for rule in table.rule for op in rule.ops}
-    for example in examples.example:
-        faults += [f"{example.ops[0]}: {fault}" for fault in _faults_of(example.code)]
-        orphans = [op for op in example.ops if not named.intersection((op, op.rpartition(".")[0]))]
-        faults += [f"{op}: no rule names it" for op in orphans]
-        for rule in tables[Backend.CPU].rule if example.cuda_only and Backend.CPU in tables else ():
-            if any(_speaks_of(rule, op) for op in example.ops):
-                faults.append(f"{example.ops[0]}: the CPU cannot run it: {example.cuda_only}")
-    complete = (tables[backend].rule for backend in _COMPLETE if backend in tables)
-    return faults + [f"{r.id}: has no example" for rules in complete for r in rules if examples.of(r) is None]
-
-
 def _speaks_of(rule: Rule, op: str) -> bool:
     """Whether a rule names an op, its packet, or one of its overloads."""
     return any(op == name or op.startswith(f"{name}.") or name.startswith(f"{op}.") for name in rule.ops)
-
-
-def _faults_of(code: str) -> Iterator[str]:
-    """Yield the faults of a program that tests which run it would not find: a line too long, or a syntax error."""
-    if any(len(line) > 120 for line in code.splitlines()):
-        yield "has a line of more than 120 characters"
-    try:
-        compile(code, "", "exec")
-    except SyntaxError as problem:
-        yield f"does not compile: {problem}"

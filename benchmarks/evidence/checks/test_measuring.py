@@ -11,9 +11,9 @@ from benchmarks.evidence.extra import left_out
 from benchmarks.evidence.measure_cuda import main
 from benchmarks.evidence.repeating import contention, digest, measure
 from benchmarks.evidence.switching import Mode, deterministic_mode, is_refusal
+from tests.support.measured import contradictions, load_measurement
 from tests.support.samples import Sample
 from tracer.names import DeterministicMode
-from tracer.tables.lint.measured import contradictions, load_measurement
 from tracer.tables.loading import load_tables
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here: nothing can be measured")

@@ -16,10 +16,10 @@ import torch
 
 from benchmarks.evidence.nullgpu.recording import FOLDER
 from benchmarks.evidence.nullgpu.suites import fingerprint
+from tests.support.measured import MeasuredCall
 from tests.support.samples import Sample
 from tracer import DeterminismTracer
 from tracer.names import Phase
-from tracer.tables.lint.measured import MeasuredCall
 from tracer.tables.versions import release
 from tracer.trace.records import CallGroup
 

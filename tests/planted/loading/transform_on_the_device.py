@@ -3,6 +3,7 @@
 
 import torch
 from torch.utils.data import DataLoader, Dataset
+# clean: torch.manual_seed(0)
 
 
 def pooled(rows):
@@ -14,8 +15,8 @@ class Rows(Dataset):
         return 4
 
     def __getitem__(self, at):
-        return torch.full((3, 3), at + 0.1)
+        return torch.full((3, 3), at + 0.1)  # clean: return pooled(torch.full((3, 3), at + 0.1))
 
 
 for batch in DataLoader(Rows(), batch_size=2):
-    pooled(batch[0])
+    pooled(batch[0])  # clean: batch[0].mul(2.0)

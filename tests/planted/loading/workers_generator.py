@@ -13,9 +13,10 @@ class Noisy(Dataset):
         return torch.tensor([float(index), np.random.rand()])
 
 
-torch.manual_seed(0)
-generator = torch.Generator()
-generator.seed()
+torch.manual_seed(0)  # clean:
+generator = torch.Generator()  # clean:
+generator.seed()  # clean:
+# clean: generator = torch.Generator().manual_seed(0)
 loader = DataLoader(Noisy(), batch_size=2, num_workers=2, generator=generator)  # planted: environment-loader-workers
 weight = torch.ones(2, requires_grad=True)
 for batch in loader:

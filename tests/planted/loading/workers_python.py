@@ -15,7 +15,7 @@ class Flipped(Dataset):
         return torch.tensor([float(index), 1.0]) * sign
 
 
-random.seed(0)
+random.seed(0)  # clean: torch.manual_seed(0)
 loader = DataLoader(Flipped(), batch_size=2, num_workers=2)  # planted: environment-loader-workers
 weight = torch.ones(2, requires_grad=True)
 for batch in loader:

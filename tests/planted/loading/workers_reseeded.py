@@ -10,9 +10,9 @@ class Noisy(Dataset):
         return 8
 
     def __getitem__(self, index):
-        early = np.random.rand()
+        early = np.random.rand()  # clean:
         np.random.seed(index)
-        return torch.tensor([early, np.random.rand()])
+        return torch.tensor([early, np.random.rand()])  # clean: return torch.tensor([float(index), np.random.rand()])
 
 
 loader = DataLoader(Noisy(), batch_size=2, num_workers=2)  # planted: environment-loader-workers

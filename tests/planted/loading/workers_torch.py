@@ -2,6 +2,7 @@
 
 import torch
 from torch.utils.data import DataLoader, Dataset
+# clean: torch.manual_seed(0)
 
 
 class Cropped(Dataset):

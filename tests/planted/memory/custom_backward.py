@@ -11,7 +11,8 @@ class Doubled(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         result = torch.empty_like(gradient)
-        result.add_(gradient, alpha=2)  # planted: environment-unwritten-memory
+        result.add_(gradient, alpha=2)  # planted: environment-unwritten-memory  # clean:
+        # clean:         torch.mul(gradient, 2, out=result)
         return result
 
 

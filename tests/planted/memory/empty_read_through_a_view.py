@@ -3,5 +3,6 @@
 import torch
 
 buffer = torch.empty(8, 16)
+# clean: buffer.view(-1)[32:64] = 1.0
 window = buffer.view(16, 8)[4:8].t()
 print(window.mul(2.0).shape)  # planted: environment-unwritten-memory

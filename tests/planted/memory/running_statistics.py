@@ -7,7 +7,9 @@ from torch import nn
 class Centred(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.register_buffer("mean", torch.empty(width))
+        self.register_buffer("mean", torch.empty(width))  # clean:
+
+    # clean:         self.register_buffer("mean", nn.init.zeros_(torch.empty(width)))
 
     def forward(self, inputs):
         self.mean.mul_(0.9).add_(inputs.detach().mean(0), alpha=0.1)  # planted: environment-unwritten-memory

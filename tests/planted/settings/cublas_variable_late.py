@@ -2,6 +2,7 @@
 """cuBLAS's workspace, configured after CUDA has started."""
 
 import os
+# clean: os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 
 import torch
 
@@ -11,7 +12,7 @@ torch._C._cuda_init = lambda: None
 torch.cuda._cudart = object()
 torch.cuda.init()
 del torch._C._cuda_getDeviceCount
-os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # planted: environment-set-too-late
+os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # planted: environment-set-too-late  # clean:
 torch.manual_seed(0)
 torch.use_deterministic_algorithms(True)
 model = torch.nn.Linear(4, 2)

@@ -4,7 +4,7 @@
 
 import torch
 
-torch.backends.cudnn.benchmark = True
+torch.backends.cudnn.benchmark = True  # clean: torch.backends.cudnn.benchmark = False
 torch.manual_seed(0)
 torch.use_deterministic_algorithms(True)
 model = torch.nn.Conv2d(1, 2, 3)

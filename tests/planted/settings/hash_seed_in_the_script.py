@@ -1,3 +1,4 @@
+# clean: # env: PYTHONHASHSEED=0
 """Fixes the order of sets from inside the process, which has chosen it already."""
 
 import os

@@ -20,5 +20,7 @@ optimizer = torch.optim.SGD([table], lr=0.1)
 for _ in range(3):
     loss = table.index_select(0, torch.tensor([0, 0, 1])).exp().sum()
     with fast():
-        loss.backward()
+        loss.backward()  # clean:
+    # clean:         pass
+    # clean:     loss.backward()
     optimizer.step()

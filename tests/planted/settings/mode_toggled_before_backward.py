@@ -8,6 +8,7 @@ torch.use_deterministic_algorithms(True)
 table = torch.nn.Parameter(torch.randn(4, 2))
 optimizer = torch.optim.SGD([table], lr=0.1)
 loss = table.index_select(0, torch.tensor([0, 0, 1])).exp().sum()
-torch.use_deterministic_algorithms(False)  # planted: environment-mode-changed
+torch.use_deterministic_algorithms(False)  # planted: environment-mode-changed  # clean:
+# clean: torch.use_deterministic_algorithms(True)
 loss.backward()
 optimizer.step()

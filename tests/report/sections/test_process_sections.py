@@ -119,15 +119,6 @@ def test_json_holds_everything_and_reads_back() -> None:
     assert document.judgement.loaders
 
 
-def test_the_report_offers_what_the_judgement_holds() -> None:
-    made = process_report()
-    for name in ("notes", "draws", "fill"):
-        assert getattr(made, name) is getattr(made.judgement, name)
-    for name in ("generators", "loaders", "allocations", "environment"):
-        assert getattr(made, name) is getattr(made.judgement.trace, name)
-        assert getattr(made, name)
-
-
 # --- sections ---------------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,8 @@
 """Programs of whose runs one parts from another, each with its clean twin in the same file.
 
-At the end of a line, ``# parts: CAUSE`` says that the runs part there and why, and ``# clean: CODE`` what stands in the
-line's place in the twin, whose runs agree in every call. In the first lines, ``# vary: ARM`` names the arm that alone
-shows it, and ``# run: --steps A:B`` what to record.
+At the end of a line, ``# parts: CAUSE`` says that the runs part there and why. The runs of its twin
+(``support/twins.py``) agree in every call. In the first lines, ``# vary: ARM`` names the arm that alone shows it, and
+``# run: --steps A:B`` what to record.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.twins import clean_twin
 from tracer.divergence.repeated import UNVARIED, Repeated
 from tracer.runner import Steps
 from tracer.runner.repeated.declared import parse_varied
@@ -21,7 +22,6 @@ from tracer.runner.repeated.launching import Task
 from tracer.runner.repeated.repeating import Asked, repeat_script
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-_CLEAN = re.compile(r"^(\s*)(.*?)(\s+#\s*parts:.*?)?\s+#\s*clean:\s*(.*)$")
 _PARTS = re.compile(r"#\s*parts:\s*([\w-]+)")
 _DIRECTIVE = re.compile(r"^#\s*(vary|run):\s*(.+)$", re.MULTILINE)
 
@@ -36,8 +36,7 @@ class Program(NamedTuple):
 
     def clean(self) -> str:
         """The text of its twin."""
-        lines = self.path.read_text(encoding="utf-8").splitlines()
-        return "\n".join(_CLEAN.sub(r"\1\4", line) for line in lines) + "\n"
+        return clean_twin(self.path.read_text(encoding="utf-8"))
 
 
 def program(path: Path) -> Program:

@@ -174,7 +174,6 @@ def _page(comparison: Comparison, script: str) -> str:
 
     from tracer.report.render.page import assets, page_environment
 
-    style = assets()
     return (
         page_environment()
         .get_template("compare.html")
@@ -184,7 +183,7 @@ def _page(comparison: Comparison, script: str) -> str:
             script_name=script,
             blocks=list(configuration_blocks(comparison, PAGE))[1:],
             version=tracer.__version__,
-            style=Markup(style["style.css"] + style["compare.css"]),
+            style=Markup(assets()["style.css"]),
             bundle=None,
         )
     )
@@ -199,11 +198,8 @@ def code_of(comparison: Comparison) -> int:
     return 0
 
 
-#: What only the picture, and the making of it, need.
-_INNER = (
-    *("earliest", "curve", "shown_process"),
-    *("second_is_narrower", "parts_in", "agreeing", "lacks_ends"),
-)
+#: What only the making of it needs.
+_INNER = ("earliest", "second_is_narrower", "parts_in", "agreeing", "lacks_ends")
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

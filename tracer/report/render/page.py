@@ -193,8 +193,7 @@ def _whole_numbers(text: str, around: Callable[[str], Markup] = escape) -> Marku
 def assets() -> dict[str, str]:
     """The style and the script as they stand in the page; read as text, never as templates."""
     folder = template_folder()
-    names = ("style.css", "script.js", "compare.css")
-    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
+    return {name: (folder / name).read_text(encoding="utf-8") for name in ("style.css", "script.js")}
 
 
 def _hash(script: str) -> str:

@@ -206,7 +206,7 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
 
 def not_judged(report: ReportView) -> tuple[str, ...]:
     """Return what may differ between runs though no rule covers it, named by what there was of it."""
-    unfollowed = report.fill.unfollowed if report.fill is not None else 0
+    unfollowed = report.judgement.fill.unfollowed if report.judgement.fill is not None else 0
     memory = f"reads of the memory of {plural(unfollowed, 'call')}, which could not be followed" if unfollowed else ""
     return tuple(part for part in (memory, _NOT_JUDGED) if part)
 

@@ -1,11 +1,9 @@
-"""Two configurations that were compared: rounding or not, where they begin to differ, and both curves."""
+"""Two configurations that were compared: rounding or not, and where they begin to differ."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-
-import msgspec
 
 from tracer.divergence.draws import OtherDraws
 from tracer.divergence.joined_ranks import Lack
@@ -25,12 +23,6 @@ from tracer.report.blocks import Reader, Words, columns
 from tracer.report.words import plural
 from tracer.trace.values.places import REGION_DRAW
 
-#: The picture's own width and height; the page stretches it.
-WIDTH, HEIGHT = 1000, 240
-#: Steps that are named below it.
-_MOST_STEPS = 20
-#: Columns that are drawn; more places share one, which shows the largest of them.
-_MOST_COLUMNS = 500
 #: The colour of each verdict, as that of a verdict of the tables.
 SEVERITY = {
     CompareVerdict.EQUAL: Verdict.DETERMINISTIC,
@@ -64,21 +56,6 @@ _LACKS = {
     Lack.OTHER_ORDER: "Of the same numbers in another order, while what the module around returns agrees",
     Lack.NOT_READ: "Of a kind that is not read (sparse, quantized, nested, without data)",
 }
-
-
-class Curves(msgspec.Struct, frozen=True, kw_only=True):
-    """Differences and the yardstick along the step, on a logarithmic axis."""
-
-    difference: str
-    """As SVG spells it."""
-    yardstick: str
-    marks: tuple[float, ...]
-    """The positions of significant places, in the picture's width."""
-    steps: tuple[tuple[str, float], ...]
-    """Where each begins, in percent of the whole."""
-    ticks: tuple[tuple[str, float], ...]
-    """Powers of ten with their height in percent."""
-    label: str
 
 
 def headline(comparison: Comparison) -> str:
@@ -294,7 +271,6 @@ def configuration_blocks(comparison: Comparison, reader: Reader) -> Iterator[sai
         yield said.Paragraph(f"A recording is not whole: {comparison.partial}. The rest was not judged.")
     if comparison.call is not None:
         yield said.Paragraph(_call_in_words(comparison.call))
-    yield said.Picture("configurations", curves(comparison))
     listed = () if comparison.is_drawn_otherwise else comparison.significant
     has_processes = any(place.process for place in listed)
     if listed:
@@ -435,55 +411,4 @@ def _yardstick(comparison: Comparison) -> str:
         f"{places} compared, {comparison.differing:,} differ. The yardstick is"
         f" {plural(runs, 'run')} (seeds {seeds}){second} in which each result was"
         f" changed by up to half a unit in the last place{inside}; compiled code ran eagerly there."
-    )
-
-
-# --- the picture ------------------------------------------------------------------------------------------
-
-
-def curves(comparison: Comparison) -> Curves:
-    """Both lines, places in order of execution."""
-    points = comparison.curve
-    per_column = max(1, -(-len(points) // _MOST_COLUMNS))
-    groups = [points[begin : begin + per_column] for begin in range(0, len(points), per_column)]
-    begins = {one.order for one in comparison.significant if one.process == comparison.shown_process}
-    values = [value for _, _, *pair in points for value in pair if value and math.isfinite(value)]
-    low = math.floor(math.log10(min(values))) if values else -8
-    high = max(low + 1, math.ceil(math.log10(max(values)))) if values else 0
-    width = WIDTH / max(1, len(groups))
-
-    def height(value: float) -> float:
-        if not value:
-            return HEIGHT - 2
-        if not math.isfinite(value):
-            return 2
-        return 2 + (HEIGHT - 4) * (high - math.log10(value)) / (high - low)
-
-    def line(index: int) -> str:
-        heights = [height(max((point[index] for point in group), default=0.0)) for group in groups]
-        return "".join(
-            f"{'L' if place else 'M'}{(place + 0.5) * width:.1f} {up:.1f}" for place, up in enumerate(heights)
-        )
-
-    marks = tuple(
-        round((place + 0.5) * width, 2)
-        for place, group in enumerate(groups)
-        if any(point[0] in begins for point in group)
-    )
-    steps = [
-        (f"step {point[1]}", round(100 * place / len(points), 3))
-        for place, point in enumerate(points)
-        if not place or point[1] != points[place - 1][1]
-    ]
-    return Curves(
-        difference=line(2),
-        yardstick=line(3),
-        marks=marks,
-        steps=tuple(steps[:: max(1, -(-len(steps) // _MOST_STEPS))]),
-        ticks=tuple(
-            (f"1e{power}", round(100 * (high - power) / (high - low), 2))
-            for power in range(low, high + 1, max(1, (high - low) // 5))
-        ),
-        label="The difference of the two configurations and the yardstick at each place, in order of execution"
-        + (f", {comparison.shown_process}" if comparison.shown_process else ""),
     )

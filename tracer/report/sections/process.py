@@ -28,8 +28,8 @@ def settings(report: ReportView, reader: Reader) -> Section | None:
     if findings := _findings(report, reader, About.SETTING, About.LATE, About.CHANGED, About.COMPILED):
         lead = "What holds for the whole process, and the recorded calls that make it matter."
         blocks += [said.lead(lead), *findings]
-    if report.notes:
-        differ = "differs" if len(report.notes) == 1 else "differ"
+    if report.judgement.notes:
+        differ = "differs" if len(report.judgement.notes) == 1 else "differ"
         same = "Two runs on one machine agree whatever these are; other machines or versions may give other bits."
         rows = tuple(
             said.Row(
@@ -37,13 +37,13 @@ def settings(report: ReportView, reader: Reader) -> Section | None:
                 blocks=said.paragraphs(note.why, note.remedy)
                 + _quiet("Calls that depend on it: ", calls_by_op(note.ops) if note.ops else ""),
             )
-            for note in report.notes
+            for note in report.judgement.notes
         )
-        summary = f"{plural(len(report.notes), 'setting')} that {differ} between machines only"
-        brief = joined([note.subject for note in report.notes[: reader.rows]])
+        summary = f"{plural(len(report.judgement.notes), 'setting')} that {differ} between machines only"
+        brief = joined([note.subject for note in report.judgement.notes[: reader.rows]])
         blocks.append(said.Fold(summary, (said.quiet(same), said.Rows(rows)), brief))
-        subjects = some([note.subject for note in report.notes], 1)
-        gist = f"{len(report.notes):,} that {differ} between machines only: {subjects}"
+        subjects = some([note.subject for note in report.judgement.notes], 1)
+        gist = f"{len(report.judgement.notes):,} that {differ} between machines only: {subjects}"
     return Section(anchor="settings", title="Settings", blocks=tuple(blocks), gist=gist) if blocks else None
 
 
@@ -64,8 +64,8 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
         blocks.append(said.Table(columns, tuple(map(_generator_cells, shown)), noun="generator", left_out=left_out))
     blocks += _quiet("Not drawn from: ", ", ".join(untouched_generators(report.judgement)), ".")
     blocks += findings
-    if report.draws and reader.is_whole:
-        ledger, left_out = first(_ledger(report.draws), reader.rows)
+    if report.judgement.draws and reader.is_whole:
+        ledger, left_out = first(_ledger(report.judgement.draws), reader.rows)
         names = ("Op or function", "Phase", "Module", "Place", "Generator", "Calls")
         heads = said.columns(*names, brief="Phase", figures=("Calls",))
         blocks += [said.Heading("What drew"), said.Table(heads, ledger, noun="place", left_out=left_out)]
@@ -91,15 +91,15 @@ def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
 def memory(report: ReportView, reader: Reader) -> Section | None:
     """Memory that was given without being written, and what filling it costs."""
     findings = _findings(report, reader, About.MEMORY, About.OVERLAP)
-    blocks: list[said.Block] = [] if report.fill is None else [said.lead(fill_words(report.fill))]
+    blocks: list[said.Block] = [] if report.judgement.fill is None else [said.lead(fill_words(report.judgement.fill))]
     blocks += findings
-    if report.allocations and reader.is_whole:
-        shown, left_out = first(sorted(report.allocations, key=lambda group: -group.bytes), reader.rows)
+    if report.judgement.trace.allocations and reader.is_whole:
+        shown, left_out = first(sorted(report.judgement.trace.allocations, key=lambda group: -group.bytes), reader.rows)
         figures = ("Calls", "Followed", "To fill")
         heads = said.columns("Op", "Phase", "Module", "Place", *figures, brief="Phase", figures=figures)
         blocks.append(said.Heading("Memory that was given without being written"))
         blocks.append(said.Table(heads, tuple(map(_allocation_cells, shown)), noun="place", left_out=left_out))
-    gist = fill_in_brief(report.fill) if report.fill is not None else ""
+    gist = fill_in_brief(report.judgement.fill) if report.judgement.fill is not None else ""
     return Section(anchor="memory", title="Memory", blocks=tuple(blocks), gist=gist) if blocks else None
 
 
@@ -107,14 +107,14 @@ def loading(report: ReportView, reader: Reader) -> Section | None:
     """Each ``DataLoader`` that was iterated."""
     findings = _findings(report, reader, About.LOADER)
     blocks: list[said.Block] = []
-    if report.loaders:
-        shown, left_out = first(report.loaders, reader.rows)
+    if report.judgement.trace.loaders:
+        shown, left_out = first(report.judgement.trace.loaders, reader.rows)
         columns = said.columns("Place", "Workers", "Order", "Drawn from", "Iterated", figures=("Iterated",))
         if reader.is_whole:
             blocks.append(said.lead("Each DataLoader that was iterated, by the line that made it."))
         blocks.append(said.Table(columns, tuple(map(loader_cells, shown)), noun="loader", left_out=left_out))
     blocks += findings
-    shown, left_out = first(report.loaders, _GIST)
+    shown, left_out = first(report.judgement.trace.loaders, _GIST)
     more = f"; {plural(left_out, 'more loader')}" if left_out else ""
     gist: Words = (*(("; " if number else "", _in_brief(loader)) for number, loader in enumerate(shown)), more)
     return Section(anchor="loading", title="Data loading", blocks=tuple(blocks), gist=gist) if blocks else None

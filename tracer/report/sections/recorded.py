@@ -61,7 +61,7 @@ def _in_brief(spots: Sequence[BlindSpot]) -> str:
 def environment(report: ReportView, reader: Reader) -> Section:
     """Versions, settings and recordings, and the command that judges again."""
     judgement = report.judgement
-    recorded = tuple(_settings(report.environment, judgement.trace.differing_settings))
+    recorded = tuple(_settings(judgement.trace.environment, judgement.trace.differing_settings))
     title = "Versions and settings of the recorded process"
     beside: tuple[said.Block, ...] = (said.Pairs(recorded, title, "environment"),)
     if judgement.trace.sources:

@@ -1,7 +1,7 @@
 """Measurements: runs of ops on a device, stored as data and compared with the tables.
 
-``threads.py`` and ``measure_cuda.py`` in ``benchmarks/evidence`` write them, a rule may cite one. The lint reports
-a run that contradicts a table's verdict, unless an entry under ``explained`` says why both are right.
+``threads.py`` and ``measure_cuda.py`` in ``benchmarks/evidence`` write them, a rule may cite one. A run that
+contradicts a table's verdict is a fault, unless an entry under ``explained`` says why both are right.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from tracer import tables
 from tracer.errors import TableError
 from tracer.names import SAFE, Backend, DeterministicMode, EvidenceKind, Phase, Verdict
 from tracer.tables.rules import Table
@@ -22,7 +23,7 @@ from tracer.trace.records import CallGroup, FactValue
 #: The schema that this release reads and writes.
 SCHEMA = 1
 
-FOLDER = Path(__file__).parent.parent / "measured"
+FOLDER = Path(tables.__file__).parent / "measured"
 
 _CITED = re.compile(r"measured/(?P<file>[\w.+-]+\.json)(?:: (?P<what>.+))?")
 

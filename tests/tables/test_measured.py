@@ -7,10 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.tables.samples import rule_text, table
-from tracer.errors import TableError
-from tracer.names import Backend, DeterministicMode
-from tracer.tables.lint.measured import (
+from tests.support.measured import (
     SCHEMA,
     Explained,
     MeasuredCall,
@@ -21,6 +18,9 @@ from tracer.tables.lint.measured import (
     load_measurement,
     measurement_files,
 )
+from tests.tables.samples import rule_text, table
+from tracer.errors import TableError
+from tracer.names import Backend, DeterministicMode
 from tracer.tables.loading import load_tables
 
 SETTINGS = {"threads": "many", "fill_uninitialized_memory": True}

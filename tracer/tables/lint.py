@@ -1,0 +1,154 @@
+"""Proves the packaged tables: each case can be reached, the last takes what is left, no op has two rules.
+
+How claims are worded, cited and spelt is checked by ``tests/tables``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Union
+
+from tracer.errors import TableError
+from tracer.names import TORCH_NAMESPACES, Backend
+from tracer.tables.compilers import COMPILERS, CompilerTable, load_compiler, load_compilers
+from tracer.tables.conditions import pieces, uncovered, wanted_values
+from tracer.tables.examples import EXAMPLES, Examples, load_examples
+from tracer.tables.loading import existing_tables, load_classes, load_libraries, load_table, load_tables, table_file
+from tracer.tables.rules import Cased, ClassTable, LibraryTable, Rule, Table
+from tracer.tables.settings.rows import ROWS, EnvironmentTable, SettingRow, load_rows
+from tracer.tables.translation import STAYS, TRANSLATIONS, Translation, Translations, load_translations
+from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.vocabulary import DOMAINS, in_words
+
+#: Whether the installed torch has an op.
+Resolves = Callable[[str], bool]
+Loaded = Union[Table, LibraryTable, ClassTable, CompilerTable, EnvironmentTable, Translations, Examples]  # noqa: UP007 (Python 3.10 runs it)
+
+
+def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[str]:
+    """Every fault of the packaged tables, one line each, led by the file. ``resolves`` says whether the
+    torch of version ``torch`` has an op; without it no op is looked up."""
+    tables: list[tuple[str, Callable[[], Loaded]]] = [
+        ("libraries.toml", load_libraries),
+        ("classes.toml", load_classes),
+        *((table_file(backend).name, partial(load_table, backend)) for backend in existing_tables()),
+        *((file.name, partial(load_compiler, name)) for name, file in COMPILERS.items()),
+        (ROWS.name, load_rows),
+        (TRANSLATIONS.name, load_translations),
+        (EXAMPLES.name, load_examples),
+    ]
+    faults = []
+    for name, load in tables:
+        try:
+            faults += [f"{name}: {fault}" for fault in faults_of(load(), resolves, torch)]
+        except TableError as problem:
+            faults.append(str(problem))
+    return list(dict.fromkeys(faults))
+
+
+def counted() -> str:
+    """A summary of what was proven, in one line."""
+    tables: list[Table | LibraryTable | CompilerTable] = [*load_tables().values(), load_libraries()]
+    tables += load_compilers().values()
+    rules: list[Rule] = [rule for table in tables for rule in table.rule]
+    settings = load_rows().row
+    cases = sum(len(row.case) for row in (*rules, *settings))
+    translations, examples = len(load_translations().translation), len(load_examples().example)
+    return (
+        f"{len(tables) + 1} tables, {len(rules):,} rules, {cases:,} cases,"
+        f" {translations} translations, {len(settings)} settings, {examples} examples:"
+        " each case can be reached."
+    )
+
+
+def faults_of(table: Loaded, resolves: Resolves | None = None, torch: str = "") -> Iterator[str]:
+    """The faults of a table that loads, one line each."""
+    if isinstance(table, Examples):
+        return
+    releases = reviewed_releases(table.reviewed)
+    if not releases:
+        yield f"`{table.reviewed}` contains no release of torch"
+    named: Iterable[tuple[str, str]]
+    if isinstance(table, Translations):
+        ids = [*(row.id for row in table.translation), *(note.id for note in table.note)]
+        for translation in table.translation:
+            yield from (f"{translation.id}: {fault}" for fault in _gaps(translation, releases))
+        for backend in dict.fromkeys(b for row in table.translation for b in row.to):
+            rows_there = [row for row in table.translation if backend in row.to]
+            claims = [(op, row.id) for row in rows_there for op in row.ops]
+            yield from _claimed_twice(claims, f" for {backend}", with_packets=True)
+        named = _named_by(table, torch)
+    else:
+        rows: tuple[Cased, ...] = table.row if isinstance(table, EnvironmentTable) else table.rule
+        ids = [row.id for row in rows]
+        for row in rows:
+            live = tuple(r for r in releases if not isinstance(row, SettingRow) or speaks_of(row.torch, r))
+            yield from (f"{row.id}: {fault}" for fault in _faults_of_cases(row, live))
+        named = ()
+        if not isinstance(table, EnvironmentTable):
+            by_backend: Iterable[tuple[Rule, ...]] = (table.rule,)
+            if isinstance(table, (LibraryTable, CompilerTable)):
+                by_backend = map(table.speaking_of, Backend)
+            for rules in by_backend:
+                yield from _claimed_twice((op, rule.id) for rule in rules for op in dict.fromkeys(rule.ops))
+            of_torch = (rule for rule in table.rule if any(speaks_of(case.torch, torch) for case in rule.case))
+            named = ((rule.id, op) for rule in of_torch for op in rule.ops)
+    yield from (f"{id}: {times} of them have this id" for id, times in Counter(ids).items() if times > 1)
+    if resolves is None:
+        return
+    for id, op in named:
+        if op.partition(".")[0] in TORCH_NAMESPACES and not resolves(op):
+            yield f"{id}: torch {torch} has no {op}"
+
+
+def _faults_of_cases(row: Cased, releases: tuple[str, ...]) -> Iterator[str]:
+    """Cases that no call comes to, calls for which no case is left, and claims without a source."""
+    yield from (f"{name} is empty" for name in ("case", "evidence") if not getattr(row, name))
+    if not releases:
+        yield "no reviewed release has it"
+    reached = {id(case) for release in releases for case, _ in pieces(row.case, release)}
+    for number, case in enumerate(row.case):
+        for key in case.when:
+            if len(wanted_values(case, key)) == len(DOMAINS[key]):
+                yield f"case {number} lists every value of {key}; leave the key out"
+        if not any(speaks_of(case.torch, release) for release in releases):
+            yield f"case {number} is dead: `{case.torch}` contains no reviewed release"
+        elif id(case) not in reached and case is not row.case[-1]:
+            yield f"case {number} can never be reached"
+    if row.case and (row.case[-1].when or row.case[-1].torch):
+        yield "the last case has conditions: what no other case takes is left without one"
+
+
+def _claimed_twice(claims: Iterable[tuple[str, str]], where: str = "", *, with_packets: bool = False) -> Iterator[str]:
+    """Ops that more than one row names; ``with_packets``: an overload beside its packet too."""
+    by_op: defaultdict[str, list[str]] = defaultdict(list)
+    for op, id in claims:
+        by_op[op].append(id)
+    for op, ids in by_op.items():
+        both = [*ids, *(by_op.get(op.rpartition(".")[0], []) if with_packets and op.count(".") == 2 else [])]
+        if len(both) > 1:
+            yield f"{op}: claimed by {' and '.join(both)}{where}"
+
+
+def _gaps(row: Translation, releases: tuple[str, ...]) -> Iterator[str]:
+    """Candidates of no release, and the first calls without a candidate."""
+    for number, candidate in enumerate(row.becomes):
+        if not any(speaks_of(candidate.torch, release) for release in releases):
+            yield f"candidate {number} is dead: `{candidate.torch}` contains no reviewed release"
+    for release in releases:
+        live = [candidate for candidate in row.becomes if speaks_of(candidate.torch, release)]
+        for hole in uncovered({key: wanted_values(candidate, key) for key in candidate.when} for candidate in live):
+            where = ", ".join(in_words(key, values) for key, values in hole.items()) or "any call"
+            yield f"gap in torch {release}: no candidate for {where}"
+            return
+
+
+def _named_by(table: Translations, torch: str) -> Iterator[tuple[str, str]]:
+    """The ops that translations name for version ``torch``, each with the row's id."""
+    for row in table.translation:
+        yield from ((row.id, op) for op in row.ops if speaks_of(row.recorded_by, torch))
+        candidates = (c.op for c in row.becomes if c.op not in ("", STAYS) and speaks_of(c.torch, torch))
+        yield from ((row.id, op) for op in dict.fromkeys(candidates))
+    yield from ((note.id, op) for note in table.note for op in note.seen)

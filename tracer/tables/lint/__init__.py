@@ -1,1 +1,0 @@
-"""Proofs about the tables, and the commands that generate what is derived from them."""
