@@ -174,9 +174,9 @@ def _always(_: Evidence) -> bool:
 class Shows(Word):
     """The evidence at a root, in the order in which it is tried; the first that holds decides.
 
-    Each is declared by its name, its cause, the ways in which such roots are found, its condition, and the sentence
-    that explains it; ``roots`` words what depends on the values that differ. The cause of ``ENTERED`` and ``KEPT`` is
-    that of the value.
+    Each is declared by its name, its cause, the ways in which such roots are found, its condition, the sentence that
+    explains it (``roots.Evidence`` words what depends on the values that differ), and what to change next where that is
+    not the cause's. The cause of ``ENTERED`` and ``KEPT`` is that of the value.
     """
 
     _value_: str
@@ -184,6 +184,7 @@ class Shows(Word):
     ways: tuple[Way, ...]
     holds: Callable[[Evidence], bool]
     says: str
+    step: tuple[str, str] | None
 
     FORKED = (
         "forked",
@@ -192,15 +193,20 @@ class Shows(Word):
         lambda root: root.hangs_on_forks,
         "branches of `torch.jit.fork` run on threads of torch's own, and reached what they share in another order",
     )
-    """Branches that run beside each other reach a tensor or a generator in the order in which they arrive."""
     STRUCTURE = "structure", RootCause.STRUCTURE, (Way.GAP,)
-    """The runs make different calls from here on."""
-    DRAWN_AHEAD = "drawn-ahead", RootCause.DRAW, (Way.AHEAD,)
-    """It draws differently, so that the next common draw finds the generator in a different state."""
+    DRAWN_AHEAD = (
+        "drawn-ahead",
+        RootCause.DRAW,
+        (Way.AHEAD,),
+        _always,
+        "",  # worded by the runs' draws
+        (
+            "Draw alike from {name} in every run",
+            "How often and how much it draws hangs on something that differs: the data, a condition, a length.",
+        ),
+    )
     DRAW = "draw", RootCause.DRAW, (Way.DRAWN,)
-    """The generator was in a different state."""
     NUMBERS = "numbers", RootCause.ARGUMENT, (Way.NUMBERS,)
-    """Numbers or dtypes among its arguments differ, or the parts of tensors that it is given."""
     RANKS = (
         "ranks",
         RootCause.COLLECTIVE,
@@ -208,7 +214,6 @@ class Shows(Word):
         _always,
         "it is the first optimizer call whose inputs differ between the two ranks: they were not synchronized",
     )
-    """The inputs of an optimizer call differ between two ranks."""
     COLLECTIVE = (
         "collective",
         RootCause.COLLECTIVE,
@@ -217,25 +222,20 @@ class Shows(Word):
         "what this process sent agrees in both runs, and what it received differs: the other processes sent"
         " different data",
     )
-    """The data that this process sent agree, and those that it received differ."""
     UNWRITTEN = (
         "unwritten",
         RootCause.UNWRITTEN_MEMORY,
         (Way.ENTERED, Way.READ, Way.WROTE),
         lambda root: root.reads_unwritten,
     )
-    """It reads unwritten memory."""
     KEPT = "kept", RootCause.INITIAL_STATE, (Way.READ,), lambda root: root.reads_kept
-    """A resumed run reads a state of earlier steps."""
     BATCH = (
         "batch",
         RootCause.INPUT_DATA,
         (Way.ENTERED, Way.READ),
         lambda root: root.entered is ValueKind.BATCH,
     )
-    """A loader yielded a different batch."""
     ENTERED = "entered", RootCause.UNKNOWN, (Way.ENTERED, Way.READ), lambda root: root.entered is not None
-    """It reads something that no recorded call wrote."""
     NOT_DIGESTED = (
         "not-digested",
         RootCause.UNKNOWN,
@@ -243,15 +243,14 @@ class Shows(Word):
         lambda root: root.is_undigested,
         "it reads something that could not be digested, so the first difference is unknown",
     )
-    """It reads something that could not be digested."""
     OTHER_TENSORS = (
         "other-tensors",
         RootCause.INPUT_DATA,
         (Way.READ, Way.WROTE),
         lambda root: root.is_given_other_tensors,
         "it is given different tensors in the second run, or the same ones in another order",
+        ("Walk the tensors in one order", "Sort what comes out of a set, a dictionary of hashes or a directory."),
     )
-    """It reads or writes different tensors, or the same ones in a different order."""
     OTHER_LAYOUT = (
         "other-layout",
         RootCause.ARGUMENT,
@@ -260,7 +259,6 @@ class Shows(Word):
         "the calls that wrote what it reads agree in both runs, but it reads a view with different strides: Python"
         " chose another order of axes, or an op returned its result in another memory format",
     )
-    """The same bytes, read through a view with different strides."""
     PART = (
         "part",
         RootCause.INPUT_DATA,
@@ -268,7 +266,6 @@ class Shows(Word):
         lambda root: root.read_part is not None,
         "it reads a part of data from outside the recorded calls that no earlier call read, and the data differ there",
     )
-    """The data that entered earlier agree, as far as they were read then."""
     CHANGED_OUTSIDE = (
         "changed-outside",
         RootCause.OUTSIDE_CHANGE,
@@ -277,9 +274,7 @@ class Shows(Word):
         "the calls that wrote what it reads agree in both runs, yet it reads different bytes: something other than an"
         " op wrote to this memory",
     )
-    """The calls that wrote what it reads agree, yet it reads different bytes."""
     SETTINGS = "settings", RootCause.SETTING, (Way.WROTE,), lambda root: bool(root.compared.settings)
-    """Everything that the call read agrees, what it wrote differs, and so do settings."""
     OTHER_CODE = (
         "other-code",
         RootCause.STRUCTURE,
@@ -288,7 +283,6 @@ class Shows(Word):
         "everything that the compiled region read agrees, but it was compiled to different code: a Python number or"
         " branch that differs between the runs went into it, or the compiler's settings or measurements differ",
     )
-    """A region was compiled to different code."""
     OPAQUE = (
         "opaque",
         RootCause.UNKNOWN,
@@ -297,15 +291,14 @@ class Shows(Word):
         "everything that it read agrees in both runs, and what it wrote differs: it is a custom op, which may draw,"
         " read a clock or add in any order, and nothing inside it is recorded",
     )
-    """A custom op, whose inside is not recorded."""
     THREADS = (
         "threads",
         RootCause.UNKNOWN,
         (Way.WROTE,),
         lambda root: root.is_deterministic_by_tables and bool(root.compared.threads),
         "everything that it read agreed when it was digested, and what it wrote differs",
+        RootCause.OUTSIDE_CHANGE.step,
     )
-    """Another thread may have written what it read, between the digest and the call, or between two replays."""
     REPLAYED = (
         "replayed",
         RootCause.UNKNOWN,
@@ -314,7 +307,6 @@ class Shows(Word):
         "everything that it read agrees in both runs, and what it wrote differs; replayed on the spot it gave the same"
         " result each time, so its kernel is not the cause",
     )
-    """Its replays did not vary, and the tables call it deterministic."""
     NOT_REPLAYED = (
         "not-replayed",
         RootCause.UNKNOWN,
@@ -323,7 +315,6 @@ class Shows(Word):
         "everything that it read agrees in both runs, and what it wrote differs; it was not replayed to see whether"
         " its kernel varies",
     )
-    """The tables call it deterministic, and it was not replayed."""
     KERNEL = (
         "kernel",
         RootCause.KERNEL,
@@ -331,7 +322,6 @@ class Shows(Word):
         _always,
         "everything that it read agrees in both runs, and what it wrote differs",
     )
-    """Everything that the call read agrees, and what it wrote differs."""
 
     def __new__(
         cls,
@@ -340,11 +330,12 @@ class Shows(Word):
         ways: tuple[Way, ...],
         holds: Callable[[Evidence], bool] = _always,
         says: str = "",
+        step: tuple[str, str] | None = None,
     ) -> Shows:
         """Declare one kind of evidence."""
         shows = str.__new__(cls, name)
         shows._value_ = name
-        shows.cause, shows.ways, shows.holds, shows.says = cause, ways, holds, says
+        shows.cause, shows.ways, shows.holds, shows.says, shows.step = cause, ways, holds, says, step
         return shows
 
     @property

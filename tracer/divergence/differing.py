@@ -95,6 +95,10 @@ def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> t
     """Return which pairs' numbers differ, and which differ only in the parts of tensors."""
     differs: Flags = ours != theirs
     rows = np.flatnonzero(differs)
+
+    def is_cut(text: str) -> bool:
+        return text.endswith("...") and without_places(text) == text
+
     placed = np.zeros(len(differs), np.bool_)
     numbers: dict[str, int] = {"": 0}
     bare: list[Ints] = []
@@ -102,7 +106,9 @@ def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> t
         unique, inverse = np.unique(digests, return_inverse=True)
         texts = [values.texts.get(digest) for digest in unique.tolist()]
         numbered = [
-            -1 if digest and _is_cut(text) else numbers.setdefault(without_places(text or ""), len(numbers))
+            -1
+            if digest and (text is None or is_cut(text))
+            else numbers.setdefault(without_places(text or ""), len(numbers))
             for text, digest in zip(texts, unique.tolist(), strict=True)
         ]
         bare.append(np.array(numbered, np.int64)[inverse])
@@ -110,11 +116,6 @@ def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> t
     placed[alike] = True
     differs[alike] = False
     return differs, placed
-
-
-def _is_cut(text: str | None) -> bool:
-    """Return whether the text of the numbers was truncated."""
-    return text is None or (text.endswith("...") and without_places(text) == text)
 
 
 def _of_pairs(attached: Attached, count: int) -> Flags:
@@ -130,25 +131,21 @@ def explained_by(pairs: Pairs, differing: Differences) -> Ints:
     if not len(rows):
         return parents
     for side, values in enumerate((pairs.first, pairs.second)):
-        calls = _blamed_calls(pairs, differing, side, values)
-        entries = _blamed_entries(pairs, differing, side, values)
-        _keep(values, calls, entries)
+        # For each call of a side, the node to blame for a difference in what it wrote; -1 if that agrees.
+        nodes = pairs.nodes[side]
+        calls = np.where(nodes >= pairs.size, nodes, -1)
+        at = pairs.at[side][differing.outputs | wrote_elsewhere(pairs, differing)]
+        calls[at] = nodes[at]
+        # The same for each entry: those that differ, or that only one side has.
+        node = np.append(nodes, -1)[np.minimum(values.entries.call, len(values))]
+        entries = np.where((node >= pairs.size) | differing.entries.differs[side], node, -1)
+        if (calls >= 0).any() or (entries >= 0).any():
+            _keep(values, calls, entries)
         left = rows[parents[rows] < 0]
         for begin in range(0, len(left), _AT_ONCE):
             some = left[begin : begin + _AT_ONCE]
             parents[some] = _first_blamed(values, pairs.at[side][some], calls, entries)
     return parents
-
-
-def _blamed_calls(pairs: Pairs, differing: Differences, side: int, values: Values) -> Ints:
-    """For each call of a side, the node to blame for a difference in what it wrote; -1 if that agrees."""
-    blamed = np.full(len(values), -1, np.int64)
-    nodes = pairs.nodes[side]
-    alone = nodes >= pairs.size
-    blamed[alone] = nodes[alone]
-    at = pairs.at[side][differing.outputs | wrote_elsewhere(pairs, differing)]
-    blamed[at] = nodes[at]
-    return blamed
 
 
 def wrote_elsewhere(pairs: Pairs, differing: Differences) -> Flags:
@@ -177,21 +174,8 @@ def _source(values: Values, nodes: Ints, origin: int) -> tuple[object, ...]:
     return (name.kind, name.name)
 
 
-def _blamed_entries(pairs: Pairs, differing: Differences, side: int, values: Values) -> Ints:
-    """The same for each entry: those that differ, or that only one side has."""
-    call = values.entries.call.astype(np.int64)
-    blamed = np.full(len(call), -1, np.int64)
-    in_recording = np.flatnonzero(call < len(values))
-    node = pairs.nodes[side][call[in_recording]]
-    is_blamed = (node >= pairs.size) | differing.entries.differs[side][in_recording]
-    blamed[in_recording[is_blamed]] = node[is_blamed]
-    return blamed
-
-
 def _keep(values: Values, calls: Ints, entries: Ints) -> None:
     """A call that wrote part of a memory passes on the blame for the rest of it."""
-    if not len(values.keeps) or not ((calls >= 0).any() or (entries >= 0).any()):
-        return
     for call, origin in values.keeps.tolist():
         if calls[call] < 0:
             calls[call] = calls[origin] if origin >= 0 else entries[-1 - origin]

@@ -58,7 +58,9 @@ class Roots:
     def __init__(self, pairs: Pairs, differing: Differences) -> None:
         self.pairs, self.differing = pairs, differing
         self.parents = np.full(pairs.size + len(pairs.gaps), -1, np.int64)
-        self.host = self._first_read_by_python()
+        handed = np.flatnonzero(((differing.mark_bits & _TO_HOST) != 0) & (differing.inputs | differing.outputs))
+        self.host = int(handed[0]) if len(handed) else -1
+        """The first pair that returned different values to Python; -1 if none did."""
         self.candidates: list[Candidate] = []
         self.first = self.parents.size
         """The first node at which an entry, a draw or a number differs."""
@@ -100,12 +102,6 @@ class Roots:
         gap = self.pairs.gaps[candidate.node - self.pairs.size]
         return (float(np.searchsorted(self.pairs.at[0], gap.first)) - 0.5, candidate.node)
 
-    def _first_read_by_python(self) -> int:
-        """The first pair that returned different values to Python; -1 if none did."""
-        differing = self.differing
-        handed = np.flatnonzero(((differing.mark_bits & _TO_HOST) != 0) & (differing.inputs | differing.outputs))
-        return int(handed[0]) if len(handed) else -1
-
     def _through_python(self, node: int, before: int | None = None) -> bool:
         """Return whether ``node`` may follow from what Python read. Then it is no root of its own."""
         place = node if before is None else before
@@ -126,13 +122,10 @@ class Roots:
             if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE) and self._through_python(node):
                 continue
             self.parents[node] = -1
-            by_node[node] = Candidate(node, Way.ENTERED, self._same_entry(node, kind), row)
+            # A model that is not seeded differs in every parameter: that is one cause.
+            same = (kind, self._group(node)) if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE) else kind
+            by_node[node] = Candidate(node, Way.ENTERED, same, row)
         return list(by_node.values())
-
-    def _same_entry(self, node: int, kind: ValueKind) -> Hashable:
-        if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE):
-            return (kind, self._group(node))
-        return kind  # a model that is not seeded differs in every parameter: that is one cause
 
     def _drawn(self) -> Iterator[tuple[int, int | Candidate]]:
         """For each pair whose generator's state differed: the node that it follows from, or a candidate."""
@@ -166,7 +159,9 @@ class Roots:
         if gaps:
             return gaps[0]  # a draw that only one side made
         earlier = max(before)
-        if before[0] == before[1] >= 0 and self._differs_before(earlier):
+        differing = self.differing
+        columns = (differing.inputs, differing.numbers, differing.entered, differing.outputs)
+        if before[0] == before[1] >= 0 and any(differs[earlier] for differs in columns):
             return earlier  # the same draw, of a different number of values
         # several generators of the program's own share a name
         passed = GeneratorKind.spelt(self.pairs.first.names[generator].name) is GeneratorKind.PASSED
@@ -196,12 +191,6 @@ class Roots:
         values, begin, end = held[0]
         drawing = set(values.draws[0].tolist())
         return all(call in drawing or int(values.mark_bits[call]) & _UNWRITTEN for call in range(begin, end))
-
-    def _differs_before(self, node: int) -> bool:
-        differing = self.differing
-        return bool(
-            differing.inputs[node] | differing.numbers[node] | differing.entered[node] | differing.outputs[node]
-        )
 
     def _node_of_draw(self, side: int, row: int) -> int:
         values = (self.pairs.first, self.pairs.second)[side]

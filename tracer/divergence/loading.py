@@ -43,7 +43,12 @@ def loading_of(
     ``position``: of the batch that is being loaded; ``None`` for one that the loader gave.
     """
     until = (root.call, root.call if root.other_call is None else root.other_call)
-    loaders = [loader for recording in recordings if (loader := _loader(recording, name)) is not None]
+    loaders = []
+    for recording in recordings:
+        line = name.removeprefix("DataLoader at ")
+        iterated = recording.trace.loaders if recording.trace is not None else ()
+        there = [loader for loader in iterated if line in loader.iterated_at]
+        loaders += there if len(there) == 1 else []  # of several at one line nobody knows which
     indices_agree = _agree(ValueKind.INDICES, name, values, until)
     seeds_agree = _agree(ValueKind.WORKER_SEED, name, values, until)
     order_from = _order_from(name, values, until) if indices_agree is False else ""
@@ -95,14 +100,6 @@ def _order_from(name: str, values: tuple[Values, Values], until: tuple[int, int]
         rows = np.flatnonzero(np.array(at_line, np.bool_)[side.group[calls]] & (calls <= call))[-_OF_ORDER:]
         drawn.append([(side.names[int(names[row])].name, int(states[row])) for row in rows.tolist()])
     return next((ours[0] for ours, theirs in zip(*drawn, strict=False) if ours != theirs), "")
-
-
-def _loader(recording: Recording, name: str) -> Loader | None:
-    """The loader that was iterated at the line in ``name``, where one alone was."""
-    loaders = recording.trace.loaders if recording.trace is not None else ()
-    line = name.removeprefix("DataLoader at ")
-    there = [loader for loader in loaders if line in loader.iterated_at]
-    return there[0] if len(there) == 1 else None
 
 
 def _agree(

@@ -6,14 +6,13 @@ A change of the judgement's plan that closes a finding at a root is that root's;
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import Root
 from tracer.divergence.repeated import Repeated
-from tracer.findings import Change, Finding, Need
+from tracer.findings import Change, Finding
 from tracer.names import About
 from tracer.tables.sources import source_by_id
 from tracer.trace.values import ValueKind
@@ -37,55 +36,40 @@ _SAMPLES = (
 )
 
 
-class _Step(NamedTuple):
-    """An edit for a root."""
-
-    title: str
-    remedy: str
-    where: str
-
-
 def next_steps(repeated: Repeated, plan: Sequence[Change] = (), findings: Sequence[Finding] = ()) -> tuple[Change, ...]:
     """Return the changes that diverged runs ask for, then ``plan``, a judgement's; ``plan`` alone if they agree."""
     if repeated.agrees:
         return tuple(plan)
     spoken: dict[int, list[int]] = {}
-    steps: dict[_Step, list[int]] = {}
+    steps: dict[tuple[str, str, str], list[int]] = {}
+    # A change whose settings were made did not help.
+    unmade = [change for change in plan if not (change.sets and change.sets.items() <= repeated.sets.items())]
     for number, root in enumerate(repeated.numbered, 1):
-        change = _of_tables(root, repeated, plan, findings)
-        if change is not None:
+        closing = (change for change in unmade if any(_speaks_of(findings[at], root) for at in change.findings))
+        if (change := next(closing, None)) is not None:
             spoken.setdefault(change.number, []).append(number)
         else:
             steps.setdefault(_step(root), []).append(number)
-    closing = [replace(change, roots=tuple(spoken.get(change.number, ()))) for change in plan]
+    told = [replace(change, roots=tuple(spoken.get(change.number, ()))) for change in plan]
     # What hangs on another change keeps its place behind it.
-    leading = [change for change in closing if change.roots and not change.needs]
+    leading = [change for change in told if change.roots and not change.needs]
     ordered = [
         *_lines(repeated),
         *_held(repeated),
         *leading,
-        *(Change(number=0, **step._asdict(), roots=tuple(numbers)) for step, numbers in steps.items()),
+        *(
+            Change(number=0, title=title, remedy=remedy, where=where, roots=tuple(numbers))
+            for (title, remedy, where), numbers in steps.items()
+        ),
         *_left(repeated),
-        *(change for change in closing if change not in leading),
+        *(change for change in told if change not in leading),
     ]
     moved = {change.number: number for number, change in enumerate(ordered, 1)}
-
-    def renumbered(need: Need) -> Need:
-        return replace(need, changes=tuple(sorted(moved[number] for number in need.changes)))
-
-    return tuple(
-        replace(change, number=number, needs=tuple(map(renumbered, change.needs)))
-        for number, change in enumerate(ordered, 1)
-    )
-
-
-def _of_tables(root: Root, repeated: Repeated, plan: Sequence[Change], findings: Sequence[Finding]) -> Change | None:
-    """The change of ``plan`` that closes a finding at ``root``; none whose settings were made and did not help."""
-    for change in plan:
-        is_made = change.sets and change.sets.items() <= repeated.sets.items()
-        if not is_made and any(_speaks_of(findings[position], root) for position in change.findings):
-            return change
-    return None
+    numbered = []
+    for number, change in enumerate(ordered, 1):
+        needs = (replace(need, changes=tuple(sorted(moved[other] for other in need.changes))) for need in change.needs)
+        numbered.append(replace(change, number=number, needs=tuple(needs)))
+    return tuple(numbered)
 
 
 def _speaks_of(finding: Finding, root: Root) -> bool:
@@ -133,16 +117,11 @@ def _line(root: Root) -> str:
     return root.called_from or root.location or root.module or "place not recorded"
 
 
-def _step(root: Root) -> _Step:
-    """The next step for one root: its cause's, or what the evidence says beyond it."""
-    where, (title, remedy) = _line(root), root.cause.step
+def _step(root: Root) -> tuple[str, str, str]:
+    """The next step for one root, its cause's or its evidence's: title, remedy and line."""
+    where, (title, remedy) = _line(root), (root.shows and root.shows.step) or root.cause.step
     is_moved = root.cause in (RootCause.STRUCTURE, RootCause.UNWRITTEN_MEMORY)
-    if root.shows is Shows.THREADS:
-        title, remedy = RootCause.OUTSIDE_CHANGE.step
-    elif root.cause is RootCause.DRAW and root.shows is Shows.DRAWN_AHEAD:
-        title = "Draw alike from {name} in every run"
-        remedy = "How often and how much it draws hangs on something that differs: the data, a condition, a length."
-    elif root.cause is RootCause.DRAW and root.seed is not None and root.seed.first != root.seed.second:
+    if root.cause is RootCause.DRAW and root.seed is not None and root.seed.first != root.seed.second:
         title, where = "Change the line that seeds generator {name}", root.seed.location or where
         remedy = "Seed with a number that stands in the code or the configuration."
     elif root.cause is RootCause.DRAW and root.earlier is not None:
@@ -152,9 +131,6 @@ def _step(root: Root) -> _Step:
         is_elsewhere = root.shows is Shows.BATCH and root.second
         is_order = is_elsewhere or root.loading.indices_agree is False
         title, remedy = ("Fix the order of {loader}", _ORDER) if is_order else ("Fix the samples of {loader}", _SAMPLES)
-    elif root.shows is Shows.OTHER_TENSORS:
-        title = "Walk the tensors in one order"
-        remedy = "Sort what comes out of a set, a dictionary of hashes or a directory."
     if is_moved and root.earlier is not None:
         where = root.earlier.called_from or root.earlier.location or where
     words = {
@@ -165,7 +141,7 @@ def _step(root: Root) -> _Step:
         "loader": (root.loading.loader if root.loading is not None else "") or "the loader",
         "kind": root.kind.value.replace("-", " ") if root.kind is not None else "state",
     }
-    return _Step(title.format_map(words).strip(), remedy.format_map(words), where)
+    return title.format_map(words).strip(), remedy.format_map(words), where
 
 
 def _left(repeated: Repeated) -> Iterator[Change]:

@@ -300,8 +300,12 @@ def pair(
         for values, begin in zip((first, second), begins, strict=True)
     ]
     if is_resumed:
-        own = [_own_calls(values)[begin:] for values, begin in zip((first, second), begins, strict=True)]
-        matches = align_steps(sides[0], sides[1], starts[0], starts[1], (own[0], own[1]))
+        of_training = [
+            np.array([group.phase is not Phase.OTHER or bool(group.module) for group in values.groups], np.bool_)
+            for values in (first, second)
+        ]
+        own = (of_training[0][first.group[begins[0] :]], of_training[1][second.group[begins[1] :]])
+        matches = align_steps(sides[0], sides[1], starts[0], starts[1], own)
     else:
         matches = align(sides[0], sides[1], starts[0], starts[1])
     gaps = gaps_of(matches, len(sides[0]), len(sides[1]))
@@ -321,7 +325,12 @@ def pair(
             compared_gaps = _unpaired(at, (len(first), len(second)))
             reordered = len(at[1]) - longest_rising(at[1].tolist())
     compared_gaps = _counting(compared_gaps, first, second, begins, is_resumed=is_resumed)
-    nodes = _nodes(first, second, at, compared_gaps)
+    nodes = (np.full(len(first), -1, np.int64), np.full(len(second), -1, np.int64))
+    for side in (0, 1):
+        nodes[side][at[side]] = np.arange(len(at[0]))
+    for number, gap in enumerate(compared_gaps, len(at[0])):
+        nodes[0][gap.first : gap.first_end] = number
+        nodes[1][gap.second : gap.second_end] = number
     return Pairs(first, second, at, compared_gaps, nodes, begins, is_resumed, reordered)
 
 
@@ -392,28 +401,10 @@ def _is_made_anew(gap: Gap, second: Values, begin: int) -> bool:
     return not any(int(second.inputs[call]) or call in drawing for call in calls)
 
 
-def _own_calls(values: Values) -> Flags:
-    """Calls that certainly belong to a training step."""
-    own = np.array([group.phase is not Phase.OTHER or bool(group.module) for group in values.groups], np.bool_)
-    is_own: Flags = own[values.group]
-    return is_own
-
-
 def _spread(starts: Sequence[int], lengths: Sequence[int]) -> Ints:
     """``start, start + 1, ...`` for each stretch, concatenated."""
     parts = [np.arange(start, start + length, dtype=np.int64) for start, length in zip(starts, lengths, strict=True)]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _nodes(first: Values, second: Values, at: tuple[Ints, Ints], gaps: Sequence[Gap]) -> tuple[Ints, Ints]:
-    nodes = (np.full(len(first), -1, np.int64), np.full(len(second), -1, np.int64))
-    count = len(at[0])
-    for side in (0, 1):
-        nodes[side][at[side]] = np.arange(count)
-    for number, gap in enumerate(gaps, count):
-        nodes[0][gap.first : gap.first_end] = number
-        nodes[1][gap.second : gap.second_end] = number
-    return nodes
 
 
 def _common_numbers(first: Sequence[Group | Name], second: Sequence[Group | Name]) -> tuple[Ints, Ints]:
@@ -448,10 +439,7 @@ def attach(
     identities: list[Ints] = []
     for side in (0, 1):
         nodes = pairs.nodes[side]
-        call = calls[side].astype(np.int64)
-        in_recording = call < len(nodes)
-        node = np.full(len(call), -1, np.int64)
-        node[in_recording] = nodes[call[in_recording]]
+        node = np.append(nodes, -1)[np.minimum(calls[side], len(nodes))]
         node[node >= pairs.size] = -1
         belongs.append(node)
         identity = node * _MOST_NAMES + np.minimum(common[side][names[side]], _MOST_NAMES - 1)

@@ -41,13 +41,9 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
     """Read the values and, where there is one, the trace. ``path`` names either. Raises ``TraceError`` in one line."""
     values = values_path(path)
     named = Path(path)
-    beside = (named,) if named != values else _traces_beside(values)
+    endings = (".trace.json", ".trace.json.gz", ".json", ".json.gz")
+    beside = [named] if named != values else [values.with_suffix(ending) for ending in endings]
     trace = next((path for path in beside if os.path.isfile(path)), None)
     return Recording(
         name=values.stem, values=read_values(values), trace=Trace.load(trace) if trace is not None else None
     )
-
-
-def _traces_beside(values: Path) -> tuple[Path, ...]:
-    endings = (".trace.json", ".trace.json.gz", ".json", ".json.gz")
-    return tuple(values.with_suffix(ending) for ending in endings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -262,23 +262,19 @@ def outcomes(
 ) -> dict[str, Outcome]:
     """Return the outcome of each arm; ``changed`` and ``notes`` describe the arms."""
     by_place = {_place(root): root for root in roots}
+
+    def in_order(divergences: Iterable[Divergence]) -> list[Divergence]:
+        return sorted(divergences, key=lambda divergence: divergence.begins)
+
     return {
         arm: Outcome(
             agrees=all(divergence.agrees and not (divergence.ends and arm == UNVARIED) for divergence in divergences),
             changed=changed[arm],
             calls_compared=min((divergence.calls_compared for divergence in divergences), default=0),
             runs=len(divergences),
-            first=next((by_place[_place(root)] for root in _firsts(divergences)), None),
+            first=next((by_place[_place(each.roots[0])] for each in in_order(divergences) if each.roots), None),
             alone=sum(root.arms == (arm,) for root in by_place.values()),
             note=notes.get(arm, ""),
         )
         for arm, divergences in compared.items()
     }
-
-
-def _firsts(divergences: Iterable[Divergence]) -> Iterator[Root]:
-    """The first root of each comparison, the earliest first."""
-    diverging = sorted(
-        (divergence for divergence in divergences if divergence.roots), key=lambda divergence: divergence.begins
-    )
-    return (divergence.roots[0] for divergence in diverging)
