@@ -96,8 +96,8 @@ def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> t
     differs: Flags = ours != theirs
     rows = np.flatnonzero(differs)
 
-    def is_cut(text: str) -> bool:
-        return text.endswith("...") and without_places(text) == text
+    def is_cut(text: str | None) -> bool:
+        return text is None or (text.endswith("...") and without_places(text) == text)
 
     placed = np.zeros(len(differs), np.bool_)
     numbers: dict[str, int] = {"": 0}
@@ -106,9 +106,7 @@ def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> t
         unique, inverse = np.unique(digests, return_inverse=True)
         texts = [values.texts.get(digest) for digest in unique.tolist()]
         numbered = [
-            -1
-            if digest and (text is None or is_cut(text))
-            else numbers.setdefault(without_places(text or ""), len(numbers))
+            -1 if digest and is_cut(text) else numbers.setdefault(without_places(text or ""), len(numbers))
             for text, digest in zip(texts, unique.tolist(), strict=True)
         ]
         bare.append(np.array(numbered, np.int64)[inverse])

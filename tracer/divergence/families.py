@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,10 @@ def compare_families(
         siblings([role for role in family if role not in workers], children_of(family)) for family in (first, second)
     )
     roles, unpaired = paired_roles(ours, theirs, lambda role, other: float(held(role, other).differs))
-    compared = {"": held("", "")} | {role: held(role, other) for role, other in roles.items()}
+    whole = held("", "")
+    if not roles and not unpaired and not tasks and are_alike:
+        return _without_effect(whole)
+    compared = {"": whole} | {role: held(role, other) for role, other in roles.items()}
     compared |= {name: compare(of_first, of_second) for name, of_first, of_second in tasks}
     children = children_of(first)
     beside = {
@@ -129,42 +133,44 @@ def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
 
     ``reason``: why not all have a counterpart.
     """
-    of_process = [
-        tuple(replace(root, process=process) for root in divergence.roots) for process, divergence in compared.items()
+    differing = [
+        [replace(root, process=process) for root in divergence.roots]
+        for process, divergence in compared.items()
+        if divergence.roots
     ]
-    differing = [roots for roots in of_process if roots]
     received = [min(_RECEIVED.get(root.cause, 0) for root in roots) for roots in differing]
     least = min(received, default=0)
     causing = [roots for roots, how in zip(differing, received, strict=True) if how == least]
     causing = causing if least == 0 else causing[:1]
     roots = tuple(_each_once(sorted((root for roots in causing for root in roots), key=_order)))
     shown = compared[roots[0].process] if roots else next(iter(compared.values()))
-    every = compared.values()
-    sums = {
-        name: sum(getattr(divergence, name) for divergence in every)
-        for name in ("calls_compared", "reordered", "states_compared", "not_digested")
-    }
+    every = list(compared.values())
     partial: Sequence[str] = [next((side.partial[at] for side in every if side.partial[at]), reason) for at in (0, 1)]
+    numbers = ("calls_compared", "reordered", "states_compared", "not_digested", "calls", "only")
     return replace(
         shown,
         agrees=all(divergence.agrees for divergence in every),
         reaches_nothing=all(divergence.agrees or divergence.reaches_nothing for divergence in every),
-        **sums,
-        calls=(sum(side.calls[0] for side in every), sum(side.calls[1] for side in every)),
-        only=(sum(side.only[0] for side in every), sum(side.only[1] for side in every)),
+        **summed(every, *numbers),
         roots=roots,
         follows=sum(_differing(divergence.follows, divergence.roots) for divergence in every) - _differing(0, roots),
         ends=tuple(end for divergence in every for end in divergence.ends),
         notes=tuple(end for divergence in every for end in divergence.notes),
         is_inference=all(divergence.is_inference for divergence in every),
-        outputs=Outputs(
-            returned=sum(divergence.outputs.returned for divergence in every),
-            printed=sum(divergence.outputs.printed for divergence in every),
-            files=sum(divergence.outputs.files for divergence in every),
-        ),
+        outputs=Outputs(**summed([divergence.outputs for divergence in every], *Outputs.__struct_fields__)),
         ends_compared=0 if any(partial) else sum(divergence.ends_compared for divergence in every),
         partial=(partial[0], partial[1]),
     )
+
+
+def summed(records: Sequence[object], *names: str) -> dict[str, Any]:
+    """The sums of these fields, which are numbers or pairs of them."""
+    sums: dict[str, Any] = {}
+    for name in names:
+        values = [getattr(record, name) for record in records]
+        is_pair = isinstance(values[0], tuple)
+        sums[name] = tuple(map(sum, zip(*values, strict=True))) if is_pair else sum(values)
+    return sums
 
 
 #: Causes that lie in what a program does besides training. A kernel, unwritten memory and what is not known stay roots.
@@ -202,7 +208,7 @@ def _each_once(roots: Iterable[Root]) -> list[Root]:
 
 
 def _differing(follows: int, roots: Iterable[Root]) -> int:
-    """Return the number of calls that differ: the roots, those of the same causes, and those that follow."""
+    """The number of calls that differ: the roots, those of the same causes, and those that follow."""
     return follows + sum(root.same_cause + 1 for root in roots)
 
 

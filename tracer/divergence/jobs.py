@@ -11,7 +11,7 @@ from functools import cache
 import msgspec
 from msgspec.structs import replace
 
-from tracer.divergence.families import paired_roles, siblings
+from tracer.divergence.families import paired_roles, siblings, summed
 from tracer.divergence.joined_ranks import JoinedRanks, Whole, distance_of
 from tracer.divergence.magnitudes import (
     MOST_LISTED,
@@ -38,7 +38,6 @@ _IN_ORDER = (
     CompareVerdict.UNDECIDED,
     CompareVerdict.SIGNIFICANT,
 )
-_AFTER_OTHERS = (PlaceKind.PARAMETER, PlaceKind.STATE)
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -83,15 +82,13 @@ def compared_jobs(
     that no other one explains: what a process receives (inputs, reduced gradients) comes after what others compute.
     """
     sides = (first, second, *shaken, *of_second)
-    if all(list(job.processes) == [""] for job in sides):
-        one, two, *others = (job.processes[""] for job in sides)
+    wholes = [job.processes[""] for job in sides if list(job.processes) == [""]]
+    if len(wholes) < len(sides):
+        roles, unpaired = _paired(first, second)
+        wholes = [whole for job in sides if unpaired and (whole := _as_one(job)) is not None]
+    if len(wholes) == len(sides):
+        one, two, *others = wholes
         return compared(one, two, others[: len(shaken)], others[len(shaken) :], by_means=by_means)
-    roles, unpaired = _paired(first, second)
-    if unpaired:
-        wholes = [_as_one(job) for job in sides]
-        if None not in wholes:
-            one, two, *others = (whole for whole in wholes if whole is not None)
-            return compared(one, two, others[: len(shaken)], others[len(shaken) :], by_means=by_means)
     if not roles:
         raise TraceError(
             "no process of the two configurations corresponds", hint="start them at the same lines in both"
@@ -106,7 +103,7 @@ def compared_jobs(
             [job.processes[pairs[other]] for job, pairs in zip(of_second, others_own, strict=True) if other in pairs],
             by_means=by_means,
         )
-        for role, other in sorted(roles.items(), key=lambda pair: _numbers(pair[0]))
+        for role, other in sorted(roles.items(), key=lambda pair: [int(part) for part in pair[0].split(".") if part])
     }
     return _joined(comparisons, unpaired)
 
@@ -123,10 +120,6 @@ def first_call_of_jobs(first: Job, second: Job, shaken: Job, place: PlaceDiffere
 
 
 _CHILD = "child "
-
-
-def _numbers(role: str) -> list[int]:
-    return [int(part) for part in role.split(".") if part]
 
 
 def _paired(first: Job, second: Job) -> tuple[dict[str, str], int]:
@@ -159,39 +152,35 @@ def _joined(comparisons: Mapping[str, Comparison], unpaired: int) -> Comparison:
     """One answer for all processes."""
     every = [_of_process(role, comparison) for role, comparison in comparisons.items()]
     significant = [place for comparison in every for place in comparison.significant]
-    stages = {id(place): _stage(place, comparison) for comparison in every for place in comparison.significant}
-    causing = [place for place in significant if stages[id(place)] == min(stages.values())]
+    stages = [_stage(place, comparison) for comparison in every for place in comparison.significant]
+    causing = [place for place, stage in zip(significant, stages, strict=True) if stage == min(stages)]
     first = causing[0] if causing else None
     of_first = [comparison for comparison in every if first in comparison.significant]
-    differing = [comparison for comparison in every if comparison.largest is not None]
-    widest = max(differing, key=_size_of_largest, default=every[0])
+    widest = max(every, key=_size_of_largest)
     shown = of_first[0] if of_first else widest
     verdict = max((comparison.verdict for comparison in every), key=_IN_ORDER.index)
     reason = "the configurations started different numbers of processes" if unpaired else ""
     only = [place for comparison in every for place in comparison.only]
+
+    parting = next((comparison for comparison in every if comparison.parts_in), shown)
+    partial = (comparison.partial for comparison in every)
     return replace(
         shown,
         verdict=verdict,
-        places=sum(comparison.places for comparison in every),
-        compared=(sum(one.compared[0] for one in every), sum(one.compared[1] for one in every)),
-        rows=(sum(one.rows[0] for one in every), sum(one.rows[1] for one in every)),
-        lacks_ends=any(comparison.lacks_ends for comparison in every),
-        differing=sum(comparison.differing for comparison in every),
+        **summed(every, "places", "compared", "rows", "differing", "only_count", "unjudged"),
+        **{name: any(getattr(one, name) for one in every) for name in ("lacks_ends", "second_is_narrower")},
+        not_finite=next((comparison.not_finite for comparison in every if comparison.not_finite), ""),
+        earliest=next((comparison.earliest for comparison in every if comparison.earliest), None),
+        draws=next((comparison.draws for comparison in (*of_first, *every) if comparison.draws), None),
+        parts_in=parting.parts_in,
+        agreeing=parting.agreeing,
         largest=widest.largest,
         first=first,
         significant=tuple(causing[:MOST_LISTED]),
         following=sum(comparison.following for comparison in every) + len(significant) - len(causing),
         split_steps=tuple(sorted({step for comparison in every for step in comparison.split_steps})),
-        not_finite=next((comparison.not_finite for comparison in every if comparison.not_finite), ""),
         only=tuple(only[:MOST_LISTED]),
-        only_count=sum(comparison.only_count for comparison in every),
-        earliest=next((comparison.earliest for comparison in every if comparison.earliest is not None), None),
-        draws=next((comparison.draws for comparison in (*of_first, *every) if comparison.draws is not None), None),
-        unjudged=sum(comparison.unjudged for comparison in every),
-        second_is_narrower=any(comparison.second_is_narrower for comparison in every),
-        parts_in=next((comparison.parts_in for comparison in every if comparison.parts_in), ""),
-        agreeing=next((comparison.agreeing for comparison in every if comparison.parts_in), ()),
-        partial=next((comparison.partial for comparison in every if comparison.partial), reason),
+        partial=next(filter(None, partial), reason),
         processes=len(every),
     )
 
@@ -213,17 +202,14 @@ def _of_process(role: str, comparison: Comparison) -> Comparison:
 
 def _stage(place: PlaceDifference, comparison: Comparison) -> tuple[int, int]:
     """Return when a process comes to differ there: by step, then by how likely it received the difference."""
-    if comparison.is_given:
-        return place.step, 1
-    if place.kind is PlaceKind.GRADIENT:
-        return place.step, 2
-    return place.step, 3 if place.kind in _AFTER_OTHERS else 0
+    received = {PlaceKind.GRADIENT: 2, PlaceKind.PARAMETER: 3, PlaceKind.STATE: 3}
+    return place.step, 1 if comparison.is_given else received.get(place.kind, 0)
 
 
 def _size_of_largest(comparison: Comparison) -> tuple[float, float]:
     largest = comparison.largest
     if largest is None:
-        return 0.0, 0.0
+        return -1.0, 0.0
     ratio = largest.ratio if largest.ratio is not None else math.inf if comparison.yardstick.runs else 0.0
     return ratio, largest.relative
 
