@@ -270,5 +270,5 @@ def _at(side: JoinedRanks, row: int, *, op: str, second_op: str, ratio: float | 
 
 def _calls_in(side: JoinedRanks, place: PlaceDifference) -> list[int]:
     of_backward = place.phase is Phase.BACKWARD
-    calls = ((key, row) for key, row in side.rows.items() if key[0] is PlaceKind.CALL and key[-1] == place.step)
-    return [row for key, row in calls if (key[3] is Phase.BACKWARD) == of_backward]
+    calls = ((key, row) for key, row in side.rows.items() if key.kind is PlaceKind.CALL and key.step == place.step)
+    return [row for key, row in calls if (key.phase is Phase.BACKWARD) == of_backward]

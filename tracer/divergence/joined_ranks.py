@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Container, Sequence
 from functools import cached_property
 from itertools import accumulate, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,8 +22,24 @@ from tracer.trace.values import Magnitudes
 from tracer.trace.values.joined_rows import RowCall, row_calls
 from tracer.trace.values.places import Form, PlaceName, Places, leads_with_class, module_of
 
-PlaceKey = tuple[PlaceKind, str, str, Phase, int, int]
-"""The key that two configurations share: kind, module, name, phase, occurrence and step."""
+Call = tuple[str, Phase, int, int]
+"""One call of a module, for what it is given and returns: module, phase, occurrence and step."""
+
+
+class PlaceKey(NamedTuple):
+    """What two configurations know a place by."""
+
+    kind: PlaceKind
+    module: str
+    name: str
+    phase: Phase
+    occurrence: int
+    step: int
+
+    @property
+    def call(self) -> Call:
+        """The call that it is of, if it is a module's."""
+        return self.module, self.phase, self.occurrence, self.step
 
 
 class Lack(Word):
@@ -107,16 +123,15 @@ class JoinedRanks:
         keys, rows = _keys(places.names), places.rows
         columns = (rows[name].tolist() for name in ("name", "occurrence", "step"))
         for row, (name, occurrence, step) in enumerate(zip(*columns, strict=True), start):
-            if keys[name][0] is PlaceKind.DRAW:
+            kind, module, of_module, phase = keys[name]
+            if kind is PlaceKind.DRAW:
                 self.draws += [row] if not start else []
                 continue
             self.steps.add(step)
-            key = (*keys[name], occurrence, step)
-            if keys[name][0] is PlaceKind.FLIP:
-                decided_by: PlaceKey = (PlaceKind.DECISION, *key[1:])
-                self.flips[decided_by] = row
-                continue
-            if keys[name][0] is PlaceKind.ROWS:
+            key = PlaceKey(kind, module, of_module, phase, occurrence, step)
+            if key.kind is PlaceKind.FLIP:
+                self.flips[key._replace(kind=PlaceKind.DECISION)] = row
+            elif key.kind is PlaceKind.ROWS:
                 self._called.append((step, row))
             elif self.rows.setdefault(key, row) != row:
                 self._replicas.setdefault(key, [self.rows[key]]).append(row)
@@ -147,19 +162,19 @@ class JoinedRanks:
         """
         is_number: dict[PlaceKey, bool] = {}
         for key, row in self.rows.items():
-            if key[0] in (PlaceKind.LOSS, PlaceKind.OUTPUT) and key[-1] in steps:
+            if key.kind in (PlaceKind.LOSS, PlaceKind.OUTPUT) and key.step in steps:
                 shape = self.form(row).shape
-                is_one = (shape == () or (key[0] is PlaceKind.LOSS and set(shape) == {1})) and Whole(
-                    [self.at(row)]
-                ).is_read
-                is_number[_first_of(key)] = is_number.get(_first_of(key), True) and is_one
+                is_one = shape == () or (key.kind is PlaceKind.LOSS and set(shape) == {1})
+                is_one = is_one and Whole([self.at(row)]).is_read
+                first = key._replace(occurrence=0)
+                is_number[first] = is_number.get(first, True) and is_one
         return {key for key, is_one in is_number.items() if is_one}
 
     def join_parts(self, numbers: Container[PlaceKey]) -> None:
         """Make one place of all that differ from one of ``numbers`` in their occurrence alone."""
         rows: dict[PlaceKey, int] = {}
         for key, row in self.rows.items():
-            if (first := _first_of(key)) in numbers:
+            if (first := key._replace(occurrence=0)) in numbers:
                 self.parts.setdefault(first, []).append(row)
             else:
                 rows[key] = row
@@ -175,14 +190,14 @@ class JoinedRanks:
         """The inputs and the outputs of each call of a module, in order."""
         entries: dict[tuple[Any, ...], list[PlaceKey]] = {}
         for key in self.rows:
-            if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.OUTPUT_GRADIENT):
-                entries.setdefault((*key[:2], *key[3:]), []).append(key)
+            if key.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.OUTPUT_GRADIENT):
+                entries.setdefault((key.kind, *key.call), []).append(key)
         return entries
 
     def is_as_at_first(self, key: PlaceKey) -> bool:
         """Whether it is a parameter that has the bits which it began with, or is not there."""
-        row, initial = self.rows.get(key), self.initial.get((key[1], key[2]))
-        if row is None or initial is None or key[0] is not PlaceKind.PARAMETER:
+        row, initial = self.rows.get(key), self.initial.get((key.module, key.name))
+        if row is None or initial is None or key.kind is not PlaceKind.PARAMETER:
             return row is None
         bits = [int(places.rows["digest"][places.source(own)]) for places, own in (self.at(row), self.at(initial))]
         return bits[0] == bits[1] != 0
@@ -190,12 +205,12 @@ class JoinedRanks:
     @cached_property
     def initial(self) -> dict[tuple[str, str], int]:
         """The parameters and buffers that were met, by module and name, with their rows."""
-        return {(key[1], key[2]): row for key, row in self.rows.items() if key[0] is PlaceKind.INITIAL}
+        return {(key.module, key.name): row for key, row in self.rows.items() if key.kind is PlaceKind.INITIAL}
 
     @cached_property
     def steps_with_gradients(self) -> set[int]:
         """Steps in which an optimizer read gradients."""
-        return {key[-1] for key in self.rows if key[0] is PlaceKind.GRADIENT}
+        return {key.step for key in self.rows if key.kind is PlaceKind.GRADIENT}
 
     @cached_property
     def row_calls(self) -> dict[int, list[RowCall]]:
@@ -280,10 +295,6 @@ class JoinedRanks:
     def __exit__(self, *problem: object) -> None:
         for one in self.ranks:
             one.places.__exit__(*problem)
-
-
-def _first_of(key: PlaceKey) -> PlaceKey:
-    return (*key[:4], 0, key[-1])
 
 
 def _keys(names: Sequence[PlaceName]) -> list[tuple[PlaceKind, str, str, Phase]]:

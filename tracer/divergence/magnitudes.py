@@ -7,7 +7,7 @@ shaken by half a unit in the last place. Pure: reads two recordings of magnitude
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property
@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from tracer.divergence.draws import OtherDraws, other_draws
-from tracer.divergence.joined_ranks import JoinedRanks, Lack, PlaceKey, Whole, distance_of
+from tracer.divergence.joined_ranks import Call, JoinedRanks, Lack, PlaceKey, Whole, distance_of
 from tracer.divergence.yardsticks import (
     ROUNDING,
     SIGNIFICANT,
@@ -315,7 +315,7 @@ def unrepeated(comparison: Comparison) -> PlaceDifference | None:
 
 def _are_of_one_program(one: JoinedRanks, other: JoinedRanks) -> bool:
     """Return whether they share places that not every program has: any model has an output, and any training a loss."""
-    own, others = ({key for key in side.rows if key[1] or key[0] not in _OF_ONE_BATCH} for side in (one, other))
+    own, others = ({key for key in side.rows if key.module or key.kind not in _OF_ONE_BATCH} for side in (one, other))
     return bool(own & others if own and others else one.rows.keys() & other.rows.keys())
 
 
@@ -341,27 +341,21 @@ def check_side(recording: Magnitudes, name: str, *, is_first: bool) -> None:
 
 def _check(configuration: JoinedRanks, shaken: Sequence[JoinedRanks]) -> None:
     """Raise ``TraceError`` for recordings that cannot be what they are given as."""
+    path, ranks = configuration.path, configuration.world_size
     if configuration.header.shaken is not None:
-        raise TraceError(
-            f"{configuration.path} is a shaken recording, which is a yardstick and no configuration",
-            hint="give it after --yardstick",
-        )
+        problem = f"{path} is a shaken recording, which is a yardstick and no configuration"
+        raise TraceError(problem, hint="give it after --yardstick")
     for one in shaken:
         if one.header.shaken is None:
-            raise TraceError(
-                f"{one.path} is no yardstick: it was not shaken", hint="record it with `tracer run --shake 1`"
-            )
+            problem = f"{one.path} is no yardstick: it was not shaken"
+            raise TraceError(problem, hint="record it with `tracer run --shake 1`")
+        problem = ""
         if not _are_of_one_program(one, configuration):
-            raise TraceError(
-                f"{one.path} is a yardstick of another program: no place is the same",
-                hint="shake the run that it is held against",
-            )
-        if one.world_size != configuration.world_size:
-            raise TraceError(
-                f"{one.path} is a yardstick of {one.world_size} ranks, and {configuration.path} has"
-                f" {configuration.world_size}",
-                hint="shake the run that it is held against",
-            )
+            problem = f"{one.path} is a yardstick of another program: no place is the same"
+        elif one.world_size != ranks:
+            problem = f"{one.path} is a yardstick of {one.world_size} ranks, and {path} has {ranks}"
+        if problem:
+            raise TraceError(problem, hint="shake the run that it is held against")
 
 
 class _Comparing:
@@ -380,7 +374,7 @@ class _Comparing:
         self._yardsticks = Yardsticks(second, shaken, of_second, by_means=by_means)
         self._parts_in = ""
         self._agreeing: tuple[str, ...] = ()
-        self._alone: tuple[PlaceKind, str, Phase, int, int] | None = None
+        self._alone: tuple[object, ...] | None = None
         """The call whose results are the first that differ."""
         self._compared: set[PlaceKey] = set()
         self._without_yardstick: set[int] = set()
@@ -404,7 +398,10 @@ class _Comparing:
         split = self._steps_split_otherwise()
         self._join_parts(split)
         for key, row in first.rows.items():
-            if self._is_of_other_part(key, split) or (key[0] is PlaceKind.DECISION and not self._fell_otherwise(key)):
+            if self._is_of_other_part(key, split):
+                continue
+            # A decision counts where the second configuration would not decide as the first by it, or by it and others.
+            if key.kind is PlaceKind.DECISION and key._replace(name=key.name.partition(" #")[0]) not in first.flips:
                 continue
             ones = first.wholes(key)
             others = second.wholes(key) if key in second.rows else Lack.NOT_IN_SECOND
@@ -418,7 +415,7 @@ class _Comparing:
             shapes = tuple(dict.fromkeys(whole.form.shape for whole in (*ones, *others)))
             if len({whole.form.size for whole in (*ones, *others)}) > 1:
                 only.append(self._only(first, key, Lack.OTHER_SHAPE, shapes))
-                if key[0] is PlaceKind.INPUT:
+                if key.kind is PlaceKind.INPUT:
                     self._reshaped[row] = shapes
                 continue
             if is_whole(ones[0].form.dtype) is not is_whole(others[0].form.dtype):
@@ -434,10 +431,10 @@ class _Comparing:
             if difference is not None:
                 differences.append(difference)
                 self._differing.add(key)
-                self._has_other_forward |= key[0] not in _OF_BACKWARD
+                self._has_other_forward |= key.kind not in _OF_BACKWARD
             places += 1
         for key in second.rows:
-            if key not in first.rows and key[0] is not PlaceKind.DECISION and not self._is_of_other_part(key, split):
+            if key not in first.rows and key.kind is not PlaceKind.DECISION and not self._is_of_other_part(key, split):
                 if (lost := self._lost_gradient(key, second, first)) is not None:
                     differences.append(lost)
                 else:
@@ -449,20 +446,13 @@ class _Comparing:
             )
         return self._answer(differences, only, places, split)
 
-    def _fell_otherwise(self, key: PlaceKey) -> bool:
-        """Whether a decision by this place, or by it and others, would not be that of the second configuration."""
-        return (*key[:2], key[2].partition(" #")[0], *key[3:]) in self._first.flips
-
     def _flips(self, significant: set[PlaceKey]) -> Iterator[Flip]:
         """Decisions that fell otherwise, by what differs by no more than rounding."""
         for key, row in self._first.flips.items():
-            if key in significant or key not in self._compared:
-                continue
-            name, (count, of) = self._first.name(row), self._first.form(row).shape
-            places, own = self._first.at(row)
-            step = int(places.rows["step"][own])
-            words = {"module": name.module, "op": name.name.partition(" ")[0], "location": name.location}
-            yield Flip(**words, step=step, phase=name.phase, count=count, of=of)
+            if key not in significant and key in self._compared:
+                name, (count, of) = self._first.name(row), self._first.form(row).shape
+                words = {"module": name.module, "op": name.name.partition(" ")[0], "location": name.location}
+                yield Flip(**words, step=key.step, phase=name.phase, count=count, of=of)
 
     def _steps_split_otherwise(self) -> set[int]:
         """Steps whose batch is split, padded or packed otherwise, or shared among other ranks."""
@@ -478,7 +468,7 @@ class _Comparing:
     def _steps_of_other_losses(self) -> set[int]:
         """Steps whose losses are those of other parts of a batch, and are not compared."""
         sides = (self._first, self._second)
-        counts = [Counter(key[-1] for key in side.rows if key[0] is PlaceKind.LOSS) for side in sides]
+        counts = [Counter(key.step for key in side.rows if key.kind is PlaceKind.LOSS) for side in sides]
         is_spread = sides[0].world_size != sides[1].world_size
         return {step for step in counts[0] if step in counts[1] and (is_spread or counts[0][step] != counts[1][step])}
 
@@ -504,14 +494,14 @@ class _Comparing:
 
     def _is_of_other_part(self, key: PlaceKey, split: set[int]) -> bool:
         """Return whether the place belongs to a part of a batch that is no row of what the other side has there."""
-        if key[0] not in _OF_ONE_BATCH or key[-1] not in split or key in self._first.parts:
+        if key.kind not in _OF_ONE_BATCH or key.step not in split or key in self._first.parts:
             return False
-        if key[0] not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
-            return key[0] is not PlaceKind.LOSS or key[-1] in self._steps_of_other_losses
-        if self._is_joined or key[-1] in self._steps_of_other_losses:
+        if key.kind not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
+            return key.kind is not PlaceKind.LOSS or key.step in self._steps_of_other_losses
+        if self._is_joined or key.step in self._steps_of_other_losses:
             return not (self._is_joined and self._are_rows(key))
         around = [
-            side.calls_around(side.rows[key], key[-1]) for side in (self._first, self._second) if key in side.rows
+            side.calls_around(side.rows[key], key.step) for side in (self._first, self._second) if key in side.rows
         ]
         return len(around) > 1 and not are_alike(*around) and self._are_rows(key)  # by chance: one number of other rows
 
@@ -534,7 +524,7 @@ class _Comparing:
             tensors = [tensor for side in sides if not isinstance(side, Lack) for tensor in side]
             is_one = len(tensors) == 2 and tensors[0].form.size == tensors[1].form.size
             is_one = is_one and all(len(tensor.rows) == 1 for tensor in tensors)  # and not rows of it
-            whole[key[-1]] = whole.get(key[-1], True) and is_one
+            whole[key.step] = whole.get(key.step, True) and is_one
         return {step for step, is_one in whole.items() if is_one}
 
     def _answer(
@@ -546,7 +536,7 @@ class _Comparing:
         moved = self._of_other_positions(differences) - reordered
         weighed = self._of_unequal_parts(differences)
         self._compared -= (keys := {self._keys[row] for row in weighed})
-        self._weighed = {key[-1] for key in keys}
+        self._weighed = {key.step for key in keys}
         left_out = ((reordered, Lack.OTHER_ORDER), (moved, Lack.OTHER_POSITION), (weighed, Lack.OTHER_PARTS))
         for rows, lack in left_out:
             only += [self._only(self._first, self._keys[row], lack) for row in sorted(rows)]
@@ -589,18 +579,23 @@ class _Comparing:
             verdict = CompareVerdict.UNDECIDED
         handed_in = handed_in or (self._given_other_rows(roots[0], split) if roots else [])
         first = next(iter(handed_in or roots if is_judged else differences), None)
-        draws = None if first is None else self._draws_before(first)
+        draws = None
+        if first is not None:
+            second_row = self._second.rows.get(self._keys[first.order], len(self._second.rows))
+            draws = other_draws(self._first, self._second, first.order, second_row)
         if draws is not None and draws.changes and roots and not (handed_in or roots[0].is_in_model):
             first, roots = None, []  # it follows from these draws
         if draws is not None and draws.in_another_way and verdict is CompareVerdict.SIGNIFICANT and not handed_in:
             verdict = CompareVerdict.UNDECIDED
         shaken = [run.header for run in self._yardsticks.runs]
+        has_equal_ranks = self._first.world_size == self._second.world_size
+        both = [self._rows_in(step) for step in split] if self._is_joined and has_equal_ranks else []
         return Comparison(
             verdict=verdict,
             places=places,
             compared=(count, len(self._computed)),
             lacks_ends=lacks_ends,
-            rows=self._rows_compared(split) if self._first.world_size == self._second.world_size else (0, 0),
+            rows=(sum(rows[0] for rows in both), sum(map(sum, both))),
             differing=len(differences),
             largest=largest,
             first=first if is_judged else None,
@@ -608,7 +603,7 @@ class _Comparing:
             following=len(significant) - len(handed_in or roots),
             is_given=bool(handed_in),
             split_steps=tuple(sorted(split)),
-            not_finite=self._not_finite(),
+            not_finite=next(self._not_finite(), ""),
             only=tuple(only[:MOST_LISTED]),
             only_count=len(only),
             unjudged=len(unjudged),
@@ -625,7 +620,7 @@ class _Comparing:
             flips=tuple(self._flips({self._keys[one.order] for one in significant})),
             parts_in=self._parts_in,
             agreeing=self._agreeing,
-            row_steps=tuple(sorted(split & {key[-1] for key in self._compared if key[0] is PlaceKind.OUTPUT})),
+            row_steps=tuple(sorted(split & {key.step for key in self._compared if key.kind is PlaceKind.OUTPUT})),
             partial=self._partial(only),
             factor=factor,
             scaled=scaled,
@@ -637,27 +632,23 @@ class _Comparing:
         """What either side computed, and if it leaves the model; what one side alone recomputes is nothing more."""
         both = self._first.rows.keys() & self._second.rows.keys()
         rows = {**self._first.rows, **self._second.rows}
-        rows = {key: row for key, row in rows.items() if key[3] is not Phase.RECOMPUTE or key in both}
-        called = {key[1] for key in rows if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT)}
-        of_model = {key for key in rows if key[0] is PlaceKind.OUTPUT and _is_called_by(key[1], called)}
+        rows = {key: row for key, row in rows.items() if key.phase is not Phase.RECOMPUTE or key in both}
+        called = {key.module for key in rows if key.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT)}
+        of_model = {key for key in rows if key.kind is PlaceKind.OUTPUT and _is_called_by(key.module, called)}
         return {
-            key: key not in of_model and key[0] is not PlaceKind.REGION
+            key: key not in of_model and key.kind is not PlaceKind.REGION
             for key in rows
-            if key[0] in _COMPUTED and not all(side.is_as_at_first(key) for side in (self._first, self._second))
+            if key.kind in _COMPUTED and not all(side.is_as_at_first(key) for side in (self._first, self._second))
         }
-
-    def _draws_before(self, place: PlaceDifference) -> OtherDraws | None:
-        second_row = self._second.rows.get(self._keys[place.order], len(self._second.rows))
-        return other_draws(self._first, self._second, place.order, second_row)
 
     def _lost_gradient(self, key: PlaceKey, side: JoinedRanks, without: JoinedRanks) -> PlaceDifference | None:
         """A gradient that one side alone has, of a parameter of both, in a step in which the other has some.
 
         It differs by all of its norm; rounding loses none.
         """
-        if key[0] is not PlaceKind.GRADIENT or key in without.rows or key[-1] not in without.steps_with_gradients:
+        if key.kind is not PlaceKind.GRADIENT or key in without.rows or key.step not in without.steps_with_gradients:
             return None
-        initial, wholes = (key[1], key[2]), side.wholes(key)
+        initial, wholes = (key.module, key.name), side.wholes(key)
         if isinstance(wholes, Lack) or not (wholes[0].norm and initial in side.initial and initial in without.initial):
             return None
         form, order = wholes[0].form, self._first.rows.get(key, self._first.initial[initial])
@@ -668,7 +659,7 @@ class _Comparing:
     def _place(self, name: PlaceName, key: PlaceKey, **fields: Any) -> PlaceDifference:
         """A difference at the place of that name. One without a line of its own has that of its module's call."""
         line = name.location, name.called_from
-        is_read = key[0] is PlaceKind.GRADIENT and key[3] is Phase.OPTIMIZER
+        is_read = key.kind is PlaceKind.GRADIENT and key.phase is Phase.OPTIMIZER
         if not name.location and not is_read:
             line = self._lines.get(name.module, line)
         return PlaceDifference(
@@ -677,9 +668,9 @@ class _Comparing:
             module=name.module,
             location=line[0],
             called_from=line[1],
-            step=key[-1],
+            step=key.step,
             phase=name.phase,
-            occurrence=key[4],
+            occurrence=key.occurrence,
             **fields,
         )
 
@@ -704,19 +695,16 @@ class _Comparing:
             return f"the yardstick has no step {min(lacking)}"
         return self._first.partial or self._second.partial
 
-    def _not_finite(self) -> str:
-        """The first place of the first recording that has elements which are not finite."""
-        places = self._first.ranks[0].places
-        rows = np.flatnonzero(places.rows["not_finite"])
-        if not len(rows):
-            return ""
-        row = int(rows[0])
-        return f"{self._first.name(row)}, step {int(places.rows['step'][row])}"
+    def _not_finite(self) -> Iterator[str]:
+        """The places of the first recording that have elements which are not finite, in words."""
+        rows = self._first.ranks[0].places.rows
+        for row in np.flatnonzero(rows["not_finite"]).tolist():
+            yield f"{self._first.name(row)}, step {int(rows['step'][row])}"
 
     @staticmethod
     def _only(side: JoinedRanks, key: PlaceKey, lack: Lack, shapes: tuple[tuple[int, ...], ...] = ()) -> OnlyOne:
         name = side.name(side.rows[key])
-        return OnlyOne(place=str(name), kind=name.kind, module=name.module, step=key[-1], lack=lack, shapes=shapes)
+        return OnlyOne(place=str(name), kind=name.kind, module=name.module, step=key.step, lack=lack, shapes=shapes)
 
     # --- which of them are the beginning ---
 
@@ -728,7 +716,7 @@ class _Comparing:
         """
         candidates = {one.order for one in differences if one.order in self._same_numbers}
         differing_modules = {
-            self._keys[one.order][1] for one in differences if one.is_significant and one.order not in candidates
+            self._keys[one.order].module for one in differences if one.is_significant and one.order not in candidates
         }
         differing = {one.order for one in differences if one.is_significant}
         reordered: set[int] = set()
@@ -742,8 +730,7 @@ class _Comparing:
 
     def _output_of(self, row: int) -> PlaceKey:
         """The output that the gradient in ``row`` is of."""
-        _, module, name, _, occurrence, step = self._keys[row]
-        return PlaceKind.OUTPUT, module, name, Phase.FORWARD, occurrence, step
+        return self._keys[row]._replace(kind=PlaceKind.OUTPUT, phase=Phase.FORWARD)
 
     def _of_other_positions(self, differences: list[PlaceDifference]) -> set[int]:
         """Rows of what tells a position, such as rotary angles, where a module that is given it agrees, and what they
@@ -756,7 +743,7 @@ class _Comparing:
         for row in sorted(differing, reverse=True):
             kind, module, _, phase, occurrence, step = self._keys[row]
             of_module = self._outputs.get((module, phase, step), ())
-            results = [other for other, key in of_module if key[4] == occurrence and key in self._compared]
+            results = [other for other, key in of_module if key.occurrence == occurrence and key in self._compared]
             if (
                 kind is PlaceKind.INPUT
                 and results
@@ -782,11 +769,6 @@ class _Comparing:
         lacking = [sum(int(call.is_row.sum()) for call in side) - both for side in sides]
         return both, lacking[0], lacking[1]
 
-    def _rows_compared(self, split: set[int]) -> tuple[int, int]:
-        """Rows of the program's calls that both have where batches are laid out otherwise, and all of them."""
-        counts = [self._rows_in(step) for step in split] if self._is_joined else []
-        return sum(both for both, *_ in counts), sum(map(sum, counts))
-
     def _given_other_rows(self, root: PlaceDifference, split: set[int]) -> list[PlaceDifference]:
         """The first input of a step, up to that of ``root``, in which each has rows that the other lacks."""
         is_by_row = root.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT, PlaceKind.REGION)
@@ -794,7 +776,7 @@ class _Comparing:
             return []
         for step in sorted(step for step in split if step <= root.step and all(self._rows_in(step)[1:])):
             for key, row in self._given_by_program.items():
-                if key[-1] == step and key in self._second.rows:
+                if key.step == step and key in self._second.rows:
                     shapes = tuple(side.form(side.rows[key]).shape for side in (self._first, self._second))
                     return [self._place(self._first.name(row), key, relative=math.inf, shapes=shapes, order=row)]
         return []
@@ -803,7 +785,9 @@ class _Comparing:
         """The innermost module around ``module`` that returns after ``row``, and what it returned next."""
         while module:
             module = module.rpartition(".")[0]
-            later = [(key[4], other) for other, key in self._outputs.get((module, phase, step), ()) if other > row]
+            later = [
+                (key.occurrence, other) for other, key in self._outputs.get((module, phase, step), ()) if other > row
+            ]
             if later:
                 return module, [other for occurrence, other in later if occurrence == later[0][0]]
         return "", []
@@ -813,16 +797,16 @@ class _Comparing:
         """Rows of outputs by module, phase and step, in order."""
         outputs: dict[tuple[str, Phase, int], list[tuple[int, PlaceKey]]] = {}
         for key, row in self._first.rows.items():
-            if key[0] is PlaceKind.OUTPUT:
-                outputs.setdefault((key[1], key[3], key[-1]), []).append((row, key))
+            if key.kind is PlaceKind.OUTPUT:
+                outputs.setdefault((key.module, key.phase, key.step), []).append((row, key))
         return outputs
 
     @cached_property
     def _given_by_program(self) -> dict[PlaceKey, int]:
         """Inputs of modules that no module calls, with their rows."""
-        inputs = {key: row for key, row in self._first.rows.items() if key[0] is PlaceKind.INPUT}
-        modules = {key[1] for key in inputs}
-        return {key: row for key, row in inputs.items() if not _is_called_by(key[1], modules)}
+        inputs = {key: row for key, row in self._first.rows.items() if key.kind is PlaceKind.INPUT}
+        modules = {key.module for key in inputs}
+        return {key: row for key, row in inputs.items() if not _is_called_by(key.module, modules)}
 
     @cached_property
     def _keys(self) -> dict[int, PlaceKey]:
@@ -841,8 +825,7 @@ class _Comparing:
             return self._forward_roots(forward)
         backward = [one for one in here if one.kind in _OF_BACKWARD and one.phase is Phase.BACKWARD]
         if backward:
-            left = self._last_outputs(step)
-            first = min(backward, key=lambda one: self._place_in_backward(one, left))
+            first = min(backward, key=self._place_in_backward)
             if first.kind is PlaceKind.OUTPUT_GRADIENT:
                 consumer = self._consumer(first.order)
                 if consumer is None:
@@ -854,26 +837,29 @@ class _Comparing:
         changed = [one for one in here if one.kind is PlaceKind.GRADIENT]
         return [one for one in changed if one.location == changed[0].location] or here[:1]
 
-    def _place_in_backward(self, one: PlaceDifference, left: dict[str, int]) -> tuple[int, int]:
+    def _place_in_backward(self, one: PlaceDifference) -> tuple[int, int]:
         """When backward comes to a place: in the opposite order of the forward, to a module's parameters at last."""
         if one.kind is PlaceKind.OUTPUT_GRADIENT:
             return -self._first.rows.get(self._output_of(one.order), one.order), 0
-        module = self._keys[one.order][1]
+        module = self._keys[one.order].module
+        left = self._last_outputs[one.step]
         rows = [row for other, row in left.items() if other == module or (module and _is_inside(other, module))]
         return -min(rows, default=one.order), 1
 
     def _consumer(self, row: int) -> int | None:
         """The input of the module that was given the output whose gradient is in ``row``; ``None``: of none."""
         output = self._first.rows.get(self._output_of(row))
-        return None if output is None else self._inputs_by_source.get((self._first.source(output), self._keys[row][-1]))
+        return (
+            None if output is None else self._inputs_by_source.get((self._first.source(output), self._keys[row].step))
+        )
 
     @cached_property
     def _inputs_by_source(self) -> dict[tuple[int, int], int]:
         """The first input that shares a tensor, by tensor and step."""
         inputs: dict[tuple[int, int], int] = {}
         for key, row in self._first.rows.items():
-            if key[0] is PlaceKind.INPUT:
-                inputs.setdefault((self._first.source(row), key[-1]), row)
+            if key.kind is PlaceKind.INPUT:
+                inputs.setdefault((self._first.source(row), key.step), row)
         return inputs
 
     def _backward_in(self, key: PlaceKey, row: int) -> str | None:
@@ -883,17 +869,17 @@ class _Comparing:
             return None
         if kind is PlaceKind.OUTPUT_GRADIENT:
             consumer = self._consumer(row)
-            around = self._caller(row) if consumer is None else self._keys[consumer][1]
+            around = self._caller(row) if consumer is None else self._keys[consumer].module
             if around is None:
                 return None
             module = around
         entering = [
             one
             for one, other in self._first.rows.items()
-            if one[0] is PlaceKind.OUTPUT_GRADIENT and one[-1] == step and other < row
-            if one[1] == module or _is_inside(one[1], module)
+            if one.kind is PlaceKind.OUTPUT_GRADIENT and one.step == step and other < row
+            if one.module == module or _is_inside(one.module, module)
         ]
-        if module not in {one[1] for one in entering} or not self._compared.issuperset(entering):
+        if module not in {one.module for one in entering} or not self._compared.issuperset(entering):
             return None
         return None if self._differing.intersection(entering) else self._first.name(self._called[module]).module
 
@@ -913,7 +899,7 @@ class _Comparing:
             return None, (0, 0), []
         factor = sorted(factors)[len(factors) // 2]
         explained = [one for one in gradients if _is_factor(one, factor)]
-        of = len({key[:3] for key in self._compared if key[0] is PlaceKind.GRADIENT and key[-1] == step})
+        of = len({key[:3] for key in self._compared if key.kind is PlaceKind.GRADIENT and key.step == step})
         if len(explained) < 2 or 2 * len(explained) <= of:
             return None, (0, 0), []
         unexplained = [one for one in gradients if one not in explained] if roots[0].kind is not PlaceKind.LOSS else []
@@ -924,14 +910,14 @@ class _Comparing:
         if not self._is_judged:
             return None, set()
         significant = [one for one in differences if one.is_significant]
-        read = {key for key in self._compared if key[0] is PlaceKind.GRADIENT and key[3] is Phase.OPTIMIZER}
+        read = {key for key in self._compared if key.kind is PlaceKind.GRADIENT and key.phase is Phase.OPTIMIZER}
         other = {self._keys[one.order] for one in significant}
         rows: set[int] = set()
         factor = None
-        for step in {key[-1] for key in read}:
+        for step in {key.step for key in read}:
             left = [one for one in significant if one.step == step and one.phase is Phase.BACKWARD]
             left = [one for one in left if one.kind is PlaceKind.GRADIENT]
-            finals = [(*self._keys[one.order][:3], Phase.OPTIMIZER, *self._keys[one.order][4:]) for one in left]
+            finals = [self._keys[one.order]._replace(phase=Phase.OPTIMIZER) for one in left]
             factors = sorted(one.factor for one in left if one.factor is not None)
             if not factors or not read.issuperset(finals) or other.intersection(finals):
                 continue
@@ -949,27 +935,27 @@ class _Comparing:
         That code gave a module other numbers, or a tensor of another shape and what came of it differs.
         """
         step = significant[0].step
-        inputs = self._inputs_by_call(step)
         roots: list[PlaceDifference] = []
         tainted: list[int] = []
-        reshaped = [row for row in self._reshaped if self._keys[row][-1] == step]
+        reshaped = [row for row in self._reshaped if self._keys[row].step == step]
         reshaped = [row for row in reshaped if self._keys[row] not in self._given_by_program]
         for one in significant:
-            _, module, _, phase, occurrence, _ = self._keys[one.order]
+            module = self._keys[one.order].module
             for row in (row for row in reshaped if row < one.order):
                 caller = self._caller(row)
                 if not roots and not tainted and (caller is None or caller == module or _is_inside(module, caller)):
                     roots.append(self._own_code(one, row))
                 tainted.append(row)
             reshaped = [row for row in reshaped if row > one.order]
-            rows = inputs.get((module, phase, occurrence), [])
+            rows = self._inputs.get(self._keys[one.order].call, [])
             if one.kind is not PlaceKind.OUTPUT:
                 if not roots and not tainted:
                     is_bare = one.kind is PlaceKind.REGION or (one.kind is PlaceKind.LOSS and step in self._weighed)
                     roots.append(one if is_bare else self._own_code(one, one.order))
-            elif not any(row >= min(rows) if rows else _is_inside(self._keys[row][1], module) for row in tainted):
-                given = self._inputs_of_both((module, phase, occurrence, step))
-                agree = all(key in self._compared for key in given)
+            elif not any(row >= min(rows) if rows else _is_inside(self._keys[row].module, module) for row in tainted):
+                both = self._first.rows.keys() | self._second.rows.keys()
+                given = {key for key in both if key.kind is PlaceKind.INPUT and key.call == self._keys[one.order].call}
+                agree = self._compared.issuperset(given)
                 if agree or not roots:
                     roots.append(msgspec.structs.replace(one, inputs_agree=agree))
             tainted.append(one.order)
@@ -982,7 +968,7 @@ class _Comparing:
         return msgspec.structs.replace(
             one,
             place=str(self._first.name(row)),
-            kind=self._keys[row][0],
+            kind=self._keys[row].kind,
             module=module,
             shapes=shapes,
             is_own_code=True,
@@ -1006,28 +992,26 @@ class _Comparing:
     @cached_property
     def _called(self) -> dict[str, int]:
         """A row of each module that was called."""
-        return {key[1]: row for key, row in self._first.rows.items() if key[0] in (PlaceKind.INPUT, PlaceKind.OUTPUT)}
+        return {
+            key.module: row for key, row in self._first.rows.items() if key.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT)
+        }
 
-    def _inputs_by_call(self, step: int) -> dict[tuple[str, Phase, int], list[int]]:
-        """The rows of the inputs of each module call of a step."""
-        inputs: dict[tuple[str, Phase, int], list[int]] = {}
-        for (kind, module, _, phase, occurrence, number), row in self._first.rows.items():
-            if kind is PlaceKind.INPUT and number == step:
-                inputs.setdefault((module, phase, occurrence), []).append(row)
+    @cached_property
+    def _inputs(self) -> dict[Call, list[int]]:
+        """The rows of the inputs of each call of a module."""
+        inputs: dict[Call, list[int]] = {}
+        for key, row in self._first.rows.items():
+            if key.kind is PlaceKind.INPUT:
+                inputs.setdefault(key.call, []).append(row)
         return inputs
 
-    def _inputs_of_both(self, call: tuple[str, Phase, int, int]) -> Iterator[PlaceKey]:
-        """What either side gave one call of a module."""
-        for key in self._first.rows.keys() | self._second.rows.keys():
-            if key[0] is PlaceKind.INPUT and (key[1], *key[3:]) == call:
-                yield key
-
-    def _last_outputs(self, step: int) -> dict[str, int]:
-        """Of each module: the row of its last output in a step. The backward pass comes by in the opposite order."""
-        left: dict[str, int] = {}
+    @cached_property
+    def _last_outputs(self) -> dict[int, dict[str, int]]:
+        """By step, of each module: the row of its last output. The backward pass comes by in the opposite order."""
+        left: dict[int, dict[str, int]] = defaultdict(dict)
         for key, row in self._first.rows.items():
-            if key[0] is PlaceKind.OUTPUT and key[-1] == step:
-                left[key[1]] = max(row, left.get(key[1], -1))
+            if key.kind is PlaceKind.OUTPUT:
+                left[key.step][key.module] = max(row, left[key.step].get(key.module, -1))
         return left
 
     # --- one place ---
@@ -1044,9 +1028,9 @@ class _Comparing:
         floor *= 2 if key in self._first.parts else 1  # each part's was rounded when it was divided, too
         runs = self._yardsticks.everywhere
         yard = self._yardsticks.yard(key, ones, others, runs, floor)
-        if yard is not None and key[0] in _OF_ONE_BATCH and math.inf > distance.most > _LEAST_OF_AN_ORDER:
+        if yard is not None and key.kind in _OF_ONE_BATCH and math.inf > distance.most > _LEAST_OF_AN_ORDER:
             self._note_same_numbers(row, ones[0], others[0], yard[0])
-        call = (key[0], key[1], *key[3:])
+        call = (key.kind, *key.call)
         ratio = ratio_of(distance, yard)
         is_hidden = ratio is not None and ratio <= SIGNIFICANT and distance.most > SIGNIFICANT * floor
         if is_first and is_hidden and row not in self._same_numbers:
@@ -1068,7 +1052,7 @@ class _Comparing:
             of_means = self._yardsticks.ratio_of_means(key, ones, others, runs)
             ratio = ratio if of_means is None else of_means
         name = self._first.name(row)
-        if key[0] is PlaceKind.GRADIENT and key[3] is Phase.OPTIMIZER:  # a line after backward, if any
+        if key.kind is PlaceKind.GRADIENT and key.phase is Phase.OPTIMIZER:  # a line after backward, if any
             name = max((name, self._second.name(self._second.rows[key])), key=lambda one: bool(one.location))
         return self._place(
             name,
@@ -1079,7 +1063,7 @@ class _Comparing:
             stretch=stretch_of(distance, forms[0]),
             shape=forms[0].shape,
             dtypes=(forms[0].dtype, forms[1].dtype),
-            ranks_differ=key[0] not in _OF_ONE_BATCH and len(ones) != len(others),
+            ranks_differ=key.kind not in _OF_ONE_BATCH and len(ones) != len(others),
             factor=factor_of(ones, others, floor if yard is None else yard[0]),
             is_alone=is_alone,
             of_means=of_means is not None,
@@ -1091,24 +1075,24 @@ class _Comparing:
 
         That is the module itself for its output, and the one that calls it for its input. Empty: outside all modules.
         """
-        kind, module, _, phase, occurrence, step = key
+        kind, module, _, phase, _, step = key
         if phase is not Phase.FORWARD or kind not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
             return ""
         path = self._first.name(row).module
-        inputs = self._inputs_by_call(step)
         if kind is PlaceKind.OUTPUT:
-            rows = inputs.get((module, phase, occurrence), [])
+            rows = self._inputs.get(key.call, [])
         else:
             path, module = path.rpartition(".")[0], module.rpartition(".")[0]
-            calls = [rows for (caller, *_), rows in inputs.items() if caller == module and min(rows) < row]
+            of_step = [(call[0], rows) for call, rows in self._inputs.items() if call[-1] == step]
+            calls = [rows for caller, rows in of_step if caller == module and min(rows) < row]
             rows = max(calls, default=[row])
         if not all(self._keys[one] in self._compared for one in rows):
             return ""
-        agree = {one for one in self._compared if one[0] is PlaceKind.OUTPUT and one[-1] == step}
+        agree = {one for one in self._compared if one.kind is PlaceKind.OUTPUT and one.step == step}
         inner = {
             other: self._first.name(self._first.rows[one]).module
             for one in agree
-            if _is_inside(other := one[1], module)
+            if _is_inside(other := one.module, module)
         }
         self._agreeing = tuple(sorted(inner.values()))
         return path
@@ -1140,9 +1124,11 @@ def _is_factor(one: PlaceDifference, factor: float) -> bool:
 
 def _leave_out_unchanged(*sides: JoinedRanks) -> None:
     """Gradients that no line changes after backward, in neither configuration, are one place."""
-    read = {key for side in sides for key in side.rows if key[0] is PlaceKind.GRADIENT and key[3] is Phase.OPTIMIZER}
+    read = {
+        key for side in sides for key in side.rows if key.kind is PlaceKind.GRADIENT and key.phase is Phase.OPTIMIZER
+    }
     for key in read:
-        as_left: PlaceKey = (*key[:3], Phase.BACKWARD, *key[4:])
+        as_left = key._replace(phase=Phase.BACKWARD)
         rows = [(side, side.rows.get(key), side.rows.get(as_left)) for side in sides]
         if all(row is None or (left is not None and side.source(row) == side.source(left)) for side, row, left in rows):
             for side in sides:

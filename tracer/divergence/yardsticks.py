@@ -112,7 +112,7 @@ class Yardsticks:
         of_whole = apart.sum() / max(variance.sum(), floor)
         of_stretch = apart.max() / max(variance.max(), floor / len(apart))
         ratio = math.sqrt(max(of_whole, of_stretch))
-        has_regions = any(key[0] is PlaceKind.REGION for key in self._second.rows)
+        has_regions = any(key.kind is PlaceKind.REGION for key in self._second.rows)
         return ratio if ratio > SIGNIFICANT or (ratio <= ROUNDING and not has_regions) else None
 
 
