@@ -117,9 +117,8 @@ class Session:
             here = threading.current_thread()
             if self._depth == 0:
                 model = self._model
-                for file in (self.recorder.values, self.recorder.magnitudes):
-                    if file is not None:
-                        file.first_step = max(0, steps_before - self.recorder.optimizer.steps)
+                if self.recorder.file is not None:
+                    self.recorder.file.first_step = max(0, steps_before - self.recorder.optimizer.steps)
                 if self.options.fake:
                     from tracer.recording.fake.machine import Machine
                     from tracer.recording.fake.running import on_fake_tensors
@@ -179,7 +178,7 @@ class Session:
         if self._lines is not None:
             self._lines.start(programs_frame())
             return
-        next_call = None if self.recorder.values is None else self.recorder.values.place
+        next_call = None if self.recorder.values is None else self.recorder.values.file.place
         self._lines = begun_lines(self._path, self.options.lines, next_call, programs_frame())
 
     def _left_by_fork(self) -> None:
@@ -218,20 +217,18 @@ class Session:
     @property
     def values(self) -> Path | None:
         """The file of digests and magnitudes; ``None`` where none are kept."""
-        file = self.recorder.values or self.recorder.magnitudes
-        return None if file is None else file.path
+        return None if self.recorder.file is None else self.recorder.file.path
 
     def flush_values(self) -> None:
         """Write the digests so far to their file."""
-        values = self.recorder.values
-        if values is not None and values.calls.writer is not None:
-            values.calls.writer.flush()
+        file = self.recorder.file
+        if self.recorder.values is not None and file is not None and file.writer is not None:
+            file.writer.flush()
 
     def end_values(self, partial: str) -> None:
         """Close the file of digests, saying why it is not whole; a signal's handler may call this."""
-        for file in (self.recorder.values, self.recorder.magnitudes):
-            if file is not None:
-                file.end(partial)
+        if self.recorder.file is not None:
+            self.recorder.file.end(partial)
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the digests, if any are kept, beside the trace ``path``."""

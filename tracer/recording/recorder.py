@@ -38,6 +38,7 @@ from tracer.trace.records import Environment
 if TYPE_CHECKING:  # loaded where they are asked for
     from tracer.recording.kept_inputs import KeptInputs
     from tracer.recording.magnitudes.place_recorder import PlaceRecorder
+    from tracer.recording.values.call_values import ValuesFile
     from tracer.recording.values.value_recorder import ValuesRecording
 
 
@@ -73,6 +74,7 @@ class Recorder:
     ) -> None:
         self.partial, self._on_step, self._undo = "", on_step, ExitStack()
         self._environment: Environment | None = None
+        self.file: ValuesFile | None = None
         self.values: ValuesRecording | None = None
         self.magnitudes: PlaceRecorder | None = None
         self.kept_inputs: KeptInputs | None = None
@@ -127,25 +129,22 @@ class Recorder:
         if path is not None and options.values:
             from tracer.recording.values.value_recorder import ValuesRecording
 
-            regions, header = lambda: self._calls.regions, self._state.header
-            kept = self.values = ValuesRecording(
-                path, attribution=self.attribution, followed=self.storages, regions=regions, header=header
-            )
+            regions = lambda: self._calls.regions  # noqa: E731
+            kept = self.values = ValuesRecording(self._file_at(path), self.attribution, self.storages, regions)
             self.blind_spots.on_unrecorded_module = kept.moments.runs_unrecorded
             kept.calls.memory.on_unrecorded_write = self.blind_spots.memory_changed
             kept.moments.has_unrecorded_threads = lambda: self.blind_spots.threads_computed
-            self._state.place_in_values = kept.place
-            self._parts.append(Part(partial(self._begin, kept), lambda: kept.stop(self.partial)))
+            self._state.place_in_values = kept.file.place
+            self._parts.append(Part(kept.start, kept.stop))
             observers.append(kept.calls)
         if path is not None and options.magnitudes:
             from tracer.recording.magnitudes.place_recorder import CallPlaces, Draws, PlaceRecorder
 
-            shared = lambda: None if self.values is None else self.values.writer  # noqa: E731
-            found = self.magnitudes = PlaceRecorder(path, self._state.header, self.attribution, shared)
+            found = self.magnitudes = PlaceRecorder(self._file_at(path), self.attribution)
             found.calls_of = places.calls_of
             if places.rows_of:
                 found.lay_out_as(places, *rank_and_world_size())
-            self._parts.append(Part(partial(self._begin, found), lambda: found.stop(self.partial)))
+            self._parts.append(Part(found.start, found.stop))
             observers += [found.gradients, Draws(found), *([CallPlaces(found)] if found.calls_of else [])]
         if options.keep is not None:
             from tracer.recording.kept_inputs import KeptInputs
@@ -177,7 +176,16 @@ class Recorder:
             shaking = Shaking(places.shake, places.shake_in, places.shake_not, running=running)
             self._parts.append(Part(shaking.start, shaking.stop))
 
-    def _begin(self, part: Observer | ValuesRecording | PlaceRecorder) -> None:
+    def _file_at(self, path: Path) -> ValuesFile:
+        """The file that digests and magnitudes share: it begins before them, and ends after."""
+        if self.file is None:
+            from tracer.recording.values.call_values import ValuesFile
+
+            file = self.file = ValuesFile(path, self._state.header, self.optimizer)
+            self._parts.append(Part(partial(self._begin, file), lambda: file.stop(self.partial)))
+        return self.file
+
+    def _begin(self, part: Observer | ValuesFile) -> None:
         assert self._environment is not None
         part.start(self._environment)
 
@@ -240,10 +248,9 @@ class Recorder:
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
         self.shared_parameters.step_ended()
-        if self.magnitudes is not None:
-            self.magnitudes.step_ended(count)
-        if self.values is not None:
-            self.values.step_ended(count)
+        for part in (self.magnitudes, self.values, self.file):
+            if part is not None:
+                part.step_ended()
         self.storages.registry.prune()
         self.watch.log.step_ended()
         if self._on_step is not None:

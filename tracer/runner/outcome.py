@@ -118,7 +118,7 @@ class ScriptRecording:
 
     def _next_call(self) -> int | None:
         values = None if self._window is None else self._window.session.recorder.values
-        return None if values is None else values.place()
+        return None if values is None else values.file.place()
 
     def _step_ended(self, count: int) -> None:
         if self._lines is not None:

@@ -69,8 +69,8 @@ def main(samples: int) -> None:
                     with tracer:
                         assert tracer._session.recorder.values is not None
                         values = tracer._session.recorder.values.calls
-                        assert values.writer is not None
-                        began.append((name, values.writer.calls))
+                        assert values.file.writer is not None
+                        began.append((name, values.file.writer.calls))
                         with contextlib.suppress(Exception):  # a refusal is no business of digests
                             run()
                         failures = values.failures

@@ -14,10 +14,9 @@ import torch
 
 from tests.support.bits import bits
 from tracer.recording.storage.registry import StorageRegistry
-from tracer.recording.values import digests, layouts
+from tracer.recording.values import digests
 from tracer.recording.values.digest_table import DigestTable
-from tracer.recording.values.digests import digest
-from tracer.recording.values.layouts import seed_of
+from tracer.recording.values.digests import digest, seed_of
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.float8_e4m3fn]
 WHOLE = [torch.int64, torch.uint8]
@@ -142,8 +141,8 @@ def test_the_same_bytes_in_another_shape_are_not_read_again(monkeypatch: pytest.
     memory = DigestTable(digest, registry)
     memory.wrote(tensor, memory.stored(tensor), 1)
     read: list[int] = []
-    content = layouts.Layout.content
-    monkeypatch.setattr(layouts.Layout, "content", lambda self, address: read.append(address) or content(self, address))
+    content = digests.Layout.content
+    monkeypatch.setattr(digests.Layout, "content", lambda self, address: read.append(address) or content(self, address))
     other = tensor.view(30, 8, 5)
     assert memory.read(other, memory.stored(other)) == (digest(other.contiguous()), False)
     assert len(read) == 1, "the test's own"
@@ -391,5 +390,5 @@ def test_what_is_remembered_of_a_tensor_out_of_order_is_its_digest(dtype: torch.
 
 @contextmanager
 def room_of_another_thread() -> Iterator[None]:
-    with layouts._room_is_mine:
+    with digests._room_is_mine:
         yield

@@ -15,7 +15,7 @@ from tests.recording.values.reading import Row, entries, recorded, rows
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.recordings import Recording
-from tracer.recording.values import layouts
+from tracer.recording.values import digests
 from tracer.recording.values.digest_table import DigestTable
 from tracer.trace.values import Mark, ValueKind, Values
 from tracer.trace.values.columns import TURN_SHIFT
@@ -27,13 +27,13 @@ SIZE = (64, 96)
 def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many bytes were brought into order, a number a time."""
     found: list[int] = []
-    copy = layouts.Copy.of
+    copy = digests.Copy.of
 
     def counted(self: Any, memory: Any, offset: int) -> Any:
         found.append(len(self.whole))
         return copy(self, memory, offset)
 
-    monkeypatch.setattr(layouts.Copy, "of", counted)
+    monkeypatch.setattr(digests.Copy, "of", counted)
     return found
 
 

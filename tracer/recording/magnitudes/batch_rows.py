@@ -69,7 +69,6 @@ class BatchRows:
         self._counts: Counter[_Key] = Counter()
 
     def enters(self, place: PlaceName, step: int, contents: torch.Tensor) -> None:
-        """The program makes its next call."""
         self._call = (step, self._call[1] + 1 if step == self._call[0] else 0)
         self._shape, self._joined = tuple(contents.shape), None
         self._counts.clear()

@@ -48,14 +48,12 @@ class Decisions(TorchDispatchMode):
         self._counts: Counter[str] = Counter()
 
     def start(self) -> None:
-        """Begin, on this thread."""
         self.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
-        """Write what was kept."""
         seams.leave_mode(self)
         if self._keeps:
-            decisions_beside(self._recorder.path).write_bytes(msgspec.msgpack.encode(self._kept))
+            decisions_beside(self._recorder.file.path).write_bytes(msgspec.msgpack.encode(self._kept))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -116,7 +114,7 @@ class Decisions(TorchDispatchMode):
         """Note ``of`` decisions; what the other run decided there, if that is something else. ``None``: the same."""
         numbers = [leaf for leaf in tree_leaves(given) if isinstance(leaf, (bool, int, float, str))]
         place = self._recorder.place_of_decision(f"{name} {numbers} {tuple(own.shape)}")
-        key = f"{self._recorder.step} {place.phase} {place.module} {place.name} {own.dtype}"
+        key = f"{self._recorder.file.step} {place.phase} {place.module} {place.name} {own.dtype}"
         occurrence = self._counts[key]
         self._counts[key] += 1
         for number, tensor in enumerate(inputs):

@@ -27,8 +27,6 @@ _Line = dict[str, Any]
 
 
 class _Rows(Protocol):
-    """The recorder that rows are written by."""
-
     def measure(self, tensor: torch.Tensor) -> Measured | None: ...
     def put(self, place: PlaceName, tensor: torch.Tensor, measured: Measured | None, same: int = -1) -> int: ...
 
@@ -40,7 +38,6 @@ class _Left(msgspec.Struct, eq=False):
     measured: Measured | None = None
     """``None``: nothing has touched it since."""
     line: _Line = {}
-    """The last line that wrote it."""
 
 
 class Gradients(Observer):
@@ -50,9 +47,7 @@ class Gradients(Observer):
         self._rows = rows
         self._parameters = parameters
         self._left: dict[int, _Left] = {}
-        """By ``id`` of the parameter."""
         self._in: dict[int, list[_Left]] = {}
-        """By storage."""
         self._derived: dict[int, _Line] = {}
         """Storages of what was computed from gradients, with its line."""
 
@@ -66,7 +61,6 @@ class Gradients(Observer):
                 self._in.setdefault(storage_of(part.local), []).append(left)
 
     def forget(self) -> None:
-        """No step reads them any more."""
         self._left.clear()
         self._in.clear()
         self._derived.clear()

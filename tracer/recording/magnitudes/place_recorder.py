@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -19,7 +18,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from tracer.facts.argument_readers import MISSING, Args, Kwargs
-from tracer.names import OWN_CODE, Phase, PlaceKind, ValueKind
+from tracer.names import OWN_CODE, Phase, PlaceKind
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import RegionObserver, Run
@@ -33,12 +32,11 @@ from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import seams
-from tracer.recording.values.call_values import default_states, state_before_draw
+from tracer.recording.values.call_values import ValuesFile, default_states, state_before_draw
 from tracer.recording.values.digests import unseen
 from tracer.recording.values.moments import leaves
 from tracer.recording.watchers import Target, Watchers
-from tracer.trace.records import Environment
-from tracer.trace.values import Form, Header, PlaceName, ValuesWriter
+from tracer.trace.values import Form, PlaceName
 from tracer.trace.values.places import REGION_DRAW, STATE_NOTED
 
 _getframe = sys._getframe
@@ -56,8 +54,6 @@ _CALLING = ("DistributedDataParallel", "DataParallel")
 
 
 class _Running(msgspec.Struct, eq=False):
-    """One running call of a module."""
-
     module: torch.nn.Module
     path: str
     phase: Phase
@@ -66,33 +62,18 @@ class _Running(msgspec.Struct, eq=False):
 
 
 class PlaceRecorder(RegionObserver):
-    """Records magnitudes from ``start`` to ``stop``, any number of times.
+    """Records magnitudes in ``file`` from ``start`` to ``stop``, any number of times."""
 
-    ``path`` is the file of values; ``shared`` gives the writer of a recording that digests calls into the same file.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        header: Callable[[Environment], Header],
-        attribution: Attribution,
-        shared: Callable[[], ValuesWriter | None],
-    ) -> None:
-        self.path = path
-        self.first_step = 0
-        """Optimizer steps that ended before recording began."""
+    def __init__(self, file: ValuesFile, attribution: Attribution) -> None:
+        self.file = file
         self.calls_of = ""
         """A module whose single calls are places too."""
         self._batch_rows: BatchRows | None = None
-        self._header = header
-        self._shared = shared
         self._attribution = attribution
         self._modules = attribution.modules
         self.gradients = Gradients(self, self._all_parameters)
         self._optimizer = attribution.optimizer
         self._sites = attribution.sites
-        self._own: ValuesWriter | None = None
-        self._writer: ValuesWriter | None = None
         self._running: list[_Running] = []
         self._handles: list[Any] = []
         self._counts: Counter[Any] = Counter()
@@ -112,18 +93,7 @@ class PlaceRecorder(RegionObserver):
 
     # --- beginning and end ---
 
-    def start(self, environment: Environment) -> None:
-        """Begin, or go on; raises ``TraceError`` where the file cannot be written."""
-        self._writer = self._shared()
-        if self._writer is None:
-            if self._own is None:
-                self._own = ValuesWriter(self.path, self._header(environment))
-                self._own.step(self.first_step + self._optimizer.steps)
-            else:
-                self._own.reopen()
-            self._writer = self._own
-            for name, state in default_states().items():
-                self._writer.moment(ValueKind.GENERATOR, name, state)
+    def start(self) -> None:
         self._handles = [
             register_module_forward_pre_hook(self._hook(self._enters)),
             register_module_forward_hook(self._hook(self._leaves), always_call=True),
@@ -131,8 +101,7 @@ class PlaceRecorder(RegionObserver):
         self._optimizer.before_step.append(self._before_step)
         _RECORDERS.add(self)
 
-    def stop(self, partial: str = "") -> None:
-        """Take no more magnitudes, and close the file if it is this recorder's alone."""
+    def stop(self) -> None:
         _RECORDERS.discard(self)
         for handle in self._handles:
             handle.remove()
@@ -141,26 +110,15 @@ class PlaceRecorder(RegionObserver):
             self._optimizer.before_step.remove(self._before_step)
         while self._running:
             _forget(self._running.pop())
-        if self._writer is not None:
+        if self.file.writer is not None:
             self._note_states()
             self._record_gradients((self._named(parameter), parameter) for parameter in self.gradients.unread())
         self.gradients.forget()
         self._settle()
         self._rows.clear()
-        self._writer = None
-        if self._own is not None:
-            self._own.close(partial)
 
-    def end(self, partial: str) -> None:
-        """Close the file with the reason why it is not whole; a signal's handler may call this."""
-        self._writer = None
-        if self._own is not None and (partial or not self._own.is_closed):
-            self._own.reopen()
-            self._own.close(partial)
-
-    def step_ended(self, count: int) -> None:
-        """Optimizer step number ``count`` ended."""
-        if self._writer is None:
+    def step_ended(self) -> None:
+        if self.file.writer is None:
             return
         self._note_states()
         for reference, site in self._optimizers:
@@ -172,14 +130,12 @@ class PlaceRecorder(RegionObserver):
         self._settle()
         self._counts.clear()
         self._rows.clear()
-        if self._own is not None:
-            self._own.step(self.first_step + count)
 
     # --- modules ---
 
     def _hook(self, tell: Callable[..., None]) -> Callable[..., None]:
         def hook(module: torch.nn.Module, *arguments: Any) -> None:
-            if is_compiling() or self._writer is None:
+            if is_compiling() or self.file.writer is None:
                 return
             if get_ident() != self._modules.thread and seams.graph_task_id() == -1:
                 return
@@ -228,12 +184,7 @@ class PlaceRecorder(RegionObserver):
         self._write(place, Form("rows", tuple(contents.shape)), self._counts[place.key], sketch=sketch)
         self._counts[place.key] += 1
         if self._batch_rows is not None:
-            self._batch_rows.enters(place, self.step, contents)
-
-    @property
-    def step(self) -> int:
-        """The step that runs."""
-        return self.first_step + self._optimizer.steps
+            self._batch_rows.enters(place, self.file.step, contents)
 
     def _follow_hooks(self, running: _Running) -> None:
         """Register a forward hook that runs after the module's own hooks in this call."""
@@ -319,7 +270,7 @@ class PlaceRecorder(RegionObserver):
 
     def differentiates(self, call: Call) -> None:
         """``backward`` is called on a tensor, or on several; not by a checkpoint inside another backward pass."""
-        if self._writer is None or seams.graph_task_id() != -1:
+        if self.file.writer is None or seams.graph_task_id() != -1:
             return
         self.gradients.forget()
         self._note_states()
@@ -331,8 +282,7 @@ class PlaceRecorder(RegionObserver):
                     self.record(PlaceName(kind=PlaceKind.LOSS, phase=Phase.OTHER, **site), tensor)
 
     def differentiated(self, call: Call) -> None:
-        """``backward`` returned."""
-        if self._writer is not None and seams.graph_task_id() == -1:
+        if self.file.writer is not None and seams.graph_task_id() == -1:
             with unseen():
                 self.gradients.backward_ended()
 
@@ -346,7 +296,7 @@ class PlaceRecorder(RegionObserver):
                 self.gradients.record(name, parameter)
 
     def _before_step(self, optimizer: Any) -> None:
-        if self._writer is None:
+        if self.file.writer is None:
             return
         if not any(reference() is optimizer for reference, _ in self._optimizers):
             self._optimizers.append((weakref.ref(optimizer), self._line(_getframe(1))))
@@ -381,16 +331,14 @@ class PlaceRecorder(RegionObserver):
     # --- compiled regions: a ``RegionObserver`` ---
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> Run | None:
-        """A region is about to run."""
-        if self._writer is not None:
+        if self.file.writer is not None:
             self._region(run, "input", inputs)
             for generator in run.draws:
                 self.draws(REGION_DRAW, generator, 0, (), **placed(run.site, run.called_from))
         return run
 
     def after(self, begun: Run | None, result: Any) -> None:
-        """It returned ``result``."""
-        if begun is not None and self._writer is not None:
+        if begun is not None and self.file.writer is not None:
             self._region(begun, "output", result if isinstance(result, (tuple, list)) else (result,))
 
     def _region(self, run: Run, what: str, tensors: Any) -> None:
@@ -416,7 +364,6 @@ class PlaceRecorder(RegionObserver):
     # --- decisions ---
 
     def place_of_decision(self, name: str) -> PlaceName:
-        """What the running call decides by."""
         node = seams.current_node()
         phase = Phase.FORWARD if node is None else Phase.BACKWARD
         site = {} if node is not None else placed(self._sites.innermost(_getframe(1)), self._modules.scope.called_from)
@@ -435,7 +382,7 @@ class PlaceRecorder(RegionObserver):
 
     def draws(self, op: str, generator: str, state: int, shape: tuple[int, ...] = (), **site: str) -> None:
         """``op`` draws from ``generator``, whose state has this digest before."""
-        if self._writer is not None:
+        if self.file.writer is not None:
             place = PlaceName(kind=PlaceKind.DRAW, name=op, phase=Phase.OTHER, **site)
             self._write(place, Form(generator, shape), 0, bits=state)
 
@@ -450,14 +397,14 @@ class PlaceRecorder(RegionObserver):
         self, place: PlaceName, tensor: torch.Tensor, *, shared: bool = False, occurrence: int | None = None
     ) -> None:
         """Write a row. ``shared``: another place of this step may hold the very tensor, which is not read again."""
-        if self._writer is None or not tensor.numel():
+        if self.file.writer is None or not tensor.numel():
             return
         if occurrence is None:
             occurrence = self._occurrence(place)
         part = _readable(part_of, tensor)
         several = [Rows([] if part is None else [part], occurrence)]
         if self._batch_rows is not None and part is not None:
-            several = self._batch_rows.rows(place, self.step, occurrence, part)
+            several = self._batch_rows.rows(place, self.file.step, occurrence, part)
         for parts, number in several:
             self._record(place, tensor, number, parts, shared=shared)
 
@@ -485,7 +432,7 @@ class PlaceRecorder(RegionObserver):
     def put(self, place: PlaceName, tensor: torch.Tensor, found: Measured | None, same: int = -1) -> int:
         """Write a row of what was measured of ``tensor``; ``same``: the row that holds it. Its number."""
         row = self._next_row()
-        if self._writer is not None and tensor.numel():
+        if self.file.writer is not None and tensor.numel():
             self._put(place, tensor, found, self._occurrence(place), same)
         return row
 
@@ -506,8 +453,8 @@ class PlaceRecorder(RegionObserver):
         return int(self._counts[place.key]) - 1
 
     def _next_row(self) -> int:
-        assert self._writer is not None
-        return self._writer.places + len(self._waiting)
+        assert self.file.writer is not None
+        return self.file.writer.places + len(self._waiting)
 
     def _write(
         self,
@@ -519,16 +466,16 @@ class PlaceRecorder(RegionObserver):
         bits: int = 0,
         offset: int = 0,
     ) -> None:
-        assert self._writer is not None
+        assert self.file.writer is not None
         if self._waiting or isinstance(sketch, DeviceSketch):
             self._waiting.append((place, form, occurrence, same, sketch, bits, offset))
             if len(self._waiting) >= _MOST_WAITING:
                 self._settle()
         elif sketch is None:
-            self._writer.place(place, form, occurrence, same=same, magnitudes=(0.0, 0.0, 0, bits))
+            self.file.writer.place(place, form, occurrence, same=same, magnitudes=(0.0, 0.0, 0, bits))
         else:
             sums, magnitudes = sketch.sums.tobytes(), (*sketch.extent, bits)
-            self._writer.place(place, form, occurrence, sums=sums, offset=offset, magnitudes=magnitudes)
+            self.file.writer.place(place, form, occurrence, sums=sums, offset=offset, magnitudes=magnitudes)
 
     def _settle(self) -> None:
         """Read what lies on devices, and write what waited for it."""
@@ -581,7 +528,6 @@ class Draws(Observer):
         self._recorder = recorder
 
     def wants(self, info: OverloadInfo) -> Interest:
-        """Calls that may draw."""
         return DRAW in info.readers
 
     def before(
@@ -601,7 +547,6 @@ class Draws(Observer):
         result: Any,
         frame: Frame,
     ) -> None:
-        """The call drew."""
         if begun is not None:
             shape = tuple(getattr(result, "shape", ()))
             self._recorder.draws(info.name, *begun, shape, **counter.origin.line())
@@ -628,7 +573,6 @@ class CallPlaces(Observer):
         result: Any,
         frame: Frame,
     ) -> None:
-        """A call returned."""
         words = counter.origin.in_words()
         module = words["module"] = self._recorder.spelt(words["module"])
         if not self._is_of(module):

@@ -62,11 +62,9 @@ class Shaking(TorchDispatchMode):
         self._constants: dict[float, None] = {}
 
     def start(self) -> None:
-        """Begin to shake, on this thread."""
         self.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
-        """Leave the run alone again."""
         seams.leave_mode(self)
 
     def __torch_dispatch__(

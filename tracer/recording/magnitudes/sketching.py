@@ -23,8 +23,6 @@ _ROWS = 140
 
 
 class Extent(NamedTuple):
-    """The magnitudes of a tensor's elements."""
-
     norm: float
     largest: float
     """The largest absolute value of those that are finite."""
@@ -33,14 +31,11 @@ class Extent(NamedTuple):
 
 
 class Sketch(NamedTuple):
-    """Of a tensor on the host."""
-
     sums: npt.NDArray[np.float64]
     """``sums_of(size of the whole)`` of them."""
     extent: Extent
 
     def plus(self, other: Sketch) -> Sketch:
-        """The sketch of both parts of one tensor."""
         (norm, largest, not_finite), (norm_2, largest_2, not_finite_2) = self.extent, other.extent
         extent = Extent(math.hypot(norm, norm_2), max(largest, largest_2), not_finite + not_finite_2)
         return Sketch(self.sums + other.sums, extent)
@@ -54,13 +49,11 @@ class DeviceSketch(NamedTuple):
     """float64 of shape ``(3,)``, as ``Extent``."""
 
     def plus(self, other: DeviceSketch) -> DeviceSketch:
-        """The sketch of both parts of one tensor."""
         (norm, largest, not_finite), (norm_2, largest_2, not_finite_2) = self.extent, other.extent
         extent = (torch.hypot(norm, norm_2), torch.maximum(largest, largest_2), not_finite + not_finite_2)
         return DeviceSketch(self.sums + other.sums, torch.stack(extent))
 
     def read(self) -> Sketch:
-        """Wait for the device, and copy."""
         norm, largest, not_finite = self.extent.tolist()
         return Sketch(self.sums.cpu().numpy(), Extent(norm, largest, int(not_finite)))
 
@@ -97,7 +90,6 @@ class _Signs:
         self._on_device: dict[torch.device, torch.Tensor] = {}
 
     def of(self, first: int, count: int) -> npt.NDArray[np.float64]:
-        """The signs of ``count`` rows from ``first`` on."""
         if first + count > len(self._signs):
             rows = np.arange(max(first + count, 2 * len(self._signs), 4096), dtype=np.uint64)
             rows = (rows + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
@@ -106,7 +98,6 @@ class _Signs:
         return self._signs[first : first + count]
 
     def on(self, device: torch.device, first: int, count: int) -> torch.Tensor:
-        """The same, on a device."""
         signs = self._on_device.get(device)
         if signs is None or first + count > len(signs):
             self.of(first, count)
@@ -130,7 +121,6 @@ def _on_host(data: Any, offset: int, size: int) -> Sketch:
 
 
 def _summed(data: Any, offset: int, size: int) -> tuple[npt.NDArray[np.float64], float]:
-    """The sums, and the sum of squares."""
     sums = np.zeros(sums_of(size))
     if size <= KEPT_WHOLE:
         sums[offset : offset + len(data)] = data
@@ -208,7 +198,6 @@ class Part(NamedTuple):
 
     local: torch.Tensor
     shape: tuple[int, ...]
-    """Of the whole."""
     start: tuple[int, ...] = ()
     """The start of ``local`` in the whole; empty where it is the whole."""
     is_term: bool = False
@@ -248,8 +237,6 @@ class Part(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What is kept of a tensor's elements."""
-
     form: Form
     sketch: Sketch | DeviceSketch
     bits: int

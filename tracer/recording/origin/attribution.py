@@ -42,7 +42,6 @@ class ForwardLinks:
         return next((generation[number] for generation in generations if number in generation), None)
 
     def turn(self) -> None:
-        """Begin a new generation, and forget the oldest."""
         if self.current:
             self._older.append(self.current)
             self.current = {}
@@ -97,7 +96,6 @@ class Attribution:
         return self.forward_origin(phase, scope, None if outside is None else self.sites.at(outside), outside)
 
     def outside_engine(self, frame: FrameType | None) -> tuple[Origin, ForwardLinks]:
-        """Origin of a call that no autograd node made."""
         if frame is None and get_ident() != self.modules.thread:
             return self._forked_origin(), self._links_of_this_thread()
         scope = self.modules.scope
@@ -130,7 +128,6 @@ class Attribution:
     # --- backward ---
 
     def inside_engine(self, node: Any, frame: FrameType | None) -> tuple[Origin, ForwardLinks]:
-        """Origin of a call made while the engine evaluates ``node``."""
         while frame is not None and frame.f_code.co_filename == _MODE_FILE:
             frame = frame.f_back  # another recorder's mode
         links = self.links if get_ident() == self.modules.thread else self._links_of_this_thread()

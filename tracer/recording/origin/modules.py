@@ -56,15 +56,10 @@ class _ModuleEntry(msgspec.Struct, frozen=True):
 
 
 class _Parameter(msgspec.Struct, frozen=True):
-    """A known parameter."""
-
     module: weakref.ref[torch.nn.Module]
-    """The module that holds it."""
     name: str
-    """Its name in the module."""
     full_name: str
     path: str
-    """The module's path."""
 
     def is_of(self, parameter: Any) -> bool:
         """Return whether ``parameter``, looked up by its ``id``, is this one, and not another at the same address."""
@@ -74,8 +69,6 @@ class _Parameter(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, eq=False):
-    """One running call of a module."""
-
     module: torch.nn.Module
     outer: Entry | None
     scope: Scope
@@ -133,7 +126,6 @@ class Origin(msgspec.Struct, eq=False):
         }
 
     def line(self) -> dict[str, Any]:
-        """``location``, ``function`` and ``called_from`` of them."""
         return placed(self.site, self.called_from)
 
 
@@ -164,7 +156,6 @@ class ModuleStack:
     ) -> None:
         self.scope: Scope = OUTSIDE
         self.entry: Entry | None = None
-        """The innermost running module call."""
         self.recompute_depth = 0
         """Outermost modules running inside the backward engine."""
         self.thread = get_ident()
@@ -220,7 +211,6 @@ class ModuleStack:
 
     @property
     def count(self) -> int:
-        """The number of known modules."""
         return len(self._entries)
 
     def alive(self) -> Iterator[tuple[str, torch.nn.Module]]:
@@ -240,7 +230,6 @@ class ModuleStack:
         self._lift = _follow_loaders(self)
 
     def stop(self) -> None:
-        """Stop following and forget what was running."""
         self._lift()
         for handle in self._handles:
             handle.remove()

@@ -138,7 +138,6 @@ class OptimizerWatch:
         self.active = False
         self.steps = 0
         self.steps_by_hand = 0
-        """Those of them that are backward passes."""
         self.compiled_steps = 0
         """Calls of compiled code that holds a step, while no step was seen."""
         self.origin: Any = None
@@ -148,7 +147,6 @@ class OptimizerWatch:
         """Called with the optimizer that is about to step; with a closure, once that has run: what it reads is then
         what the closure left."""
         self.begins: Callable[[Any, FrameType], None] = lambda optimizer, frame: None
-        """Called with it and the frame that made the step."""
         self.own_code: CodeType | None = None
         """The last code that was recognized as torch's own optimizers': nearly always it calls again."""
         self._own_files: dict[str, bool] = {}
@@ -164,7 +162,6 @@ class OptimizerWatch:
             self.compiled_steps += 1
 
     def start(self) -> None:
-        """Start following every optimizer of the process."""
         self._handles = [
             register_optimizer_step_pre_hook(unless_compiled(self._before)),
             register_optimizer_step_post_hook(unless_compiled(self._after)),
@@ -173,7 +170,6 @@ class OptimizerWatch:
         PASSES.add(self._pass_ended)
 
     def stop(self) -> None:
-        """Stop following."""
         for handle in self._handles:
             handle.remove()
         self._handles = []

@@ -65,15 +65,10 @@ WRAPPER = "__torch_function__"
 
 
 class Site(msgspec.Struct, frozen=True):
-    """A line of code."""
-
     path: str
-    """Absolute path of the file."""
     line: int
     function: str
-    """Qualified name."""
     kind: int
-    """``LIBRARY`` or ``USER``."""
     working_directory: str = ""
     """That of the recording: a trace spells ``path`` relative to it."""
     inside: Module | None = None
@@ -84,7 +79,6 @@ NOWHERE = Site("", 0, "", SKIPPED)
 
 
 def is_torchs_own(filename: str) -> bool:
-    """Return whether ``filename`` is one of torch's own."""
     return filename.startswith(_TORCH)
 
 
@@ -107,7 +101,6 @@ def programs_frame() -> FrameType | None:
 
 
 def is_compiled_file(filename: str) -> bool:
-    """Return whether torch.compile wrote ``filename``."""
     if filename.startswith(_GRAPH) or "torchinductor_" in filename or "/inductor_cache/" in filename:
         return True
     return re.match(_GENERATED_NAME, os.path.basename(filename)) is not None
@@ -213,7 +206,6 @@ class Sites:
         return NOWHERE
 
     def at(self, frame: FrameType) -> Site:
-        """The site of one frame."""
         return self.resolve(frame.f_code, frame.f_lasti)
 
     def resolve(self, code: CodeType, instruction: int) -> Site:

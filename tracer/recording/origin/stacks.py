@@ -25,8 +25,6 @@ _OF_COMPILED_AUTOGRAD = "CompiledAutograd"
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One line of a stack."""
-
     path: str
     line: int
     function: str
@@ -34,8 +32,6 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Module(msgspec.Struct, frozen=True):
-    """The module that a call was made in."""
-
     root: str
     """Class of the module that the path begins at; empty if it is the one whose method was compiled."""
     path: str
@@ -82,7 +78,6 @@ class Step(NamedTuple):
     """One call of dynamo's graph."""
 
     frames: tuple[Frame, ...]
-    """Outermost first."""
     module: Module | None
     is_backward: bool = False
     """Whether it computes a gradient, in a graph other than a backward."""

@@ -61,7 +61,6 @@ class SeedCaller(msgspec.Struct, frozen=True):
 
     frame: FrameType | None
     functions: tuple[str, ...]
-    """Names of those functions, innermost first."""
     through_torch_random: bool
     """Whether ``torch.manual_seed`` or ``torch.seed`` passed it on to each kind of device."""
 
@@ -181,7 +180,6 @@ class SeedWatch(GeneratorWatch):
         return GeneratorKind.PASSED.on(device), self._of_passed.get(seed) or _by_value(seed, device.type), ()
 
     def provenance(self, generator: Any) -> Provenance:
-        """Return where the current state of a default generator came from."""
         seed = generator.initial_seed()
         return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
 
@@ -361,7 +359,6 @@ def _origin(is_from_machine: bool) -> SeedOrigin:
 
 
 def _by_value(seed: int, device: str) -> Provenance:
-    """The origin of a seed whose setting was not observed."""
     if seed == FIXED_SEED:
         return FIXED
     chosen = seed < _CHOSEN_BELOW.get(device, _CHOSEN_BELOW_ELSEWHERE) or seed >= _NEGATIVE_FROM

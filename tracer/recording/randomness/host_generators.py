@@ -36,7 +36,6 @@ class HostGenerator(msgspec.Struct, eq=False):
     module: Any
     restores: str
     hidden: Any
-    """The object that keeps its state."""
     state: Callable[[], Any]
     """Its state in a form that compares, and that ``repr`` shows in full."""
     provenance: Provenance = UNSEEN
@@ -64,7 +63,6 @@ class HostGenerator(msgspec.Struct, eq=False):
 
 
 def host_generators() -> Iterator[HostGenerator]:
-    """Those of the libraries that are loaded."""
     inst = getattr(random, "_inst", None)
     if inst is not None:
         yield HostGenerator(PYTHON, random, "setstate", inst, inst.getstate)
@@ -76,8 +74,6 @@ def host_generators() -> Iterator[HostGenerator]:
 
 
 class HostWatch(GeneratorWatch):
-    """The watch of the two hidden generators."""
-
     def __init__(self) -> None:
         super().__init__()
         for name in (PYTHON, NUMPY):

@@ -69,7 +69,6 @@ class _WorkerDraws:
         self._rests: dict[GeneratorKind, tuple[int, int]] = {}
         """In a worker, once ``worker_init_fn`` ran: the states that torch, or that, seeded."""
         self._are_programs: set[GeneratorKind] = set()
-        """Those that the program seeded since."""
 
     def generators(self) -> tuple[str, ...]:
         """Those that workers have drawn from so far."""
@@ -154,18 +153,14 @@ class LoaderLog:
         """The loaders, and their distributed samplers, that are alive."""
         self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
         self._next_worker_draws: _WorkerDraws | None = None
-        """For the workers that start next."""
 
     def start(self) -> None:
-        """Begin to watch."""
         _LOADERS.add(self)
 
     def stop(self) -> None:
-        """Watch no more."""
         _LOADERS.discard(self)
 
     def listed(self) -> tuple[Loader, ...]:
-        """Every iterated loader, in order of first iteration."""
         return tuple(
             msgspec.structs.replace(
                 kind,
@@ -179,11 +174,9 @@ class LoaderLog:
         )
 
     def constructed(self, frame: FrameType, loader: Any) -> None:
-        """A loader is being constructed."""
         self._place_of(loader, _caller(frame, loader))
 
     def epoch_was_set(self, frame: FrameType, sampler: Any) -> None:
-        """``set_epoch`` was called."""
         self._place_of(sampler, frame).sets_epoch = True
 
     def iterates(self, frame: FrameType, loader: Any) -> None:
@@ -264,7 +257,6 @@ class _Order(msgspec.Struct, frozen=True):
     is_distributed: bool = False
     """Whether it shuffles by its seed and epoch."""
     generator: torch.Generator | None = None
-    """The generator that it draws from; ``None`` for torch's own."""
 
 
 def _order_of(loader: Any) -> _Order:

@@ -50,17 +50,13 @@ class _Followed(msgspec.Struct, eq=False):
 
     alive: Callable[[], Any]
     at_birth: Callable[[], _State]
-    """Gives its initial state."""
     counted: OwnGenerator
-    """What it is counted as."""
     line: seed_calls.CallPlace
-    """Where it was made."""
     is_elsewhere: bool = False
     """Whether a worker that nobody sees may have a copy."""
 
     @property
     def drew(self) -> bool:
-        """Whether it was drawn from in this process."""
         generator = self.alive()
         return generator is not None and hashed_state(generator) != self.at_birth()
 
@@ -81,11 +77,9 @@ class OwnGenerators:
         """Shared with forked workers: records of those that drew there, each in the slot that its text gives."""
 
     def start(self) -> None:
-        """Begin to watch."""
         WATCHERS.add(self)
 
     def stop(self) -> None:
-        """Watch no more."""
         WATCHERS.discard(self)
 
     def listed(self) -> tuple[OwnGenerator, ...]:
@@ -247,7 +241,6 @@ class OwnGenerators:
         self.is_seeded(GeneratorKind.NUMPY_OBJECTS, call.first, call.before, seed, _outside(call.frame))
 
     def _count(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> None:
-        """Count one that is not followed."""
         if (made := self._counted_as(kind, is_seeded, frame)) is not None:
             self._counts[made] += 1
 
@@ -274,7 +267,6 @@ def _outside(frame: FrameType | None) -> FrameType | None:
 
 
 def _is_import(frame: FrameType | None) -> bool:
-    """Whether a module is being imported."""
     while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
     return frame is not None

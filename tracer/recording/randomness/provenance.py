@@ -65,7 +65,6 @@ class Newest:
             del self._of_value[next(iter(self._of_value))]
 
     def clear(self) -> None:
-        """Forget everything."""
         self._of_value.clear()
 
 
@@ -107,7 +106,6 @@ class GeneratorRecord:
         self._is_recording = False
 
     def start(self) -> None:
-        """Recording starts."""
         for watch in self._watches:
             watch.look_again()
             for name, state, _ in watch.states():
@@ -116,7 +114,6 @@ class GeneratorRecord:
         self._is_recording = True
 
     def stop(self) -> None:
-        """Recording ends."""
         self.look()
         self._is_recording = False
         for watch in self._watches:
@@ -124,7 +121,6 @@ class GeneratorRecord:
                 watch.recordings.remove(self)
 
     def look(self) -> None:
-        """Read the current states while recording."""
         if not self._is_recording:
             return
         for watch in self._watches:

@@ -121,13 +121,9 @@ _Places = tuple[CallPlace, ...]
 
 
 class _Named(NamedTuple):
-    """What a number may come from."""
-
     name: str
     is_certain: bool
-    """Whether it comes from there in any case."""
     at: _Places
-    """The statements that took it, as far as they are past."""
 
 
 def _differs(named: _Named) -> bool:
@@ -266,8 +262,6 @@ def _running(frame: FrameType) -> int:
 
 
 class _Instruction:
-    """One instruction of a function."""
-
     __slots__ = ("name", "offset", "place", "value")
 
     def __init__(self, instruction: dis.Instruction, place: tuple[int, int, int, int]) -> None:
@@ -306,7 +300,6 @@ def _statements(code: CodeType, ends: tuple[str, ...], name: str | None) -> list
 
 
 def _paths(instructions: Sequence[_Instruction]) -> Iterator[list[str]]:
-    """Yield the dotted names that are read."""
     path: list[str] = []
     for each in instructions:
         if each.name.startswith(_LOADS):

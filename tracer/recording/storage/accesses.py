@@ -38,17 +38,14 @@ def positions_of(schema: Any) -> list[tuple[int, Any]]:
 
 
 def argument_at(position: int, name: str, args: Args, kwargs: Kwargs) -> Any:
-    """An argument of a call; ``None`` if it was not passed."""
     return args[position] if 0 <= position < len(args) else kwargs.get(name)
 
 
 def has_out(schema: Any) -> bool:
-    """Return whether the overload writes to an ``out`` argument."""
     return any(argument.kwarg_only and argument.alias_info is not None for argument in schema.arguments)
 
 
 def is_written(argument: Any) -> bool:
-    """Return whether the schema says that this argument is written."""
     return argument.alias_info is not None and bool(argument.alias_info.is_write)
 
 
@@ -69,7 +66,6 @@ class Access:
         self.copies = op.copies
         self.is_product = row_of(op.name.removesuffix("_")).product
         self.is_masked = False
-        """Whether a mask says where it writes one value."""
         self.non_blocking: int | None = None
         """The position of ``non_blocking`` (-1 for a keyword) of an op that copies between devices."""
         self.unread_where: tuple[int, int, str] | None = None
@@ -101,7 +97,6 @@ class Access:
         self.writes_at_known_places = not self.is_foreign and (bool(written) or self.is_masked)
         has_index = any(role in (SCATTERS, ACCUMULATES) for _, _, role in self.arguments)
         self.writes_by_index = has_index and not self.is_foreign and not self.is_masked
-        """Whether it writes where an index says."""
         self.is_simple = (
             self.writes_at_known_places
             and not self.is_masked

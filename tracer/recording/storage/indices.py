@@ -28,8 +28,6 @@ _ROLES = {None: 0, Numbers.MAKES: MAKES, Numbers.CARRIES: COMPUTES, Numbers.PUTS
 
 
 class Distinct(msgspec.Struct, frozen=True):
-    """The facts known of the numbers in a tensor."""
-
     dim: int
     """Along this dimension, with the others held fixed, no number occurs twice."""
     extent: int = 0
@@ -98,12 +96,10 @@ class Indices(NumbersTable[_Contents]):
         )
 
     def largest_whole(self, tensor: Any) -> int | None:
-        """Return the largest magnitude of the whole numbers in ``tensor``."""
         known = self.values.of(tensor)
         return None if known is None else known.largest
 
     def has_one_number(self, tensor: Any) -> bool:
-        """Return whether each number of ``tensor`` is zero or one and the same."""
         known = self.values.of(tensor)
         return known is not None and known.one is not None
 
@@ -112,7 +108,6 @@ class Indices(NumbersTable[_Contents]):
         return False
 
     def distinct_along(self, tensor: torch.Tensor, dim: int) -> bool:
-        """Return whether no number of ``tensor`` occurs twice along ``dim``, as far as is known."""
         numbers = self.of(tensor)
         return numbers is not None and numbers.dim == dim % max(1, tensor.dim())
 
@@ -131,7 +126,6 @@ class Indices(NumbersTable[_Contents]):
             self.know(result, numbers, int(role.is_mutable))
 
     def know(self, tensor: Any, numbers: Distinct, writes: int = 0) -> None:
-        """Keep what is known of ``tensor``."""
         if tensor.numel() and _is_nested(tensor.shape, tensor.stride()):
             contents = _Contents(int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), numbers)
             self._keep(tensor, contents, writes)

@@ -25,8 +25,6 @@ _OF_SEVERAL = ("where", "cat", "stack")
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What is known of the numbers in a tensor."""
-
     largest: int | None
     """All are whole numbers, none of a larger magnitude; ``None`` where that is not known."""
     one: float | None
@@ -83,7 +81,6 @@ class KnownValues(NumbersTable[Known]):
             self._keep(result, known, int(role.is_mutable))
 
     def _known_of(self, name: str, args: Args, kwargs: Kwargs) -> Known | None:
-        """Return what is known of the numbers that a call computed."""
         if name in rows.NUMBERED:
             return _constant(rows.NUMBERED[name])
         if name in rows.FILLING:
@@ -153,5 +150,4 @@ def _times(first: Known | None, second: Known | None) -> Known | None:
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
-    """Return whether ``tensor`` reaches every element of its storage."""
     return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storages.storage_bytes(tensor)

@@ -44,7 +44,6 @@ class Region(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no element."""
         return 0 in self.sizes
 
     @property
@@ -91,17 +90,14 @@ def merged(starts: Any, ends: Any) -> Runs:
 
 
 def size_of(runs: Runs) -> int:
-    """Return the number of bytes in ``runs``."""
     return int((runs[1] - runs[0]).sum())
 
 
 def whole(size: int) -> Runs:
-    """All bytes of a storage."""
     return np.array([0], np.int64), np.array([size], np.int64)
 
 
 def with_more(runs: Runs, added: Runs) -> Runs:
-    """The bytes of ``runs`` and of ``added``."""
     starts, ends = np.concatenate((runs[0], added[0])), np.concatenate((runs[1], added[1]))
     order = np.argsort(starts, kind="stable")
     return merged(starts[order], ends[order])
@@ -118,7 +114,6 @@ def meet(runs: Runs, other: Runs) -> bool:
 
 
 def without(runs: Runs, taken: Runs) -> Runs:
-    """The bytes of ``runs`` that are not in ``taken``."""
     if not len(runs[0]) or not len(taken[0]):
         return runs
     # Walk over all borders: a byte is kept where one run is open and none of the taken.
@@ -232,7 +227,6 @@ _INDICES = frozenset({torch.int64, torch.int32, torch.bool, torch.uint8})
 
 
 def region_of(tensor: torch.Tensor) -> Region:
-    """The place of ``tensor`` in its storage."""
     return Region(int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), tensor.itemsize)
 
 

@@ -58,7 +58,6 @@ class StorageTable(Generic[Entry]):
         return entry
 
     def forget_written(self, access: Access, args: Args, kwargs: Kwargs) -> None:
-        """Forget the storages that a call wrote to."""
         if access.is_simple:
             identity = storages.storage_id(args[0])
             if identity in self.live:
@@ -71,7 +70,6 @@ class StorageTable(Generic[Entry]):
                     self.drop(storages.storage_id(item))
 
     def prune(self) -> None:
-        """Forget this table's storages that are gone."""
         self._registry.prune(list(self.live))
 
     def give_up(self, identity: int) -> None:
@@ -79,11 +77,9 @@ class StorageTable(Generic[Entry]):
         self.drop(identity)
 
     def give_up_part(self, tensor: torch.Tensor) -> None:
-        """The memory of ``tensor`` may be written unseen."""
         self.give_up(storages.storage_id(tensor))
 
     def give_up_all(self) -> None:
-        """Any memory may be written unseen."""
         for identity in list(self.live):
             self.give_up(identity)
 
@@ -128,7 +124,6 @@ class NumbersTable(StorageTable[tuple[int, torch.dtype, Entry]], Generic[Entry])
         return known[2]
 
     def after(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """A call of an overload with this role returned."""
         try:
             if role.by_first or (role.kind == WRITES and access.is_simple):
                 first = args[0]
@@ -146,7 +141,6 @@ class NumbersTable(StorageTable[tuple[int, torch.dtype, Entry]], Generic[Entry])
             self.give_up_all()
 
     def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """A call that makes or computes numbers returned."""
         raise NotImplementedError
 
     def _keep(self, tensor: Any, entry: Entry, writes: int) -> None:
@@ -173,7 +167,6 @@ class StorageRegistry:
 
     def __init__(self) -> None:
         self.live: dict[int, int] = {}
-        """Weak references on the storages that are followed, by identity."""
         self.tables: list[StorageTable[Any]] = []
         self._prune_at = _PRUNE_AT_LEAST
 

@@ -38,8 +38,6 @@ _Tensor = torch.Tensor
 
 
 class FreshMemory(msgspec.Struct, eq=False):
-    """The memory that one group of calls allocated."""
-
     op: str
     counter: Any
     count: int = 0
@@ -55,40 +53,31 @@ class WatchedStorage(msgspec.Struct, eq=False):
     runs: Runs | None = None
     """The unwritten bytes; ``None``: all of them."""
     writes: int = 0
-    """Writes that were seen."""
     is_partly_given_up: bool = False
-    """Whether a part of it may have been written unseen."""
     scattered: int = 0
     """Bytes that were written somewhere, at most: of more than these, some are unwritten still."""
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing of it is written."""
         return self.runs is None and not self.scattered
 
     @property
     def unwritten(self) -> Runs:
-        """The unwritten bytes."""
         return whole(self.size) if self.runs is None else self.runs
 
 
 class UnwrittenMemory(StorageTable[WatchedStorage]):
-    """Unwritten memory of one recording."""
-
     def __init__(self, registry: StorageRegistry, indices: Indices) -> None:
         """``indices``: those that are known to be of distinct numbers."""
         super().__init__(registry)
         self._indices = indices
         self.allocations: dict[Any, FreshMemory] = {}
-        """By the group of calls."""
         self.read_count = 0
-        """Reads of unwritten memory so far."""
         self._reads: Counter[tuple[FreshMemory, Any, str]] = Counter()
         """Those by allocation, and by the group and the op of the reader."""
         self._prune_at = _PRUNE_AT_LEAST
 
     def gave(self, op: str, counter: Any, tensor: Any, frame: Any) -> None:
-        """``tensor`` was allocated without being written."""
         if not _has_memory(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return
         if not tensor.numel() or tensor.is_nested or tensor.is_quantized:

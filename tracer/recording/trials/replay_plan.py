@@ -16,7 +16,7 @@ from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.torch_private.seams import find
-from tracer.recording.values.plans import COLLECTIVES, plan_of
+from tracer.recording.values.call_digests import COLLECTIVES, plan_of
 
 #: Namespaces whose ops are there for what they do beside computing.
 _EFFECTS = frozenset({"profiler", "prim", "prepacked", "mkldnn_prepacked", "rngprims", "symm_mem"})

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,12 +22,12 @@ from tracer.recording.randomness.generators import state_of
 from tracer.recording.storage.accesses import WRITES, argument_at
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.values import digests
-from tracer.recording.values.device import DeviceDigests, Slot
+from tracer.recording.values.call_digests import PARTIAL, CallDigests, Plan, is_late_copy, plan_of
+from tracer.recording.values.device import Awaited, DeferredDigests, DeviceDigests, Slot
 from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digests import digest_bytes
-from tracer.recording.values.outcome import CallDigests, DeferredDigests, Target, is_late_copy
-from tracer.recording.values.plans import PARTIAL, Plan, plan_of
-from tracer.trace.values import Group, Mark, ValueKind, ValuesWriter, fold
+from tracer.trace.records import Environment
+from tracer.trace.values import Group, Header, Mark, ValueKind, ValuesWriter, fold
 from tracer.trace.values.columns import TURN_SHIFT
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
@@ -40,14 +41,72 @@ Named = tuple[ValueKind, str, int]
 """Kind, name and position of a tensor that no recorded call made."""
 
 
+class ValuesFile:
+    """The file of digests and magnitudes of one recording, written from ``start`` to ``stop``, any number of times."""
+
+    def __init__(self, path: Path, header: Callable[[Environment], Header], optimizer: OptimizerWatch) -> None:
+        self.path = path
+        self.first_step = 0
+        """Optimizer steps that ended before recording began: steps count from 0, as ``--steps`` counts them."""
+        self.writer: ValuesWriter | None = None
+        """``None``: nothing is written now."""
+        self._made: ValuesWriter | None = None
+        self._header = header
+        self._optimizer = optimizer
+        _LIVING.add(self)
+
+    @property
+    def step(self) -> int:
+        return self.first_step + self._optimizer.steps
+
+    def start(self, environment: Environment) -> None:
+        """Begin, or resume; raises ``TraceError`` where the file cannot be written."""
+        if self._made is None:
+            self.writer = self._made = ValuesWriter(self.path, self._header(environment))
+            self.step_ended()
+            for name, state in default_states().items():
+                self.writer.moment(ValueKind.GENERATOR, name, state)
+        else:
+            self._made.reopen()
+            self.writer = self._made
+
+    def place(self) -> int:
+        """Return the number of calls in the file."""
+        return 0 if self._made is None else self._made.calls
+
+    def step_ended(self) -> None:
+        """From the next call on, another step runs."""
+        if self.writer is not None:
+            self.writer.step(self.step)
+
+    def stop(self, partial: str) -> None:
+        """Close the file; ``partial``: why the recording is not whole."""
+        self.writer = None
+        if self._made is not None:
+            self._made.close(partial)
+
+    def end(self, partial: str) -> None:
+        """Close the file again with the reason why the recording is not whole, even in the middle of a call.
+
+        Without a reason a closed file stays as it is. A signal's handler may call this.
+        """
+        if self._made is not None and (partial or not self._made.is_closed):
+            self._made.reopen()
+            self.stop(partial)
+        self.writer = None
+
+
 class CallValues(Observer):
     """Digests of one recording's calls. ``name_of`` names a tensor that no call produced."""
 
     def __init__(
-        self, name_of: Callable[[torch.Tensor], Named], optimizer: OptimizerWatch, followed: StorageObservers
+        self,
+        file: ValuesFile,
+        name_of: Callable[[torch.Tensor], Named],
+        optimizer: OptimizerWatch,
+        followed: StorageObservers,
     ) -> None:
-        self.writer: ValuesWriter | None = None
-        """``None``: nothing is written now."""
+        self.file = file
         self.is_paused = False
         """Whether the calls made now are not the program's own."""
         self.device = DeviceDigests()
@@ -62,10 +121,8 @@ class CallValues(Observer):
         self._serial = 0
         self._lock = threading.RLock()
         self._deferred = DeferredDigests(self.device)
-        _LIVING.add(self)
 
     def wants(self, info: OverloadInfo) -> Interest:
-        """Calls that read or write elements."""
         plan = plan_of(info.func, info.access, self._spell)
         if plan is None:
             return False
@@ -73,12 +130,14 @@ class CallValues(Observer):
         return True
 
     def _spell(self, text: str) -> int:
-        return self.writer.numbers(text) if self.writer is not None else 0
+        return self.file.writer.numbers(text) if self.file.writer is not None else 0
 
     def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
         """A call on fake tensors has nothing to digest."""
-        if self.writer is not None:
-            self.writer.call(self._group(self.writer, info, counter), 0, 0, mark_bits=_NOT_READ | _NOT_WRITTEN)
+        if self.file.writer is not None:
+            self.file.writer.call(
+                self._group(self.file.writer, info, counter), 0, 0, mark_bits=_NOT_READ | _NOT_WRITTEN
+            )
 
     def _group(self, writer: ValuesWriter, info: OverloadInfo, counter: CallCounter) -> int:
         if counter not in self._groups:
@@ -92,8 +151,7 @@ class CallValues(Observer):
     def before(
         self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
     ) -> CallDigests | None:
-        """Digest what a call is about to read."""
-        writer = self.writer
+        writer = self.file.writer
         if writer is None or self.is_paused:
             return None
         plan = self._plans[info]
@@ -120,7 +178,6 @@ class CallValues(Observer):
         return reading
 
     def read(self, reading: CallDigests, role: int, value: Any) -> None:
-        """Digest one input, or several."""
         plan = reading.plan
         kind = type(value)
         if kind is not _Tensor and kind is not _Parameter:
@@ -173,23 +230,22 @@ class CallValues(Observer):
 
     def _enter(self, value: Any, digest: Any, changed: bool) -> int:
         """Add an entry for a tensor whose bytes come from no recorded call."""
-        assert self.writer is not None
+        assert self.file.writer is not None
         kind, name, position = self._name_of(value)
         if changed:
             kind = ValueKind.OUTSIDE_CHANGE
         if type(digest) is Slot:
-            origin = self.writer.entry(kind, name, 0, position)
+            origin = self.file.writer.entry(kind, name, 0, position)
             self._deferred.entries.append((origin, digest))
             return origin
-        return self.writer.entry(kind, name, digest, position)
+        return self.file.writer.entry(kind, name, digest, position)
 
     # --- after the call ---
 
     def after(
         self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
-        """Digest what a call wrote, and pass inputs and outputs to the writer."""
-        writer, call = self.writer, begun
+        writer, call = self.file.writer, begun
         if writer is None or call is None:
             return
         if self._unwritten.read_count != call.unwritten_reads:
@@ -210,7 +266,7 @@ class CallValues(Observer):
 
         ``read_only``: storages that it only read and may return. ``drawn``: its generators' earlier states.
         """
-        writer = self.writer
+        writer = self.file.writer
         if writer is None:
             return
 
@@ -238,7 +294,8 @@ class CallValues(Observer):
 
     def _tell(self, writer: ValuesWriter, group: int, call: CallDigests) -> None:
         """Pass a call to the writer; digests that wait for a device or for other processes are settled later."""
-        is_pending = bool(call.targets) or self.device.is_used
+        is_pending = bool(call.awaited) or self.device.is_used
+        call.outputs += (awaited.slot for awaited in call.awaited)
         turned = _TURNED | call.turn << TURN_SHIFT if call.turn else 0
         index = writer.call(
             group,
@@ -254,11 +311,10 @@ class CallValues(Observer):
             self._deferred.calls[index] = call.inputs, call.outputs
         for stored in call.written:
             stored.origin = index
-        if call.targets:
-            self._deferred.when_read(writer, index, call.targets)
+        for awaited in call.awaited:
+            self._deferred.when_read(writer, index, awaited)
 
     def _collect(self, args: Args, kwargs: Kwargs, result: Any, call: CallDigests) -> None:
-        """Digest everything that a call wrote."""
         plan = call.plan
         if plan.gives_unwritten:
             for value in (result, args[0] if plan.access.grows and args else None):
@@ -324,7 +380,8 @@ class CallValues(Observer):
             if call.is_late or (call.plan.is_collective and not call.plan.is_wait):
                 stored.forget(call.serial)
                 if not call.is_late:
-                    call.targets.append(Target(value, stored))
+                    geometry = value.shape, value.stride(), value.storage_offset()
+                    call.awaited.append(Awaited(stored, Slot(), value.dtype, geometry))
                 return
             if call.hands_on_unwritten:
                 stored.is_fresh = True
@@ -362,21 +419,20 @@ class CallValues(Observer):
             return False
 
     def moment(self, kind: ValueKind, name: str, tensor: torch.Tensor) -> None:
-        """Digest a state as it is now."""
         digest = self.digest_now(tensor)
-        if digest is None or self.writer is None:
+        if digest is None or self.file.writer is None:
             return
         if type(digest) is Slot:
             self._deferred.moments.append((kind, name, digest))
         else:
-            self.writer.moment(kind, name, digest)
+            self.file.writer.moment(kind, name, digest)
 
     def settle(self) -> None:
         """The step ended: fetch pending digests, or give them up."""
         self.memory.step_began = self._serial
-        if self.writer is not None:
+        if self.file.writer is not None:
             with self._lock:
-                self._deferred.settle(self.writer)
+                self._deferred.settle(self.file.writer)
 
 
 def _is_part(role: int, value: torch.Tensor) -> bool:
@@ -413,13 +469,13 @@ def default_states() -> dict[str, int]:
     return {name: digest for name, generator in seams.default_generators() if (digest := _state_digest(generator))}
 
 
-#: Those that live: in a forked child, which the mode follows into, each stops writing.
-_LIVING: weakref.WeakSet[CallValues] = weakref.WeakSet()
+#: Those that live: in a forked child, which the mode follows into, nothing is written.
+_LIVING: weakref.WeakSet[ValuesFile] = weakref.WeakSet()
 
 
 def _stop_writing() -> None:
-    for values in tuple(_LIVING):
-        values.writer = None
+    for file in tuple(_LIVING):
+        file.writer = None
 
 
 patching.in_children(_stop_writing)

@@ -1,4 +1,4 @@
-"""Digests of tensors on a device: they stay there until the step ends, so that no call waits.
+"""Digests that come later. Those of tensors on a device stay there until the step ends, so that no call waits.
 
 Sums are gathered in one tensor per device and fetched by one copy. With Triton a sum is one launch, else a few ops of
 torch, which no mode sees. They run on the current stream, as the call does that they belong to.
@@ -8,36 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
 
 from tracer.recording.torch_private import seams
 from tracer.recording.values import digests
-from tracer.recording.values.digests import digest, unseen
-from tracer.recording.values.layouts import seed_of
+from tracer.recording.values.digest_table import Stored
+from tracer.recording.values.digests import digest, seed_of, unseen
+from tracer.trace.values import Mark, ValueKind, ValuesWriter, fold
 
 _ROOM = 4096
+_NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
 _WITH_MEMORY = frozenset({"cuda", "xpu", "mps", "npu", "privateuseone"})
 
 
 class Slot(msgspec.Struct, eq=False):
     """A digest that is not on the host yet."""
 
-    row: torch.Tensor | None
-    place: int
-    seed: int
-    value: int = 0
-    """The digest, once it was fetched."""
+    row: torch.Tensor | None = None
+    place: int = 0
+    seed: int = 0
+    value: Any = None
+    """The digest, once it is here; of what a collective wrote on a device, another slot."""
 
 
 class DeviceDigests:
-    """Digests that wait on their devices."""
-
     def __init__(self) -> None:
         self.is_used = False
-        """Whether any digest has been left on a device."""
         self._rows: dict[torch.device, tuple[torch.Tensor, int]] = {}
         self._slots: list[Slot] = []
         self._add: Callable[[torch.Tensor, torch.Tensor, int], None] | None = None
@@ -85,7 +84,6 @@ class DeviceDigests:
         self._add(tensor, totals, place)
 
     def fetch(self) -> None:
-        """Bring every sum to the host: this waits for the devices."""
         slots, self._slots, self._rows = self._slots, [], {}
         fetched: dict[int, Any] = {}
         with unseen():
@@ -103,6 +101,68 @@ class DeviceDigests:
 def _add_by_torch(tensor: torch.Tensor, totals: torch.Tensor, place: int) -> None:
     with unseen():
         totals[place] += digests.mixed_sum(tensor)
+
+
+class Awaited(NamedTuple):
+    """The place that a collective writes: the geometry of one tensor, without the tensor."""
+
+    stored: Stored
+    slot: Slot
+    dtype: torch.dtype
+    geometry: tuple[Any, ...]
+    """Sizes, strides and offset."""
+
+
+class DeferredDigests:
+    """Calls, entries and states of one recording whose digests come later."""
+
+    def __init__(self, device: DeviceDigests) -> None:
+        self._device = device
+        self.calls: dict[int, tuple[list[Any], list[Any]]] = {}
+        """By number of the call: the digests of its inputs and outputs."""
+        self.entries: list[tuple[int, Slot]] = []
+        self.moments: list[tuple[ValueKind, str, Slot]] = []
+        """Kind, name and digest of states, which are written when the step ends."""
+
+    def when_read(self, writer: ValuesWriter, index: int, awaited: Awaited) -> None:
+        """Digest what a collective writes as soon as somebody reads it, by any tensor: it is over by then."""
+
+        def read(tensor: torch.Tensor) -> None:
+            if tensor.dtype is awaited.dtype:
+                with unseen():
+                    awaited.slot.value = self._device.digest(tensor.detach().as_strided(*awaited.geometry))
+            self._settle_call(writer, index)
+
+        awaited.stored.waiting = read
+
+    def _settle_call(self, writer: ValuesWriter, index: int, *, gives_up: bool = False) -> None:
+        """Write a call's digests if all are here; ``gives_up``: also where nobody read what it wrote."""
+        digests = self.calls.get(index, ([], []))
+        inputs, outputs = ([digest for digest in map(_fetched, side) if digest is not None] for side in digests)
+        is_whole = [len(inputs), len(outputs)] == [*map(len, digests)]
+        if index in self.calls and (is_whole or gives_up):
+            del self.calls[index]
+            writer.settle(index, fold(inputs), fold(outputs), 0 if is_whole else _NOT_WRITTEN)
+
+    def settle(self, writer: ValuesWriter) -> None:
+        """The step ended: fetch what waits on devices, and give up what nobody read."""
+        if not self.calls and not self.entries and not self.moments:
+            return
+        self._device.fetch()
+        for origin, slot in self.entries:
+            writer.settle_entry(origin, slot.value)
+        for index in tuple(self.calls):
+            self._settle_call(writer, index, gives_up=True)
+        for kind, name, slot in self.moments:
+            writer.moment(kind, name, slot.value)
+        self.entries.clear()
+        self.moments.clear()
+
+
+def _fetched(digest: Any) -> int | None:
+    while type(digest) is Slot:
+        digest = digest.value
+    return None if digest is None else int(digest)
 
 
 def is_capturing(tensor: torch.Tensor) -> bool:

@@ -19,8 +19,19 @@ import torch
 
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import storages
-from tracer.recording.values.digests import address_of, is_conj, is_contiguous, is_lazy, is_neg, strides_of
-from tracer.recording.values.layouts import Layout, layout_of, seed_of, span_of, xxh3
+from tracer.recording.values.digests import (
+    Layout,
+    address_of,
+    is_conj,
+    is_contiguous,
+    is_lazy,
+    is_neg,
+    layout_of,
+    seed_of,
+    span_of,
+    strides_of,
+    xxh3,
+)
 
 _identify = storages.storage_id_of_strided
 _version_of = storages.version_of
@@ -40,15 +51,12 @@ NEVER = -2
 
 
 class DigestedView(msgspec.Struct, eq=False):
-    """The digest of one geometry of a storage."""
-
     address: int
     dtype: torch.dtype
     shape: torch.Size
     strides: tuple[int, ...] | None
     """``None``: contiguous."""
     is_neg: bool
-    """Whether its sign is flipped lazily."""
     is_conj: bool
     """Whether the sign of its imaginary part is flipped lazily."""
     version: int
@@ -57,7 +65,6 @@ class DigestedView(msgspec.Struct, eq=False):
     layout: Layout | None = None
     """The layout of its bytes; ``None`` where its digest takes a longer way."""
     is_small: bool = True
-    """Whether it is verified in whole."""
     bumped: int = NEVER
     """The version that it may have too: autograd counts a write after the op that made it returned."""
     content: int = 0
@@ -84,8 +91,6 @@ class DigestedView(msgspec.Struct, eq=False):
 
 
 class Stored(msgspec.Struct, eq=False):
-    """A live storage."""
-
     stamp: int = 0
     """Number of the recorded call that wrote it last."""
     origin: int | None = None
@@ -107,8 +112,6 @@ class Stored(msgspec.Struct, eq=False):
 
 
 class DigestTable(StorageTable[Stored]):
-    """Every live storage that a recording has met."""
-
     def __init__(self, digest: Callable[[torch.Tensor], Any], registry: StorageRegistry) -> None:
         """``digest`` returns the digest of a tensor as it is now."""
         super().__init__(registry)

@@ -76,7 +76,6 @@ class _Owner:
         return [(kind, name, state if _is_on_device(state) else _digest(state)) for kind, name, state in states]
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        """The tensors that it holds; none after it was freed."""
         with suppress(Exception):
             yield from (state for _, _, state in self._all() if isinstance(state, _Tensor))
 
@@ -105,8 +104,6 @@ def _digest(state: Any) -> int:
 
 
 class Moments:
-    """Writes the states of one recording."""
-
     def __init__(self, calls: CallValues, modules: ModuleStack) -> None:
         self._calls = calls
         self._modules = modules
@@ -119,7 +116,6 @@ class Moments:
         """Modules and optimizers that were met, in that order; other threads add to it."""
         self._owner_by_id: dict[int, _Owner] = {}
         self._owned_modules = 0
-        """The number of known modules at the last look."""
         self.has_unrecorded_threads: Callable[[], bool] = lambda: False
         """Return whether a thread computed that is not recorded."""
         self._losses: list[Any] = []
@@ -150,12 +146,10 @@ class Moments:
             yield from _named(path, module._buffers if kind is ValueKind.BUFFER else module._parameters)
 
     def write(self, kind: ValueKind, name: str, digest: int, position: int = -1, text: str = "") -> None:
-        """Write a state whose digest is known, unless nothing is written now."""
-        if self._calls.writer is not None:
-            self._calls.writer.moment(kind, name, digest, position, text)
+        if self._calls.file.writer is not None:
+            self._calls.file.writer.moment(kind, name, digest, position, text)
 
     def text(self, kind: ValueKind, name: str, text: str) -> None:
-        """Write a state that is a number or a word."""
         self.write(kind, name, text_digest(text), text=text)
 
     def before_step(self, optimizer: Any) -> None:
@@ -198,7 +192,7 @@ class Moments:
 
         Read anew: what another thread or a foreign kernel wrote shows here, if nowhere else.
         """
-        writer = self._calls.writer
+        writer = self._calls.file.writer
         if writer is None:
             return
         self._follow_modules()
@@ -255,7 +249,6 @@ class Moments:
         return owner if owner is not None and owner.ref() is thing else None
 
     def _follow_modules(self) -> None:
-        """Follow the modules that were met since."""
         if self._owned_modules == self._modules.count:
             return
         self._owned_modules = self._modules.count
@@ -294,7 +287,7 @@ class Moments:
 
     def host_generators(self) -> None:
         """Python's generator, and NumPy's if it is loaded."""
-        writer = self._calls.writer
+        writer = self._calls.file.writer
         if writer is None:
             return
         writer.moment(ValueKind.GENERATOR, "python", digest_bytes(marshal.dumps(random.getstate(), 2)))

@@ -58,7 +58,6 @@ class _Pointer:
         self.dtype = dtype
 
     def data_ptr(self) -> int:
-        """Return the address."""
         return self.address
 
 

@@ -6,7 +6,6 @@ import sys
 from _thread import get_ident
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -20,14 +19,12 @@ from tracer.recording.patching import Call
 from tracer.recording.process.following import FOLLOWING
 from tracer.recording.storage.accesses import READS
 from tracer.recording.torch_private import storages
-from tracer.recording.values.call_values import CallValues, default_states
+from tracer.recording.values.call_digests import CallDigests, RegionPlan
+from tracer.recording.values.call_values import CallValues, ValuesFile, default_states
 from tracer.recording.values.digests import digest_bytes
 from tracer.recording.values.moments import Moments, digest_of_numbers
-from tracer.recording.values.outcome import CallDigests
-from tracer.recording.values.plans import RegionPlan
 from tracer.recording.watchers import Target, Watchers
-from tracer.trace.records import Environment
-from tracer.trace.values import Group, Header, Mark, ValueKind, ValuesWriter
+from tracer.trace.values import Group, Mark, ValueKind
 from tracer.trace.values.columns import NO_DIGEST
 
 if TYPE_CHECKING:
@@ -39,16 +36,12 @@ _READ_UNWRITTEN = int(Mark.READ_UNWRITTEN)
 
 
 class Begun(NamedTuple):
-    """An execution that is under way."""
-
     run: Run
     reading: CallDigests
     changed: list[torch.Tensor]
     """Inputs that the region writes to; the others may be freed while it runs."""
     read_only: set[int]
-    """Storages of those."""
     generators: dict[str, int]
-    """Each default generator's state before."""
 
 
 class RegionValues:
@@ -65,9 +58,9 @@ class RegionValues:
         self._groups: dict[Run, int] = {}
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> Begun | None:
-        """A region is about to run."""
         calls = self._calls
-        if calls.writer is None or calls.is_paused:
+        writer = calls.file.writer
+        if writer is None or calls.is_paused:
             return None
         reading = CallDigests(self._plan)
         changed: list[torch.Tensor] = []
@@ -91,7 +84,7 @@ class RegionValues:
                     elif isinstance(value, _NUMBERS):
                         numbers.append(f"input {place}={value!r}")
             if numbers:
-                reading.numbers = calls.writer.numbers(", ".join(numbers))
+                reading.numbers = writer.numbers(", ".join(numbers))
             generators = default_states()
         except Exception:
             calls.failures += 1
@@ -100,9 +93,8 @@ class RegionValues:
         return Begun(run, reading, changed, untouched - {0, *map(storages.storage_id, changed)}, generators)
 
     def after(self, begun: Begun | None, result: Any) -> None:
-        """It ran, and ``result`` is what it gave."""
         calls = self._calls
-        writer = calls.writer
+        writer = calls.file.writer
         if begun is None or writer is None:
             return
         try:
@@ -131,56 +123,35 @@ class RegionValues:
 
 
 class ValuesRecording:
-    """Keeps digests from ``start`` to ``stop``, any number of times, in one file."""
+    """Keeps digests in ``file`` from ``start`` to ``stop``, any number of times."""
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        attribution: Attribution,
-        followed: StorageObservers,
-        regions: Callable[[], RegionList],
-        header: Callable[[Environment], Header],
+        self, file: ValuesFile, attribution: Attribution, followed: StorageObservers, regions: Callable[[], RegionList]
     ) -> None:
-        self.path = path
-        self._header = header
+        self.file = file
+        self._is_begun = False
         self._optimizer = attribution.optimizer
         self._modules = attribution.modules
         self._sites = attribution.sites
-        self.writer: ValuesWriter | None = None
-        """The writer of the file; ``None`` until recording begins."""
-        self.first_step = 0
-        """Optimizer steps that ended before recording began: steps count from 0, as ``--steps`` counts them."""
-        self.calls = CallValues(lambda tensor: self.moments.named(tensor), self._optimizer, followed)
+        self.calls = CallValues(file, lambda tensor: self.moments.named(tensor), self._optimizer, followed)
         self.regions = RegionValues(self.calls, regions)
-        """Observes every execution of a compiled region."""
         self.moments = Moments(self.calls, attribution.modules)
         self._iterators: MutableMapping[Any, str] = WeakIdKeyDictionary()
-        """The names of loaders' iterators."""
         self._indices: MutableMapping[Any, dict[int, int]] = WeakIdKeyDictionary()
         """By iterator and position: digests of indices whose batches were not given yet."""
         self._stepping: MutableMapping[Any, ValueKind] = WeakIdKeyDictionary()
         """Schedulers and scalers, which are read at every step."""
 
-    def start(self, environment: Environment) -> None:
-        """Begin, or resume; raises ``TraceError`` where the file cannot be written."""
-        if self.writer is None:
-            self.calls.writer = self.writer = ValuesWriter(self.path, self._header(environment))
-            self.writer.step(self.first_step + self._optimizer.steps)
-            self.moments.generators()
+    def start(self) -> None:
+        if not self._is_begun:
+            self._is_begun = True
+            self.moments.host_generators()
             self.task_begins(FOLLOWING.task)
-        else:
-            self.writer.reopen()
-            self.calls.writer = self.writer
         RECORDINGS.add(self)
         self._optimizer.before_step.append(self._before_step)
 
-    def place(self) -> int:
-        """Return the number of calls in the file."""
-        return 0 if self.writer is None else self.writer.calls
-
-    def stop(self, partial: str = "") -> None:
-        """Digest the states, and close the file; ``partial``: why the recording is not whole."""
+    def stop(self) -> None:
+        """Digest the states as they are at the end."""
         RECORDINGS.discard(self)
         with suppress(ValueError):
             self._optimizer.before_step.remove(self._before_step)
@@ -188,27 +159,10 @@ class ValuesRecording:
         with suppress(Exception):  # a user's module may refuse to be read
             self.moments.at_the_end()
         self.calls.settle()
-        self.calls.writer = None
-        if self.writer is not None:
-            self.writer.close(partial)
 
-    def end(self, partial: str) -> None:
-        """Close the file again with the reason why the recording is not whole, even in the middle of a call.
-
-        Without a reason a closed file stays as it is.
-        """
-        self.calls.writer = None
-        if self.writer is not None and (partial or not self.writer.is_closed):
-            self.writer.reopen()
-            self.writer.close(partial)
-
-    def step_ended(self, count: int) -> None:
-        """Optimizer step number ``count`` ended."""
-        writer = self.calls.writer
-        if writer is not None:
-            self.calls.settle()
-            self.moments.step_ends()
-            writer.step(self.first_step + count)
+    def step_ended(self) -> None:
+        self.calls.settle()
+        self.moments.step_ends()
 
     def task_begins(self, sent: bytes) -> None:
         """A worker of a pool begins a task; ``sent``: function and arguments, empty for none."""
@@ -216,7 +170,7 @@ class ValuesRecording:
             self.moments.write(ValueKind.TASK, "", digest_bytes(sent))
 
     def _before_step(self, optimizer: Any) -> None:
-        if self.calls.writer is None:
+        if self.file.writer is None:
             return
         with suppress(Exception):  # a user's optimizer may keep anything
             self.moments.before_step(optimizer)
@@ -244,12 +198,11 @@ class ValuesRecording:
             self._indices.setdefault(iterator, {})[iterator._send_idx] = digest
 
     def loader_gave(self, call: Call) -> None:
-        """An iterator gave a batch."""
         iterator = call.first
         position = max(0, getattr(iterator, "_num_yielded", 0) - 1)
         with torch.no_grad():
             name = self._iterators.get(iterator) or "DataLoader"
-            if self.calls.writer is not None:
+            if self.file.writer is not None:
                 self.moments.batch(name, position, call.result)
             if iterator in self._indices:
                 self.moments.write(ValueKind.INDICES, name, self._indices[iterator].pop(position, NO_DIGEST), position)
@@ -259,27 +212,24 @@ class ValuesRecording:
 
         Other threads' losses come in any order, and are left out.
         """
-        if self.calls.writer is not None and get_ident() == self._modules.thread:
+        if self.file.writer is not None and get_ident() == self._modules.thread:
             with suppress(Exception):  # a tensor of somebody's own may refuse to be read
                 self.moments.loss(call.first)
 
     def model_returned(self, module: torch.nn.Module, output: Any) -> None:
         """An outermost module returned ``output``; a training's are compared by what follows from them."""
-        if self.calls.writer is not None and not (module.training and torch.is_grad_enabled()):
+        if self.file.writer is not None and not (module.training and torch.is_grad_enabled()):
             with suppress(Exception):  # a container of somebody's own may refuse to be read
                 self.moments.returned(f"output of {self._modules.path(module)}", output)
 
     def generated(self, call: Call) -> None:
-        """A model of transformers generated tokens."""
-        if self.calls.writer is not None:
+        if self.file.writer is not None:
             self.moments.returned(f"tokens of {type(call.first).__name__}", call.result)
 
     def scheduler_steps(self, call: Call) -> None:
-        """A scheduler moved on."""
         self._stepping[call.first] = ValueKind.SCHEDULER
 
     def scaler_steps(self, call: Call) -> None:
-        """A gradient scaler moved on."""
         self._stepping[call.first] = ValueKind.SCALER
 
 

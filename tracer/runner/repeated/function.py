@@ -117,9 +117,9 @@ def _note_returned(values: ValuesRecording, value: Any) -> None:
     with suppress(Exception):  # a container of somebody's own may refuse to be read
         values.moments.returned("what the function returns", value)
         plain = [f"{path}={leaf!r}" for path, leaf in leaves(value, "") if isinstance(leaf, (int, str, bytes))]
-        if plain and values.writer is not None:
-            text = "\n".join(plain)
-            values.writer.moment(ValueKind.RETURNED, "text and numbers that the function returns", text_digest(text))
+        if plain:
+            text = text_digest("\n".join(plain))
+            values.moments.write(ValueKind.RETURNED, "text and numbers that the function returns", text)
 
 
 def explained(

@@ -1,11 +1,12 @@
-"""What is digested of the calls of an overload: decided once, from its schema and its ``Access``."""
+"""What is digested of a call: planned once per overload, from its schema and ``Access``; collected as it is made."""
 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import msgspec
 import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
@@ -13,10 +14,13 @@ from tracer.ops.rows import packet_of, row_of
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access, argument_at, is_written, positions_of
 from tracer.recording.torch_private import seams, storages
+from tracer.recording.values.device import Awaited
+from tracer.recording.values.digest_table import DigestTable, Stored
 from tracer.trace.values import Mark
 from tracer.trace.values.columns import spelt_places
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
 
 Place = tuple[Any, ...]
 """An argument's name, where its first element lies in the storage (-1: not asked), and its sizes."""
@@ -85,7 +89,6 @@ class Plan:
             and not self.is_wait
             and not (self.is_collective and entry[1].startswith("output"))  # where the answer goes; no schema says so
         )
-        """Position, name and role of what is read."""
         self.targets = tuple((at, name) for at, name, role in access.arguments if role == accesses.WRITES)
         """Position and name of what is written and not read: of it the dtype alone tells."""
         self.unread_at = access.unread_at if access.unread_where is not None else None
@@ -95,7 +98,6 @@ class Plan:
             for position, argument in arguments
             if (is_written(argument) and "Tensor" in str(argument.type)) or argument.name in op.undeclared
         )
-        """Position, name and role of what is written."""
         tensors = [(position, argument.name) for position, argument in arguments if "Tensor" in str(argument.type)]
         self.touched = tuple(entry for entry in tensors if entry[1] in roles and entry[1] not in _SCRATCH)
         """Position and name of tensors whose elements are read or written."""
@@ -104,7 +106,6 @@ class Plan:
         self.scratch = frozenset(
             place for place, result in enumerate(schema.returns) if result.name in _SCRATCH or place == op.scratch
         )
-        """Places of results that are not digested."""
         self.mark_bits = (
             Mark.COLLECTIVE * self.is_collective | Mark.UNWRITTEN * self.gives_unwritten | Mark.TO_HOST * op.to_host
         )
@@ -200,3 +201,68 @@ def plan_of(func: Any, access: Access, spell: Callable[[str], int]) -> Plan | No
         return None
     gives = any("Tensor" in str(result.type) for result in schema.returns)
     return Plan(func, access, spell) if gives or access.written or access.arguments else None
+
+
+class CallDigests(msgspec.Struct, eq=False):
+    """The digests of one call: what it reads, from before it on, and what it wrote."""
+
+    plan: Plan
+    unwritten_reads: int = 0
+    inputs: list[Any] = []
+    origins: dict[int, None] = {}
+    numbers: int = 0
+    mark_bits: int = 0
+    hands_on_unwritten: bool = False
+    fresh: list[tuple[Any, Any]] = []
+    """Unwritten memory that a foreign op was handed, with its digest before the call: it may be written, whatever the
+    schema says, and is an input only if it was not."""
+    turn: int = 0
+    """The memory layout of inputs that were digested in memory order, 1 to 255; 0 without any."""
+    serial: int = 0
+    is_late: bool = False
+    """Whether it is a copy to the host that is still under way."""
+    outputs: list[Any] = []
+    keeps: int | None = None
+    """The origin of the memory of which it wrote a part, if any."""
+    written: list[Stored] = []
+    collected: set[int] = set()
+    """Outputs so far, by ``id``: they live as long as the call."""
+    awaited: list[Awaited] = []
+    """What a collective writes which may not be over."""
+
+    def read(self, digest: Any, origin: int, turn: int = 0) -> None:
+        """One more input; ``turn``: how it lies, where it was digested in memory order."""
+        self.inputs.append(digest)
+        self.origins[origin] = None
+        if turn:
+            self.turn = (self.turn * 3 + turn) % 255 + 1
+
+    def add_all(self, memory: DigestTable, values: Iterable[Any], otherwise: Callable[[Any], None]) -> None:
+        """Several outputs, most of which were read too; ``otherwise`` adds the others, ``None`` among them."""
+        origins, collected = self.origins, self.collected
+        is_plain = not self.is_late and not self.plan.is_collective and not self.hands_on_unwritten
+        for value in values:
+            kind = type(value)
+            if is_plain and (kind is _Tensor or kind is _Parameter) and id(value) not in collected:
+                stored = memory.live.get(storages.storage_id(value))
+                if stored is not None and not stored.is_fresh and stored.origin in origins:
+                    collected.add(id(value))
+                    self.written.append(stored)
+                    self.wrote(memory.wrote(value, stored, self.serial))
+                    continue
+            otherwise(value)
+
+    def wrote(self, digest: Any) -> None:
+        """One more output; ``None``: it could not be digested."""
+        if digest is None:
+            self.mark_bits |= _NOT_WRITTEN
+        else:
+            self.outputs.append(digest)
+
+
+def is_late_copy(args: Args, kwargs: Kwargs, result: Any) -> bool:
+    """Return whether the call is a copy from a device to the host that is asked not to wait."""
+    if not (kwargs.get("non_blocking") or (len(args) > 2 and args[2] is True)):
+        return False
+    sources = [value for value in args[:2] if isinstance(value, torch.Tensor)]
+    return isinstance(result, torch.Tensor) and result.is_cpu and not all(source.is_cpu for source in sources)
