@@ -24,7 +24,7 @@ from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.sites import spell
 from tracer.recording.process import environment as process
 from tracer.recording.process.first_uses import first_calls, with_first_calls
-from tracer.recording.randomness.provenance import Drawn
+from tracer.recording.randomness.host_generators import Drawn
 from tracer.recording.recording_state import RecordingState
 from tracer.recording.torch_private import seams
 from tracer.tables.settings.declared import CHOSEN_IN_FORWARD, FORWARD

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 
-from tracer.recording.origin.stacks import with_nested
+from tracer.recording.origin.sites import with_nested
 from tracer.recording.patching import stand_ins
 from tracer.recording.torch_private import seams
 

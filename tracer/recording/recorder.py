@@ -26,8 +26,7 @@ from tracer.recording.own_code import leave_to_python
 from tracer.recording.process import environment as process
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generators import SEEDS
-from tracer.recording.randomness.host_generators import HOST
-from tracer.recording.randomness.provenance import GeneratorRecord
+from tracer.recording.randomness.host_generators import HOST, GeneratorRecord
 from tracer.recording.recording_state import RecordingState, rank_and_world_size
 from tracer.recording.shared_parameters import SharedParameters
 from tracer.recording.torch_private import seams
@@ -165,12 +164,12 @@ class Recorder:
         of_regions = tuple(part.regions for part in (self.values, self._calls.trials) if part is not None)
         self._calls.executions.observers = of_regions if self.magnitudes is None else (*of_regions, self.magnitudes)
         if self.magnitudes is not None and (places.keeps_decisions or places.decides_as):
-            from tracer.recording.magnitudes.decisions import Decisions
+            from tracer.recording.magnitudes.changed_runs import Decisions
 
             decisions = Decisions(self.magnitudes, places.keeps_decisions, places.decides_as)
             self._parts.append(Part(decisions.start, decisions.stop))
         if places.shake is not None:
-            from tracer.recording.magnitudes.shaking import Shaking
+            from tracer.recording.magnitudes.changed_runs import Shaking
 
             running = (lambda node: "") if self.magnitudes is None else self.magnitudes.running
             shaking = Shaking(places.shake, places.shake_in, places.shake_not, running=running)

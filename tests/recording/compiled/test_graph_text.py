@@ -7,7 +7,7 @@ import torch
 
 from tracer.recording.compiled.graph_facts import GraphFacts, GraphIndices, GraphValues, arguments_of
 from tracer.recording.compiled.graph_text import ProgramLines, Value, read_graph, with_neighbours
-from tracer.recording.origin.stacks import Frame, Module, Step, read_module
+from tracer.recording.origin.sites import Frame, Module, Step, read_module
 from tracer.trace.arguments import spelled
 
 TEXT = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.recording.origin.stacks import FunctionNames
+from tracer.recording.origin.sites import qualified
 
 TEXT = """\
 class Net:
@@ -22,7 +22,7 @@ total = sum(range(3))
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="before 3.11, code does not know its qualified name")
 @pytest.mark.parametrize(
-    ("line", "plain", "qualified"),
+    ("line", "plain", "name"),
     [
         (6, "forward", "Net.forward"),
         (3, "<lambda>", "Net.forward.<locals>.<lambda>"),
@@ -31,16 +31,14 @@ total = sum(range(3))
         (5, "forward", "forward"),  # another line than it has: the file is not the one that ran
     ],
 )
-def test_a_function_is_called_as_its_code_object_would_be(
-    tmp_path: Path, line: int, plain: str, qualified: str
-) -> None:
+def test_a_function_is_called_as_its_code_object_would_be(tmp_path: Path, line: int, plain: str, name: str) -> None:
     path = tmp_path / "net.py"
     path.write_text(TEXT, encoding="utf-8")
-    assert FunctionNames().name_at(str(path), line, plain) == qualified
+    assert qualified(str(path), line, plain) == name
 
 
 def test_a_file_that_is_not_there_or_cannot_be_read_leaves_the_plain_name(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text("def f(:", encoding="utf-8")
     for one in (path, tmp_path / "missing.py"):
-        assert FunctionNames().name_at(str(one), 1, "f") == "f"
+        assert qualified(str(one), 1, "f") == "f"

@@ -16,7 +16,7 @@ from tests.support.build import call, trace
 from tests.support.lines import line_of
 from tracer import DeterminismTracer, judge
 from tracer.names import BlindSpotKind, Phase
-from tracer.recording.origin.stacks import Step, step_of
+from tracer.recording.origin.sites import Step, step_of
 from tracer.recording.torch_private import compile_seams
 
 pytestmark = pytest.mark.skipif(not compile_seams.SEES_REGIONS, reason="this torch's regions are not seen")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tracer.recording.magnitudes.shaking import Shaking
+from tracer.recording.magnitudes.changed_runs import Shaking
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])

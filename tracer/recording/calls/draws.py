@@ -19,7 +19,7 @@ from tracer.facts.argument_readers import MISSING, Getter, Reader, argument_gett
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.origin.sites import outwards, spell
 from tracer.recording.randomness.generators import SEEDS
-from tracer.recording.randomness.provenance import MOVED_ON, UNUSED, Drawn
+from tracer.recording.randomness.host_generators import MOVED_ON, UNUSED, Drawn
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.storages import claimed_device
 from tracer.trace.records import ELSEWHERE, GENERATOR, ORIGIN, SEEDED_AT, FactValue

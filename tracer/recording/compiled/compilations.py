@@ -23,8 +23,7 @@ import torch
 
 from tracer.names import DeterministicMode, Direction, RegionOrigin
 from tracer.recording.compiled.traced import TracedCalls
-from tracer.recording.origin.sites import is_torchs_own
-from tracer.recording.origin.stacks import Step, step_of
+from tracer.recording.origin.sites import Step, is_torchs_own, step_of
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.storage.indices import Distinct

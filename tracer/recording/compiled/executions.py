@@ -21,7 +21,7 @@ from tracer.recording.memory_observers import HandedOver, StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import NOWHERE, Site
 from tracer.recording.randomness.generators import SEEDS
-from tracer.recording.randomness.provenance import Drawn
+from tracer.recording.randomness.host_generators import Drawn
 from tracer.recording.storage.unwritten import FreshMemory
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import OWN_MODE, without_recording

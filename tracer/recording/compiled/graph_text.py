@@ -13,7 +13,7 @@ from itertools import takewhile
 from math import gcd
 from typing import Any, NamedTuple
 
-from tracer.recording.origin.stacks import Frame, Module, Step
+from tracer.recording.origin.sites import Frame, Module, Step
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
 #: Ops whose subgraphs are compiled into their own kernel.

@@ -42,8 +42,18 @@ from tracer.recording.compiled.kernel_text import (
     may_call_kernels,
     read_kernels,
 )
-from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, placed, spell
-from tracer.recording.origin.stacks import NO_STEP, OF_GRADIENT_CALL, Step
+from tracer.recording.origin.sites import (
+    LIBRARY,
+    NO_STEP,
+    NOWHERE,
+    OF_GRADIENT_CALL,
+    USER,
+    Site,
+    Sites,
+    Step,
+    placed,
+    spell,
+)
 from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument

@@ -18,8 +18,16 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from tracer.recording.origin.sites import is_torchs_own, is_tracers_own, outwards
-from tracer.recording.origin.stacks import MADE_FOR, Frame, Step, stacks_by_line, step_of
+from tracer.recording.origin.sites import (
+    MADE_FOR,
+    Frame,
+    Step,
+    is_torchs_own,
+    is_tracers_own,
+    outwards,
+    stacks_by_line,
+    step_of,
+)
 from tracer.recording.torch_private import compile_seams, seams
 
 _MOST_NODES = 1000

@@ -17,7 +17,7 @@ from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Phase, PlaceKind
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.magnitudes.sketching import Measured, part_of, storage_of
-from tracer.recording.observers import Frame, Interest, Observer
+from tracer.recording.observers import Interest, Observer
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digests import unseen
 from tracer.trace.values import PlaceName
@@ -114,14 +114,7 @@ class Gradients(Observer):
         return touched
 
     def after(
-        self,
-        begun: Any,
-        info: OverloadInfo,
-        counter: CallCounter,
-        args: Args,
-        kwargs: Kwargs,
-        result: Any,
-        frame: Frame,
+        self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
         """What was computed from a gradient may become the gradient."""
         if not begun:

@@ -8,6 +8,7 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from types import FrameType
 from typing import Any, TypeVar
@@ -25,7 +26,7 @@ from tracer.recording.compiled.executions import RegionObserver, Run
 from tracer.recording.magnitudes.batch_rows import BatchRows, Rows, contents_of
 from tracer.recording.magnitudes.gradients import Gradients
 from tracer.recording.magnitudes.sketching import DeviceSketch, Extent, Measured, Part, Sketch, measured, part_of
-from tracer.recording.observers import Frame, Interest, Observer
+from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import PlaceOptions
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import OWN_HOOK
@@ -58,7 +59,9 @@ class _Running(msgspec.Struct, eq=False):
     path: str
     phase: Phase
     place: dict[str, str]
-    undo: Callable[[], Any] | None = None
+    undo: Callable[[], Any] = lambda: None
+    """Takes away the hook that follows its own hooks, if there is one."""
+    is_followed: bool = False
 
 
 class PlaceRecorder(RegionObserver):
@@ -109,7 +112,7 @@ class PlaceRecorder(RegionObserver):
         with suppress(ValueError):
             self._optimizer.before_step.remove(self._before_step)
         while self._running:
-            _forget(self._running.pop())
+            self._running.pop().undo()
         if self.file.writer is not None:
             self._note_states()
             self._record_gradients((self._named(parameter), parameter) for parameter in self.gradients.unread())
@@ -193,23 +196,23 @@ class PlaceRecorder(RegionObserver):
 
         def last(module: torch.nn.Module, inputs: Any, output: Any) -> None:
             hooks.pop(key, None)
-            running.undo = None
+            running.is_followed = False
             with suppress(Exception):
                 self._returns(running, output)
 
         setattr(last, OWN_HOOK, True)
         hooks[key] = last
-        running.undo = lambda: hooks.pop(key, None)
+        running.undo, running.is_followed = partial(hooks.pop, key, None), True
 
     def _leaves(self, module: torch.nn.Module, frame: FrameType, inputs: Any, output: Any) -> None:
         if not any(running.module is module for running in self._running):
             return
         while (running := self._running.pop()).module is not module:
-            _forget(running)  # it was left without its hook
-        if running.undo is None:
+            running.undo()  # it was left without its hook
+        if not running.is_followed:
             self._returns(running, output)
         elif sys.exc_info()[0] is not None and output is None:
-            _forget(running)
+            running.undo()
 
     def _returns(self, running: _Running, output: Any) -> None:
         with unseen():
@@ -343,17 +346,12 @@ class PlaceRecorder(RegionObserver):
 
     def _region(self, run: Run, what: str, tensors: Any) -> None:
         phase = Phase.OPTIMIZER if run.in_optimizer else Phase.BACKWARD if run.in_engine else Phase.FORWARD
+        module, site = self.spelt(run.scope.path), placed(run.site, run.called_from)
         with suppress(Exception), unseen():
             for index, tensor in enumerate(tensors):
                 if isinstance(tensor, _Tensor) and tensor.is_floating_point():
-                    place = PlaceName(
-                        kind=PlaceKind.REGION,
-                        module=self.spelt(run.scope.path),
-                        name=f"[{run.code.direction} {what} {index}]",
-                        phase=phase,
-                        **placed(run.site, run.called_from),
-                    )
-                    self.record(place, tensor)
+                    name = f"[{run.code.direction} {what} {index}]"
+                    self.record(PlaceName(kind=PlaceKind.REGION, module=module, name=name, phase=phase, **site), tensor)
 
     def running(self, node: Any = None) -> str:
         """The path of the module that runs, or that made an autograd node, as places have it; empty: none."""
@@ -495,11 +493,6 @@ class PlaceRecorder(RegionObserver):
         return ".".join(parts)
 
 
-def _forget(running: _Running) -> None:
-    if running.undo is not None:
-        running.undo()
-
-
 def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors of an input or output with their names. A single one has none, and nor has the first of several."""
     tensors = ((name, leaf) for name, leaf in leaves(value, "") if isinstance(leaf, _Tensor))
@@ -538,18 +531,11 @@ class Draws(Observer):
         return None if drawn is MISSING else (str(drawn[0]), state_before_draw(info, args, kwargs))
 
     def after(
-        self,
-        begun: tuple[str, int] | None,
-        info: OverloadInfo,
-        counter: CallCounter,
-        args: Args,
-        kwargs: Kwargs,
-        result: Any,
-        frame: Frame,
+        self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
         if begun is not None:
             shape = tuple(getattr(result, "shape", ()))
-            self._recorder.draws(info.name, *begun, shape, **counter.origin.line())
+            self._recorder.draws(info.name, begun[0], begun[1], shape, **counter.origin.line())
 
 
 class CallPlaces(Observer):
@@ -564,14 +550,7 @@ class CallPlaces(Observer):
         return not info.access.allocates
 
     def after(
-        self,
-        begun: Any,
-        info: OverloadInfo,
-        counter: CallCounter,
-        args: Args,
-        kwargs: Kwargs,
-        result: Any,
-        frame: Frame,
+        self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
         words = counter.origin.in_words()
         module = words["module"] = self._recorder.spelt(words["module"])

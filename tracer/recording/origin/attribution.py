@@ -6,7 +6,7 @@ import os
 import sys
 from _thread import get_ident
 from collections import deque
-from itertools import islice
+from itertools import islice, takewhile
 from types import FrameType
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.autograd.function import BackwardCFunction
 from tracer.names import Phase
 from tracer.recording.origin.modules import OUTSIDE, ModuleStack, Origin, Scope, Settings
 from tracer.recording.origin.optimizers import OptimizerWatch
-from tracer.recording.origin.sites import NOWHERE, USER, WRAPPER, Site, Sites, outwards
+from tracer.recording.origin.sites import NOWHERE, USER, Site, Sites, outwards
 from tracer.recording.torch_private import seams
 
 GENERATIONS = 8
@@ -66,9 +66,8 @@ class Attribution:
         self.settings: Settings = ()
         """The values of settings that have changed while recording."""
         self._origins: dict[tuple[Phase, Scope, Site, Site, Settings], Origin] = {}
-        self._forked: dict[Origin, Origin] = {}
-        self._accumulations: dict[tuple[str, Site], Origin] = {}
-        self._unlinked: dict[Site, Origin] = {}
+        self._others: dict[Any, Origin] = {}
+        """Those of forked threads, gradient accumulations and nodes without a link."""
         self._backward_calls: dict[int, tuple[Site, Site]] = {}
 
     def start(self) -> None:
@@ -92,7 +91,7 @@ class Attribution:
         return self.origin(phase, scope, site, called_from)
 
     def _origin_at(self, phase: Phase, scope: Scope, frame: FrameType | None) -> Origin:
-        outside = self._outside_torch(frame)
+        outside = self.sites.outside_torch(frame)
         return self.forward_origin(phase, scope, None if outside is None else self.sites.at(outside), outside)
 
     def outside_engine(self, frame: FrameType | None) -> tuple[Origin, ForwardLinks]:
@@ -116,9 +115,9 @@ class Attribution:
         scope = self.modules.scope
         phase = Phase.FORWARD if scope.is_module or torch.is_grad_enabled() else Phase.OTHER
         origin = self._origin_at(phase, scope, sys._current_frames().get(self.modules.thread))
-        forked = self._forked.get(origin)
+        forked = self._others.get(origin)
         if forked is None:
-            forked = self._forked[origin] = msgspec.structs.replace(origin, is_forked=True, its_backward=None)
+            forked = self._others[origin] = msgspec.structs.replace(origin, is_forked=True, its_backward=None)
         return forked
 
     def step_origin(self, frame: FrameType | None) -> Origin:
@@ -144,11 +143,8 @@ class Attribution:
 
     def _own_frame(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame outside torch that runs inside the engine: a hook, a custom function's backward."""
-        while frame is not None and not seams.is_engine_frame(frame):
-            if self.sites.kind_of(frame.f_code.co_filename) > 0 and frame.f_code.co_name != WRAPPER:
-                return frame
-            frame = frame.f_back
-        return None
+        inside = takewhile(lambda walked: not seams.is_engine_frame(walked), outwards(frame))
+        return next((walked for walked in inside if self.sites.is_outside(walked.f_code)), None)
 
     def _of_own_code(self, frame: FrameType, evaluated: Origin) -> Origin:
         """The origin of a call at ``frame`` while the node of ``evaluated`` is: its own line, reached from that one."""
@@ -242,26 +238,18 @@ class Attribution:
 
     # --- the rest ---
 
-    def _outside_torch(self, frame: FrameType | None) -> FrameType | None:
-        kind_of = self.sites.kind_of
-        while frame is not None and (kind_of((code := frame.f_code).co_filename) <= 0 or code.co_name == WRAPPER):
-            frame = frame.f_back
-        return frame
-
     def _is_recompute(self, frame: FrameType) -> bool:
         """Return whether a checkpointed function is being recomputed. (Modules are noticed by their hooks.)
 
         What re-entrant checkpointing does itself, around that function, is backward work.
         """
-        walked: FrameType | None = frame
         ran_other_code = False
-        while walked is not None and not seams.is_engine_frame(walked):
+        for walked in takewhile(lambda walked: not seams.is_engine_frame(walked), outwards(frame)):
             code = walked.f_code
             if code.co_filename != seams.CHECKPOINT_FILE:
                 ran_other_code = True
             elif code.co_name == "recompute_fn" or (code.co_name == "backward" and ran_other_code):
                 return True
-            walked = walked.f_back
         return False
 
     def origin(self, phase: Phase, scope: Scope, site: Site, called_from: Site) -> Origin:
@@ -277,19 +265,17 @@ class Attribution:
     def _accumulation(self, node: Any, frame: FrameType | None) -> Origin:
         name, path = self.modules.parameter(getattr(node, "variable", None))
         site, called_from = self._backward_call(frame)
-        origin = self._accumulations.get((name, site))
+        origin = self._others.get((name, site))
         if origin is None:
             scope = Scope(path, called_from, is_module=bool(path))
-            origin = Origin(Phase.BACKWARD, scope, site, called_from)
-            self._accumulations[(name, site)] = origin
+            origin = self._others[name, site] = Origin(Phase.BACKWARD, scope, site, called_from)
         return origin
 
     def _unlinked_origin(self, frame: FrameType | None) -> Origin:
         site, called_from = self._backward_call(frame)
-        origin = self._unlinked.get(site)
+        origin = self._others.get(site)
         if origin is None:
-            origin = Origin(Phase.BACKWARD, OUTSIDE, site, called_from, is_linked=False)
-            self._unlinked[site] = origin
+            origin = self._others[site] = Origin(Phase.BACKWARD, OUTSIDE, site, called_from, is_linked=False)
         return origin
 
     def _backward_call(self, frame: FrameType | None) -> tuple[Site, Site]:

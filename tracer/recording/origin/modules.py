@@ -11,6 +11,7 @@ import sys
 import weakref
 from _thread import get_ident
 from collections.abc import Callable, Iterator
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
@@ -22,7 +23,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from tracer.names import HostCode, Phase
 from tracer.recording import patching
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, outwards, placed
-from tracer.recording.origin.stacks import Module as ModuleOfLine
+from tracer.recording.origin.sites import Module as ModuleOfLine
 from tracer.recording.torch_private import seams
 
 _getframe = sys._getframe
@@ -119,11 +120,7 @@ class Origin(msgspec.Struct, eq=False):
 
     def in_words(self) -> dict[str, Any]:
         """``phase``, ``module``, ``location``, ``function``, ``called_from``, as a trace and its values spell them."""
-        return {
-            "phase": self.phase,
-            "module": self.scope.path,
-            **self.line(),
-        }
+        return {"phase": self.phase, "module": self.scope.path, **self.line()}
 
     def line(self) -> dict[str, Any]:
         return placed(self.site, self.called_from)
@@ -189,12 +186,12 @@ class ModuleStack:
         outer = self._around.get(scope, scope)
         is_led = outer.is_module and outer not in self._of_graphs
         root = "" if module.root == self.model_class else module.root
-        path = ".".join(filter(None, (outer.path if is_led else root, module.path)))
+        path = joined(outer.path if is_led else root, module.path)
         inner = self._within.get((outer, path))
         if inner is None:
-            inner = Scope(path, outer.called_from, is_module=True, kind=outer.kind, host=outer.host)
-            if not module.path and outer.is_module:
-                inner = outer
+            inner = outer
+            if module.path or not outer.is_module:
+                inner = Scope(path, outer.called_from, is_module=True, kind=outer.kind, host=outer.host)
             self._within[outer, path] = inner
             self._around[inner] = outer
         return inner
@@ -310,33 +307,27 @@ class ModuleStack:
         codes = (walked.f_code for walked in outwards(frame))
         calls = (code for code in codes if code.co_name == seams.MODULE_CALL_NAME)
         running = sum(self._sites.kind_of(code.co_filename) < 0 for code in calls)
-        entries = []
+        left = max(0, len([*self._running()]) - running)
+        self._drop(left)
+        return left > 0
+
+    def _running(self) -> Iterator[Entry]:
+        """The running module calls, the innermost first."""
         entry = self.entry
         while entry is not None:
-            entries.append(entry)
+            yield entry
             entry = entry.outer
-        left = len(entries) - running
-        if left <= 0:
-            return False
-        innermost_left = entries[left - 1]
-        self.recompute_depth -= sum(entry.inside_engine for entry in entries[:left])
-        self.entry, self.scope = innermost_left.outer, innermost_left.scope
-        return True
+
+    def _drop(self, count: int) -> None:
+        """The ``count`` innermost calls are over."""
+        for entry in islice(self._running(), count):
+            self.recompute_depth -= entry.inside_engine
+            self.entry, self.scope = entry.outer, entry.scope
 
     def _leave(self, module: torch.nn.Module) -> None:
         if get_ident() != self.thread and seams.graph_task_id() == -1:
             return
-        entry = self.entry
-        while entry is not None and entry.module is not module:
-            entry = entry.outer
-        if entry is None:
-            return
-        left = self.entry
-        while left is not entry.outer and left is not None:
-            if left.inside_engine:
-                self.recompute_depth -= 1
-            left = left.outer
-        self.entry, self.scope = entry.outer, entry.scope
+        self._drop(next((place for place, entry in enumerate(self._running(), 1) if entry.module is module), 0))
 
     def _meet(self, module: torch.nn.Module) -> _ModuleEntry:
         """A module whose path is not known: a root, or one made on the way."""
@@ -348,7 +339,7 @@ class ModuleStack:
         if seams.is_generated_module(module):
             path = lead
         else:
-            path = _joined(lead, type(inner).__name__) if lead else self._name_of_root(inner)
+            path = joined(lead, type(inner).__name__) if lead else self._name_of_root(inner)
         if inner is not module:
             self._entries[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(inner)))
         self._learn(inner, path)
@@ -381,12 +372,12 @@ class ModuleStack:
             entry = self._entries.get(id(module))
             if entry is not None and entry.module() is module:
                 continue
-            path = _joined(lead, name)
+            path = joined(lead, name)
             self._entries[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(module)))
             for own_name, parameter in module._parameters.items():
                 owner = self._parameters.get(id(parameter))
                 if parameter is not None and (owner is None or not owner.is_of(parameter)):
-                    full_name = _joined(path, own_name)
+                    full_name = joined(path, own_name)
                     self._parameters[id(parameter)] = _Parameter(weakref.ref(module), own_name, full_name, path)
 
     def _kind_of(self, cls: type) -> int:
@@ -409,8 +400,9 @@ def _facts_of(module: torch.nn.Module) -> tuple[str, ...]:
     return tuple(fact for fact, holds in facts if holds)
 
 
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path and name else path or name
+def joined(*path: str) -> str:
+    """The path of a module of a module, each of which may be empty."""
+    return ".".join(filter(None, path))
 
 
 #: Where calls are made while a loader fetches, outside every module.

@@ -7,9 +7,11 @@ table, so it is computed once per key.
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -17,11 +19,9 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import msgspec
-
-from tracer.recording.origin.stacks import Frame, FunctionNames, Module, stacks_by_line
 
 #: ``torch/nn/modules/module.py``: passed over too, and the place where one module calls another.
 MODULE_CALL = -1
@@ -62,6 +62,160 @@ _GRAPH = "<eval_with_key>"
 _WALK_LIMIT = 400
 #: A tensor subclass wraps every call in this: passed over, or all calls of a program would have its one line.
 WRAPPER = "__torch_function__"
+
+
+_FRAME = r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$'
+#: In a call's ``meta``: its step as ``recording.compiled.traced`` found it.
+MADE_FOR = "determinism_tracer_made_for"
+#: A line of the program that torch.fx makes of a graph: ``add: "f32[2]" = x + 1;  x = None``.
+_ASSIGNMENT = r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = "
+_STEP = r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]"
+#: Parts of a path that ``named_modules()`` does not have.
+_NOT_SPELLED = ("_modules", "__dict__", "_orig_mod")
+#: The module that compiled autograd creates for a whole backward pass.
+_OF_COMPILED_AUTOGRAD = "CompiledAutograd"
+
+
+class Frame(msgspec.Struct, frozen=True):
+    path: str
+    line: int
+    function: str
+    code: str
+
+
+class Module(msgspec.Struct, frozen=True):
+    root: str
+    """Class of the module that the path begins at; empty if it is the one whose method was compiled."""
+    path: str
+    """Path from there; empty for that module itself."""
+
+
+def read_module(stack: Any) -> Module | None:
+    """The innermost of torch's ``nn_module_stack``."""
+    entries = [entry for entry in (stack or {}).values() if isinstance(entry, tuple) and len(entry) == 2]
+    if not entries:
+        return None
+    head, *steps = _dotted(str(entries[-1][0]))
+    outermost, cls = entries[0]
+    if str(getattr(cls, "__name__", cls)).startswith(_OF_COMPILED_AUTOGRAD):
+        return None
+    is_below_self = _dotted(str(outermost)) != (head,) or head == "L['self']"
+    return Module("" if is_below_self else getattr(cls, "__name__", str(cls).rpartition(".")[2]), ".".join(steps))
+
+
+def _dotted(name: str) -> tuple[str, ...]:
+    """``L['self']._modules['layers'][0]`` as ``("L['self']", "layers", "0")``."""
+    head = re.match(r"^[LG]\['[^']+'\]|^\w+", name)
+    if head is None:
+        return (name,)
+    steps = [
+        match["key"] or match["name"] or match["index"].strip("'") for match in re.finditer(_STEP, name[head.end() :])
+    ]
+    return (head[0], *(step for step in steps if step not in _NOT_SPELLED))
+
+
+def read_stack(text: str | None) -> tuple[Frame, ...]:
+    """The frames of a stack as torch keeps it with a call: ``File "x.py", line 3, in f``, then the line."""
+    lines = (text or "").splitlines()
+    frames = []
+    for line, code in zip(lines, (*lines[1:], ""), strict=False):
+        match = re.match(_FRAME, line)
+        if match is not None:
+            code = "" if re.match(_FRAME, code) else code.strip()
+            frames.append(Frame(match["path"], int(match["line"]), match["function"], code))
+    return tuple(frames)
+
+
+class Step(NamedTuple):
+    """One call of dynamo's graph."""
+
+    frames: tuple[Frame, ...]
+    module: Module | None
+    is_backward: bool = False
+    """Whether it computes a gradient, in a graph other than a backward."""
+    forward_unknown: bool = False
+    """Whether this is the line that asked for the gradient, because the line of its forward is not known."""
+    node: str = ""
+    """Name of its autograd node, if only that is known."""
+    is_in_backward: bool = False
+    """Whether the program's own code makes it in the backward pass."""
+
+
+NO_STEP = Step((), None)
+#: A call that compiled autograd made, with no stack.
+OF_GRADIENT_CALL = Step((), None, is_backward=True, forward_unknown=True)
+
+
+def step_of(node: Any) -> Step:
+    """The step of a call of dynamo's or AOTAutograd's graph."""
+    meta = node.meta
+    if MADE_FOR in meta:
+        return cast("Step", meta[MADE_FOR])
+    modules = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
+    sources = filter(None, (meta.get("source_fn_stack"), meta.get("fwd_source_fn_stack")))
+    targets = (node.target, *(stack[-1][1] for stack in sources))
+    # The function that dynamo inserts where the program asks for gradients.
+    asks = any(getattr(target, "__name__", "") == "_autograd_grad" for target in targets)
+    return Step(read_stack(meta.get("stack_trace")), read_module(modules), asks, asks)
+
+
+def stacks_by_line(frame: FrameType) -> dict[int, Step]:
+    """Of ``frame``, which runs a graph as a program: the step of the call at each line.
+
+    A line without a stack has those of the line before it; empty if no call has one.
+    """
+    graph = getattr(frame.f_locals.get("self"), "graph", None)
+    stacks = {str(node.name): step for node in getattr(graph, "nodes", ()) if (step := step_of(node)).frames}
+    by_line: dict[int, Step] = {}
+    last: Step | None = None
+    for number, line in enumerate(linecache.getlines(frame.f_code.co_filename), start=1) if stacks else ():
+        match = re.match(_ASSIGNMENT, line)
+        last = (match is not None and stacks.get(match["name"])) or last
+        if last is not None:
+            by_line[number] = last
+    return by_line
+
+
+#: Longer files are not read again.
+_MOST_LINES = 50_000
+
+
+def qualified(path: str, line: int, function: str) -> str:
+    """The qualified name (``Net.forward``) of a ``function`` that a stack kept as text names, and that has ``line``.
+
+    Eager calls have it from their code object. To give compiled ones the same names, the file's text is compiled again,
+    and never run; ``function`` where it does not tell.
+    """
+    return _functions_in(path).get((function, line), function)
+
+
+@cache
+def _functions_in(path: str) -> dict[tuple[str, int], str]:
+    if sys.version_info < (3, 11):
+        return {}  # code objects have no qualified name, and eager calls have the plain one too
+    lines = linecache.getlines(path)
+    if len(lines) > _MOST_LINES:
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whole = compile("".join(lines), path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    return {
+        (code.co_name, line): code.co_qualname
+        for code in with_nested(whole)
+        for _, _, line in code.co_lines()
+        if line is not None
+    }
+
+
+def with_nested(code: CodeType) -> Iterator[CodeType]:
+    """``code``, and that of the functions and classes defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from with_nested(constant)
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -119,7 +273,6 @@ class Sites:
         """Called once for each file that torch.compile wrote."""
         self._graphs: dict[str, dict[int, Site]] = {}
         """By the file of a graph that runs as a program: the program's lines behind its own."""
-        self._functions = FunctionNames()
         self._library = frozenset(library)
         self.working_directory = os.getcwd()
 
@@ -176,15 +329,23 @@ class Sites:
     def of_stack(self, frame: Frame) -> Site:
         """The site of a frame of a stack that was kept as text."""
         path = os.path.join(self.working_directory, frame.path)
-        name = self._functions.name_at(path, frame.line, frame.function)
+        name = qualified(path, frame.line, frame.function)
         return Site(path, frame.line, name, self.kind_of(frame.path), self.working_directory)
 
-    def innermost(self, frame: FrameType | None) -> Site:
+    def outside_torch(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame outside torch, from ``frame`` outwards."""
-        for walked in outwards(frame):
-            if self.kind_of(walked.f_code.co_filename) > 0 and walked.f_code.co_name != WRAPPER:
-                return self.at(walked)
-        return NOWHERE
+        while frame is not None and not self.is_outside(frame.f_code):
+            frame = frame.f_back
+        return frame
+
+    def is_outside(self, code: CodeType) -> bool:
+        """Return whether ``code`` is the program's or a library's."""
+        return self.kind_of(code.co_filename) > 0 and code.co_name != WRAPPER
+
+    def innermost(self, frame: FrameType | None) -> Site:
+        """The innermost line outside torch, from ``frame`` outwards."""
+        outside = self.outside_torch(frame)
+        return NOWHERE if outside is None else self.at(outside)
 
     def is_import(self, frame: FrameType | None) -> bool:
         """Return whether a library's code runs because the library is being imported."""
@@ -215,18 +376,17 @@ class Sites:
         if site is None:
             if len(self._lines) > 200_000:
                 self._lines.clear()
+            line = _line_of(code, instruction)
             if (lines := self._graphs.get(code.co_filename)) is not None:
-                site = lines.get(_line_of(code, instruction)) or next(iter(lines.values()))
-                self._lines[key] = site
-                return site
-            self.on_line()
-            site = self._lines[key] = Site(
-                os.path.join(self.working_directory, code.co_filename),
-                _line_of(code, instruction),
-                getattr(code, "co_qualname", code.co_name),
-                self.kind_of(code.co_filename),
-                self.working_directory,
-            )
+                site = lines.get(line) or next(iter(lines.values()))
+            else:
+                self.on_line()
+                path, name = (
+                    os.path.join(self.working_directory, code.co_filename),
+                    getattr(code, "co_qualname", code.co_name),
+                )
+                site = Site(path, line, name, self.kind_of(code.co_filename), self.working_directory)
+            self._lines[key] = site
         return site
 
 
@@ -288,11 +448,7 @@ def spell(site: Site) -> str:
 
 def placed(site: Site, own: Site) -> dict[str, Any]:
     """The fields of a trace's ``Place``; ``own``: the user's own frame that led to ``site``, if not that one."""
-    return {
-        "location": spell(site),
-        "function": site.function,
-        "called_from": spell(own) if own != site else "",
-    }
+    return {"location": spell(site), "function": site.function, "called_from": spell(own) if own != site else ""}
 
 
 def _below_import_root(path: str) -> str:

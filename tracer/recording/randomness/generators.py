@@ -21,7 +21,7 @@ from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.patching import Call, Watch
 from tracer.recording.randomness import own_generators, seed_calls
-from tracer.recording.randomness.provenance import (
+from tracer.recording.randomness.host_generators import (
     FIXED,
     MACHINE,
     PROGRAM,
@@ -98,9 +98,6 @@ _CHOSEN_BELOW = {"cpu": 2**48}
 _CHOSEN_BELOW_ELSEWHERE = 2**32
 _NEGATIVE_FROM = 2**64 - 2**32
 
-#: Seeds of the CPU's generator beside which the origins of others are remembered.
-_KEPT = 256
-
 
 class SeedWatch(GeneratorWatch):
     """The watch of torch's generators.
@@ -121,7 +118,7 @@ class SeedWatch(GeneratorWatch):
         self._defaults: dict[torch.device, tuple[str, Any]] = {}
         self._elsewhere: Elsewhere = ()
         """As a device would have it that was not started, or that this machine lacks; empty where nobody knows."""
-        self._elsewhere_beside: dict[int, Elsewhere] = {}
+        self._elsewhere_beside = Newest(256)
         """The same beside each of the last seeds of the CPU's generator."""
         self._had_drawn = False
         self._rest = b""
@@ -143,9 +140,9 @@ class SeedWatch(GeneratorWatch):
     def stop(self, log: EventLog) -> None:
         """End the watch that ``start`` began with this log; the last restores torch's methods and forgets all seeds."""
         if self._end(log):
-            for cleared in (self._of_defaults, self._of_passed, self._grown, self._defaults):
-                cleared.clear()
-            self._elsewhere, self._elsewhere_beside = (), {}
+            for seeds in (self._of_defaults, self._of_passed, self._grown, self._defaults, self._elsewhere_beside):
+                seeds.clear()
+            self._elsewhere = ()
 
     def states(self) -> Iterator[tuple[str, str, Provenance]]:
         for name, generator in seams.default_generators():
@@ -253,9 +250,7 @@ class SeedWatch(GeneratorWatch):
 
     def _keep_elsewhere(self) -> None:
         """Other devices' generators are put back with the CPU's where a block of torch's ends."""
-        self._elsewhere_beside[torch.initial_seed()] = self._elsewhere
-        if len(self._elsewhere_beside) > _KEPT:
-            del self._elsewhere_beside[next(iter(self._elsewhere_beside))]
+        self._elsewhere_beside.note(torch.initial_seed(), self._elsewhere)
 
     def _announced(self, module: str, call: Call) -> None:
         """torch seeds a device that is not initialized: the call is queued, its line is noted now."""

@@ -1,32 +1,247 @@
-"""Python's ``random`` and NumPy's global generator: who seeded them. Imports neither torch nor NumPy.
+"""Where a generator's state came from, by its seed, and whether it drew: Python's and NumPy's global generators.
 
-Both modules offer the methods of one hidden generator as functions. Those that seed are replaced during a watch, and
-nothing else. That somebody drew shows in the generator's state.
+A generator keeps its initial seed. That number connects a draw to the line that seeded it, through copies, saved states
+and forks. Both modules offer the methods of one hidden generator as functions; those that seed are replaced during a
+watch. Imports neither torch nor NumPy.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import random
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
 import msgspec
 
-from tracer.names import GeneratorKind, SeedOrigin
-from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import LIBRARY, SKIPPED, USER, is_torchs_own
-from tracer.recording.patching import Call, Watch
+from tracer.names import EventKind, GeneratorKind, SeedOrigin
+from tracer.recording.events import EventEntry, EventLog
+from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, is_torchs_own, spell
+from tracer.recording.patching import Call, Holder, Watch, place
 from tracer.recording.randomness import own_generators, seed_calls
 from tracer.recording.randomness.own_generators import as_bytes, table_of
-from tracer.recording.randomness.provenance import MACHINE, UNSEEN, GeneratorWatch, Newest, Provenance
 from tracer.recording.torch_private import LAUNCHER, LAUNCHER_WAITS
+from tracer.trace.records import Generator
 
 PYTHON, NUMPY = GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value
+
+
+class Provenance(msgspec.Struct, frozen=True, eq=False):
+    """The origin of states; a watch has one object per origin and line, compared by identity."""
+
+    origin: SeedOrigin
+    site: Site = NOWHERE
+
+
+#: A program seeded it, at a line that was not seen.
+PROGRAM = Provenance(SeedOrigin.PROGRAM)
+#: It was left to the machine.
+MACHINE = Provenance(SeedOrigin.MACHINE)
+FIXED = Provenance(SeedOrigin.FIXED)
+UNSEEN = Provenance(SeedOrigin.UNSEEN)
+#: A checkpoint did not save it.
+MOVED_ON = Provenance(SeedOrigin.MOVED_ON)
+#: It does not matter: nothing depends on what is drawn.
+UNUSED = Provenance(SeedOrigin.UNSEEN)
+
+
+Elsewhere = tuple[tuple[str, Provenance], ...]
+"""Origins of the states of other devices' default generators, by kind of device; the empty kind is every other one."""
+Drawn = tuple[str, Provenance, Elsewhere]
+"""The generator that a call drew from, and the origin of its state; for the CPU's default one, of the others' too."""
+
+
+class Newest(dict[Any, Any]):
+    """What was last noted of each key, for the newest keys: what is noted again is new again."""
+
+    def __init__(self, most: int = 4096) -> None:
+        super().__init__()
+        self._most = most
+
+    def note(self, key: Hashable, value: Any = None) -> None:
+        """Keep ``value``; a program that seeds in each step must not fill the memory."""
+        self.pop(key, None)
+        self[key] = value
+        if len(self) > self._most:
+            del self[next(iter(self))]
+
+
+class _Edges(msgspec.Struct, eq=False):
+    """A generator's state at the start and end of the recording, and whether it was drawn from in between."""
+
+    before: str
+    rest: str
+    """Its state when it was last known not to have drawn since; empty where nothing is known."""
+    after: str = ""
+    drew: bool = False
+    drawn_from: Provenance | None = None
+    """The origin of the state that it drew from first, or first of those that the machine chose."""
+    last: Provenance = UNSEEN
+    reseeded: list[EventEntry] = []
+    """Events of the last seeding, if it had drawn before."""
+    replaced: str = ""
+    """The state that the last seeding replaced."""
+
+    def moved_to(self, state: str, provenance: Provenance) -> None:
+        """Note whether it was drawn from up to ``state``; ``provenance``: where its state came from until now."""
+        if self.rest in ("", state):
+            return
+        for event in self.reseeded:
+            event.after_draws = True
+        self.reseeded = []
+        self.rest, self.drew = state, True
+        is_machines = self.drawn_from is not None and self.drawn_from.origin is SeedOrigin.MACHINE
+        if self.drawn_from is None or (provenance.origin is SeedOrigin.MACHINE and not is_machines):
+            self.drawn_from = provenance
+
+
+class GeneratorRecord:
+    """One recording's view of the generators, from ``start`` to ``stop``, any number of times."""
+
+    def __init__(self, *watches: GeneratorWatch) -> None:
+        self._watches = watches
+        self._edges: dict[str, _Edges] = {}
+        self._is_recording = False
+
+    def start(self) -> None:
+        for watch in self._watches:
+            watch.look_again()
+            for name, state, _ in watch.states():
+                self.appeared(name, state)
+            watch.recordings.append(self)
+        self._is_recording = True
+
+    def stop(self) -> None:
+        self.look()
+        self._is_recording = False
+        for watch in self._watches:
+            if self in watch.recordings:
+                watch.recordings.remove(self)
+
+    def look(self) -> None:
+        if not self._is_recording:
+            return
+        for watch in self._watches:
+            watch.look_again()
+            for name, state, provenance in watch.states():
+                edges = self._edges.setdefault(name, _Edges("", ""))
+                edges.after, edges.last = state, provenance
+                edges.moved_to(state, provenance)
+
+    def generators(self, drawn: Iterable[Drawn]) -> Iterator[Generator]:
+        """Every generator; ``drawn``: those of torch's that the recorded calls drew from, in order."""
+        draws = list(drawn)
+        drew = {name for name, _, _ in draws}
+        first = {name: provenance for name, provenance, _ in reversed(draws) if provenance is not UNUSED}
+        for name, edges in sorted(self._edges.items(), key=lambda entry: entry[0] in (PYTHON, NUMPY)):
+            is_hosts = name in (PYTHON, NUMPY)
+            provenance = (edges.drawn_from if is_hosts else first.get(name)) or edges.last
+            moved = edges.drew if edges.before or edges.drew else None
+            yield Generator(
+                name=name,
+                origin=provenance.origin,
+                seeded_at=spell(provenance.site),
+                before=edges.before,
+                after=edges.after,
+                drew=moved if is_hosts else name in drew,
+            )
+
+    def appeared(self, name: str, state: str) -> None:
+        """Draws from this generator, from ``state`` on, belong to this recording."""
+        self._edges.setdefault(name, _Edges(state, state)).rest = state
+
+    def drew_aside(self, name: str, before: str, after: str) -> None:
+        """What a library draws as it is imported, or a launcher as it waits, is no draw of the step."""
+        edges = self._edges.get(name)
+        if edges is not None and edges.rest == before:
+            edges.rest = after
+
+    def seeded(self, name: str, former: Provenance, before: str, after: str, events: list[EventEntry]) -> None:
+        """Separate the draws before a seed from those after it; ``former``: where the state ``before`` came from."""
+        edges = self._edges.setdefault(name, _Edges("", before))
+        if after == edges.replaced:  # a block ended: what it was seeded with inside is past
+            edges.reseeded = []
+        edges.moved_to(before, former)
+        edges.rest, edges.replaced = after, before
+        edges.reseeded = events if edges.drew else []
+
+
+class GeneratorWatch:
+    """Watches this process's generators; recorders and a runner start and stop it, each with its own log."""
+
+    def __init__(self) -> None:
+        self._sites = Sites()
+        self._provenance_at = cache(Provenance)
+        self._logs: list[EventLog] = []
+        self.recordings: list[GeneratorRecord] = []
+        self._undo: list[Callable[[], None]] = []
+        self._process = os.getpid()
+
+    def look_again(self) -> None:
+        """Watch what was loaded since."""
+
+    def states(self) -> Iterator[tuple[str, str, Provenance]]:
+        """Yield each generator's name, the digest of its state, and where that came from."""
+        return iter(())
+
+    def _begin(self, log: EventLog) -> bool:
+        """Note in ``log`` what seeds a generator; returns whether nothing was watched before."""
+        if os.getpid() != self._process:  # a forked child that records for itself
+            self._process = os.getpid()
+            self._logs.clear()
+            self.recordings.clear()
+            self._put_back()
+        self._logs.append(log)
+        return len(self._logs) == 1
+
+    def _end(self, log: EventLog) -> bool:
+        """End what ``_begin`` began with this log; the last one puts the functions back, and ``True`` is returned."""
+        if log in self._logs:
+            self._logs.remove(log)
+        if not self._logs:
+            self._put_back()
+        return not self._logs
+
+    def is_asleep(self) -> bool:
+        """Whether nothing watches, or this is a forked child."""
+        return not self._logs or os.getpid() != self._process
+
+    def _watch(self, holder: Holder, watch: Watch) -> bool:
+        """Replace a function until ``_put_back``; returns whether that is possible."""
+        lift = place([holder], watch)
+        if lift is not None:
+            self._undo.append(lift)
+        return lift is not None
+
+    def _put_back(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _at(self, origin: SeedOrigin, frame: FrameType | None) -> Provenance:
+        return self._provenance_at(origin, self._sites.innermost(frame))
+
+    def _note_event(
+        self,
+        name: str,
+        origin: SeedOrigin,
+        frame: FrameType | None,
+        seed: object = None,
+        *,
+        is_drawn: bool = False,
+    ) -> list[EventEntry]:
+        """Note in each log that generator ``name`` was seeded, with ``seed`` if that is a number; ``is_drawn``: one
+        that differs in every process."""
+        logs = {id(log): log for log in self._logs}.values()
+        noted = (log.note(EventKind.SEED, name, frame=frame, value=str(origin), seed=seed) for log in logs)
+        events = [event for event in noted if event is not None]
+        for event in events:
+            event.is_drawn |= is_drawn
+        return events
 
 
 class HostGenerator(msgspec.Struct, eq=False):
@@ -94,9 +309,7 @@ class HostWatch(GeneratorWatch):
         self.look_again()
         if is_first and from_process_start:
             self.generators[PYTHON].provenance = MACHINE
-        elif (
-            is_first and "numpy" in sys.modules and "numpy.random" not in sys.modules
-        ):  # it loads itself when asked for
+        elif is_first and "numpy" in sys.modules and "numpy.random" not in sys.modules:  # which loads itself when asked
             importlib.import_module("numpy.random")
             self.look_again(nobody_seeded=True)
 
@@ -172,9 +385,8 @@ class HostWatch(GeneratorWatch):
         self.saved.note(stretch, former)
         saved = self.saved.get(generator.stretch()) if is_restored else None
         if is_restored and saved is None:
-            _, table = generator.stretch()
-            is_unseeded = any(own.having(table) is not None for own in own_generators.WATCHERS.listeners)
-            saved = MACHINE if is_unseeded else None
+            owns = own_generators.WATCHERS.listeners
+            saved = MACHINE if any(own.having(generator.stretch()[1]) is not None for own in owns) else None
         after, seed = generator.digest(), _number(call)
         if saved is not None and before == after:
             return  # torch's compiler does so in the program's own frame, whenever it comes upon one

@@ -25,7 +25,7 @@ import msgspec
 
 from tracer.names import GeneratorKind
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import LIBRARY, USER, Sites, placed
+from tracer.recording.origin.sites import LIBRARY, USER, Sites, outwards, placed
 from tracer.recording.patching import Call
 from tracer.recording.randomness import seed_calls
 from tracer.recording.watchers import Target, Watchers
@@ -153,7 +153,7 @@ class OwnGenerators:
         and sessions by one."""
         frame = _outside(call.frame)
         if frame is not None and self._sites.kind_of(frame.f_code.co_filename) == USER:
-            self._count(GeneratorKind.PYTHON_OBJECTS, False, frame)
+            self._counts.update(filter(None, [self._counted_as(GeneratorKind.PYTHON_OBJECTS, False, frame)]))
 
     def torchs_begins_anew(self, generator: Any, is_random: bool, frame: FrameType | None) -> None:
         """A ``torch.Generator`` of the program's has another state, which workers may draw from."""
@@ -240,15 +240,10 @@ class OwnGenerators:
         seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
         self.is_seeded(GeneratorKind.NUMPY_OBJECTS, call.first, call.before, seed, _outside(call.frame))
 
-    def _count(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> None:
-        if (made := self._counted_as(kind, is_seeded, frame)) is not None:
-            self._counts[made] += 1
-
     def _counted_as(self, kind: GeneratorKind, is_seeded: bool, frame: FrameType | None) -> OwnGenerator | None:
         if frame is None:
             return None
-        of_file = self._sites.kind_of(frame.f_code.co_filename)
-        if of_file <= 0 or (of_file == LIBRARY and _is_import(frame)):
+        if self._sites.kind_of(frame.f_code.co_filename) <= 0 or self._sites.is_import(frame):
             return None
         seed_calls.UNSEEDED_AT.add(seed_calls.place_of(frame))
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
@@ -258,18 +253,11 @@ class OwnGenerators:
 
 def _outside(frame: FrameType | None) -> FrameType | None:
     """The caller's frame, outside ``random``, NumPy's ``random`` and this package."""
-    while frame is not None:
-        file = frame.f_code.co_filename
+    for caller in outwards(frame):
+        file = caller.f_code.co_filename
         if file != _RANDOM and not file.startswith(_OWN) and _NUMPY_RANDOM not in file:
-            break
-        frame = frame.f_back
-    return frame
-
-
-def _is_import(frame: FrameType | None) -> bool:
-    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
-        frame = frame.f_back
-    return frame is not None
+            return caller
+    return None
 
 
 def hashed_state(generator: Any) -> _State:

@@ -149,7 +149,9 @@ def _named_in_call(frame: FrameType, is_certain: bool, depth: int, at: _Places =
     """Yield what the arguments of the call name."""
     code = _read(frame.f_code)
     running = _running(frame)
-    inside = [each for each in code[:running] if _lies_in(each.place, code[running].place)]
+    first, last, begin, end = code[running].place
+    before = ((each, each.place) for each in code[:running])
+    inside = [each for each, at in before if (first, begin) <= (at[0], at[2]) and (at[1], at[3]) <= (last, end)]
     places = (_placed(frame.f_code, each.offset) for each in inside[-1:] if depth)
     yield from _named(inside, frame, is_certain, depth, (*at, *places), called=1)
 
@@ -261,12 +263,11 @@ def _running(frame: FrameType) -> int:
     return max(index for index, each in enumerate(_read(frame.f_code)) if each.offset <= frame.f_lasti)
 
 
-class _Instruction:
-    __slots__ = ("name", "offset", "place", "value")
-
-    def __init__(self, instruction: dis.Instruction, place: tuple[int, int, int, int]) -> None:
-        self.name, self.offset, self.place = instruction.opname, instruction.offset, place
-        self.value = instruction.argval
+class _Instruction(NamedTuple):
+    name: str
+    offset: int
+    value: Any
+    place: tuple[int, int, int, int]
 
 
 @lru_cache(_MOST_CODES)
@@ -278,12 +279,8 @@ def _read(code: CodeType) -> list[_Instruction]:
         at: Any = getattr(each, "positions", None)
         exact = at is not None and None not in at  # Python 3.10 has lines alone
         place = (at.lineno, at.end_lineno, at.col_offset, at.end_col_offset) if exact else (line, line, 0, 1 << 30)
-        found.append(_Instruction(each, place))
+        found.append(_Instruction(each.opname, each.offset, each.argval, place))
     return found
-
-
-def _lies_in(inner: tuple[int, int, int, int], outer: tuple[int, int, int, int]) -> bool:
-    return (outer[0], outer[2]) <= (inner[0], inner[2]) and (inner[1], inner[3]) <= (outer[1], outer[3])
 
 
 def _statements(code: CodeType, ends: tuple[str, ...], name: str | None) -> list[Sequence[_Instruction]]:

@@ -64,7 +64,8 @@ class Access:
         self.moves = touches is Touch.MOVES and not has_out(schema)
         self.is_idempotent = op.idempotent
         self.copies = op.copies
-        self.is_product = row_of(op.name.removesuffix("_")).product
+        plain = row_of(op.name.removesuffix("_"))
+        self.is_product = plain.product
         self.is_masked = False
         self.non_blocking: int | None = None
         """The position of ``non_blocking`` (-1 for a keyword) of an op that copies between devices."""
@@ -75,8 +76,8 @@ class Access:
         """Position, name and role of each argument that may hold tensors and whose memory is touched."""
         self.written: tuple[tuple[int, str], ...] = ()
         """Position (-1 for a keyword) and name of each argument that is written, whether its schema says so or not."""
+        self.is_simple = self.writes_at_known_places = self.writes_by_index = False
         if schema is None:
-            self.is_simple = self.writes_at_known_places = self.writes_by_index = False
             return
         arguments = positions_of(schema)
         self.written = tuple((at, one.name) for at, one in arguments if is_written(one) or one.name in op.undeclared)
@@ -85,7 +86,7 @@ class Access:
         for position, argument in arguments:
             if argument.name == "non_blocking" and not has_out(schema):
                 self.non_blocking = position
-            elif argument.name == "beta" and row_of(op.name.removesuffix("_")).beta:
+            elif argument.name == "beta" and plain.beta:
                 self.unread_where = 0, position, "beta"
             elif argument.name == "is_first_step":
                 momentum = (at for at, other in arguments if other.name == "momentum_buffer_list")
@@ -94,9 +95,10 @@ class Access:
             if role and "Tensor" in str(argument.type):
                 self.arguments.append((position, argument.name, role))
         written = [entry for entry in self.arguments if entry[2] in (WRITES, UPDATES)]
-        self.writes_at_known_places = not self.is_foreign and (bool(written) or self.is_masked)
-        has_index = any(role in (SCATTERS, ACCUMULATES) for _, _, role in self.arguments)
-        self.writes_by_index = has_index and not self.is_foreign and not self.is_masked
+        if not self.is_foreign:
+            self.writes_at_known_places = bool(written) or self.is_masked
+            has_index = any(role in (SCATTERS, ACCUMULATES) for _, _, role in self.arguments)
+            self.writes_by_index = has_index and not self.is_masked
         self.is_simple = (
             self.writes_at_known_places
             and not self.is_masked

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from math import prod
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -90,6 +91,7 @@ def merged(starts: Any, ends: Any) -> Runs:
 
 
 def size_of(runs: Runs) -> int:
+    """Return the number of bytes."""
     return int((runs[1] - runs[0]).sum())
 
 
@@ -105,8 +107,6 @@ def with_more(runs: Runs, added: Runs) -> Runs:
 
 def meet(runs: Runs, other: Runs) -> bool:
     """Return whether two sets of runs have a byte in common."""
-    if len(runs[0]) > len(other[0]):
-        runs, other = other, runs
     # For each run: the first of the other's that ends behind its beginning, if that begins before its end.
     following: Any = np.searchsorted(other[1], runs[0], side="right")
     there = following < len(other[0])
@@ -135,9 +135,9 @@ def overlaps_itself(region: Region) -> bool | None:
     answers = set()
     while dimensions:  # two elements that differ along this dimension, and agree in those that came before
         (stride, size), *dimensions = dimensions
-        strides, sizes = [each[0] for each in dimensions], [each[1] for each in dimensions]
-        first = Region(0, tuple(sizes), tuple(strides), 1)
-        answers.add(share_bytes(first, Region(stride, (size - 1, *sizes), (stride, *strides), 1)))
+        strides, sizes = tuple(each[0] for each in dimensions), tuple(each[1] for each in dimensions)
+        second = Region(stride, (size - 1, *sizes), (stride, *strides), 1)
+        answers.add(share_bytes(Region(0, sizes, strides, 1), second))
     return True if True in answers else None if None in answers else False
 
 
@@ -170,22 +170,12 @@ def share_bytes(region: Region, other: Region) -> bool | None:
         return None
 
 
-class _Place:
-    """Memory that is not there, and that nobody reads."""
-
-    def __init__(self, region: Region) -> None:
-        size = region.itemsize
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": f"|V{size}",
-            "data": (_ADDRESS + region.offset * size, True),
-            "shape": region.sizes,
-            "strides": tuple(stride * size for stride in region.strides),
-        }
-
-
 def _placed(region: Region) -> Any:
-    return np.asarray(_Place(region))
+    """An array over memory that is not there, and that nobody reads."""
+    size = region.itemsize
+    data, strides = (_ADDRESS + region.offset * size, True), tuple(stride * size for stride in region.strides)
+    interface = {"version": 3, "typestr": f"|V{size}", "data": data, "shape": region.sizes, "strides": strides}
+    return np.asarray(SimpleNamespace(__array_interface__=interface))
 
 
 def carried(runs: Runs | None, source: Region, target: Region, most: int = MOST_COPIED) -> Runs | None:
@@ -243,12 +233,10 @@ def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 def shares_with_source(written: torch.Tensor, read: torch.Tensor) -> bool:
     """Return whether a read tensor of the same storage is certainly a part of the written one, and not the same."""
     target, source = region_of(written), region_of(read)
-    if target.is_empty or source.is_empty or is_same(target, source):
-        return False
-    return share_bytes(target, source) is True
+    return not is_same(target, source) and share_bytes(target, source) is True
 
 
-def is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tensor]) -> bool:
+def _is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tensor]) -> bool:
     """Return whether all elements at one address get the same value, whichever is last."""
     if access.is_idempotent or access.copies:
         return all(other.numel() == 1 for other in others)
@@ -289,7 +277,7 @@ def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, tor
         elif role == READS:
             read.append(tensor)
     for tensor in written:
-        if not tensor.is_contiguous() and writes_over_itself(tensor) and not is_one_value(access, tensor, read):
+        if not tensor.is_contiguous() and writes_over_itself(tensor) and not _is_one_value(access, tensor, read):
             overlapping[Overlap.ITSELF] = tensor
     for tensor in scattered:
         if not tensor.is_contiguous() and writes_over_itself(tensor) and not _scatters_one_value(tensor, read):
@@ -309,10 +297,10 @@ def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, tor
         elif tensor is not other and shares_with_source(tensor, other):
             overlapping[Overlap.SOURCE] = tensor
     if is_shared and not access.is_idempotent:
-        lists = [
+        given = (
             (argument_at(at, name, args, kwargs), role in (WRITES, UPDATES)) for at, name, role in access.arguments
-        ]
-        entry = shared_entry((values, is_written) for values, is_written in lists if isinstance(values, (list, tuple)))
+        )
+        entry = shared_entry((values, is_written) for values, is_written in given if isinstance(values, (list, tuple)))
         if entry is not None:
             overlapping[Overlap.ENTRIES] = entry
     return overlapping

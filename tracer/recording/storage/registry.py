@@ -10,12 +10,13 @@ import os
 import sys
 from collections.abc import Container, Iterable
 from functools import partial
-from types import FrameType
+from itertools import islice
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
+from tracer.recording.origin.sites import outwards
 from tracer.recording.storage.accesses import Access, argument_at
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.watchers import Target, Watchers
@@ -59,9 +60,7 @@ class StorageTable(Generic[Entry]):
 
     def forget_written(self, access: Access, args: Args, kwargs: Kwargs) -> None:
         if access.is_simple:
-            identity = storages.storage_id(args[0])
-            if identity in self.live:
-                self.drop(identity)
+            self.drop(storages.storage_id(args[0]))
             return
         for position, name in access.written:
             value = argument_at(position, name, args, kwargs)
@@ -224,16 +223,9 @@ def _asked(reaches_all: bool, registry: StorageRegistry, tensor: Any) -> None:
 
 def _is_described() -> bool:
     """Return whether torch asks for a storage's size: to compile for such tensors, or for a fake view of a fake one."""
-    frame: FrameType | None = sys._getframe(1)
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            return False
-        if frame.f_code.co_filename == _DESCRIBES:
-            return frame.f_code.co_name == "describe_tensor"
-        if frame.f_code.co_filename == _FAKES:
-            return True
-        frame = frame.f_back
-    return False
+    codes = (frame.f_code for frame in islice(outwards(sys._getframe(1)), _MOST_FRAMES))
+    asks = next((code for code in codes if code.co_filename in (_DESCRIBES, _FAKES)), None)
+    return asks is not None and (asks.co_filename == _FAKES or asks.co_name == "describe_tensor")
 
 
 #: The methods that hand out memory, replaced while somebody listens.

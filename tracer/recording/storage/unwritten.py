@@ -13,22 +13,11 @@ import msgspec
 import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
-from tracer.recording.storage import accesses
+from tracer.recording.storage import accesses, overlaps
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.indices import Indices, written_through
 from tracer.recording.storage.native_code import extensions, is_written_unseen
-from tracer.recording.storage.overlaps import (
-    MOST_RUNS,
-    Runs,
-    meet,
-    region_of,
-    runs_of,
-    size_of,
-    whole,
-    with_more,
-    without,
-)
-from tracer.recording.storage.overlaps import carried as carried_runs
+from tracer.recording.storage.overlaps import MOST_RUNS, Runs, meet, region_of, runs_of, whole, with_more, without
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import seams, storages
 
@@ -187,7 +176,10 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             unwritten = watched.unwritten
             if not meet(unwritten, runs):
                 return
-            if watched.scattered and size_of(unwritten) - size_of(without(unwritten, runs)) <= watched.scattered:
+            if (
+                watched.scattered
+                and overlaps.size_of(unwritten) - overlaps.size_of(without(unwritten, runs)) <= watched.scattered
+            ):
                 self.give_up(identity)  # what was written somewhere may have been all that is read here
                 return
         if storages.version_of(tensor) > watched.writes or extensions():
@@ -210,9 +202,11 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if runs is None:
             self.give_up(identity)
             return
-        self._leave(watched, identity, without(watched.unwritten, runs))
+        self._leave(watched, identity, runs)
 
-    def _leave(self, watched: WatchedStorage, identity: int, left: Runs) -> None:
+    def _leave(self, watched: WatchedStorage, identity: int, taken: Runs) -> None:
+        """Of its unwritten bytes, those ``taken`` are known no more."""
+        left = without(watched.unwritten, taken)
         if not len(left[0]):
             self.drop(identity)
         elif len(left[0]) > MOST_RUNS:
@@ -231,7 +225,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         reached = storages.storage_id(target)
         if not reached or target.layout is not torch.strided:
             return
-        runs = carried_runs(unwritten, region_of(source), region_of(target))
+        runs = overlaps.carried(unwritten, region_of(source), region_of(target))
         if runs is not None and not len(runs[0]):
             return
         if runs is None or len(runs[0]) > MOST_RUNS or storages.version_of(source) > watched.writes:
@@ -277,7 +271,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if meet(watched.unwritten, runs) and not watched.is_partly_given_up:
             watched.is_partly_given_up = True
             watched.allocation.unfollowed += 1
-        self._leave(watched, identity, without(watched.unwritten, runs))
+        self._leave(watched, identity, runs)
 
     def unwritten_reads(self) -> list[tuple[tuple[FreshMemory, Any, str], int]]:
         """The allocation, the group of the reader and its op, each with the number of reads."""
