@@ -334,7 +334,7 @@ def test_seeding_at_one_line_for_ever_takes_no_memory() -> None:
     for value in range(10_000):
         newest.note(value, provenance)
         newest.note(-1, other)
-    assert len(newest._of_value) < 5_000
+    assert len(newest) < 5_000
     assert newest.get(9_999) is provenance
     assert newest.get(-1) is other
     assert newest.get(0) is None
@@ -347,7 +347,7 @@ def test_seeding_at_one_line_for_ever_takes_no_memory() -> None:
     tracer = record(step)
     assert len(seeds(tracer)) == 1
     assert [draw.count for draw in drawn(tracer)] == [500]
-    assert not SEEDS._of_defaults._of_value
+    assert not SEEDS._of_defaults
 
 
 def test_seeds_and_streams_are_the_same_with_and_without() -> None:

@@ -27,13 +27,14 @@ SIZE = (64, 96)
 def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many bytes were brought into order, a number a time."""
     found: list[int] = []
-    copy = digests.Copy.of
+    content = digests.Layout.content
 
-    def counted(self: Any, memory: Any, offset: int) -> Any:
-        found.append(len(self.whole))
-        return copy(self, memory, offset)
+    def counted(self: Any, address: int) -> Any:
+        if not self.is_ordered:
+            found.append(self.size)
+        return content(self, address)
 
-    monkeypatch.setattr(digests.Copy, "of", counted)
+    monkeypatch.setattr(digests.Layout, "content", counted)
     return found
 
 

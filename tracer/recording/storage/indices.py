@@ -18,6 +18,7 @@ from tracer.ops.op import Numbers, Touch
 from tracer.ops.rows import row_of
 from tracer.recording.storage.accesses import Access, has_out, positions_of
 from tracer.recording.storage.known_values import KnownValues
+from tracer.recording.storage.overlaps import is_nested
 from tracer.recording.storage.registry import COMPUTES, MAKES, WRITES, NumbersTable, Role, StorageRegistry
 from tracer.recording.torch_private import seams
 
@@ -126,7 +127,7 @@ class Indices(NumbersTable[_Contents]):
             self.know(result, numbers, int(role.is_mutable))
 
     def know(self, tensor: Any, numbers: Distinct, writes: int = 0) -> None:
-        if tensor.numel() and _is_nested(tensor.shape, tensor.stride()):
+        if tensor.numel() and is_nested(tensor.shape, tensor.stride()):
             contents = _Contents(int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), numbers)
             self._keep(tensor, contents, writes)
 
@@ -217,16 +218,6 @@ def _has_no_negative(numbers: torch.Tensor) -> bool:
         return False
     with torch.no_grad(), seams.without_torch_function(), seams.without_modes():
         return not bool((numbers < 0).any())
-
-
-def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Return whether each place has one address, decoded by dividing by the strides from the widest on."""
-    reach = 1
-    for stride, size in sorted((stride, size) for stride, size in zip(strides, sizes, strict=True) if size > 1):
-        if stride < reach:
-            return False
-        reach = stride * size
-    return True
 
 
 def _in_view(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:

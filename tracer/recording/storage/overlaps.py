@@ -50,14 +50,29 @@ class Region(msgspec.Struct, frozen=True):
     @property
     def extent(self) -> tuple[int, int]:
         """The first byte, and the one behind the last."""
-        last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
-        return self.offset * self.itemsize, (self.offset + last + 1) * self.itemsize
+        begin = self.offset * self.itemsize
+        return begin, begin + span_of(self.sizes, self.strides, self.itemsize)
 
     @property
     def dimensions(self) -> tuple[tuple[int, int], ...]:
         """``(stride, size)`` of each dimension of more than one element, the narrowest stride first."""
         pairs = zip(self.strides, self.sizes, strict=True)
         return tuple(sorted((stride, size) for stride, size in pairs if size > 1))
+
+
+def span_of(sizes: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
+    """Bytes from the first element's to the last one's."""
+    return (sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1) * itemsize
+
+
+def is_nested(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether each place has one address, decoded by dividing by the strides from the widest on."""
+    reach = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, sizes, strict=True) if size > 1):
+        if stride < reach:
+            return False
+        reach = stride * size
+    return True
 
 
 def runs_of(region: Region, most: int = MOST_RUNS) -> Runs | None:

@@ -17,18 +17,17 @@ from typing import Any
 import msgspec
 import torch
 
+from tracer.recording.storage.overlaps import span_of
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import storages
+from tracer.recording.values import digests
 from tracer.recording.values.digests import (
     Layout,
     address_of,
     is_conj,
     is_contiguous,
-    is_lazy,
     is_neg,
     layout_of,
-    seed_of,
-    span_of,
     strides_of,
     xxh3,
 )
@@ -178,7 +177,7 @@ class DigestTable(StorageTable[Stored]):
         if size <= _LITTLE or stored.stamp <= self.step_began or stored.waiting is not None:
             return None
         address = address_of(tensor)
-        if not address or not tensor.is_cpu or is_lazy(tensor):
+        if not address or not tensor.is_cpu or digests.is_lazy(tensor):
             return None
         own = layout_of(tensor.dtype, tensor.shape, strides_of(tensor))
         if own is None or not own.is_turned:
@@ -225,7 +224,7 @@ class DigestTable(StorageTable[Stored]):
         for other in stored.views:
             if other.address != address or other.layout is None or not other.is_of(stored.stamp, version):
                 continue
-            if is_lazy(tensor):
+            if digests.is_lazy(tensor):
                 break
             own = layout_of(tensor.dtype, tensor.shape, strides)
             if own is None or own.order != other.layout.order:
@@ -297,7 +296,7 @@ class DigestTable(StorageTable[Stored]):
         elif layout is not None:
             content = layout.content(view.address)
             if content is None:  # another thread brings something into order
-                content = self._digest(tensor) ^ seed_of(tensor.dtype, tensor.shape)
+                content = self._digest(tensor) ^ digests.seed_of(tensor.dtype, tensor.shape)
             is_held = content == view.content
         elif type(view.digest) is int:
             is_held = self._digest(tensor) == view.digest

@@ -4,14 +4,12 @@ That of a strided one is xxh3 over its elements in logical order (its *content*:
 is not read again), crossed with a number of its dtype and shape. Memory is read by its address: no op runs, and no
 version is counted. Asking a sparse tensor for its parts is an op; no mode sees it, autograd does not either.
 
-Strided elements are made contiguous in one buffer that is reused: fresh pages cost more than the copy. Whole rows move
-as one unit. For permuted axes, units of 256 bytes are gathered first, as many at a time as fit the processor's cache.
+Strided elements are made contiguous in one buffer that is reused: fresh pages cost more than the copy.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +21,7 @@ import numpy as np
 import torch
 import xxhash
 
-from tracer.recording.storage.overlaps import joined_axes
+from tracer.recording.storage.overlaps import is_nested, joined_axes, span_of
 from tracer.recording.torch_private import seams
 
 xxh3: Any = xxhash.xxh3_64_intdigest
@@ -33,25 +31,16 @@ _char = ctypes.c_char
 PIECE = 1 << 22
 #: Above so many bytes, repetitions that lie in memory once (``expand``) are read once.
 MOST_REPEATED = 1 << 26
-#: For permuted axes: bytes of a unit, units of the last axis, bytes that are gathered at a time.
-_UNIT = 256
-_ACROSS = 128
-_GATHERED = 1 << 18
-#: Gathering pays from so many bytes on, or where the cache cannot hold what the last axis touches: it has lines of
-#: ``_LINE`` bytes, and few places for addresses whose distance is a multiple of ``_ALIASING``.
-_LARGE = 1 << 19
-_CACHED = 3 << 17
-_LINE = 64
-_ALIASING = 1 << 16
+#: Up to so many bytes, NumPy copies quicker than torch, which turns large matrices block by block.
+_LITTLE = 1 << 16
 UNITS: dict[int, Any] = {np.dtype(code).itemsize: np.dtype(code) for code in ("u1", "<u2", "<u4", "<u8", "<c16")}
 _MOST_SEEDS = 1 << 16
 _MOST_LAYOUTS = 1 << 13
-_MOST_COPIES = 1 << 10
 
 _QUANTIZED = frozenset({torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
-_room = np.empty(0, "u1")
-_gathered = np.empty(0, "u1")
+_CODES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
+_room = torch.from_numpy(np.empty(PIECE, "u1"))
 _room_is_mine = threading.Lock()
 
 
@@ -73,14 +62,11 @@ class Layout:
         self.kind: Any = _char * self.span
         self.order: Any = self.size
         """Equal for layouts that put the same bytes into the same order: the size, where they lie in it."""
-        self.parts: tuple[tuple[int, Copy], ...] = ()
         axes = [] if strides is None else joined_axes(shape, strides)
-        if axes and not (len(axes) == 1 and axes[0][1] == 1):
-            sizes, steps = zip(*axes, strict=True)
-            self.order = (itemsize, sizes, steps)
-            self.parts = tuple(_parts(itemsize, sizes, steps, 0))
-        self.is_ordered = not self.parts
-        self.is_turned = bool(self.parts) and self.span == self.size and _is_dense(*self.order[1:])
+        self.is_ordered = not axes or (len(axes) == 1 and axes[0][1] == 1)
+        if not self.is_ordered:
+            self.order = (itemsize, *zip(*axes, strict=True))
+        self.is_turned = not self.is_ordered and self.span == self.size and is_nested(*self.order[1:])
         """Whether its elements are those of memory without gaps, each once, in another order."""
         self.turned = seed_of(dtype, shape, f"turned {self.order}") if self.is_turned else 0
         """The number that tells it from other tensors over the same bytes; ``turn`` is 1 to 255 of it."""
@@ -91,74 +77,37 @@ class Layout:
         memory = self.kind.from_address(address)
         if self.is_ordered:
             return xxh3(memory)  # type: ignore[no-any-return]
+        itemsize, sizes, steps = self.order
+        if self.size <= _LITTLE:
+            return xxh3(_in_order(memory, itemsize, sizes, steps))  # type: ignore[no-any-return]
         if not _room_is_mine.acquire(blocking=False):
             return None
         try:
-            if len(self.parts) == 1:
-                return xxh3(self.parts[0][1].of(memory, 0))  # type: ignore[no-any-return]
             state = xxhash.xxh3_64()
-            for offset, copy in self.parts:
-                state.update(copy.of(memory, offset))
+            with unseen():
+                for piece in _pieces(torch.frombuffer(memory, dtype=_CODES[itemsize]).as_strided(sizes, steps)):
+                    room: Any = _room[: piece.nbytes]
+                    room.view(piece.dtype).view(piece.shape).copy_(piece)
+                    state.update(room.numpy())
             return state.intdigest()
         finally:
             _room_is_mine.release()
 
 
-class Copy:
-    """Makes strided elements contiguous, in the buffer that is reused."""
+def _in_order(memory: Any, itemsize: int, sizes: Sequence[int], steps: Sequence[int]) -> Any:
+    """A contiguous copy of strided elements, of any dtype."""
+    return np.ascontiguousarray(np.ndarray(sizes, UNITS[itemsize], memory, 0, [step * itemsize for step in steps]))
 
-    def __init__(self, itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...]) -> None:
-        size = math.prod(sizes) * itemsize
-        self.moves: tuple[Any, ...] = ()
-        self.unit: Any = UNITS[itemsize]
-        self.units = sizes
-        self.whole = _room[:size]
-        self.strides = tuple(step * itemsize for step in steps)
-        if steps[-1] == 1:
-            self.unit, self.units, self.strides = np.dtype(f"V{sizes[-1] * itemsize}"), sizes[:-1], self.strides[:-1]
-        else:
-            touched = sizes[-1] * max(_LINE, math.gcd(self.strides[-1], _ALIASING))
-            if 1 in steps and (size >= _LARGE or touched >= _CACHED):
-                self._gather(itemsize, steps.index(1))
-        if not self.moves:
-            self.target = self.whole.view(self.unit).reshape(self.units)
 
-    def _gather(self, itemsize: int, axis: int) -> None:
-        """The elements of axis number ``axis`` lie side by side: units are parts of it."""
-        sizes = self.units
-        width = math.gcd(sizes[axis], _UNIT // itemsize)
-        if width * itemsize < 16:
-            return
-        element, unit = self.unit, np.dtype(f"V{width * itemsize}")
-        units = (*sizes[:axis], sizes[axis] // width, *sizes[axis + 1 :])
-        split = (*sizes[:axis], sizes[axis] // width, width, *sizes[axis + 1 :])
-        target = self.whole.view(element).reshape(split)
-        extents = [min(_ACROSS, units[-1])]
-        left = max(1, _GATHERED // (unit.itemsize * extents[0]))
-        for count in units[-2::-1]:
-            extents.insert(0, min(count, left))
-            left = max(1, left // extents[0])
-        moves: list[tuple[Any, ...]] = []
-        for starts in itertools.product(*(range(0, n, extent) for n, extent in zip(units, extents, strict=True))):
-            part = tuple(slice(at, min(at + n, end)) for at, n, end in zip(starts, extents, units, strict=True))
-            in_target = (*part[: axis + 1], slice(None), *part[axis + 1 :])
-            shape = tuple(extent.stop - extent.start for extent in part)
-            gathered = _gathered[: math.prod(shape) * unit.itemsize]
-            turned = np.moveaxis(gathered.view(element).reshape(*shape, width), -1, axis + 1)
-            moves.append((part, gathered.view(unit).reshape(shape), turned, target[in_target]))
-        self.unit, self.units, self.moves = unit, units, tuple(moves)
-        self.strides = tuple(step * (width if at == axis else 1) for at, step in enumerate(self.strides))
-
-    def of(self, memory: Any, offset: int) -> Any:
-        """The elements in order, until the next copy is made."""
-        source: Any = np.ndarray(self.units, self.unit, memory, offset, self.strides)
-        if not self.moves:
-            np.copyto(self.target, source)
-            return self.whole
-        for part, gathered, turned, target in self.moves:
-            np.copyto(gathered, source[part])
-            np.copyto(target, turned)
-        return self.whole
+def _pieces(strided: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The parts of ``strided`` that follow in logical order, none larger than a piece."""
+    if strided.nbytes <= PIECE:
+        yield strided
+    elif len(strided) == 1:
+        yield from _pieces(strided[0])
+    else:
+        for part in strided.split(max(1, PIECE // strided[0].nbytes)):
+            yield from _pieces(part)
 
 
 @lru_cache(_MOST_LAYOUTS)
@@ -169,42 +118,6 @@ def layout_of(dtype: torch.dtype, shape: Any, strides: Any) -> Layout | None:
     if strides is not None and 0 in strides and math.prod(shape) * dtype.itemsize > MOST_REPEATED:
         return None
     return Layout(dtype, shape, strides)
-
-
-def span_of(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
-    """Bytes from the first element's to the last one's."""
-    return (sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + 1) * itemsize
-
-
-def _is_dense(sizes: Sequence[int], steps: Sequence[int]) -> bool:
-    """Return whether each element has a place of its own, with none between. The span must be that of all elements."""
-    expected = 1
-    for step, size in sorted(zip(steps, sizes, strict=True)):
-        if step != expected:
-            return False
-        expected *= size
-    return True
-
-
-def _parts(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...], offset: int) -> Any:
-    """Return the starts of parts that follow in logical order, and how each is copied: none larger than a piece."""
-    row = math.prod(sizes[1:]) * itemsize
-    if row > PIECE and len(sizes) > 1:
-        for place in range(sizes[0]):
-            yield from _parts(itemsize, sizes[1:], steps[1:], offset + place * steps[0] * itemsize)
-        return
-    rows = max(1, PIECE // row)
-    for first in range(0, sizes[0], rows):
-        part = (min(rows, sizes[0] - first), *sizes[1:])
-        yield offset + first * steps[0] * itemsize, _copy(itemsize, part, steps)
-
-
-@lru_cache(_MOST_COPIES)
-def _copy(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...]) -> Copy:
-    global _room, _gathered
-    if not len(_room):
-        _room, _gathered = np.empty(PIECE, "u1"), np.empty(_GATHERED, "u1")
-    return Copy(itemsize, sizes, steps)
 
 
 _Base = torch._C.TensorBase
@@ -263,8 +176,7 @@ def _digest_in_order(tensor: torch.Tensor, address: int) -> int:
         shape = [size for size, stride in zip(shape, strides, strict=True) if stride]
         strides = [stride for stride in strides if stride]
     buffer: Any = (ctypes.c_char * span_of(shape, strides, itemsize)).from_address(address)
-    memory: Any = np.ndarray(shape, UNITS[itemsize], buffer, 0, [stride * itemsize for stride in strides])
-    content = xxh3(_flipped(np.ascontiguousarray(memory), tensor))
+    content = xxh3(_flipped(_in_order(buffer, itemsize, shape, strides), tensor))
     return (content ^ seed_of(tensor.dtype, tensor.shape, more)) or 1
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording.origin.modules import ModuleStack
+from tracer.recording.origin.modules import ModuleStack, joined
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.values import digests
 from tracer.recording.values.call_values import CallValues, Named, default_states
@@ -29,7 +29,7 @@ from tracer.trace.values.columns import NO_DIGEST, text_digest
 
 _Tensor = torch.Tensor
 _NUMBERS = (int, float, bool, complex, str, type(None))
-_DOUBLE, _BITS = struct.Struct("<d"), struct.Struct("<Q")
+_DOUBLE = struct.Struct("<d")
 #: Fields of a scheduler or a scaler that are read at most.
 _MOST_FIELDS = 64
 #: Modules and optimizers whose last state is kept.
@@ -133,17 +133,14 @@ class Moments:
             return batch
         if self._module_count != self._modules.count:
             self._module_count = self._modules.count
-            self._owned = {storages.storage_id(owned): (kind, path, -1) for kind, path, owned in self._states()}
+            states = reversed([*self._states()])  # a shared one's first name comes last
+            self._owned = {storages.storage_id(owned): (kind, path, -1) for kind, path, owned in states}
         return self._owned.get(storages.storage_id(tensor), (ValueKind.OUTSIDE, "", -1))
 
-    def _states(self) -> Iterator[tuple[ValueKind, str, torch.Tensor]]:
-        """Every parameter and buffer of a module that was met; a shared one's first name comes last."""
-        kinds = (ValueKind.BUFFER, ValueKind.PARAMETER)
-        return reversed([(kind, path, tensor) for kind in kinds for path, tensor in self._tensors(kind)])
-
-    def _tensors(self, kind: ValueKind) -> Iterator[tuple[str, torch.Tensor]]:
+    def _states(self) -> Iterator[State]:
+        """Every parameter and buffer of a module that was met."""
         for path, module in self._modules.alive():
-            yield from _named(path, module._buffers if kind is ValueKind.BUFFER else module._parameters)
+            yield from _states_of_module(path, module._parameters, module._buffers)
 
     def write(self, kind: ValueKind, name: str, digest: int, position: int = -1, text: str = "") -> None:
         if self._calls.file.writer is not None:
@@ -183,8 +180,9 @@ class Moments:
                         self._calls.moment(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value)
                     elif isinstance(value, _NUMBERS):
                         self.text(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", repr(value))
-        for name, buffer in self._tensors(ValueKind.BUFFER):
-            self._calls.moment(ValueKind.BUFFER, name, buffer)
+        for kind, name, tensor in self._states():
+            if kind is ValueKind.BUFFER:
+                self._calls.moment(kind, name, tensor)
         self.generators()
 
     def at_the_end(self) -> None:
@@ -201,8 +199,7 @@ class Moments:
         for owner in [owner for owner in self._owners if owner.is_recorded]:
             with suppress(Exception):  # a module of somebody's may refuse to be read
                 for kind, name, state in owner.read():
-                    times[kind, name] += 1
-                    unique = f"{name}#{times[kind, name]}" if times[kind, name] > 1 else name
+                    unique = _numbered(times, kind, name)
                     if isinstance(state, _Tensor):
                         self._calls.moment(kind, unique, state)
                     else:
@@ -220,8 +217,7 @@ class Moments:
             return
         for name, inner in module.named_modules():
             if self._owner_of(inner) is None:
-                path = f"{type(module).__name__}.{name}" if name else type(module).__name__
-                self._follow_module(path, inner, is_recorded=False)
+                self._follow_module(joined(type(module).__name__, name), inner, is_recorded=False)
 
     def _write_unrecorded(self, writer: ValuesWriter) -> None:
         """The last states of modules that ran on other threads alone, and of what no module that was met holds.
@@ -239,10 +235,9 @@ class Moments:
                 name = f"a tensor of shape {list(leaf.shape)} that requires a gradient"
                 states.append((ValueKind.PARAMETER, name, _digest(leaf)))
         digested = [(kind, name, state) for kind, name, state in states if not isinstance(state, _Tensor)]
-        times: Counter[str] = Counter()
+        times: Counter[tuple[ValueKind, str]] = Counter()
         for kind, name, digest in sorted(digested):
-            times[name] += 1
-            writer.moment(kind, f"{name}#{times[name]}" if times[name] > 1 else name, digest)
+            writer.moment(kind, _numbered(times, kind, name), digest)
 
     def _owner_of(self, thing: Any) -> _Owner | None:
         owner = self._owner_by_id.get(id(thing))
@@ -287,15 +282,12 @@ class Moments:
 
     def host_generators(self) -> None:
         """Python's generator, and NumPy's if it is loaded."""
-        writer = self._calls.file.writer
-        if writer is None:
-            return
-        writer.moment(ValueKind.GENERATOR, "python", digest_bytes(marshal.dumps(random.getstate(), 2)))
+        self.write(ValueKind.GENERATOR, "python", digest_bytes(marshal.dumps(random.getstate(), 2)))
         hidden = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
         if hidden is not None:
             kind, keys, *rest = hidden.get_state(legacy=True)
             digest = fold((digest_bytes(keys.tobytes()), text_digest(f"{kind} {rest}")))
-            writer.moment(ValueKind.GENERATOR, "numpy", digest)
+            self.write(ValueKind.GENERATOR, "numpy", digest)
 
     def batch(self, name: str, position: int, batch: Any) -> None:
         """A loader gave ``batch``, its number ``position``."""
@@ -329,8 +321,7 @@ class Moments:
         losses, self._losses = self._losses, []
         with seams.without_modes(), seams.without_torch_function():
             for position, loss in enumerate(losses):
-                (bits,) = _BITS.unpack(_DOUBLE.pack(float(loss)))
-                self.write(ValueKind.LOSS, "loss", bits, position)
+                self.write(ValueKind.LOSS, "loss", int.from_bytes(_DOUBLE.pack(float(loss)), "little"), position)
 
     def state(self, kind: ValueKind, thing: Any) -> None:
         """The numbers and tensors that a scheduler or a scaler holds."""
@@ -343,11 +334,10 @@ class Moments:
                 self._calls.moment(kind, f"{key.lstrip('_')} of {name}", value)
 
 
-def _named(path: str, tensors: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors that the module at ``path`` holds, by their full names."""
-    for name, tensor in tuple(tensors.items()):
-        if isinstance(tensor, _Tensor):
-            yield f"{path}.{name}" if path else name, tensor
+def _numbered(times: Counter[tuple[ValueKind, str]], kind: ValueKind, name: str) -> str:
+    """``name``, with a number from the second time on."""
+    times[kind, name] += 1
+    return f"{name}#{times[kind, name]}" if times[kind, name] > 1 else name
 
 
 def _leaf_tensors(owned_ids: Container[int]) -> Iterator[torch.Tensor]:
@@ -361,8 +351,9 @@ def _leaf_tensors(owned_ids: Container[int]) -> Iterator[torch.Tensor]:
 
 def _states_of_module(path: str, parameters: Any, buffers: Any) -> Iterator[State]:
     for kind, tensors in ((ValueKind.PARAMETER, parameters), (ValueKind.BUFFER, buffers)):
-        for name, tensor in _named(path, tensors):
-            yield kind, name, tensor
+        for name, tensor in tuple(tensors.items()):
+            if isinstance(tensor, _Tensor):
+                yield kind, joined(path, name), tensor
 
 
 def _states_of_optimizer(names: dict[int, str], groups: Any, state: Any) -> Iterator[State]:
