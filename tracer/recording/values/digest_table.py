@@ -34,7 +34,6 @@ from tracer.recording.values.digests import (
 
 _identify = storages.storage_id_of_strided
 _version_of = storages.version_of
-strides_of = digests.strides_of
 
 #: Memory of so many bytes is verified in whole.
 _SMALL = 1024
