@@ -686,8 +686,8 @@ class ValueKind(Word):
     TASK = "task"
     """A worker of a pool begins a task: the digest of what it was sent."""
     RETURNED = "returned"
-    """What a program got: ``output of GPT2LMHeadModel ['logits']``, ``tokens of GPT2LMHeadModel``, from models that do
-    not train; what the function returned that was called several times."""
+    """What a program got: ``output of GPT2LMHeadModel ['logits']``, from models that do not train; what the function
+    returned that was called several times."""
 
 
 class AcceptedBy(Word):

@@ -103,7 +103,6 @@ class ScriptRecording:
         when_imported(LAUNCHER, HOST.look_again)
         when_imported("multiprocessing.process", CHILDREN.look_again)
         when_imported("torch", self._open)
-        when_imported("transformers.generation.utils", _watch_generation)
         for name in ("triton", "triton.runtime.interpreter"):
             when_imported(name, _watch_launches)
         if self.options.eager:
@@ -377,12 +376,6 @@ def _watch_launches() -> None:
     launches = sys.modules.get("tracer.recording.launched.triton_launches")
     if launches is not None:  # else nothing is recorded yet
         launches.WATCHES.look_again()
-
-
-def _watch_generation() -> None:
-    values = sys.modules.get("tracer.recording.values.value_recorder")
-    if values is not None:  # else nobody asked for values
-        values.RECORDINGS.look_again()
 
 
 def _switch_compilation_off() -> None:

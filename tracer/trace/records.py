@@ -394,7 +394,6 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     seeded_at: str = ""
     workers_origin: names.SeedOrigin | None = None
     """The same for its workers' seeds, if its order is drawn from another generator."""
-    workers_seeded_at: str = ""
     workers_have_generator: bool = False
     """Whether a ``generator`` was passed for that one."""
     in_order: bool = True

@@ -25,7 +25,7 @@ from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import RegionObserver, Run
 from tracer.recording.magnitudes.batch_rows import BatchRows, Rows, contents_of
 from tracer.recording.magnitudes.gradients import Gradients
-from tracer.recording.magnitudes.sketching import DeviceSketch, Extent, Measured, Part, Sketch, measured, part_of
+from tracer.recording.magnitudes.sketching import DeviceSketch, Measured, Part, Sketch, measured, part_of
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import PlaceOptions
 from tracer.recording.origin.attribution import Attribution
@@ -58,10 +58,14 @@ class _Running(msgspec.Struct, eq=False):
     module: torch.nn.Module
     path: str
     phase: Phase
-    place: dict[str, str]
+    site: dict[str, str]
     undo: Callable[[], Any] = lambda: None
     """Takes away the hook that follows its own hooks, if there is one."""
     is_followed: bool = False
+
+    def place(self, kind: PlaceKind, name: str, phase: Phase | None = None) -> PlaceName:
+        """The place of an input, an output or the gradient of one."""
+        return PlaceName(kind=kind, module=self.path, name=name, phase=phase or self.phase, **self.site)
 
 
 class PlaceRecorder(RegionObserver):
@@ -121,14 +125,10 @@ class PlaceRecorder(RegionObserver):
         self._rows.clear()
 
     def step_ended(self) -> None:
-        if self.file.writer is None:
-            return
         self._note_states()
         for reference, site in self._optimizers:
-            optimizer = reference()
-            if optimizer is not None:
-                with suppress(Exception):  # a user's optimizer may keep anything
-                    self._after_step(optimizer, site)
+            with suppress(Exception):  # a user's optimizer may keep anything, and be gone
+                self._after_step(reference(), site)
         self._optimizers.clear()
         self._settle()
         self._counts.clear()
@@ -155,8 +155,8 @@ class PlaceRecorder(RegionObserver):
         if type(module).__name__ in _CALLING:
             return
         phase = Phase.RECOMPUTE if seams.graph_task_id() != -1 else Phase.FORWARD
-        place = placed(self._sites.innermost(frame), scope.called_from)
-        running = _Running(module, self.spelt(scope.path), phase, place)
+        site = placed(self._sites.innermost(frame), scope.called_from)
+        running = _Running(module, self.spelt(scope.path), phase, site)
         is_outermost = not self._running
         if is_outermost:
             self._note_new_modules()
@@ -169,7 +169,7 @@ class PlaceRecorder(RegionObserver):
             if is_outermost and phase is Phase.FORWARD:
                 self._note_rows(running, tensors, len([*_tensors(inputs)]))
             for name, tensor in tensors:
-                self._take(PlaceKind.INPUT, running, name, tensor)
+                self.record(running.place(PlaceKind.INPUT, name), tensor, shared=True)
 
     def _note_rows(self, running: _Running, tensors: list[tuple[str, torch.Tensor]], positional: int) -> None:
         """The rows that the program itself hands to a module."""
@@ -177,15 +177,11 @@ class PlaceRecorder(RegionObserver):
         if contents is None:
             return
         mode = "" if running.module.training else "evaluating"
-        place = PlaceName(kind=PlaceKind.ROWS, module=running.path, name=mode, phase=running.phase, **running.place)
-        flat, extent = contents.reshape(-1), (0.0, 0.0, 0)
-        sketch = (
-            Sketch(flat.numpy(), Extent(*extent))
-            if flat.is_cpu
-            else DeviceSketch(flat, torch.tensor(extent, dtype=flat.dtype, device=flat.device))
-        )
-        self._write(place, Form("rows", tuple(contents.shape)), self._counts[place.key], sketch=sketch)
-        self._counts[place.key] += 1
+        place = running.place(PlaceKind.ROWS, mode)
+        sketch: Any = DeviceSketch(flat := contents.reshape(-1), flat.new_zeros(3))
+        if flat.is_cpu:
+            sketch = sketch.read()
+        self._write(place, Form("rows", tuple(contents.shape)), self._occurrence(place.key), sketch=sketch)
         if self._batch_rows is not None:
             self._batch_rows.enters(place, self.file.step, contents)
 
@@ -218,7 +214,7 @@ class PlaceRecorder(RegionObserver):
         with unseen():
             for name, tensor in _tensors(output):
                 if tensor.is_floating_point():
-                    self._take(PlaceKind.OUTPUT, running, name, tensor)
+                    self.record(running.place(PlaceKind.OUTPUT, name), tensor, shared=True)
                     self._follow_gradient(running, name, tensor)
 
     def _follow_gradient(self, running: _Running, name: str, tensor: torch.Tensor) -> None:
@@ -231,10 +227,8 @@ class PlaceRecorder(RegionObserver):
         node, number = tensor.grad_fn, tensor.output_nr
         if node is None:
             return
-        kind, phase = PlaceKind.OUTPUT_GRADIENT, Phase.BACKWARD
-        place = PlaceName(kind=kind, module=running.path, name=name, phase=phase, **running.place)
-        occurrence = self._counts["ahead", place.key]
-        self._counts["ahead", place.key] += 1
+        place = running.place(PlaceKind.OUTPUT_GRADIENT, name, Phase.BACKWARD)
+        occurrence = self._occurrence(("ahead", place.key))
         waits = [True]
 
         def tell(gradients: tuple[torch.Tensor | None, ...]) -> None:
@@ -245,10 +239,6 @@ class PlaceRecorder(RegionObserver):
                     self.record(place, gradient, shared=True, occurrence=occurrence)
 
         node.register_prehook(tell)
-
-    def _take(self, kind: PlaceKind, running: _Running, name: str, tensor: torch.Tensor) -> None:
-        place = PlaceName(kind=kind, module=running.path, name=name, phase=running.phase, **running.place)
-        self.record(place, tensor, shared=True)
 
     def _note_new_modules(self) -> None:
         """The parameters and buffers of modules that were met since, each once, as they are before their first call.
@@ -273,7 +263,7 @@ class PlaceRecorder(RegionObserver):
 
     def differentiates(self, call: Call) -> None:
         """``backward`` is called on a tensor, or on several; not by a checkpoint inside another backward pass."""
-        if self.file.writer is None or seams.graph_task_id() != -1:
+        if seams.graph_task_id() != -1:
             return
         self.gradients.forget()
         self._note_states()
@@ -285,7 +275,7 @@ class PlaceRecorder(RegionObserver):
                     self.record(PlaceName(kind=PlaceKind.LOSS, phase=Phase.OTHER, **site), tensor)
 
     def differentiated(self, call: Call) -> None:
-        if self.file.writer is not None and seams.graph_task_id() == -1:
+        if seams.graph_task_id() == -1:
             with unseen():
                 self.gradients.backward_ended()
 
@@ -299,8 +289,6 @@ class PlaceRecorder(RegionObserver):
                 self.gradients.record(name, parameter)
 
     def _before_step(self, optimizer: Any) -> None:
-        if self.file.writer is None:
-            return
         if not any(reference() is optimizer for reference, _ in self._optimizers):
             self._optimizers.append((weakref.ref(optimizer), self._line(_getframe(1))))
         self._record_gradients(self._parameters(optimizer))
@@ -314,8 +302,7 @@ class PlaceRecorder(RegionObserver):
                 self._record_of(PlaceKind.PARAMETER, name, parameter, site)
                 for key, value in (optimizer.state.get(parameter) or {}).items():
                     if isinstance(value, _Tensor) and value.is_floating_point() and value.numel() > 1:
-                        module, own = name
-                        self._record_of(PlaceKind.STATE, (module, f"{key} of {own}"), value, site)
+                        self._record_of(PlaceKind.STATE, (name[0], f"{key} of {name[1]}"), value, site)
 
     def _parameters(self, optimizer: Any) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
         for number, group in enumerate(optimizer.param_groups):
@@ -334,14 +321,13 @@ class PlaceRecorder(RegionObserver):
     # --- compiled regions: a ``RegionObserver`` ---
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> Run | None:
-        if self.file.writer is not None:
-            self._region(run, "input", inputs)
-            for generator in run.draws:
-                self.draws(REGION_DRAW, generator, 0, (), **placed(run.site, run.called_from))
+        self._region(run, "input", inputs)
+        for generator in run.draws:
+            self.draws(REGION_DRAW, generator, 0, (), **placed(run.site, run.called_from))
         return run
 
     def after(self, begun: Run | None, result: Any) -> None:
-        if begun is not None and self.file.writer is not None:
+        if begun is not None:
             self._region(begun, "output", result if isinstance(result, (tuple, list)) else (result,))
 
     def _region(self, run: Run, what: str, tensors: Any) -> None:
@@ -398,7 +384,7 @@ class PlaceRecorder(RegionObserver):
         if self.file.writer is None or not tensor.numel():
             return
         if occurrence is None:
-            occurrence = self._occurrence(place)
+            occurrence = self._occurrence(place.key)
         part = _readable(part_of, tensor)
         several = [Rows([] if part is None else [part], occurrence)]
         if self._batch_rows is not None and part is not None:
@@ -431,7 +417,7 @@ class PlaceRecorder(RegionObserver):
         """Write a row of what was measured of ``tensor``; ``same``: the row that holds it. Its number."""
         row = self._next_row()
         if self.file.writer is not None and tensor.numel():
-            self._put(place, tensor, found, self._occurrence(place), same)
+            self._put(place, tensor, found, self._occurrence(place.key), same)
         return row
 
     def _put(
@@ -446,11 +432,12 @@ class PlaceRecorder(RegionObserver):
         else:
             self._write(place, found.form, occurrence, sketch=found.sketch, bits=found.bits, offset=found.offset)
 
-    def _occurrence(self, place: PlaceName) -> int:
-        self._counts[place.key] += 1
-        return int(self._counts[place.key]) - 1
+    def _occurrence(self, of: Any) -> int:
+        self._counts[of] += 1
+        return int(self._counts[of]) - 1
 
     def _next_row(self) -> int:
+        """The number of the row that is written next."""
         assert self.file.writer is not None
         return self.file.writer.places + len(self._waiting)
 

@@ -227,7 +227,6 @@ class LoaderLog:
             origin=origin,
             seeded_at=seeded_at,
             workers_origin=base[0] if has_other else None,
-            workers_seeded_at=base[1] if has_other else "",
             workers_have_generator=has_other and seeds_from is not None,
             in_order=bool(_read(loader, "in_order", True)),
             persistent_workers=bool(_read(loader, "persistent_workers", False)),

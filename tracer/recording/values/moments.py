@@ -146,6 +146,13 @@ class Moments:
         if self._calls.file.writer is not None:
             self._calls.file.writer.moment(kind, name, digest, position, text)
 
+    def _put(self, kind: ValueKind, name: str, value: Any) -> None:
+        """Write a state that is a tensor or a number."""
+        if isinstance(value, _Tensor):
+            self._calls.moment(kind, name, value)
+        elif isinstance(value, _NUMBERS) and kind is not ValueKind.GRADIENT:
+            self.text(kind, name, repr(value))
+
     def text(self, kind: ValueKind, name: str, text: str) -> None:
         self.write(kind, name, text_digest(text), text=text)
 
@@ -154,32 +161,24 @@ class Moments:
         self._follow_modules()
         self._follow_optimizer(optimizer)
         for number, group in enumerate(optimizer.param_groups):
-            others = []
             for key, value in group.items():
-                if isinstance(value, _Tensor):
-                    self._calls.moment(ValueKind.HYPERPARAMETER, f"{key} of group {number}", value)
-                elif key == "lr":
-                    self.text(ValueKind.HYPERPARAMETER, f"lr of group {number}", repr(value))
-                elif _is_numbers(value):
-                    others.append(f"{key}={value!r}")
+                if key == "lr" or isinstance(value, _Tensor):
+                    self._put(ValueKind.HYPERPARAMETER, f"{key} of group {number}", value)
+            others = (f"{key}={value!r}" for key, value in group.items() if key != "lr" and _is_numbers(value))
             self.text(ValueKind.HYPERPARAMETER, f"others of group {number}", ", ".join(others))
+            states = [(parameter, optimizer.state.get(parameter) or {}) for parameter in group["params"]]
             dtypes: dict[str, dict[str, None]] = {}
-            for parameter in group["params"]:
-                for key, value in (optimizer.state.get(parameter) or {}).items():
-                    if isinstance(value, _Tensor):
-                        dtypes.setdefault(key, {})[str(value.dtype).removeprefix("torch.")] = None
+            for key, value in (entry for _, state in states for entry in state.items()):
+                if isinstance(value, _Tensor):
+                    dtypes.setdefault(key, {})[str(value.dtype).removeprefix("torch.")] = None
             for key, several in dtypes.items():
                 self.text(ValueKind.OPTIMIZER_STATE, f"{key} of group {number}", ", ".join(several))
-            for place, parameter in enumerate(group["params"]):
+            for place, (parameter, state) in enumerate(states):
                 name = self._modules.parameter(parameter)[0] or f"parameter {place} of group {number}"
-                self._calls.moment(ValueKind.PARAMETER, name, parameter)
-                if parameter.grad is not None:
-                    self._calls.moment(ValueKind.GRADIENT, name, parameter.grad)
-                for key, value in (optimizer.state.get(parameter) or {}).items():
-                    if isinstance(value, _Tensor):
-                        self._calls.moment(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value)
-                    elif isinstance(value, _NUMBERS):
-                        self.text(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", repr(value))
+                self._put(ValueKind.PARAMETER, name, parameter)
+                self._put(ValueKind.GRADIENT, name, parameter.grad)
+                for key, value in state.items():
+                    self._put(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value)
         for kind, name, tensor in self._states():
             if kind is ValueKind.BUFFER:
                 self._calls.moment(kind, name, tensor)
@@ -331,7 +330,7 @@ class Moments:
         self.text(kind, name, ", ".join(numbers))
         for key, value in fields:
             if isinstance(value, _Tensor):
-                self._calls.moment(kind, f"{key.lstrip('_')} of {name}", value)
+                self._put(kind, f"{key.lstrip('_')} of {name}", value)
 
 
 def _numbered(times: Counter[tuple[ValueKind, str]], kind: ValueKind, name: str) -> str:

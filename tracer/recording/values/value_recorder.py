@@ -222,10 +222,6 @@ class ValuesRecording:
             with suppress(Exception):  # a container of somebody's own may refuse to be read
                 self.moments.returned(f"output of {self._modules.path(module)}", output)
 
-    def generated(self, call: Call) -> None:
-        if self.file.writer is not None:
-            self.moments.returned(f"tokens of {type(call.first).__name__}", call.result)
-
     def scheduler_steps(self, call: Call) -> None:
         self._stepping[call.first] = ValueKind.SCHEDULER
 
@@ -261,11 +257,8 @@ def _functions() -> list[Target]:
         ),
         Target(scalers, before=ValuesRecording.scaler_steps),
         Target([(sys.modules.get("torch.autograd"), "backward")], before=ValuesRecording.differentiates),
-        Target(holders(GENERATING, "GenerationMixin", "generate"), after=ValuesRecording.generated),
     ]
 
 
-#: Where transformers generates.
-GENERATING = "transformers.generation.utils"
 #: The replacements of this process.
 RECORDINGS: Watchers[ValuesRecording] = Watchers(_functions)
