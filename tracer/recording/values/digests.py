@@ -32,7 +32,7 @@ PIECE = 1 << 22
 #: Above so many bytes, repetitions that lie in memory once (``expand``) are read once.
 MOST_REPEATED = 1 << 26
 #: Up to so many bytes, NumPy copies quicker than torch, which turns large matrices block by block.
-_LITTLE = 1 << 16
+_LITTLE = 1 << 17
 UNITS: dict[int, Any] = {np.dtype(code).itemsize: np.dtype(code) for code in ("u1", "<u2", "<u4", "<u8", "<c16")}
 _MOST_SEEDS = 1 << 16
 _MOST_LAYOUTS = 1 << 13
