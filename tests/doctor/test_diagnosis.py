@@ -9,8 +9,7 @@ import pytest
 from tests.support.build import environment
 from tests.tables.samples import parse_rows
 from tracer.doctor import Checked, Diagnosis, Outlook, diagnose
-from tracer.doctor.diagnosis import LIBRARIES
-from tracer.doctor.text import diagnosis_blocks
+from tracer.doctor.diagnosis import LIBRARIES, diagnosis_blocks
 from tracer.names import Backend, Verdict
 from tracer.report.render.terminal import drawn, printed
 from tracer.tables.settings.rows import EnvironmentTable, load_rows

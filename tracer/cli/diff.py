@@ -212,7 +212,7 @@ def _compare_machines(
 
         show(json_text(compared))
     else:
-        from tracer.doctor.text import comparison_blocks
+        from tracer.doctor.two_machines import comparison_blocks
         from tracer.report.render.terminal import drawn, printed
 
         show(printed(drawn(comparison_blocks(compared))))

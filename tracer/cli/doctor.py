@@ -72,7 +72,7 @@ def command(backend: str | None, fail_on: str | None, form: str, save: str | Non
     if form == "json":
         show(json_text(diagnosis))
     else:
-        from tracer.doctor.text import diagnosis_blocks
+        from tracer.doctor.diagnosis import diagnosis_blocks
         from tracer.report.render.terminal import drawn, printed
 
         show(printed(drawn(diagnosis_blocks(diagnosis, all_settings=all_settings))))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,32 @@ from tracer.findings import Evidence
 from tracer.judging.setting_findings import ReadSetting, is_worth_a_note, read_setting
 from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
 from tracer.recording.process.settings import read_settings, set_variables
+from tracer.report import blocks as said
+from tracer.report.words import GUARANTEE, VERDICTS, by_severity, joined, plural
 from tracer.tables.asked import named_settings, named_variables
 from tracer.tables.conditions import BoundRule, CaseOutcome
-from tracer.tables.settings.rows import EnvironmentTable, SettingRow
+from tracer.tables.settings.rows import CATEGORIES, EnvironmentTable, SettingRow
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
 from tracer.trace.records import CudaDevice, Environment, FactValue
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """What a row of the table says of a setting."""
+
+    row: str = ""
+    """The row's permanent id, ``environment-cudnn-benchmark``."""
+    why: str = ""
+    remedy: str = ""
+    code: str = ""
+    """Lines that mend it."""
+    where: str = ""
+    """The place where they must stand."""
+
+
+class Checked(Advice, frozen=True, kw_only=True):
     """One setting as it stands, and what follows from it."""
 
-    row: str
-    """The row's permanent id, ``environment-cudnn-benchmark``."""
     name: str
     category: str
     value: FactValue | None
@@ -46,10 +60,6 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it differs from what makes other machines and versions agree. Two runs agree on this one."""
     backends: tuple[Backend, ...] = ()
     """Those present that it bears on; empty: the process whatever the backend."""
-    why: str = ""
-    remedy: str = ""
-    code: str = ""
-    where: str = ""
     evidence: tuple[Evidence, ...] = ()
 
 
@@ -214,6 +224,61 @@ def _in_words(row: SettingRow, good: Collection[str]) -> Iterator[str]:
 def spelled(value: FactValue | None) -> str:
     """A value as people read it: as Python writes it, and a text without quotes."""
     return "not set" if value is None else str(value)
+
+
+# --- as blocks: what is wrong first, with the lines that mend it ----------------------------------------------
+
+
+def diagnosis_blocks(diagnosis: Diagnosis, *, all_settings: bool = False) -> Iterator[said.Block]:
+    """Yield the installation, each setting at fault, and with ``all_settings`` every other one."""
+    outlook = diagnosis.outlook
+    yield said.Paragraph(", ".join(f"{name} {version}" for name, version in outlook.versions.items()))
+    for device in outlook.devices:
+        capability = f" (compute capability {device.capability})" if device.capability else ""
+        yield said.Paragraph(f"Device: {device.name}{capability}")
+    yield said.quiet(f"Checked for {joined(outlook.backends)}, as if every op that a setting bears on had run.")
+    yield from said.paragraphs(*diagnosis.banners, tone=said.Tone.STRONG)
+    yield said.Rows(tuple(map(_fault, diagnosis.faults)), is_spaced=True)
+    if all_settings:
+        if diagnosis.notes:
+            yield said.Heading("Other machines or versions may answer otherwise; two runs here agree")
+            yield said.Rows(tuple(map(_fault, diagnosis.notes)))
+        harmless = [setting for setting in diagnosis.of((Verdict.DETERMINISTIC,)) if not setting.is_note]
+        harmless.sort(key=lambda setting: CATEGORIES.index(setting.category))
+        for category, members in groupby(harmless, key=lambda setting: setting.category):
+            yield said.Pairs(tuple((f"= {setting.name}", spelled(setting.value)) for setting in members), category)
+    yield from _summary(diagnosis, all_settings=all_settings)
+
+
+def _fault(fault: Checked) -> said.Row:
+    key: said.Words = fault.name if fault.is_note else (said.Badge(fault.verdict), f": {fault.name}")
+    should = f", and should be {fault.wanted}" if fault.wanted else ""
+    on = f" (for {joined(fault.backends)})" if fault.backends else ""
+    standing = said.Paragraph(f"It is {spelled(fault.value)}{should}{on}.")
+    return said.Row(key, blocks=(standing, *what_to_do(fault), said.quiet(f"Row: {fault.row}")))
+
+
+def what_to_do(fault: Advice) -> Iterator[said.Block]:
+    """Why it matters, and the lines that mend it."""
+    missing = f"Not known without {joined(fault.missing)}." if isinstance(fault, Checked) and fault.missing else ""
+    yield from said.paragraphs(missing, fault.why, f"Remedy: {fault.remedy}" if fault.remedy else "")
+    if fault.code:
+        yield said.Sample(fault.code.rstrip(), "the code")
+        yield from said.paragraphs(f"Where: {fault.where}." if fault.where else "")
+
+
+def _summary(diagnosis: Diagnosis, *, all_settings: bool) -> Iterator[said.Block]:
+    counts = {verdict: len(diagnosis.of((verdict,))) for verdict in Verdict}
+    by_verdict = ", ".join(f"{count} {VERDICTS[verdict].label}" for verdict, count in by_severity(counts))
+    settings = f"{plural(len(diagnosis.settings), 'setting')}: {by_verdict or 'none'}."
+    yield said.Heading(settings)
+    if diagnosis.unread:
+        yield said.Paragraph(f"{plural(diagnosis.unread, 'setting')} could not be read here.")
+    if not all_settings and len(diagnosis.settings) > len(diagnosis.faults):
+        notes = len(diagnosis.notes)
+        between = f", {notes} of which other machines may answer otherwise" if notes else ""
+        yield said.quiet(f"--all lists the rest{between}.")
+    yield said.quiet(GUARANTEE)
 
 
 # --- what is installed in this process; nothing is started for the asking ----------------------------------
