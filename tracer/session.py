@@ -651,16 +651,8 @@ def targets_named(text: str, recorded: str) -> tuple[tuple[Backend, str], ...]:
     return tuple(sorted(targets, key=lambda target: (target[0].value, tuple(map(int, target[1].split("."))))))
 
 
-def judge_targets(
-    trace: Trace,
-    targets: Iterable[tuple[Backend, str]],
-    *,
-    settings: str | Mapping[str, FactValue] = Settings.RECORDED,
-    strict: bool = False,
-    host: Iterable[str] = (),
-) -> tuple[Judgement, ...]:
-    """``trace`` judged for each of ``targets`` under the same settings."""
+def judge_targets(trace: Trace, targets: Iterable[tuple[Backend, str]], **target: Any) -> tuple[Judgement, ...]:
+    """``trace`` judged for each of ``targets``, all else as in ``target`` (see ``judge``)."""
     return tuple(
-        judge(trace, backend=backend, torch=version, settings=settings, strict=strict, host=host).judgement
-        for backend, version in targets
+        judge(trace, **{**target, "backend": backend, "torch": version}).judgement for backend, version in targets
     )

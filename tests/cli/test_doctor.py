@@ -83,9 +83,9 @@ def test_without_torch_it_says_so_and_checks_the_rest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--backend", "gpu"), "there is no backend 'gpu'"),
-        (("--backend", "recorded"), "there is no backend 'recorded'"),
-        (("--format", "html"), "there is no format 'html'"),
+        (("--backend", "gpu"), "'gpu' is not one of"),
+        (("--backend", "recorded"), "'recorded' is not one of"),
+        (("--format", "html"), "'html' is not one of"),
         (("--fail-on", "bad"), "there is no verdict 'bad'"),
         (("--fail-on", "new"), "needs a baseline"),
         (("train.py",), "unexpected extra argument"),

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from tracer.report.sections.runs import nan_clause
-from tracer.runner.repeated.launching import Task
 from tracer.runner.repeated.repeating import Asked, Result, repeat_script
+from tracer.runner.steps import Task
 
 STEP = """
 model = torch.nn.Linear(4, 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracer.cli.options import detail_of, files, host_option, option, strict_option, target_options, verbosity
+from tracer.cli.options import files, option, target_options, verbosity
 from tracer.cli.output import destinations, progress, render_report, show, write_rendered
 from tracer.cli.report import PARTIAL
 from tracer.errors import UsageError
@@ -53,13 +53,7 @@ Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothi
     settings="Judge under recorded, default, warn or deterministic settings.",
     default=None,
 )
-@host_option
-@strict_option
-@option(
-    "--fail-on",
-    "V[,V]",
-    "Verdicts that fail, and `new`.  [default: raises,nondeterministic]",
-)
+@option("--fail-on", "V[,V]", "Verdicts that fail, and `new`.  [default: raises,nondeterministic]")
 @option("--select", "GLOB", "Look at these rules, ops, modules or files only.", multiple=True)
 @option("--ignore", "GLOB", "Pass over these rules, ops, modules or files.", multiple=True)
 @option("--baseline", "FILE", f"Accept what this lock file accepts, such as {BASELINE}.", shell_complete=files)
@@ -71,11 +65,7 @@ Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothi
 @verbosity
 def command(
     traces: tuple[str, ...],
-    backend: str | None,
-    torch_version: str | None,
-    settings: str | None,
-    host: tuple[str, ...],
-    strict: bool,
+    target: dict[str, Any],
     fail_on: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -85,8 +75,7 @@ def command(
     update_baseline: bool,
     formats: str | None,
     output: str | None,
-    quiet: bool,
-    verbose: bool,
+    detail: Detail,
 ) -> int:
     """Judge TRACE and exit with 1 when the gate fails.
 
@@ -105,7 +94,6 @@ def command(
         places_of,
     )
 
-    detail = detail_of(quiet=quiet, verbose=verbose)
     if allow_no_training and require_training:
         raise UsageError("--allow-no-training and --require-training exclude each other", hint="leave one out")
     configured = load_configuration(Path.cwd())
@@ -124,13 +112,8 @@ def command(
 
         recordings = load_families(traces)
         trace = merge_traces(recordings)
-        target: dict[str, Any] = {
-            "backend": backend or configured.backend,
-            "torch": torch_version or configured.torch,
-            "settings": settings or configured.settings,
-            "strict": strict or configured.strict,
-            "host": (*(host or configured.host), *host_lines(trace.calls, Path.cwd())),
-        }
+        target = {name: value or getattr(configured, name) for name, value in target.items()}
+        target["host"] = (*target["host"], *host_lines(trace.calls, Path.cwd()))
         report = judge(trace, **target)
         findings = (*report.findings, *findings_of_others(report, recordings, **target))
         comments = Suppressions(Path.cwd())

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracer.cli.options import folder_options, formats_in, option, script_arguments, task_of, window_options
-from tracer.cli.output import check_folder, show
+from tracer.cli.options import check_script, folder_options, option, script_options
+from tracer.cli.output import check_folder, show_blocks
 from tracer.errors import UsageError
 from tracer.plain import say
 
 if TYPE_CHECKING:
-    pass
-
+    from tracer.runner.steps import Task
 
 EXAMPLES = """\b
 Examples:
@@ -29,91 +28,6 @@ Examples:
 
 Exit code 0: they are equal, or differ by rounding alone. 1: somewhere by more
 than rounding explains. 3: undecided, or a recording is not whole."""
-
-
-@click.command("compare", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
-@option("--a first", "ARGS", "Arguments of the first configuration alone, as one word.", default="")
-@option("--b second", "ARGS", "Arguments of the second configuration alone, as one word.", default="")
-@option("--env-a first_variables", "K=V", "A variable of the first configuration.", multiple=True)
-@option("--env-b second_variables", "K=V", "A variable of the second configuration.", multiple=True)
-@option("--python-b python", "PATH", "Another environment's interpreter for the second configuration.")
-@option(
-    "--yardstick-runs",
-    "N",
-    "Shaken runs of the first configuration.",
-    type=click.IntRange(min=1, max=100),
-    default=3,
-    show_default=True,
-)
-@window_options
-@click.option("--children/--no-children", default=None, help="Compare the Python processes that SCRIPT starts too.")
-@folder_options("compare")
-@script_arguments
-def command(
-    first: str,
-    second: str,
-    first_variables: tuple[str, ...],
-    second_variables: tuple[str, ...],
-    python: str | None,
-    yardstick_runs: int,
-    window: str,
-    exit_after_steps: bool,
-    children: bool | None,
-    folder: Path,
-    formats: str,
-    as_module: bool,
-    script: str,
-    args: tuple[str, ...],
-) -> int:
-    """Run SCRIPT in two configurations, and say whether their difference is rounding, and where it begins if not.
-
-    The first configuration runs a few times more, with each result changed by up to half a unit in the last place: how
-    far the places of the step move then is what rounding does to it. Options before SCRIPT are the tracer's, all after
-    it are the script's, in both configurations.
-    """
-    from tracer.runner.configurations.of_script import Asked, Configuration, compare_script
-    from tracer.runner.repeated.launching import ENDING
-
-    task = task_of(script, args, window, as_module=as_module, exit_after_steps=exit_after_steps)
-    wanted = formats_in(formats)
-    sides = [
-        Configuration(
-            args=_words(f"--{name}", words),
-            variables=_variables(f"--env-{name}", variables),
-            python=_python(interpreter),
-        )
-        for name, words, variables, interpreter in (
-            ("a", first, first_variables, None),
-            ("b", second, second_variables, python),
-        )
-    ]
-    if sides[0] == sides[1]:
-        raise UsageError(
-            "both configurations are the same",
-            hint='say what differs: --b "--dtype bfloat16", --env-b K=V or --python-b PATH; for one configuration, '
-            "tracer repeat",
-        )
-    check_folder(folder)
-    with ENDING.handling_signals():
-        comparison = compare_script(
-            Asked(
-                task=task,
-                first=sides[0],
-                second=sides[1],
-                folder=folder,
-                yardstick_runs=yardstick_runs,
-                children=children,
-            )
-        )
-        from tracer.report.files.compared import code_of, write_comparison
-        from tracer.report.render.terminal import READER, drawn, printed
-        from tracer.report.sections.configurations import configuration_blocks
-
-        written = write_comparison(comparison, folder, [word for word in wanted if word != "text"], script)
-        if "text" in wanted:
-            show(printed(drawn(configuration_blocks(comparison, READER))))
-        say(f"tracer: wrote {', '.join(map(str, written)) if written else f'recordings in {folder}'}")
-        return code_of(comparison)
 
 
 def _words(name: str, text: str) -> tuple[str, ...]:
@@ -130,10 +44,69 @@ def _variables(name: str, pairs: tuple[str, ...]) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def _python(path: str | None) -> str:
-    if path is None:
-        return sys.executable
+def _python(name: str, path: str) -> str:
     interpreter = shutil.which(path)
     if interpreter is None:
-        raise UsageError(f"--python-b {path} is no program", hint="name a Python interpreter")
+        raise UsageError(f"{name} {path} is no program", hint="name a Python interpreter")
     return os.path.abspath(interpreter)
+
+
+@click.command("compare", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
+@option("--a first", "ARGS", "Arguments of the first configuration alone, as one word.", default="", read=_words)
+@option("--b second", "ARGS", "Arguments of the second configuration alone, as one word.", default="", read=_words)
+@option("--env-a first_variables", "K=V", "A variable of the first configuration.", multiple=True, read=_variables)
+@option("--env-b second_variables", "K=V", "A variable of the second configuration.", multiple=True, read=_variables)
+@option("--python-b python", "PATH", "Another environment's interpreter for the second configuration.", read=_python)
+@option(
+    "--yardstick-runs",
+    "N",
+    "Shaken runs of the first configuration.",
+    type=click.IntRange(min=1, max=100),
+    default=3,
+    show_default=True,
+)
+@click.option("--children/--no-children", default=None, help="Compare the Python processes that SCRIPT starts too.")
+@folder_options("compare")
+@script_options
+def command(
+    task: Task,
+    first: tuple[str, ...],
+    second: tuple[str, ...],
+    first_variables: dict[str, str],
+    second_variables: dict[str, str],
+    python: str | None,
+    yardstick_runs: int,
+    children: bool | None,
+    folder: Path,
+    formats: list[str],
+) -> int:
+    """Run SCRIPT in two configurations, and say whether their difference is rounding, and where it begins if not.
+
+    The first configuration runs a few times more, with each result changed by up to half a unit in the last place: how
+    far the places of the step move then is what rounding does to it. Options before SCRIPT are the tracer's, all after
+    it are the script's, in both configurations.
+    """
+    from tracer.runner.configurations.of_script import Asked, Configuration, compare_script
+    from tracer.runner.repeated.launching import ENDING
+
+    check_script(task)
+    one = Configuration(args=first, variables=first_variables)
+    other = Configuration(args=second, variables=second_variables, python=python or sys.executable)
+    if one == other:
+        raise UsageError(
+            "both configurations are the same",
+            hint='say what differs: --b "--dtype bfloat16", --env-b K=V or --python-b PATH; for one configuration, '
+            "tracer repeat",
+        )
+    check_folder(folder)
+    with ENDING.handling_signals():
+        comparison = compare_script(Asked(task, one, other, folder, yardstick_runs, children))
+        from tracer.report.files.compared import code_of, write_comparison
+        from tracer.report.render.terminal import READER
+        from tracer.report.sections.configurations import configuration_blocks
+
+        written = write_comparison(comparison, folder, [word for word in formats if word != "text"], task.target)
+        if "text" in formats:
+            show_blocks(configuration_blocks(comparison, READER))
+        say(f"tracer: wrote {', '.join(map(str, written)) if written else f'recordings in {folder}'}")
+        return code_of(comparison)

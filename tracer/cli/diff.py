@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracer.cli.options import DEVICES, files, option
-from tracer.cli.output import progress, show
+from tracer.cli.output import progress, show, show_blocks
 from tracer.errors import UsageError
 from tracer.names import SEVERITY, Backend, Verdict
-from tracer.plain import say
+from tracer.plain import json_text, say
 
 if TYPE_CHECKING:
     from tracer.divergence.model import Divergence
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from tracer.gate.comparing import Comparison
     from tracer.report.blocks import Block
     from tracer.trace import Trace
-    from tracer.trace.values import Magnitudes
 
 FAILED = 1
 PARTIAL = 3
 #: The word of --fail-on for values that part.
 PARTED = "parted"
 
-RECORDED = {"default": "recorded"}
+RECORDED = ("recorded", "recorded")
 
 EXAMPLES = """\b
 Examples:
@@ -51,23 +50,56 @@ values of the two runs, or two machines, differ. Exit code 3: the values that a 
 torch was on a machine."""
 
 
+def _pair(name: str, text: str) -> tuple[str, str]:
+    """``A,B``, or ``A`` for both sides."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 2 or not all(parts):
+        raise UsageError(f"{name} {text!r} is neither one nor two", hint="write A or A,B")
+    return parts[0], parts[-1]
+
+
+def _steps(name: str, text: str) -> tuple[int, int]:
+    """``A=B``, two numbers of steps."""
+    match = re.fullmatch(r"\s*(\d{1,18})\s*=\s*(\d{1,18})\s*", text, re.ASCII)
+    if match is None:
+        raise UsageError(f"{name} {text!r} names no two steps", hint="write A=B, as in --align-step 100=0")
+    return int(match[1]), int(match[2])
+
+
+def _fail_on(_: str, text: str) -> tuple[bool, frozenset[Verdict]]:
+    """Whether values that part fail, and which verdicts of findings do."""
+    from tracer.gate.gating import parse_fail_on
+
+    words = [word.strip() for word in text.split(",")] if text else []
+    others = [word for word in words if word != PARTED]
+    if not others:
+        return PARTED in words, frozenset()
+    verdicts, any_new = parse_fail_on(",".join(others))
+    return PARTED in words, frozenset(Verdict) if any_new else verdicts
+
+
 @click.command("diff", epilog=EXAMPLES)
 @click.argument("old", metavar="OLD", shell_complete=files)
 @click.argument("new", metavar="[NEW]", required=False, shell_complete=files)
-@option("--backend", "B[,B]", "Judge for this backend, or for one and another.", **RECORDED)
-@option("--torch version", "V[,V]", "Judge for this version, or for two.", **RECORDED)
-@option("--settings", "S[,S]", "Judge under these settings, or under two.", **RECORDED)
+@option(
+    "--backend backends", "B[,B]", "Judge for this backend, or for one and another.", default="recorded", read=_pair
+)
+@option("--torch versions", "V[,V]", "Judge for this version, or for two.", default="recorded", read=_pair)
+@option("--settings", "S[,S]", "Judge under these settings, or under two.", default="recorded", read=_pair)
 @option(
     "--align-step",
     "A=B",
     "Hold OLD's step A against NEW's step B: a resumed run. By itself where NEW begins with OLD's parameters of a"
     " later step.",
+    read=_steps,
 )
 @option(
     "--fail-on",
     "V[,V]",
     'Exit with 1 when a finding of these verdicts is new or worse; with "parted", when the runs diverge, or a resumed'
     " run did not get everything back.",
+    default="",
+    read=_fail_on,
 )
 @option(
     "--yardstick",
@@ -80,11 +112,11 @@ torch was on a machine."""
 def command(
     old: str,
     new: str | None,
-    backend: str,
-    version: str,
-    settings: str,
-    align_step: str | None,
-    fail_on: str | None,
+    backends: tuple[str, str],
+    versions: tuple[str, str],
+    settings: tuple[str, str],
+    align_step: tuple[int, int] | None,
+    fail_on: tuple[bool, frozenset[Verdict]],
     yardstick: tuple[str, ...],
     form: str,
 ) -> int:
@@ -93,19 +125,15 @@ def command(
     The first call that differs is told with its cause, then which findings are new, gone, worse or better. Findings
     are matched by what was recorded: op, phase, module, file and function. With one trace, name two targets.
     """
-    asked = (("backend", backend), ("torch", version), ("settings", settings))
-    backends, versions, settings_pair = pairs = [_pair(name, text) for name, text in asked]
-    if new is None and not any(first != second for first, second in pairs):
+    if new is None and not any(first != second for first, second in (backends, versions, settings)):
         raise UsageError("one trace and one target do not differ", hint="name a second trace, or two with a comma")
     if new is not None and _are_machines(old, new):
-        others = {"--align-step": align_step, "--yardstick": yardstick, "--torch": version != RECORDED["default"]}
-        others["--settings"] = settings != RECORDED["default"]
+        others: dict[str, object] = {"--align-step": align_step, "--yardstick": yardstick}
+        others |= {"--torch": versions != RECORDED, "--settings": settings != RECORDED}
         return _compare_machines(old, new, backends, others, fail_on, as_json=form == "json")
-    magnitudes = _magnitudes(old, new, yardstick)
-    if magnitudes is not None:
-        return _compare_magnitudes(*magnitudes, as_json=form == "json")
-    steps = _steps(align_step)
-    on_parting, verdicts = _fail_on(fail_on)
+    if new is not None and (yardstick or all(map(_has_magnitudes_alone, (old, new)))):
+        return _compare_magnitudes(old, new, yardstick, as_json=form == "json")
+    on_parting, verdicts = fail_on
     with progress("comparing"):
         from tracer.divergence.comparing import compare_recordings
         from tracer.divergence.families import compare_families, compare_jobs
@@ -113,53 +141,49 @@ def command(
         from tracer.ops.rows import spoken
         from tracer.session import judge
         from tracer.trace.differences import compare_draws
-        from tracer.trace.families import load_traces
+        from tracer.trace.families import load_families, load_traces
         from tracer.trace.merging import merge_traces
 
+        paths = (old,) if new is None else (old, new)
         jobs = _jobs(old, new)
-        recordings = None
-        if jobs is None:
-            recordings = _recordings(old, new, needed=on_parting or steps is not None)
-            traces = _traces(old, new, recordings)
+        families = None if jobs is not None else _families(paths, needed=on_parting or align_step is not None)
+        loaded: list[Sequence[Trace]]
+        if families is not None:
+            loaded = [[own.trace for own in family.values() if own.trace is not None] for family in families]
         else:
-            traces = [merge_traces(load_traces(job.values())) for job in jobs]
-        missing = _missing((old, new), traces) if new is not None and jobs is None and traces is not None else ""
+            loaded = [load_traces(job.values()) for job in jobs] if jobs else [load_families([path]) for path in paths]
+        traces = [merge_traces(each) for each in loaded] if all(loaded) else []  # a killed run may have left none
+        missing = _missing(paths, traces) if new is not None and jobs is None and traces else ""
         reports = [
-            judge(trace, backend=backends[side], torch=versions[side], settings=settings_pair[side])
-            for side, trace in enumerate(traces or ())
+            judge(trace, backend=backend, torch=version, settings=of_side)
+            for trace, backend, version, of_side in zip(
+                [traces[0], traces[-1]] if traces else [], backends, versions, settings, strict=False
+            )
         ]
         compared = None
-        if traces is not None:
-            draws = [(draw.generator, draw.ahead, draw.second or draw.first) for draw in compare_draws(*traces)]
+        if reports:
+            differing = compare_draws(traces[0], traces[-1])
+            draws = [(draw.generator, draw.ahead, draw.second or draw.first) for draw in differing]
             redrawn = [
                 (spoken(call.group.op, call.ruling.runs_as).removesuffix(".default"), call.ruling.source.redrawn)
                 for call in reports[1].judged_calls or ()
                 if call.ruling.source is not None
             ]
             compared = compare_judgements(reports[0].judgement, reports[1].judgement, draws, redrawn)
+
+        def compare(ours: Recording, theirs: Recording) -> Divergence:
+            findings = reports[0].findings if reports else None
+            return compare_recordings(ours, theirs, align_step=align_step, findings=findings)
+
         parted = None
         if jobs is not None:
-            findings = reports[0].findings
-            parted = compare_jobs(
-                *jobs, lambda ours, theirs: compare_recordings(ours, theirs, align_step=steps, findings=findings)
-            )
-        elif recordings is not None and new is not None:
-            families = _families((old, new), recordings)
-            of_first = reports[0].findings if reports else None
-            if traces is not None and len(families[0]) > 1:
-                of_all = merge_traces([own.trace for own in families[0].values() if own.trace is not None])
-                of_first = judge(of_all, backend=backends[0], torch=versions[0], settings=settings_pair[0]).findings
-            parted = compare_families(
-                *families,
-                lambda ours, theirs: compare_recordings(ours, theirs, align_step=steps, findings=of_first),
-            )
-            parted = _with_lines(parted, old, new)
+            parted = compare_jobs(*jobs, compare)
+        elif families is not None and new is not None:
+            parted = _with_lines(compare_families(*families, compare), old, new)
     if form == "json":
         show(_json(parted, compared))
     else:
-        from tracer.report.render.terminal import drawn, printed
-
-        show(printed(drawn(_blocks(parted, compared))))
+        show_blocks(_blocks(parted, compared))
     if parted is not None and on_parting:
         lacks = parted.resumed is not None and parted.resumed.not_restored
         if lacks or not parted.agrees or not parted.calls_compared:
@@ -186,7 +210,13 @@ def _are_machines(old: str, new: str) -> bool:
 
 
 def _compare_machines(
-    old: str, new: str, backends: tuple[str, str], others: dict[str, Any], fail_on: str | None, *, as_json: bool
+    old: str,
+    new: str,
+    backends: tuple[str, str],
+    others: dict[str, object],
+    fail_on: tuple[bool, frozenset[Verdict]],
+    *,
+    as_json: bool,
 ) -> int:
     """Say what differs between two machines; ``others`` are options that ask something of traces."""
     from tracer.doctor.two_machines import compare_machines, load_machine
@@ -195,8 +225,8 @@ def _compare_machines(
     for name, value in others.items():
         if value:
             raise UsageError(f"{name} asks of traces, and {old} is a machine", hint="leave it out")
-    on_parting, verdicts = _fail_on(fail_on)
-    backend = None if backends == (RECORDED["default"],) * 2 else backends[0]
+    on_parting, verdicts = fail_on
+    backend = None if backends == RECORDED else backends[0]
     if backend is not None and (backends[0] != backends[1] or backend not in DEVICES):
         raise UsageError("--backend names one backend for both machines", hint=f"choose from {', '.join(DEVICES)}")
     names = (Path(old).name, Path(new).name)
@@ -208,14 +238,11 @@ def _compare_machines(
         backend=None if backend is None else Backend(backend),
     )
     if as_json:
-        from tracer.plain import json_text
-
         show(json_text(compared))
     else:
         from tracer.doctor.two_machines import comparison_blocks
-        from tracer.report.render.terminal import drawn, printed
 
-        show(printed(drawn(comparison_blocks(compared))))
+        show_blocks(comparison_blocks(compared))
     if on_parting and compared.differences:
         return FAILED
     for difference in compared.differences:
@@ -230,18 +257,6 @@ def _compare_machines(
     return 0
 
 
-def _magnitudes(
-    old: str, new: str | None, yardstick: tuple[str, ...]
-) -> tuple[Magnitudes, Magnitudes, list[Magnitudes]] | None:
-    """Both recordings and the yardstick, where magnitudes were taken and no digests are there to compare instead."""
-    if new is None or not (yardstick or all(map(_has_magnitudes_alone, (old, new)))):
-        return None
-    from tracer.trace.values import read_ranks
-
-    first, second, *shaken = (read_ranks(path) for path in (old, new, *yardstick))
-    return first, second, shaken
-
-
 def _has_magnitudes_alone(path: str) -> bool:
     from tracer.trace.paths import values_of_ranks
     from tracer.trace.values import read_header
@@ -250,20 +265,20 @@ def _has_magnitudes_alone(path: str) -> bool:
     return header is not None and header.magnitudes and not header.digests
 
 
-def _compare_magnitudes(first: Magnitudes, second: Magnitudes, shaken: list[Magnitudes], *, as_json: bool) -> int:
+def _compare_magnitudes(old: str, new: str, yardstick: Iterable[str], *, as_json: bool) -> int:
     """Say whether two configurations differ by rounding; the exit code is that of ``tracer compare``."""
     from tracer.divergence.magnitudes import compared
     from tracer.report.files.compared import code_of, comparison_json
-    from tracer.report.render.terminal import READER, drawn, printed
+    from tracer.report.render.terminal import READER
     from tracer.report.sections.configurations import configuration_blocks
+    from tracer.trace.values import read_ranks
 
+    first, second, *shaken = (read_ranks(path) for path in (old, new, *yardstick))
     comparison = compared(first, second, shaken)
     if as_json:
-        from tracer.plain import json_text
-
         show(json_text(comparison_json(comparison)))
     else:
-        show(printed(drawn(configuration_blocks(comparison, READER))))
+        show_blocks(configuration_blocks(comparison, READER))
     return code_of(comparison)
 
 
@@ -287,28 +302,21 @@ def _jobs(old: str, new: str | None) -> tuple[dict[int, Path], dict[int, Path]] 
     return first, second
 
 
-def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, Recording] | None:
-    """Both with values; ``None`` where one has none, or there is one trace alone."""
+def _families(paths: Sequence[str], *, needed: bool) -> tuple[Family, Family] | None:
+    """Both with values, and with those of child processes beside their traces; ``None`` where one has none, or there
+    is one trace alone."""
+    from tracer.divergence.families import read_family
     from tracer.divergence.recordings import has_values, read_recording
 
-    paths = (old, new) if new is not None else (old,)
     lacking = [path for path in paths if not has_values(path)]
     wants = needed or any(path.endswith(".values") for path in paths)
-    if wants and (lacking or new is None):
+    if wants and (lacking or len(paths) < 2):
         which = f"{lacking[0]} has none" if lacking else "there is one recording"
         needs = f"two recordings with values are needed, and {which}"
         raise UsageError(needs, hint="record with `tracer run --values`")
-    return (read_recording(old), read_recording(new)) if new is not None and not lacking else None
-
-
-def _families(paths: tuple[str, str], recordings: tuple[Recording, Recording]) -> tuple[Family, Family]:
-    """Both recordings with those of the child processes that lie beside their traces."""
-    from tracer.divergence.families import read_family
-
-    first, second = (
-        read_family(path) if recording.trace is not None and not path.endswith(".values") else {"": recording}
-        for path, recording in zip(paths, recordings, strict=True)
-    )
+    if lacking or len(paths) < 2:
+        return None
+    first, second = ({"": read_recording(path)} if path.endswith(".values") else read_family(path) for path in paths)
     return first, second
 
 
@@ -321,17 +329,6 @@ def _missing(paths: Iterable[str], traces: Iterable[Trace]) -> str:
         if any(source.values for source in trace.sources) and not has_values(path):
             return f"{path} was recorded with values, and there is no file {values_path(path)}"
     return ""
-
-
-def _traces(old: str, new: str | None, recordings: tuple[Recording, Recording] | None) -> list[Trace] | None:
-    """The two traces, or one twice; ``None`` where a run was killed before it wrote one."""
-    from tracer.trace import Trace
-
-    if recordings is not None:
-        traces = [recording.trace for recording in recordings if recording.trace is not None]
-        return traces if len(traces) == len(recordings) else None
-    first = Trace.load(old)
-    return [first, Trace.load(new) if new is not None else first]
 
 
 def _with_lines(parted: Divergence, old: str, new: str) -> Divergence:
@@ -349,8 +346,6 @@ def _with_lines(parted: Divergence, old: str, new: str) -> Divergence:
 def _json(parted: Divergence | None, compared: Comparison | None) -> str:
     """Values first where there are any; the findings' fields stand beside them."""
     import msgspec
-
-    from tracer.plain import json_text
 
     document: dict[str, Any] = {} if compared is None else msgspec.to_builtins(compared)
     if parted is not None:
@@ -376,33 +371,3 @@ def _blocks(parted: Divergence | None, compared: Comparison | None) -> Iterator[
         yield from comparison_blocks(compared)
     else:
         yield Paragraph("A trace is missing, so findings were not compared.")
-
-
-def _pair(name: str, text: str) -> tuple[str, str]:
-    """``A,B``, or ``A`` for both sides."""
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) > 2 or not all(parts):
-        raise UsageError(f"--{name} {text!r} is neither one nor two", hint="write A or A,B")
-    return parts[0], parts[-1]
-
-
-def _steps(text: str | None) -> tuple[int, int] | None:
-    """``A=B``, two numbers of steps."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d{1,18})\s*=\s*(\d{1,18})\s*", text, re.ASCII)
-    if match is None:
-        raise UsageError(f"--align-step {text!r} names no two steps", hint="write A=B, as in --align-step 100=0")
-    return int(match[1]), int(match[2])
-
-
-def _fail_on(text: str | None) -> tuple[bool, frozenset[Verdict]]:
-    """Whether values that part fail, and which verdicts of findings do."""
-    from tracer.gate.gating import parse_fail_on
-
-    words = [word.strip() for word in text.split(",")] if text is not None else []
-    others = [word for word in words if word != PARTED]
-    if not others:
-        return PARTED in words, frozenset()
-    verdicts, any_new = parse_fail_on(",".join(others))
-    return PARTED in words, frozenset(Verdict) if any_new else verdicts

@@ -7,12 +7,11 @@ from pathlib import Path
 import click
 
 from tracer.cli.options import DEVICES, files, option
-from tracer.cli.output import check_writable, show
+from tracer.cli.output import check_writable, show, show_blocks
 from tracer.errors import UsageError
 from tracer.names import Backend, Verdict
 
 FAILED = 1
-FORMATS = ("text", "json")
 
 EXAMPLES = """\b
 Examples:
@@ -28,13 +27,9 @@ anything. What a script sets is seen by `tracer run`. Exit code 1: a setting has
 
 
 @click.command("doctor", epilog=EXAMPLES)
-@option(
-    "--backend",
-    "B",
-    f"Check for {', '.join(DEVICES)}; by default those that torch was built for.",
-)
+@click.option("--backend", type=click.Choice(DEVICES), help="Check for this one, and not those torch was built for.")
 @option("--fail-on", "V[,V]", "Verdicts that fail; by default none does.")
-@option("--format form", "F", "text or json.", default="text", show_default=True)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @option("--save", "FILE", "Keep what was read, for tracer diff with another machine's file.", shell_complete=files)
 @click.option("--all", "all_settings", is_flag=True, help="List every setting, and what differs between machines.")
 def command(backend: str | None, fail_on: str | None, form: str, save: str | None, all_settings: bool) -> int:
@@ -43,10 +38,6 @@ def command(backend: str | None, fail_on: str | None, form: str, save: str | Non
     Each setting is judged as if every op that it affects had run. No device is initialized. Without torch, only
     environment variables and Python are checked. tracer diff compares what --save keeps on two machines.
     """
-    if backend is not None and backend not in DEVICES:
-        raise UsageError(f"there is no backend {backend!r}", hint=f"choose from {', '.join(DEVICES)}")
-    if form not in FORMATS:
-        raise UsageError(f"there is no format {form!r}", hint=f"choose from {', '.join(FORMATS)}")
     failing: frozenset[Verdict] = frozenset()
     if fail_on is not None:
         from tracer.gate.gating import NEW, parse_fail_on
@@ -73,7 +64,6 @@ def command(backend: str | None, fail_on: str | None, form: str, save: str | Non
         show(json_text(diagnosis))
     else:
         from tracer.doctor.diagnosis import diagnosis_blocks
-        from tracer.report.render.terminal import drawn, printed
 
-        show(printed(drawn(diagnosis_blocks(diagnosis, all_settings=all_settings))))
+        show_blocks(diagnosis_blocks(diagnosis, all_settings=all_settings))
     return FAILED if diagnosis.of(failing) else 0

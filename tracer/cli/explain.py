@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
+from typing import TYPE_CHECKING
 
 import click
 
 from tracer.cli.options import option, tables_for
-from tracer.cli.output import show_all
+from tracer.cli.output import show_blocks
 from tracer.tables.versions import RELEASES
+
+if TYPE_CHECKING:
+    from tracer.report.blocks import Block
 
 EXAMPLES = """\b
 Examples:
@@ -26,11 +31,7 @@ arguments or dtype is listed with all of its answers."""
 @click.command("explain", epilog=EXAMPLES)
 @click.argument("name", metavar="OP|API|RULE|SETTING")
 @option("--backend", "B", "Ask one table; by default every table answers.")
-@option(
-    "--torch version",
-    "V",
-    "Answer for this version of torch; by default the installed one, else the newest reviewed.",
-)
+@option("--torch version", "V", "Answer for this version; by default the installed torch's, else the newest reviewed.")
 def command(name: str, backend: str | None, version: str | None) -> int:
     """Print what each backend's table says about an op, a torch API or a rule, or what the tables say about a setting.
 
@@ -38,7 +39,6 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     write instead, the evidence, the versions at which it changed, and a program that triggers it. Neither torch nor
     the device is needed.
     """
-    from tracer.report.render.terminal import drawn, printed
     from tracer.report.sections.rules import explanation_blocks, row_explanation
     from tracer.tables.compilers import with_compiled
     from tracer.tables.examples import load_examples
@@ -50,13 +50,13 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     asked, settings, tables = version or _version_here(), load_rows(), with_compiled(load_tables())
     asked_tables = tables_for(backend)
     rows = [row for row in find_rows(name, settings) if not row.backends or asked_tables.keys() & set(row.backends)]
-    texts = []
+    texts: list[Iterable[Block]] = []
     if not rows or find_rules(name, tables):
         answers = explain(name, tables, asked, asked_tables, load_translations())
-        texts.append(printed(drawn(explanation_blocks(name, answers, load_examples()), unfolds=True)))
+        texts.append(explanation_blocks(name, answers, load_examples()))
     if rows:
-        texts.append(printed(drawn(row_explanation(rows, settings, _checked(asked)), unfolds=True)))
-    show_all(texts)
+        texts.append(row_explanation(rows, settings, _checked(asked)))
+    show_blocks(*texts, unfolds=True)
     return 0
 
 

@@ -1,7 +1,9 @@
-"""Options that several subcommands have, and what they ask for."""
+"""Options that several subcommands have, and what commands get of them."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,8 +17,7 @@ from tracer.names import Backend, Detail
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from tracer.runner import Steps
-    from tracer.runner.repeated.launching import Task
+    from tracer.runner.steps import Task
     from tracer.tables.rules import Table
 
 #: How several runs are reported: on standard output, and as files beside their recordings.
@@ -37,55 +38,109 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     return [CompletionItem(incomplete, type="file")]
 
 
-def option(names: str, metavar: str, help: str, **how: Any) -> Decorator:
-    """An option that takes a value; ``names`` as click takes them, with a space between."""
+def option(
+    names: str, metavar: str, help: str, *, read: Callable[[str, Any], Any] | None = None, **how: Any
+) -> Decorator:
+    """An option that takes a value; ``names`` as click takes them, with a space between.
+
+    ``read``: makes what the command gets of the option's spelling and a value that was given.
+    """
+    if read is not None:
+
+        def callback(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+            return value if value is None or context.resilient_parsing else read(parameter.opts[0], value)
+
+        how["callback"] = callback
     return click.option(*names.split(), metavar=metavar, help=help, **how)
 
 
-def together(*options: Decorator) -> Decorator:
-    """Adds ``options`` to a command; its help has them in this order."""
+def together(*options: Decorator, into: str = "", by: Callable[..., Any] | None = None) -> Decorator:
+    """Adds ``options`` to a command; its help has them in this order.
+
+    ``by`` takes all their values, and the command gets what that returns as ``into``.
+    """
 
     def decorate(command: Command) -> Command:
+        changed = command
+        if by is not None:
+            names = inspect.signature(by).parameters
+
+            @functools.wraps(command)
+            def changed(**values: Any) -> Any:
+                values[into] = by(**{name: values.pop(name) for name in names})
+                return command(**values)
+
         for add in reversed(options):  # the last one that decorates is the first one of the help
-            command = add(command)
-        return command
+            changed = add(changed)
+        return changed
 
     return decorate
 
 
 def target_options(*, backend: str, torch: str, settings: str, **how: Any) -> Decorator:
-    """``--backend``, ``--torch`` (``torch_version``) and ``--settings``, each with its help; as recorded by default."""
+    """``target``: keywords of ``judge``, as recorded by default; each option with its help."""
     how = how or {"default": "recorded", "show_default": True}
+    runs_there = "Judge these files, lines, functions or modules for cpu: they run on the host."
+    guesses = "Call a torch newer than the tables unknown; guess nothing."
+
+    def target(backend: str, torch_version: str, settings: str, host: tuple[str, ...], strict: bool) -> dict[str, Any]:
+        return {"backend": backend, "torch": torch_version, "settings": settings, "host": host, "strict": strict}
+
     return together(
         option("--backend", "B", backend, **how),
         option("--torch torch_version", "V", torch, **how),
         option("--settings", "S", settings, **how),
+        option("--host", "GLOB", runs_there, multiple=True),
+        click.option("--strict", is_flag=True, help=guesses),
+        into="target",
+        by=target,
     )
 
 
-host_option = option(
-    "--host", "GLOB", "Judge these files, lines, functions or modules for cpu: they run on the host.", multiple=True
-)
-strict_option = click.option(
-    "--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing."
-)
-window_options = together(
+def _task(window: str, exit_after_steps: bool, as_module: bool, script: str, args: tuple[str, ...]) -> Task:
+    from tracer.runner.steps import Steps, Task
+
+    steps = Steps.parse(window)
+    if exit_after_steps and steps.stop is None:
+        raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
+    return Task(target=script, args=args, as_module=as_module, steps=steps, exit_after_steps=exit_after_steps)
+
+
+#: ``task``: the script, and which steps of it are recorded.
+script_options = together(
     option("--steps window", "A:B", "Record these optimizer steps only.", default=":"),
     click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded."),
-)
-script_arguments = together(
     click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m."),
     click.argument("script", shell_complete=files),
     click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=files),
+    into="task",
+    by=_task,
 )
+
+
+def check_script(task: Task) -> None:
+    """Raise ``UsageError`` if there is none, before several runs are made of it."""
+    if not task.as_module and not os.path.exists(task.target):
+        raise UsageError(f"there is no script {task.target}", hint="name a Python file, or a module after -m")
+
+
+def _detail(quiet: bool, verbose: bool) -> Detail:
+    if quiet and verbose:
+        raise UsageError("--quiet and --verbose exclude each other", hint="leave one out")
+    return Detail.BRIEF if quiet else Detail.WHOLE if verbose else Detail.USUAL
+
+
+#: ``detail``: how much a terminal shows.
 verbosity = together(
     click.option("-q", "--quiet", is_flag=True, help="Print the verdict and the counts alone."),
     click.option("-v", "--verbose", is_flag=True, help="Print every finding, why, and its evidence."),
+    into="detail",
+    by=_detail,
 )
 
 
 def folder_options(name: str) -> Decorator:
-    """``-o`` and ``--format`` of the command ``name``, which makes several runs and leaves their recordings."""
+    """``folder`` and ``formats`` of the command ``name``, which makes several runs and leaves their recordings."""
     return together(
         option(
             "-o --output folder",
@@ -101,50 +156,16 @@ def folder_options(name: str) -> Decorator:
             "text on standard output; json and html in FOLDER.",
             default="text",
             show_default=True,
+            read=_formats,
         ),
     )
 
 
-def steps_in(window: str, *, exit_after_steps: bool) -> Steps:
-    """The steps that ``--steps`` names. Raises ``UsageError`` in one line."""
-    from tracer.runner import Steps
-
-    steps = Steps.parse(window)
-    if exit_after_steps and steps.stop is None:
-        raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
-    return steps
-
-
-def task_of(script: str, args: tuple[str, ...], window: str, *, as_module: bool, exit_after_steps: bool) -> Task:
-    """The script that several runs are made of, with its steps. Raises ``UsageError`` in one line."""
-    from tracer.runner.repeated.launching import Task
-
-    steps = steps_in(window, exit_after_steps=exit_after_steps)
-    if not as_module and not os.path.exists(script):
-        raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
-    return Task(
-        target=script,
-        args=args,
-        as_module=as_module,
-        start=steps.start,
-        stop=steps.stop,
-        exit_after_steps=exit_after_steps,
-    )
-
-
-def formats_in(formats: str) -> list[str]:
-    """The formats that ``--format`` of ``folder_options`` names. Raises ``UsageError`` in one line."""
-    wanted = [word.strip() for word in formats.split(",")]
+def _formats(name: str, text: str) -> list[str]:
+    wanted = [word.strip() for word in text.split(",")]
     if unknown := [word for word in wanted if word not in FORMATS]:
         raise UsageError(f"unknown format {unknown[0]!r}", hint=f"choose from {', '.join(FORMATS)}")
     return wanted
-
-
-def detail_of(*, quiet: bool, verbose: bool) -> Detail:
-    """Return the detail for ``--quiet`` and ``--verbose``. Raises ``UsageError`` for both."""
-    if quiet and verbose:
-        raise UsageError("--quiet and --verbose exclude each other", hint="leave one out")
-    return Detail.BRIEF if quiet else Detail.WHOLE if verbose else Detail.USUAL
 
 
 def tables_for(backend: str | None) -> Mapping[Backend, Table]:

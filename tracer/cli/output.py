@@ -16,10 +16,9 @@ from tracer.errors import ReportError, TracerError, UsageError, reason_of
 from tracer.plain import LaidOut, is_terminal, visible
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
     from tracer.names import Detail
     from tracer.report import Report
+    from tracer.report.blocks import Block
 
 
 def check_writable(path: Path, *, error: type[TracerError] = UsageError) -> None:
@@ -76,12 +75,14 @@ def show(text: str) -> None:
         raise ReportError(f"cannot write standard output: {reason}", hint="write to a file with -o") from problem
 
 
-def show_all(texts: Iterable[str]) -> None:
-    """``show`` each, an empty line between them."""
-    for number, text in enumerate(texts):
+def show_blocks(*texts: Iterable[Block], unfolds: bool = False) -> None:
+    """``show`` what a terminal draws of each text's blocks, an empty line between them."""
+    from tracer.report.render.terminal import drawn, printed
+
+    for number, blocks in enumerate(texts):
         if number:
             show("")
-        show(text)
+        show(printed(drawn(blocks, unfolds=unfolds)))
 
 
 def drop_output() -> None:
@@ -100,10 +101,13 @@ def progress(doing: str) -> Iterator[None]:
     if not is_terminal(sys.stderr):
         yield
         return
-    shown: list[Status] = []
     import threading
 
-    timer = threading.Timer(PATIENCE, _spin, (doing, shown))
+    from rich.console import Console
+    from rich.markup import escape
+
+    status = Console(stderr=True).status(escape(doing))
+    timer = threading.Timer(PATIENCE, status.start)
     timer.daemon = True
     timer.start()
     try:
@@ -111,17 +115,7 @@ def progress(doing: str) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
-        for status in shown:
-            status.stop()
-
-
-def _spin(doing: str, shown: list[Status]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-
-    status = Console(stderr=True).status(escape(doing))
-    status.start()
-    shown.append(status)
+        status.stop()
 
 
 # --- reports: where ``--format`` and ``-o`` send them --------------------------------------------------------

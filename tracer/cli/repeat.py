@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracer.cli.options import folder_options, formats_in, option, script_arguments, task_of, window_options
-from tracer.cli.output import check_folder, show
+from tracer.cli.options import check_script, folder_options, option, script_options
+from tracer.cli.output import check_folder, show_blocks
 from tracer.errors import UsageError
 from tracer.plain import say
+
+if TYPE_CHECKING:
+    from tracer.runner.steps import Task
 
 PARTED = 1
 PARTIAL = 3
@@ -46,12 +50,7 @@ class _OfCircumstances(click.Option):
 
 @click.command("repeat", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
 @option("--runs", "N", "Runs to compare.", type=click.IntRange(min=2), default=2, show_default=True)
-@option(
-    "--vary",
-    "NAME[,NAME]",
-    "Change one circumstance in a further run",
-    cls=_OfCircumstances,
-)
+@option("--vary", "NAME[,NAME]", "Change one circumstance in a further run", cls=_OfCircumstances)
 @option(
     "--hold",
     "NAME[,NAME]",
@@ -59,7 +58,6 @@ class _OfCircumstances(click.Option):
     cls=_OfCircumstances,
 )
 @click.option("--no-hold", is_flag=True, help="Make no further runs where the runs diverge.")
-@window_options
 @click.option(
     "--settings",
     type=click.Choice(_SETTINGS),
@@ -71,23 +69,16 @@ class _OfCircumstances(click.Option):
 @click.option("--whole", is_flag=True, help="Follow lines to the end, not just of the step where runs diverge.")
 @click.option("--first", is_flag=True, help="End a run as soon as it has diverged from the first.")
 @folder_options("repeat")
-@script_arguments
+@script_options
 def command(
+    task: Task,
     runs: int,
     vary: str | None,
     hold: str | None,
     no_hold: bool,
-    window: str,
-    exit_after_steps: bool,
-    settings: str,
-    children: bool | None,
-    whole: bool,
-    first: bool,
     folder: Path,
-    formats: str,
-    as_module: bool,
-    script: str,
-    args: tuple[str, ...],
+    formats: list[str],
+    **asked: Any,
 ) -> int:
     """Run SCRIPT several times in processes of its own, and say whether and where the runs diverge, and why.
 
@@ -99,39 +90,29 @@ def command(
     from tracer.runner.repeated.launching import ENDING
     from tracer.runner.repeated.repeating import Asked, repeat_script
 
-    task = task_of(script, args, window, as_module=as_module, exit_after_steps=exit_after_steps)
     if no_hold and hold is not None:
         raise UsageError("--hold and --no-hold exclude each other", hint="leave out one of them")
-    wanted = formats_in(formats)
+    check_script(task)
     check_store()
     rank = current_rank()
     folder = folder / f"rank{rank.rank}" if rank is not None else folder
     check_folder(folder)
-    asked = Asked(
-        task=task,
-        folder=folder,
-        runs=runs,
-        arms=parse_varied(vary) if vary is not None else (),
-        hold=() if no_hold else parse_held(hold) if hold is not None else None,
-        settings=settings,
-        children=children,
-        whole=whole,
-        first=first,
-    )
+    held = () if no_hold else parse_held(hold) if hold is not None else None
+    arms = parse_varied(vary) if vary is not None else ()
     with ENDING.handling_signals():
-        result = repeat_script(asked)
+        result = repeat_script(Asked(task=task, folder=folder, runs=runs, arms=arms, hold=held, **asked))
         from tracer.report.files.compared import write_repeated
 
         repeated = result.repeated
-        written = write_repeated(repeated, result.report, folder, [name for name in wanted if name != "text"])
-        if "text" in wanted:
+        written = write_repeated(repeated, result.report, folder, [name for name in formats if name != "text"])
+        if "text" in formats:
             from tracer.report.files.compared import plan_after
-            from tracer.report.render.terminal import READER, drawn, printed
+            from tracer.report.render.terminal import READER
             from tracer.report.sections.runs import repeated_blocks
 
             report = result.report() if repeated.agrees else None
             findings = () if report is None else report.findings
-            show(printed(drawn(repeated_blocks(repeated, READER, plan_after(repeated, result.report), findings))))
+            show_blocks(repeated_blocks(repeated, READER, plan_after(repeated, result.report), findings))
         files = ", ".join(map(str, written)) if written else f"recordings in {folder}"
         say(f"tracer: wrote {files}")
     if repeated.ended_by:

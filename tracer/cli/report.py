@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tracer.cli.options import detail_of, files, host_option, option, strict_option, target_options, verbosity
+from tracer.cli.options import files, option, target_options, verbosity
 from tracer.cli.output import destinations, progress, render_report, write_rendered
-from tracer.names import Backend, Settings
+from tracer.names import Backend, Detail, Settings
 from tracer.plain import say
 
 PARTIAL = 3
@@ -32,16 +33,8 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     torch="Judge for this version of torch, such as 2.13.",
     settings=f"Judge under these settings: {', '.join(Settings)}.",
 )
-@option(
-    "--format formats",
-    "F[,F]",
-    "text, html, csv, json, markdown, sarif, junit; by default what -o ends in.",
-)
-@option(
-    "--table",
-    "T",
-    "What CSV holds: findings (the default) or calls.",
-)
+@option("--format formats", "F[,F]", "text, html, csv, json, markdown, sarif, junit; by default what -o ends in.")
+@option("--table", "T", "What CSV holds: findings (the default) or calls.")
 @option(
     "-o --output",
     "PATH",
@@ -49,29 +42,21 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     shell_complete=files,
 )
 @option("--targets", "T[,T]", "Further targets that the page compares: all, cuda:2.4, npu ...")
-@host_option
-@strict_option
 @verbosity
 def command(
     traces: tuple[str, ...],
-    backend: str,
-    torch_version: str,
-    settings: str,
+    target: dict[str, Any],
     formats: str | None,
     table: str | None,
     output: str | None,
     targets: str | None,
-    host: tuple[str, ...],
-    strict: bool,
-    quiet: bool,
-    verbose: bool,
+    detail: Detail,
 ) -> int:
     """Judge TRACE for a backend, a torch version and settings, and write the report.
 
     Several traces (steps, repeated runs, ranks) are merged, and with a trace those of its child processes beside it.
     Neither torch nor the device is needed.
     """
-    detail = detail_of(quiet=quiet, verbose=verbose)
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
         from tracer.gate.suppressions import host_lines
@@ -83,22 +68,21 @@ def command(
         loaded = load_families(traces)
         trace = merge_traces(loaded)
     with progress("judging and rendering"):
-        named = (*host, *host_lines(trace.calls, Path.cwd()))
-        report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict, host=named)
-        others = () if targets is None else targets_named(targets, report.target.torch)
+        target["host"] = (*target["host"], *host_lines(trace.calls, Path.cwd()))
+        report = judge(trace, **target)
         report = replace(
             report,
             ranks=compare_ranks(trace for trace in loaded if not trace.children or trace.call_count),
-            processes=processes_of(
-                report, loaded, backend=backend, torch=torch_version, settings=settings, strict=strict, host=named
-            ),
+            processes=processes_of(report, loaded, **target),
             traces=tuple(Path(path).name for path in traces),
-            strict=strict,
-            portability=judge_targets(trace, others, settings=settings, strict=strict, host=named),
+            strict=target["strict"],
+            portability=()
+            if targets is None
+            else judge_targets(trace, targets_named(targets, report.target.torch), **target),
         )
         rendered = render_report(report, wanted, table=table or "findings", detail=detail)
     write_rendered(rendered)
-    if not quiet and (written := [str(path) for _, path in wanted if path is not None]):
+    if detail is not Detail.BRIEF and (written := [str(path) for _, path in wanted if path is not None]):
         say(f"tracer: wrote {', '.join(written)}")
     if trace.partial:
         say(f"tracer: the trace is partial ({trace.partial}); the rest was not judged")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -44,9 +45,7 @@ when the call's result varied, 0 when every run agreed, 2 when it lacks somethin
 def command(
     trace: str,
     finding: str,
-    backend: str,
-    torch_version: str,
-    settings: str,
+    target: dict[str, Any],
     with_values: bool,
     imports: tuple[str, ...],
     output: Path | None,
@@ -69,8 +68,8 @@ def command(
         from tracer.trace import Trace
 
         loaded = Trace.load(trace)
-        host = host_lines(loaded.calls, Path.cwd())
-        report = judge(loaded, backend=backend, torch=torch_version, settings=settings, host=host)
+        target["host"] = (*target["host"], *host_lines(loaded.calls, Path.cwd()))
+        report = judge(loaded, **target)
         place, named = chosen_finding(report.findings, finding)
         chosen = report.findings[place]
         name = output.name if output is not None else "repro.py"

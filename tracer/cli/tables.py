@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracer.cli.options import option, tables_for
-from tracer.cli.output import show, show_all
+from tracer.cli.output import show, show_blocks
 from tracer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def command() -> None:
 def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
     from tracer.report.blocks import Paragraph
-    from tracer.report.render.terminal import drawn, printed
     from tracer.report.sections.rules import overview_blocks, rows_blocks, rules_blocks
     from tracer.tables.settings.rows import load_rows
 
@@ -54,7 +53,7 @@ def list_tables(backend: str | None, settings: bool) -> int:
     else:
         (table,) = tables.values()
         blocks = rules_blocks(table)
-    show(printed(drawn(blocks, unfolds=True)))
+    show_blocks(blocks, unfolds=True)
     return 0
 
 
@@ -63,7 +62,6 @@ def list_tables(backend: str | None, settings: bool) -> int:
 @option("--backend", "B", "Look in this table only.")
 def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
-    from tracer.report.render.terminal import drawn, printed
     from tracer.report.sections.rules import row_blocks, rule_blocks
     from tracer.tables.examples import load_examples
     from tracer.tables.explaining import find_rows, find_rules, refusal
@@ -77,7 +75,7 @@ def show_rule(name: str, backend: str | None) -> int:
     rules = ((rule, tables[device]) for device in rules_by_backend for rule in rules_by_backend[device])
     shown = [rule_blocks(rule, table, load_examples()) for rule, table in rules]
     shown += [row_blocks(row, settings) for row in rows]
-    show_all(printed(drawn(blocks, unfolds=True)) for blocks in shown)
+    show_blocks(*shown, unfolds=True)
     return 0
 
 

@@ -28,7 +28,7 @@ from tracer.runner.interrupts import AGAIN, end_by, interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
 from tracer.runner.script import prepare
-from tracer.runner.steps import Steps
+from tracer.runner.steps import Task
 from tracer.trace.paths import values_path
 
 if TYPE_CHECKING:
@@ -118,13 +118,9 @@ INTERRUPTED = -signal.SIGINT
 
 
 def run_script(
-    target: str,
-    args: Sequence[str] = (),
+    task: Task,
     *,
     output: Path,
-    as_module: bool = False,
-    steps: Steps = Steps(),  # noqa: B008  (frozen)
-    exit_after_steps: bool = False,
     with_source: bool = False,
     options: RecordOptions = RecordOptions(),  # noqa: B008  (frozen)
     machine: Machine | None = None,
@@ -135,9 +131,9 @@ def run_script(
     own_line: Sequence[str] = (),
     at_start: tuple[Callable[[str, msgspec.Raw], None], object] | None = None,
 ) -> int:
-    """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
+    """Run the script of ``task`` as Python would, write its trace to ``output``, and return the script's exit code.
 
-    The trace is written when the last of ``steps`` was recorded, and again when the script ends, for any reason but
+    The trace is written when the last of its steps was recorded, and again when the script ends, for any reason but
     ``SIGKILL``, ``abort`` and an exit by C code in the recorded part; a trace that was cut short says so.
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
     using them. ``options`` say what is recorded, values and
@@ -150,10 +146,10 @@ def run_script(
     Raises ``UsageError`` if there is nothing to run, or a script that is another rank, and ``TraceError`` if the trace
     cannot be written.
     """
-    name = target if as_module else os.path.basename(os.path.normpath(target))
+    name = task.target if task.as_module else os.path.basename(os.path.normpath(task.target))
     # The script may change the working directory.
     recording = ScriptRecording(
-        name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
+        name, Path(os.path.abspath(output)), output, task.steps, rank=rank, exit_after=task.exit_after_steps
     )
     recording.is_quiet, recording.options = quiet, options.with_values_at(values_path(os.path.abspath(output)))
     recording.machine, recording.one_rank = machine, one_rank
@@ -172,7 +168,7 @@ def run_script(
             recording.begin()
         running = False
         try:
-            script = prepare(target, args, as_module=as_module)
+            script = prepare(task.target, task.args, as_module=task.as_module)
             sys.modules["__main__"] = script.main
             running = True
             recording.forget_earlier()
@@ -249,9 +245,9 @@ _WITH_WORD = ("-W", "-X", "--check-hash-based-pycs")
 _NOT_FOLLOWED = re.compile(r"-([a-zA-Z]*[IESc].*)?$")
 
 
-def own_line(script: str, args: Sequence[str]) -> tuple[str, ...]:
-    """The command line of this process up to ``script``, without ``-m``; empty if that is not how it was started."""
-    words, tail = sys.orig_argv, [script, *args]
+def own_line(task: Task) -> tuple[str, ...]:
+    """The command line of this process up to the script, without ``-m``; empty if that is not how it was started."""
+    words, tail = sys.orig_argv, [task.target, *task.args]
     if words[-len(tail) :] != tail:
         return ()
     before = words[1 : -len(tail)]

@@ -1,4 +1,4 @@
-"""Which optimizer steps of a run are recorded: ``A:B``, as in a Python slice."""
+"""What is run, and which optimizer steps of it are recorded: ``A:B``, as in a Python slice."""
 
 from __future__ import annotations
 
@@ -54,3 +54,13 @@ class Steps(msgspec.Struct, frozen=True):
         if finished >= last:
             return ""
         return f"the script ended after {finished} optimizer step{'s' * (finished != 1)}, before {self} was over"
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A script and which steps of it to record."""
+
+    target: str
+    args: tuple[str, ...] = ()
+    as_module: bool = False
+    steps: Steps = Steps()
+    exit_after_steps: bool = False

@@ -14,6 +14,7 @@ from tracer import DeterminismTracer
 from tracer.runner.repeated import declared, launching
 from tracer.runner.repeated.declared import Circumstance
 from tracer.runner.repeated.folder import MOST_OF_A_FILE, Snapshot
+from tracer.runner.steps import Task
 
 if not hasattr(os, "fork"):
     pytest.skip("circumstances are tried in forks", allow_module_level=True)
@@ -162,7 +163,7 @@ def test_a_run_with_addresses_held_has_its_objects_where_they_come() -> None:
             patch.setattr(launching, "move_objects", lambda number: changed.append("objects"))
             patch.setattr(launching, "switch_threads_otherwise", lambda number: changed.append("threads"))
             launching.change_circumstances(
-                launching.Order(task=launching.Task(target="a.py"), output="a.json", number=1, held=held)
+                launching.Order(task=Task(target="a.py"), output="a.json", number=1, held=held)
             )
         return changed
 

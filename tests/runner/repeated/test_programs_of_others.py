@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.runner.repeated.planting import told
-from tracer.runner.repeated.launching import Task
 from tracer.runner.repeated.repeating import Asked, repeat_script
+from tracer.runner.steps import Task
 
 PROGRAMS = sorted((Path(__file__).parent / "others").glob("*.py"))
 

@@ -20,9 +20,9 @@ from tracer.divergence.repeated import HeldLine, Repeated
 from tracer.report.files.compared import repeated_json
 from tracer.report.sections.root_lines import proof_of
 from tracer.report.sections.runs import repeated_headline
-from tracer.runner.repeated.launching import Task
 from tracer.runner.repeated.repeating import Asked, repeat_script
 from tracer.runner.repeated.root_lines import MOST_RUNS, _by_proof, _ends_early
+from tracer.runner.steps import Task
 
 #: By name: a script whose runs diverge, the line that does it, its row in the table of sources, and whether it is
 #: proven by holding it.

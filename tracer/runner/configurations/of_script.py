@@ -20,7 +20,8 @@ from tracer.plain import say
 from tracer.recording.options import UNSHAKEN, PlaceOptions
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.folder import recordings_in, remove_run, scratch_of
-from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order, Task
+from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
+from tracer.runner.steps import Task
 from tracer.trace.paths import values_path
 from tracer.trace.values.joined_rows import joined_parts
 from tracer.trace.values.places import decisions_beside, follow_the_others
@@ -39,7 +40,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     python: str = sys.executable
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Asked(msgspec.Struct, frozen=True):
     """A script, and its two configurations."""
 
     task: Task
@@ -122,8 +123,7 @@ class _Runs:
         is_recorded = values_path(output).exists()
         if not is_recorded or (code and all(own.places.is_empty for own in read_job(output).processes.values())):
             if not code:
-                window = f"{task.start}:{'' if task.stop is None else task.stop}"
-                raise TraceError(f"{name} ended before --steps {window} began", hint="choose steps that it makes")
+                raise TraceError(f"{name} ended before --steps {task.steps} began", hint="choose steps that it makes")
             raise TraceError(
                 f"{name} {_how_it_ended(code)} before anything was recorded", hint="its own words are above"
             )

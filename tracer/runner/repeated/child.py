@@ -38,7 +38,6 @@ REPLAYS = 10
 def main() -> int:
     """Run the order in the first argument; returns the script's exit code."""
     order = msgspec.json.decode(sys.argv[1], type=Order)
-    task = order.task
     if order.temporary:
         tempfile.tempdir = None
         os.environ.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), order.temporary))
@@ -53,12 +52,8 @@ def main() -> int:
         wanted = {"magnitudes": True, "places": order.places, "eager": order.places.shake is not None}
     try:
         return run_script(
-            task.target,
-            task.args,
+            order.task,
             output=Path(order.output),
-            as_module=task.as_module,
-            steps=task.steps,
-            exit_after_steps=task.exit_after_steps,
             rank=current_rank(),
             options=RecordOptions(**wanted, children=order.children, lines=order.lines),
             left_behind=tuple if left is None else left.states,

@@ -21,7 +21,7 @@ import msgspec
 from tracer.recording.options import UNSHAKEN, Lines, PlaceOptions
 from tracer.runner.interrupts import AGAIN
 from tracer.runner.repeated.declared import Circumstance, make_before_the_script
-from tracer.runner.steps import Steps
+from tracer.runner.steps import Task
 from tracer.trace.records import FactValue
 
 #: Sizes of small objects, in bytes, and bytes of each size among which the holes are.
@@ -31,22 +31,6 @@ _INTERVALS = (1.0, 0.2, 3.0)
 _HEADER = sys.getsizeof(b"")
 #: Between these blocks are the holes, for as long as the process lives.
 _KEPT: list[bytes] = []
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A script and which steps of it to record, the same for every run."""
-
-    target: str
-    args: tuple[str, ...] = ()
-    as_module: bool = False
-    start: int = 0
-    stop: int | None = None
-    exit_after_steps: bool = False
-
-    @property
-    def steps(self) -> Steps:
-        """The optimizer steps that are recorded."""
-        return Steps(self.start, self.stop)
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from tracer.runner.repeated import launching
 from tracer.runner.repeated.declared import HASH_SEED, Change, Circumstance, Start, in_order, variables_among
 from tracer.runner.repeated.folder import Snapshot, recordings_in, remove_run, scratch_of, temporary_of
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Tried, find_circumstance, suspects
-from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order, Task
+from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
 from tracer.runner.repeated.root_lines import (
     FoundLines,
@@ -42,6 +42,7 @@ from tracer.runner.repeated.root_lines import (
     needs_lines,
 )
 from tracer.runner.source_lines import texts_of, with_neighbours
+from tracer.runner.steps import Steps, Task
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace.families import load_family
@@ -547,8 +548,8 @@ class _LineRuns:
         output = series._output(f"{series.prefix}{name}")
         task = series.asked.task if folder is None else _within(series.asked.task, folder)
         if last_step is not None and not series.asked.whole:
-            stop = last_step + 1 if task.stop is None else min(task.stop, last_step + 1)
-            task = msgspec.structs.replace(task, stop=stop, exit_after_steps=True)
+            stop = last_step + 1 if task.steps.stop is None else min(task.steps.stop, last_step + 1)
+            task = msgspec.structs.replace(task, steps=Steps(task.steps.start, stop), exit_after_steps=True)
         order = Order(
             task=task,
             output=str(output),
