@@ -13,7 +13,7 @@ import pytest
 from tests.support.traced import traced
 from tracer.divergence.lines import ComparedLines, Kind, compared_lines
 from tracer.tables.sources import source_of, sources
-from tracer.trace.lines import Row, read_lines
+from tracer.trace.lines import Row, Text, read_lines
 
 
 def compared(folder: Path, source: str, second: str = "") -> ComparedLines:
@@ -141,6 +141,50 @@ WAYS = {
         "for k in held:\n    op(k)\n    break\n",
         7,
     ),
+    "what a `with` block returns": (
+        "def f(k):\n    with open(os.devnull):\n        return [*os.urandom(k)]\nx = f(3)\nop(x)\n",
+        7,
+    ),
+    "what is returned before `finally`": (
+        "def f(k):\n    try:\n        return [*os.urandom(k)]\n    finally:\n        k = 2\nx = f(3)\nop(x)\n",
+        7,
+    ),
+    "arguments on lines of their own": (
+        "def f(**k):\n    return k\nx = f(\n    a=1,\n    b=(time.perf_counter() * 1e6),\n    c=2,\n)\nop(x)\n",
+        9,
+    ),
+    "a value that a further line of a call hands on": (
+        "def f(k):\n    return k\nk = os.urandom(3)\nx = f(\n    k,\n)\nop(x)\n",
+        7,
+    ),
+    "a draw on a further line": ("x = dict(\n    a=1,\n    b=random.random(),\n)\nop(x)\n", 7),
+    "a query whose rows show nothing": (
+        "import sqlite3\nc = sqlite3.connect(':memory:')\nc.execute('create table t (a)')\n"
+        "c.executemany('insert into t values (?)', [(k,) for k in range(40)])\nc.row_factory = sqlite3.Row\n"
+        "def batches():\n    cursor = c.execute('select a from t order by random()')\n"
+        "    while rows := cursor.fetchmany(9):\n        yield [tuple(row) for row in rows]\n"
+        "for batch in batches():\n    op(batch)\n",
+        11,
+    ),
+    "a cursor that an attribute holds": (
+        "import sqlite3\nclass Rows:\n    def __init__(self):\n        self.c = sqlite3.connect(':memory:')\n"
+        "        self.rows = self.c.execute('select random()')\n    def __iter__(self):\n"
+        "        for (k,) in self.rows:\n            yield k\nop(next(iter(Rows())))\n",
+        9,
+    ),
+    "an iterator of a set": (
+        "held = set([2**20, 2**21] if K else [2**21, 2**20])\nrows = iter(held)\nx = next(rows)\nop(x)\n",
+        6,
+    ),
+    "a generator of a seed sequence": (
+        "import numpy\ns = numpy.random.SeedSequence()\nrng = numpy.random.default_rng(s)\nop(rng.random())\n",
+        6,
+    ),
+    "what raises in a loop": (
+        "got = []\nfor k in range(40):\n    try:\n        n = int('x' if os.urandom(1)[0] < 90 else '1')\n"
+        "    except ValueError:\n        n = 0\n        continue\n    got.append(k)\nop(got)\n",
+        8,
+    ),
     "two readings of a clock": ("a = time.time()\nb = time.time() + a\nop(b)\n", 5),
 }
 
@@ -201,6 +245,101 @@ def test_a_number_drawn_inside_a_statement_is_held_where_something_takes_it(
     runs = [{"": traced(tmp_path, f"{source}CALLS.append((x, y))\n", name=name)} for name in ("a", "b")]
     root = compared_lines(*runs, calls=[0]).sources[0]
     assert (root.location, root.kind, root.held_at) == ("program.py:5", Kind.DRAW, f"program.py:{held}")
+
+
+@pytest.mark.parametrize("patterns", [("0010110100", "0110000111"), ("1111100000", "0000011111")])
+def test_rounds_of_a_loop_are_held_against_each_other_whichever_way_they_went(
+    tmp_path: Path, patterns: tuple[str, str]
+) -> None:
+    """Lines of a round that one run passes in other rounds shift nothing."""
+    source = """\
+        got, left = [], []
+        for k, way in enumerate("WAYS"):
+            if way == "1":
+                left.append(k)
+                continue
+            for j in range(2):
+                got.append(k + j)
+        """
+    runs = [
+        {"": traced(tmp_path, dedent(source).replace("WAYS", pattern), name=name)}
+        for name, pattern in zip("ab", patterns, strict=True)
+    ]
+    assert lines_of(compared_lines(*runs)) == [(2, Kind.LINE)]
+
+
+def test_what_raises_in_one_run_is_held_where_its_function_ends(tmp_path: Path) -> None:
+    source = """\
+        import asyncio, random
+        CALLS = []
+        async def read(k):
+            await asyncio.sleep(random.SystemRandom().choice([0, 0.2]))
+            return k
+        async def crawl():
+            got = []
+            for k in range(12):
+                try:
+                    page = await asyncio.wait_for(read(k), 0.05)
+                except asyncio.TimeoutError:
+                    continue
+                got.append(page)
+            return got
+        pages = asyncio.run(crawl())
+        CALLS.append(pages)
+        """
+    runs = [{"": traced(tmp_path, dedent(source), name=name)} for name in "ab"]
+    found = {root.location: root for root in compared_lines(*runs, calls=[0]).sources}
+    root = found["program.py:10"]
+    assert (root.source, root.reaches, root.held_at) == ("timeout", True, "program.py:15")
+    assert not {"program.py:12", "program.py:8"} & found.keys()
+
+
+@pytest.mark.parametrize(("used", "lines"), [("os.urandom(3)", [6]), ("drawing_at_import.chosen.pop()", [6, 5])])
+def test_what_a_library_draws_while_it_is_imported_is_named_only_where_nothing_else_is(
+    tmp_path: Path, used: str, lines: list[int]
+) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "drawing_at_import.py").write_text("import random\nchosen = [random.random()]\n", encoding="utf-8")
+    source = """\
+        import os, random, sys
+        CALLS = []
+        sys.path.insert(0, PATH)
+        sys.modules.pop("drawing_at_import", None)
+        import drawing_at_import
+        x = USED
+        CALLS.append(x)
+        """
+    source = dedent(source).replace("PATH", repr(str(packages))).replace("USED", used)
+    runs = [{"": traced(tmp_path, source, name=name)} for name in "ab"]
+    reaching = [root.location for root in compared_lines(*runs, calls=[0]).sources if root.reaches]
+    assert reaching == [f"program.py:{line}" for line in lines]
+
+
+@pytest.mark.parametrize("shared", ["torch.default_generator", "numpy.random.mtrand._rand"])
+def test_a_global_generator_under_another_name_is_followed_as_what_it_is(tmp_path: Path, shared: str) -> None:
+    draw = "torch.rand(1, generator=own)" if "torch" in shared else "own.rand()"
+    source = f"import numpy, torch\ntorch.seed(); numpy.random.seed()\nown = {shared}\nx = {draw}\n"
+    assert lines_of(compared(tmp_path, source)) == [(3, Kind.LINE)]
+
+
+@pytest.mark.parametrize(
+    ("kept", "row"),
+    [("weakref.WeakSet(objects)", "set-of-objects"), ("set('abc')", "set-order"), ("[*objects]", None)],
+)
+def test_a_set_that_a_dictionary_gives_is_one(tmp_path: Path, kept: str, row: str | None) -> None:
+    source = """\
+        import weakref
+        class C: pass
+        objects = [C() for k in range(3)]
+        held = {"a": KEPT}
+        for each in held.get("a", ()):
+            pass
+        """
+    records = traced(tmp_path, dedent(source).replace("KEPT", kept))
+    text = next(record.text for record in records if isinstance(record, Text) and record.line == 5)
+    found = source_of(text.calls)
+    assert (None if found is None else found.id) == row
 
 
 def test_values_that_may_be_shown_are(tmp_path: Path) -> None:
@@ -458,6 +597,10 @@ def test_a_line_of_a_library_is_named_with_the_programs_line_that_calls_it(
         ("builtins.set", "set-order"),
         ("gymnasium.core.Env.reset", "environment-reset"),
         ("somewhere.unheard", None),
+        ("torch._C.Generator.seed", "seed-from-machine"),
+        ("asyncio.tasks.wait_for", "timeout"),
+        ("sqlite3.Cursor.fetchmany", "database"),
+        ("sqlite3.connect", None),
         ("pandas._libs.tslibs.timestamps.Timestamp.now", "clock"),
         ("simpy.core.Environment.now", None),
         ("torch.utils.data.dataloader.DataLoader", None),

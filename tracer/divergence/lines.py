@@ -21,12 +21,16 @@ import msgspec
 from tracer.names import Word
 from tracer.tables.sources import Source, source_of
 from tracer.trace.lines import (
+    CATCHES,
     GENERATOR,
     GLOBAL,
+    IMPORTS,
     NO_DIGEST,
     RETURNED,
+    RETURNS,
     SAMPLED_FROM,
     STATIC,
+    TIMEOUT,
     Code,
     Entered,
     LineText,
@@ -35,10 +39,12 @@ from tracer.trace.lines import (
     Row,
     Text,
     files_of_lines,
+    is_named,
     is_plain,
     lines_path,
     read_lines,
     was_seeded,
+    whole_statement,
 )
 
 #: Lines of the way from a root to a call that are kept.
@@ -49,8 +55,8 @@ _SHORT = 5
 _TICK = 10_000
 #: How what a function returns is named.
 _RESULT = "its result"
-#: The ends of names of functions that put a generator into an earlier state.
-_RESTORING = ("set_state", "setstate", "set_rng_state", "set_rng_state_all")
+#: The ends of names of functions that put a generator into a state of their own.
+_RESTORING = ("seed", "set_state", "setstate", "set_rng_state", "set_rng_state_all")
 
 
 class Kind(Word):
@@ -130,6 +136,13 @@ class _Frame:
     def __init__(self, process: str, entered: Entered, code: Code) -> None:
         self.process, self.entered, self.code = process, entered, code
         self.rows: list[Row] = []
+        self.is_thinned = False
+        """Whether rows were left out."""
+        self.keys: list[tuple[object, ...]] = []
+        """What rows are paired by: their lines, and their places in the rounds of the loops around them."""
+        self.places: dict[tuple[object, ...], int] = {}
+        self.latest: dict[int, tuple[object, ...]] = {}
+        self.ordinals: Counter[tuple[object, ...]] = Counter()
         self.parent: _Frame | None = None
         self.pair: _Frame | None = None
         self.state: dict[str, str] = {}
@@ -148,7 +161,10 @@ class _Frame:
         """By name: the files that the line which stored it opened, as rows have them."""
         self.given: Origins = _NOTHING
         """Why this frame is in one run alone."""
-        self.next = 0
+        self.leaving: tuple[int, Origins, Origins] | None = None
+        """The last ``return``, after which other lines may come, and the origins of what it reads, seen and not."""
+        self.at = self.next = 0
+        """The place of its next row, and of the next one of its pair."""
         self.last: int = 0
         self.call = entered.call
         self.depth = 0
@@ -194,6 +210,10 @@ class _Run:
         self.frames: list[_Frame] = []
         self.events: list[tuple[_Frame, Entered | Row]] = []
         self.texts: dict[tuple[str, str, int, int], LineText] = {}
+        self.lines: dict[tuple[object, ...], list[int]] = {}
+        """Those of each statement that has several, by its first."""
+        self.unfinished: set[int] = set()
+        """Identities of rows after which the statement goes on, on another line of it."""
         self.notes: list[str] = []
         numbered: dict[tuple[str, int], _Frame] = {}
         for process, records in processes.items():
@@ -203,7 +223,9 @@ class _Run:
                     codes[record.number] = record
                 elif isinstance(record, Text):
                     code = codes[record.code]
-                    self.texts.setdefault((code.file, code.function, code.first, record.line), record.text)
+                    key, text = (code.file, code.function, code.first), record.text
+                    if self.texts.setdefault((*key, record.line), text) is text and text.first:
+                        self.lines.setdefault((*key, text.first), []).append(record.line)
                 elif isinstance(record, Note):
                     self.notes.append(record.text)
                 elif isinstance(record, Entered) and (process, record.frame) not in numbered:
@@ -222,12 +244,35 @@ class _Run:
                     self.events.append((frame, record))
                 elif isinstance(record, Row) and (process, record.frame) in numbered:
                     frame = numbered[process, record.frame]
-                    frame.rows.append(record)
+                    self._add(frame, record)
                     self.events.append((frame, record))
+
+    def _add(self, frame: _Frame, row: Row) -> None:
+        text, before = self.text(frame, row.line), frame.rows[-1] if frame.rows else row
+        is_same = text.first and text.first == self.text(frame, before.line).first
+        if is_same and before.line != row.line and not before.returns:
+            self.unfinished.add(id(before))
+        frame.is_thinned |= row.is_sampled
+        key: tuple[object, ...] = row.line, row.n
+        frame.places[key] = len(frame.rows)
+        if not frame.is_thinned:  # by its place in the round of its loop: one run may have passed it in other rounds
+            key = row.line, frame.latest.get(text.loop)
+            frame.ordinals[key] += 1
+            key = *key, frame.ordinals[key]
+            frame.latest[text.first or row.line] = key
+            frame.places[key] = len(frame.rows)
+        frame.keys.append(key)
+        frame.rows.append(row)
 
     def text(self, frame: _Frame, line: int) -> LineText:
         """What a line of a frame's code reads."""
         return self.texts.get((*frame.key, line), LineText())  # type: ignore[arg-type]
+
+    def statement(self, frame: _Frame, line: int) -> LineText:
+        """What all lines of a statement read, to which ``line`` belongs."""
+        own = self.text(frame, line)
+        lines = self.lines.get((*frame.key, own.first), ())
+        return whole_statement(own, (self.text(frame, each) for each in lines)) if len(lines) > 1 else own
 
 
 def _with_parents(process: str) -> Iterator[str]:
@@ -277,6 +322,14 @@ class _Comparison:
         self.trail: dict[LineRoot, dict[str, None]] = defaultdict(dict)
         self.gave: set[LineRoot] = set()
         """Roots that draw, and by which a name was seen to differ at once."""
+        self.imports: Origins = _NOTHING
+        """Roots that import what draws."""
+        self.makers: Origins = _NOTHING
+        """Lines of a known kind that made something of which nothing is seen."""
+        self.raising: Origins = _NOTHING
+        """Roots that raise in one run alone."""
+        self.given_at: dict[str, str] = {}
+        """The last line of a root's statement, which stores what it gives."""
         self.seeds: set[LineRoot] = set()
         """Roots that seed a global generator."""
         self.stored: dict[str, Origins] = {}
@@ -311,12 +364,12 @@ class _Comparison:
         frame.last = frame.code.first
         own = self.one.text(frame, frame.code.first)
         frame.is_body = frame.code.function == "<module>" or "__qualname__" in own.stores
-        text = LineText() if parent is None else self.one.text(parent, entered.parent_line)
+        text = LineText() if parent is None else self.one.statement(parent, entered.parent_line)
         frame.state.update(_values(entered.changed))
         if pair is None:
             if parent is not None and entered.count <= SAMPLED_FROM:
                 self._generators(frame, entered.changed, {}, text, parent, entered.parent_line)
-                found = parent.given or self._branch(parent)
+                found = parent.given or self._branch(parent, own)
                 frame.given = found
                 frame.differing = dict.fromkeys(frame.state, found)
             return
@@ -338,7 +391,8 @@ class _Comparison:
                     continue
                 if not found:
                     unseen = self._unseen(parent, text) | parent.beside
-                    found = self._root(Kind.LINE, parent, entered.parent_line, frame, name, unseen=unseen)
+                    line = self._line_in(parent, entered.parent_line, text)
+                    found = self._root(Kind.LINE, parent, line, frame, name, unseen=unseen)
             frame.differing[name] = found or self._root(Kind.LINE, frame, frame.code.first, frame, name)
             self._note(frame, name)
         if parent is not None and (unseen := drawn | parent.beside | self._unseen(parent, text)):
@@ -355,24 +409,31 @@ class _Comparison:
         return parent.returned.union(*origins.values())
 
     def _row(self, frame: _Frame, row: Row) -> None:
-        text, pair = self.one.text(frame, row.line), frame.pair
+        frame.at += 1
+        is_over, pair, line = id(row) not in self.one.unfinished, frame.pair, row.line
+        text = self.one.statement(frame, line) if is_over else self.one.text(frame, line)
         other = None if pair is None else self._partner(frame, pair, row)
         before, unseen = self._reads(frame, text), self._unseen(frame, text) | frame.beside
+        if CATCHES in text.calls:
+            frame.leaving = None
+        elif row.returns and frame.leaving is not None and RETURNS not in text.calls:
+            line, seen, hidden = frame.leaving
+            text, before, unseen = self.one.statement(frame, line), before | seen, unseen | hidden
         if pair is None or other is None:
-            self._generators(frame, row.changed, {}, text, frame, row.line)
+            self._generators(frame, row.changed, {}, text, frame, line)
             frame.state.update(_values(row.changed))
             if pair is not None and not row.is_sampled and not self._is_left_out(frame, pair):
-                found = before | self._branch(frame)
+                found = before | self._branch(frame, text)
                 frame.differing.update(dict.fromkeys(_values(row.changed), found))
             else:
                 found = frame.given
                 frame.differing.update(dict.fromkeys(_values(row.changed), found) if found else {})
-            self._ends(frame, row, text, before | found, found, unseen)
+            self._ends(frame, row, line, text, before | found, found, unseen, is_over=is_over)
             return
-        drawn = self._generators(frame, row.changed, other.changed, text, frame, row.line)
+        drawn = self._generators(frame, row.changed, other.changed, text, frame, line)
         frame.state.update(_values(row.changed))
         pair.state.update(_values(other.changed))
-        frame.last = row.line
+        frame.last = line
         ours, theirs = frame.state, pair.state
         names = {*_values(row.changed), *_values(other.changed)}
         unequal = [name for name in names if ours.get(name) != theirs.get(name)]
@@ -385,7 +446,7 @@ class _Comparison:
             frame.files[path.partition(".")[0]] = row.files
         found = _NOTHING
         if frame.process in self.threaded:  # what the line does not name, another thread may have changed
-            foreign = [name for name in unequal if not _is_named(name, text) and not frame.inside]
+            foreign = [name for name in unequal if not is_named(name, text) and not frame.inside]
             unequal = [name for name in unequal if name not in foreign]
             self._differ(frame, foreign, frozenset(self.elsewhere))
         if unequal:
@@ -394,23 +455,37 @@ class _Comparison:
             rest = [name for name in unequal if name not in static]
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
             if not found and rest:
-                source = source_of(text.calls)
+                source = _source_of(text)
                 if source is None or source.circumstance not in ("hash-seed", "addresses"):
                     found = _NOTHING.union(*(self._known(frame, name) for name in rest))
                 found = found or self._wrote(frame, row, text)
             if rest and (not found or (not drawn and self._varies(text))):
-                line = self._storing(frame, row, rest) if row.is_sampled else row.line
-                found |= self._root(Kind.LINE, frame, line, frame, *rest, unseen=unseen)
+                at = self._storing(frame, row, rest) if row.is_sampled else self._line_in(frame, line, text)
+                named = [name for name in rest if is_named(name, text)] or rest  # others hold the same object
+                found |= self._root(Kind.LINE, frame, at, frame, *named, unseen=unseen)
+                self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
             self._differ(frame, rest, found)
             for name, origins in static.items():
                 self._differ(frame, [name], origins)
             found = found.union(*static.values())
             for name in rest:
                 self._note(frame, name)
-        elif self._varies(text):
-            unseen |= {self._named(Kind.LINE, frame, row.line)}
+        elif is_over and (source := _source_of(text)) is not None:
+            stored = [frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL)]
+            is_opaque = NO_DIGEST in (*stored, row.changed.get(RETURNED))
+            if source.varies or is_opaque:
+                maker = self._named(Kind.LINE, frame, self._line_in(frame, line, text))
+                unseen |= {maker}
+                self.makers |= {maker} if is_opaque else _NOTHING
         read = before | drawn | found
-        self._ends(frame, row, text, read, found, unseen, returns=row.returns and RETURNED in unequal)
+        returns = row.returns and RETURNED in unequal
+        self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
+
+    def _line_in(self, frame: _Frame, line: int, text: LineText) -> int:
+        """The line of a statement that makes a call of a known kind; ``line`` where none does."""
+        source, lines = _source_of(text), self.one.lines.get((*frame.key, text.first), ())
+        is_made_at = (each for each in lines if source and _source_of(self.one.text(frame, each)) == source)
+        return next(is_made_at, line)
 
     def _wrote(self, frame: _Frame, row: Row, text: LineText) -> Origins:
         """The origins of files that a line reads, or one that called it, and that this run wrote; none for others."""
@@ -437,7 +512,7 @@ class _Comparison:
         origins = _NOTHING.union(*(row.origins for row in found))
         if origins or not found:
             return origins
-        known = [row for row in found if (of := source_of(row.text.calls)) is not None and of.id != "file"]
+        known = [row for row in found if (of := _source_of(row.text)) is not None and of.id != "file"]
         row = (known or found)[0]
         return self._root(Kind.LINE, row.frame, row.line, row.frame, RETURNED, unseen=row.unseen)
 
@@ -453,21 +528,28 @@ class _Comparison:
         self,
         frame: _Frame,
         row: Row,
+        line: int,
         text: LineText,
         read: Origins,
         found: Origins,
         unseen: Origins,
         *,
+        is_over: bool,
         returns: bool = False,
     ) -> None:
-        """A row was compared: ``read`` are the origins of what it read, ``found`` those of what it changed."""
-        location = f"{frame.code.file}:{row.line}"
+        """A row was compared: ``read`` are the origins of what it read, ``found`` those of what it changed.
+
+        ``is_over``: its statement does not go on.
+        """
+        location = f"{frame.code.file}:{line}"
         read |= frame.returned
-        frame.decides = read or frame.inside, unseen
+        frame.decides = read | found or frame.inside, unseen
         every = read | found | frame.inside | unseen
-        self.ended[frame.process].append(_Ended(row.ended, frame, row.line, text, read, unseen))
+        if RETURNS in text.calls and is_over:
+            frame.leaving = line, read, unseen
+        self.ended[frame.process].append(_Ended(row.ended, frame, line, text, read, unseen))
         if row.call > frame.call >= 0 and not frame.process:
-            self.reads.append(_Read(range(frame.call, row.call), frame, row.line, read, unseen))
+            self.reads.append(_Read(range(frame.call, row.call), frame, line, read, unseen))
         carried = self._carry(frame, text, every)
         if carried or not text.stores:
             self.hidden |= every
@@ -478,9 +560,11 @@ class _Comparison:
                 if returns and _is_task(frame):
                     self.answers.setdefault(root)
         frame.call, frame.inside = row.call, _NOTHING
-        if not frame.code.function.endswith(">") or frame.is_body:  # a comprehension keeps what it gathers
+        if not is_over or (frame.code.function.endswith(">") and not frame.is_body):  # a comprehension gathers too
+            frame.returned |= read | found
+        else:
             frame.returned = _NOTHING
-        if text.stores:
+        if text.stores and is_over:
             frame.beside = _NOTHING
         if frame.parent is not None:
             frame.parent.inside |= found
@@ -527,13 +611,15 @@ class _Comparison:
         return self.stored.get(name.rpartition(".")[2], _NOTHING) if is_static else _NOTHING
 
     def _partner(self, frame: _Frame, pair: _Frame, row: Row) -> Row | None:
-        """The row of the second run for ``row``; what only the second run executed before it is taken in."""
-        for place in range(frame.next, len(pair.rows)):
-            if (pair.rows[place].line, pair.rows[place].n) == (row.line, row.n):
-                self._only_second(frame, place)
-                frame.next = place + 1
-                return pair.rows[place]
-        return None
+        """The row of the second run for this one; what only the second run executed before it is taken in."""
+        place = pair.places.get(frame.keys[frame.at - 1], -1)
+        if place < 0 and (frame.is_thinned or pair.is_thinned):
+            place = pair.places.get((row.line, row.n), -1)
+        if place < frame.next:
+            return None
+        self._only_second(frame, place)
+        frame.next = place + 1
+        return pair.rows[place]
 
     def _only_second(self, frame: _Frame, until: int) -> None:
         pair = frame.pair
@@ -542,7 +628,7 @@ class _Comparison:
         for row in pair.rows[frame.next : until]:
             pair.state.update(_values(row.changed))
             if not row.is_sampled and not self._is_left_out(pair, frame):
-                self._differ(frame, _values(row.changed), self._branch(frame))
+                self._differ(frame, _values(row.changed), self._branch(frame, self.two.text(pair, row.line)))
         frame.next = max(frame.next, until)
 
     def _is_left_out(self, frame: _Frame, pair: _Frame) -> bool:
@@ -550,12 +636,14 @@ class _Comparison:
         is_elsewhere = bool(frame.process or frame.entered.thread)
         return is_elsewhere and any(row.is_sampled for row in pair.rows)
 
-    def _branch(self, frame: _Frame) -> Origins:
-        """The origins of what only one run executes after the last line that both do."""
+    def _branch(self, frame: _Frame, text: LineText) -> Origins:
+        """The origins of what only one run executes, ``text`` first, after the last line that both do."""
         seen, unseen = frame.decides
-        found = frame.given or seen | frame.returned
-        if not found or self._varies(self.one.text(frame, frame.last)):
-            found |= self._root(Kind.BRANCH, frame, frame.last, frame, unseen=unseen)
+        found, last = frame.given or seen | frame.returned, self.one.statement(frame, frame.last)
+        if not found or self._varies(last):
+            found |= self._root(Kind.BRANCH, frame, self._line_in(frame, frame.last, last), frame, unseen=unseen)
+        if CATCHES in text.calls:
+            self.raising |= found
         return found
 
     # --- what a line reads ---
@@ -597,7 +685,7 @@ class _Comparison:
         return _NOTHING if key is None else self.values.get(key, _NOTHING)
 
     def _varies(self, text: LineText) -> bool:
-        row = source_of(text.calls)
+        row = _source_of(text)
         return row is not None and row.varies
 
     def _storing(self, frame: _Frame, row: Row, names: Sequence[str]) -> int:
@@ -639,6 +727,8 @@ class _Comparison:
                 self.unseeded[key] = found or self._root(Kind.LINE, at, line, frame, name)
                 for root in found:
                     self.trail[root].setdefault(f"{at.code.file}:{line}")
+            elif IMPORTS in text.calls and not self.unseeded.get(key):  # what a library draws then is seldom used
+                self.imports |= self._root(Kind.DRAW, at, line, frame, generator=generator)
             else:
                 drawn |= self.unseeded.get(key) or self._root(Kind.DRAW, at, line, frame, generator=generator)
         return drawn
@@ -703,6 +793,8 @@ class _Comparison:
         for root, at in list(reached.items()):  # a root on the way of another may reach the call too
             on_way = set(self._way(root, at))
             reached |= {each: at for each in self.roots if each not in reached and each.location in on_way}
+        if not any(self._is_explained(root) for root in reached):
+            reached |= dict.fromkeys(self.imports.difference(reached), next(iter(reached.values()), ""))
         found: dict[str, LineSource] = {}
         for root in (*reached, *(root for root in self.roots if root not in reached)):
             source = self._source(root, reached.get(root))
@@ -717,6 +809,8 @@ class _Comparison:
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""
         earlier = self.follows.get(root, _NOTHING) - visited
+        if self._maker_of(root) != root:
+            earlier -= self.makers
         is_explained = self._is_explained(root)
         if not self.follows.get(root) and not is_explained:
             before = (each for each, place in self.roots.items() if place < self.roots[root])
@@ -732,6 +826,14 @@ class _Comparison:
         row = self._row_of_table(root)
         return root.kind is Kind.DRAW or (row is not None and (row.varies or row.is_order or not row.waits))
 
+    def _maker_of(self, root: LineRoot) -> LineRoot:
+        """The line of a known kind that last made what a root reads and is not seen: a query, an iterator, a handle."""
+        row = self._row_of_table(root)
+        if root.kind is not Kind.LINE or (row is not None and (row.varies or row.is_order)):
+            return root
+        makers = self.makers & self.follows.get(root, _NOTHING)
+        return max(makers, key=[*self.functions].index, default=root)
+
     def _row_of_call(self, call: int) -> _Read | None:
         """The row that made a call: the innermost that read something that differs, or else the innermost."""
         rows = sorted(
@@ -745,12 +847,13 @@ class _Comparison:
         if row is None:
             return _NOTHING
         found = row.origins or self._root(Kind.LINE, row.frame, row.line, row.frame, unseen=row.unseen)
-        waited = {root: givers for root in found if (givers := self._waited_for(root))}
+        waited = {root: givers for root in found if (givers := self._waited_for(self._maker_of(root)))}
         for root, givers in waited.items():
             for each in givers:
                 self.trail[each].setdefault(root.location)
         self.takers.update(waited)
-        return found.union(*waited.values()).difference(root for root in waited if self._row_of_table(root) is not None)
+        known = (root for root in waited if self._row_of_table(self._maker_of(root)) is not None)
+        return found.union(*waited.values()).difference(known)
 
     def _waited_for(self, root: LineRoot) -> Origins:
         """The origins of what a line takes from other threads or processes; none where but their order differs."""
@@ -764,19 +867,29 @@ class _Comparison:
         return "" if row is None else f"{row.frame.code.file}:{row.line}"
 
     def _row_of_table(self, root: LineRoot) -> Source | None:
-        return source_of(self._calls_of(root), root.generator)
+        calls = (call for call in self._calls_of(root) if call != TIMEOUT or root in self.raising)
+        return source_of(calls, root.generator)
 
     def _calls_of(self, root: LineRoot) -> tuple[str, ...]:
-        texts = (text for (file, *_, line), text in self.one.texts.items() if (file, line) == (root.file, root.line))
-        return tuple(call for text in texts for call in text.calls)
+        """What the statement of a root may call."""
+        texts = {key: text for key, text in self.one.texts.items() if (key[0], key[-1]) == (root.file, root.line)}
+        lines = {
+            (*key[:-1], line)
+            for key, text in texts.items()
+            for line in self.one.lines.get((*key[:-1], text.first), (key[-1],))
+        }
+        return tuple(call for key in sorted(lines) for call in self.one.texts[key].calls)
 
     def _source(self, root: LineRoot, reached: str | None) -> LineSource:
-        function, caller = self.functions[root]
+        maker = self._maker_of(root)
+        function, caller = self.functions[maker]
         names, first, second = self.shown.get(root, ((), "", ""))
-        row = self._row_of_table(root)
+        row = self._row_of_table(maker)
         path = [] if reached is None else self._way(root, reached)
+        if maker != root:
+            path = [root.location, *path]
         return LineSource(
-            location=root.location,
+            location=maker.location,
             function=function,
             called_from=caller,
             kind=root.kind,
@@ -787,9 +900,9 @@ class _Comparison:
             second=second,
             reaches=reached is not None,
             path=tuple(path),
-            calls=self.counts[root],
-            may_call=self._calls_of(root),
-            held_at=self._held_at(root, names, path),
+            calls=self.counts[root] if maker == root else 1,
+            may_call=self._calls_of(maker),
+            held_at=self._held_at(root, names, path[maker != root :]),
         )
 
     def _way(self, root: LineRoot, reached: str) -> list[str]:
@@ -801,13 +914,16 @@ class _Comparison:
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
         if root.kind is Kind.DRAW and root not in self.gave:
             return next(iter(path), root.location)
-        if tuple(names) == (_RESULT,) and root in self.callers:
+        if root in self.callers and (tuple(names) == (_RESULT,) or root in self.raising):
             caller, line = self.callers[root]
             at = f"{caller.code.file}:{line}"
-            if at not in path and not self.one.text(caller, line).stores:  # it decides which line comes next
+            decides = at not in path and not self.one.text(caller, line).stores
+            if decides or root in self.raising:  # no exception can be given, but what its function returns
                 return at
         gives_nothing = not names and root.kind is Kind.LINE and root not in self.seeds
-        return next(iter(path), "") if gives_nothing or tuple(names) == (_RESULT,) else root.location
+        if gives_nothing or tuple(names) == (_RESULT,):
+            return next(iter(path), "")
+        return self.given_at.get(root.location, root.location)
 
 
 def _pair(one: _Run, two: _Run) -> None:
@@ -871,13 +987,13 @@ def _is_seeding(before: tuple[str, str], now: tuple[str, str], text: LineText) -
     return is_seeded or any(call.rpartition(".")[2] in _RESTORING for call in text.calls)
 
 
+def _source_of(text: LineText) -> Source | None:
+    """What a statement is, as long as it does not raise."""
+    return source_of(call for call in text.calls if call != TIMEOUT)
+
+
 def _values(changed: Mapping[str, str]) -> dict[str, str]:
     return {name: digest for name, digest in changed.items() if not name.startswith(GENERATOR)}
-
-
-def _is_named(name: str, text: LineText) -> bool:
-    """Return whether a line reads or stores a name, or something that it is in."""
-    return name == RETURNED or any(_is_related(name.removeprefix(GLOBAL), path) for path in (*text.reads, *text.stores))
 
 
 def _is_unseen(digest: str) -> bool:
@@ -890,7 +1006,3 @@ def _values_of(frame: _Frame, name: str) -> tuple[str, str] | None:
     states = (frame.state, {} if frame.pair is None else frame.pair.state)
     ours, theirs = (state.get(name, "").removeprefix(STATIC) for state in states)
     return (ours, theirs) if ours != theirs and min(len(ours), len(theirs)) > _SHORT else None
-
-
-def _is_related(name: str, path: str) -> bool:
-    return name == path or name.startswith(f"{path}.") or path.startswith(f"{name}.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,9 @@ SCHEMA = 1
 NO_DIGEST = "?"
 #: Names in ``changed`` that are no variable: what a function returned, and the states of global generators.
 RETURNED, GENERATOR = "%return", "%generator "
+#: Stand among the calls of a line that iterates, and of statements that import, return, catch an exception, or give a
+#: ``timeout``.
+ITERATES, IMPORTS, RETURNS, CATCHES, TIMEOUT = "iterates", "imports", "returns", "catches", "timeout"
 #: Leads the digest of a value that a module or class of the program's holds, and no object by itself.
 STATIC = "="
 #: Leads names of the module that a function reads or stores.
@@ -49,7 +52,29 @@ class LineText(msgspec.Struct, frozen=True, array_like=True):
     reads: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
-    """What it may call, by qualified names: ``numpy.random.default_rng``."""
+    """What it may call, by qualified names: ``numpy.random.default_rng``; and what kind of statement it is part of."""
+    first: int = 0
+    """The first line of the statement that it is part of, if that has several."""
+    loop: int = 0
+    """The first line of the innermost loop that it is in; 0 for none."""
+
+
+def whole_statement(text: LineText, lines: Iterable[LineText]) -> LineText:
+    """What all lines of a statement do, of which ``text`` is one; ``lines``: those of its code."""
+    texts = [each for each in lines if each.first == text.first] if text.first else [text]
+    return LineText(
+        tuple(path for each in texts for path in each.reads),
+        tuple(path for each in texts for path in each.stores),
+        tuple(call for each in texts for call in each.calls),
+        text.first,
+    )
+
+
+def is_named(name: str, text: LineText) -> bool:
+    """Return whether a line reads or stores a name, something in it, or something that it is in."""
+    name = name.removeprefix(GLOBAL)
+    paths = (*text.reads, *text.stores)
+    return name == RETURNED or any(f"{path}.".startswith(f"{name}.") or name.startswith(f"{path}.") for path in paths)
 
 
 class Code(msgspec.Struct, frozen=True, array_like=True, tag="code"):

@@ -101,6 +101,21 @@ SOURCES = {
         "import random\nx = dict.fromkeys(random.SystemRandom().sample('abcdefghijklmnop', 16))\ny = [*x]\n",
         2,
     ),
+    "a list that others hold": (
+        "import random\nclass C: pass\nc = C(); c.order = order = [*range(40)]\nd = C(); d.c = c; d.own = [c]\n"
+        "random.SystemRandom().shuffle(c.order)\ny = [*order]\n",
+        5,
+    ),
+    "a set and a queue that others hold": (
+        "import collections, os\ns, q = set(), collections.deque()\nt = [s, q]\n"
+        "s.update(os.urandom(9))\ny = sorted(t[0])\n",
+        4,
+    ),
+    "a generator in an object that leads to others": (
+        "import threading, torch\nclass C: pass\nc = C(); c.g = torch.Generator(); c.d = C(); c.d.c = c; c.d.k = 0\n"
+        "def f():\n    c.g.seed()\n    c.d.k += 1\n    return torch.rand(3, generator=c.g).tolist()\ny = f()\n",
+        5,
+    ),
     "a module": ("import torch\ntorch.seed()\nx = torch.nn.Linear(3, 2)\ny = x.weight.tolist()\n", 3),
 }
 
@@ -126,6 +141,21 @@ def test_a_value_that_is_by_chance_the_one_before_is_given(tmp_path: Path, place
     first = run(tmp_path, source.format("[3, 3, 5, 5, 5]"), at, gives=False)
     second = run(tmp_path, source.format("[3, 4, 5, 6, 7]"), at, gives=True)
     assert second["y"] == first["y"] == [3, 3, 5, 5, 5]
+
+
+def test_what_a_name_is_bound_to_anew_stays_as_it_is(tmp_path: Path) -> None:
+    source = "import os\nlists = [[1, 2], [3, 4]]\nx = lists[DRAWN]\ny = (lists, x)\n"
+    run(tmp_path, source.replace("DRAWN", "0"), 3, gives=False)
+    assert run(tmp_path, source.replace("DRAWN", "1"), 3, gives=True)["y"] == ([[1, 2], [3, 4]], [1, 2])
+
+
+def test_an_object_that_only_holds_what_the_line_names_is_not_given(tmp_path: Path) -> None:
+    source = (
+        "import os\nclass C: pass\nc = C(); d = C(); c.rows = []; d.inner = c; d.told = TOLD\n"
+        "c.rows.append(os.urandom(3))\ny = (c.rows, d.told, d.inner is c)\n"
+    )
+    rows = run(tmp_path, source.replace("TOLD", "1"), 4, gives=False)["y"][0]
+    assert run(tmp_path, source.replace("TOLD", "2"), 4, gives=True)["y"] == (rows, 2, True)
 
 
 def test_what_cannot_be_held_says_so(tmp_path: Path) -> None:

@@ -84,6 +84,15 @@ def test_times_of_pandas_are_values(tmp_path: Path) -> None:
     assert NO_DIGEST not in "".join(digests)
 
 
+def test_scalars_of_numpy_are_values_and_their_texts_are_not_shown(tmp_path: Path) -> None:
+    source = "import numpy\na = numpy.datetime64(5, 'ns')\na = numpy.datetime64(5, 's')\na = numpy.str_('secret')\n"
+    records = traced(tmp_path, source + "a = numpy.float32(0.5)\n")
+    digests = [rows_of(records, line)[0]["a"] for line in (2, 3, 4, 5)]
+    assert len({*digests}) == 4
+    assert digests[3] == "0.5"
+    assert "secret" not in (tmp_path / "a.lines").read_text()
+
+
 def test_a_set_is_digested_as_a_set(tmp_path: Path) -> None:
     records = traced(tmp_path, "a = {'x', 'y', 'z'}\nb = {'z', 'y', 'x'}\nc = list(a)\n")
     assert rows_of(records, 1)[0]["a"] == rows_of(records, 2)[0]["b"]
@@ -178,6 +187,31 @@ def test_a_line_says_what_it_reads_stores_and_may_call(tmp_path: Path) -> None:
     assert "random.Random" in texts[6].calls
     assert "iterates" in texts[7].calls
     assert "random.Random.random" in texts[8].calls
+
+
+def test_a_line_says_what_statement_it_is_part_of(tmp_path: Path) -> None:
+    source = dedent("""\
+        import os
+        def f(k):
+            while k:
+                try:
+                    k = max(
+                        k - 1,
+                        0)
+                except ValueError:
+                    pass
+            return k
+        x = f(1)
+        """)
+    texts = {record.line: record.text for record in traced(tmp_path, source) if isinstance(record, Text)}
+    assert {line: (texts[line].first, texts[line].loop) for line in (3, 5, 6, 10, 11)} == {
+        3: (0, 0),
+        5: (5, 3),
+        6: (5, 3),
+        10: (0, 0),
+        11: (0, 0),
+    }
+    assert ("imports" in texts[1].calls, "returns" in texts[10].calls) == (True, True)
 
 
 def test_only_own_files_have_rows(tmp_path: Path) -> None:

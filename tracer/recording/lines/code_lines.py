@@ -1,17 +1,22 @@
-"""What the lines of a function read, store and may call, by its bytecode."""
+"""What the lines of a function read, store and may call, by its bytecode, and the statements that they are part of."""
 
 from __future__ import annotations
 
+import ast
 import builtins
 import dis
+import os
 import random
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import WeakSet
 
 from tracer.recording.lines.variable_digests import attributes_of, qualified
-from tracer.trace.lines import LineText
+from tracer.trace.lines import CATCHES, IMPORTS, ITERATES, RETURNS, TIMEOUT, LineText
 
 _LOADS = (
     "LOAD_NAME",
@@ -25,8 +30,51 @@ _LOADS = (
 )
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM")
 _STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
-#: Stands among the calls of a line that iterates.
-ITERATES = "iterates"
+_MARKS: dict[type, str] = {
+    ast.Return: RETURNS,
+    ast.ExceptHandler: CATCHES,
+    ast.Import: IMPORTS,
+    ast.ImportFrom: IMPORTS,
+}
+#: Hashes by the address; those of tensors are.
+_BY_ADDRESS, _TENSORS = (object.__hash__, MethodType.__hash__), ("torch.Tensor", "torch.nn.parameter.Parameter")
+#: Entries of a dictionary that are looked at.
+_MEMBERS = 16
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class _Statements:
+    """The statements of a file, by their lines: a header is one, and each line of what stands below it."""
+
+    def __init__(self, source: bytes) -> None:
+        self.at: dict[int, tuple[int, int]] = {}
+        """The first line of a statement that has several, and of the innermost loop that it is in; 0 for none."""
+        self.marks: dict[int, list[str]] = {}
+        waiting: list[tuple[ast.AST, int, int]] = [(ast.parse(source), 0, 0)]
+        while waiting:
+            node, first, loop = waiting.pop()
+            mark = _MARKS.get(type(node), "")
+            if isinstance(node, (ast.stmt, ast.excepthandler)):
+                first, last = node.lineno, node.end_lineno or node.lineno
+                if body := getattr(node, "body", None):
+                    below = (body[0], *getattr(body[0], "decorator_list", ()))
+                    last = max(first, min(inner.lineno for inner in below) - 1)
+                self.at.update(dict.fromkeys(range(first, last + 1), (first if last > first else 0, loop)))
+                loop = first if isinstance(node, _LOOPS) else 0 if isinstance(node, _SCOPES) else loop
+            elif isinstance(node, ast.keyword) and node.arg == "timeout":
+                mark = TIMEOUT
+            if mark:
+                self.marks.setdefault(first, []).append(mark)
+            waiting += [(child, first, loop) for child in ast.iter_child_nodes(node)]
+
+
+@cache
+def _statements_of(file: str, written: int) -> _Statements:
+    try:
+        return _Statements(Path(file).read_bytes() if written else b"")
+    except (OSError, SyntaxError, ValueError):
+        return _Statements(b"")
 
 
 class _Line:
@@ -39,7 +87,7 @@ class _Line:
 
 
 def lines_of(code: CodeType) -> dict[int, LineText]:
-    """What each line of ``code`` reads and stores; ``calls`` says alone whether it iterates."""
+    """What each line of ``code`` reads and stores; ``calls`` says alone what kind of statement it is part of."""
     lines: dict[int, _Line] = {}
     line_at = {at: line for start, end, line in code.co_lines() if line for at in range(start, end, 2)}
     path: list[str] = []
@@ -86,10 +134,14 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
             ends()
         key = ""
     ends()
-    return {
-        line: LineText(tuple(each.reads), tuple(each.stores), (ITERATES,) if each.iterates else ())
-        for line, each in lines.items()
-    }
+    file = code.co_filename
+    statements = _statements_of(file, os.stat(file).st_mtime_ns if os.path.isfile(file) else 0)
+    texts = {}
+    for line, each in lines.items():
+        first, loop = statements.at.get(line, (0, 0))
+        marks = [*statements.marks.get(first or line, ()), *([ITERATES] if each.iterates else [])]
+        texts[line] = LineText(tuple(each.reads), tuple(each.stores), tuple(marks), first, loop)
+    return texts
 
 
 def attributes_in(code: CodeType) -> dict[str, tuple[str, ...]]:
@@ -115,11 +167,11 @@ def resolved(text: LineText, frame: FrameType) -> LineText:
     """``text`` with the qualified names of the functions and classes that its paths lead to."""
     names = dict.fromkeys(text.calls)
     for path in text.reads:
-        names.update(dict.fromkeys(_names_of(path.split("."), frame)))
-    return LineText(text.reads, text.stores, tuple(names))
+        names.update(dict.fromkeys(_names_of(path.split("."), frame, iterates=ITERATES in text.calls)))
+    return LineText(text.reads, text.stores, tuple(names), text.first, text.loop)
 
 
-def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
+def _names_of(path: list[str], frame: FrameType, *, iterates: bool) -> Iterator[str]:
     """Yield the qualified names of what a path leads to, read without code of the program's."""
     value: Any = None
     for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
@@ -133,6 +185,8 @@ def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
         yield ".".join((value.__name__, *path[1:]))
     for attribute in path[1:]:
         kind = type(value)
+        if iterates and kind is dict and attribute not in value:  # what `get`, `pop` or `values` take out of it
+            yield from {*map(_order_of, [*value.values()][:_MEMBERS])} - {""}
         if kind is ModuleType or issubclass(kind, ModuleType):
             name = f"{vars(value).get('__name__')}.{attribute}"
             value = vars(value).get(attribute)
@@ -146,9 +200,8 @@ def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
     if name:
         yield name
     kind = type(value)
-    if kind in (set, frozenset):
-        by_address = any(type.__getattribute__(type(member), "__hash__") is object.__hash__ for member in [*value])
-        yield "builtins.set of objects" if by_address else "builtins.set"
+    if order := _order_of(value):
+        yield order
     elif issubclass(kind, (FunctionType, BuiltinFunctionType, MethodType)):
         owner = getattr(value, "__self__", None)
         if owner is not None and not isinstance(owner, (type, ModuleType)):
@@ -164,6 +217,21 @@ def _names_of(path: list[str], frame: FrameType) -> Iterator[str]:
         yield qualified(value)
     elif not issubclass(kind, ModuleType) and len(path) == 1 and kind.__module__ != "builtins":
         yield f"{qualified(kind)} object"
+
+
+def _order_of(value: Any) -> str:
+    """What the order of a set hangs on; empty for anything else."""
+    kind = type(value)
+    if kind is WeakSet:
+        value = [member() for member in [*vars(value)["data"]]]
+    elif kind not in (set, frozenset):
+        return ""
+    by_address = any(
+        type.__getattribute__(type(member), "__hash__") in _BY_ADDRESS or qualified(type(member)) in _TENSORS
+        for member in [*value]
+        if member is not None
+    )
+    return "builtins.set of objects" if by_address else "builtins.set"
 
 
 def _numpys() -> Any:

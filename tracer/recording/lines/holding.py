@@ -13,7 +13,7 @@ import marshal
 import pickle
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, FunctionType
@@ -29,20 +29,28 @@ from tracer.recording.lines.variable_digests import (
     slots_of,
 )
 from tracer.recording.options import Lines
-from tracer.trace.lines import GENERATOR, GLOBAL, RETURNED
+from tracer.trace.lines import GENERATOR, GLOBAL, RETURNED, LineText, is_named
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
 _MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8
 _PLAIN = frozenset({bool, int, float, complex, type(None), str, bytes})
 _CONTAINERS: dict[Any, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", bytearray: "bytes"}
+_ARRAYS = frozenset({"numpy.ndarray", "torch.Tensor", "torch.nn.parameter.Parameter"})
 #: Stands for what another run has by itself: code, and references to what lives elsewhere.
 _LEFT = ("left", None)
+#: Leads the digest of an object that is not given, as it holds what is.
+_ALIAS = "alias"
 #: Stands for the line that came next.
 _NEXT = "%next"
 #: Suffixes of the files that say what could not be kept or given, and which calls held lines made themselves.
 _PROBLEMS, _CALLS = ".problems", ".calls"
 #: The suffix of a file that stands where a line was given other values than it had by itself.
 _OTHERS = ".others"
+
+
+def _dumped(value: Any) -> bytes:
+    """``value`` as bytes that are the same for equal values."""
+    return marshal.dumps(value, 2)
 
 
 class Unkeepable(Exception):
@@ -63,26 +71,27 @@ class HeldLines:
         """Return whether the line ``at`` is one of these."""
         return at in self._lines
 
-    def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str], calls: tuple[int, int]) -> bool:
+    def after(
+        self, frame: FrameType, at: str, place: str, changed: Sequence[str], text: LineText, calls: tuple[int, int]
+    ) -> bool:
         """The line ``at`` was executed, in the process and thread ``place``; return whether values were given.
 
-        ``calls``: the index of the first call that it made, and of the one that comes after it.
+        ``text``: what its statement does. ``calls``: the index of the first call that it made, and of the next one.
         """
-        if at not in self._lines:
-            return False
         key = f"{digest_text(at)}{place}"
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count > _MOST:
             self._note(at, "it is executed more often than values are kept")
             return False
         if not self._gives:
-            return self._keep(frame, at, key, changed)
+            return self._keep(frame, at, key, changed, text)
         self._write(f"{digest_text(at)}{_CALLS}", f"{calls[0]} {calls[1]}")
-        return self._give(frame, at, key)
+        return self._give(frame, at, key, text)
 
-    def _keep(self, frame: FrameType, at: str, key: str, changed: Iterable[str]) -> bool:
+    def _keep(self, frame: FrameType, at: str, key: str, changed: Sequence[str], text: LineText) -> bool:
         kept: dict[str, Any] = {_NEXT: frame.f_lineno} if at in self._branches else {}
-        for path in dict.fromkeys(changed):
+        named = [path for path in changed if is_named(path, text)]
+        for path in dict.fromkeys((*named, *changed)):
             if path == RETURNED:
                 continue
             try:
@@ -90,13 +99,16 @@ class HeldLines:
                     kept[path] = _state_of(path.removeprefix(GENERATOR))
                 else:
                     value = _value_at(frame, path)
+                    if named and path not in named and not _is_data(value):  # it holds what the line names
+                        kept[path] = _ALIAS, digest_text(_dumped(kept_form(value)))
+                        continue
                     kept[path] = kept_form(value)
             except Unkeepable as problem:
                 is_or_holds = "is" if qualified(type(value)) == str(problem) else "holds"
                 self._note(at, f"{is_or_holds} a {problem}, of which no copy can be kept", path)
             except Exception:  # a failure of the recorder must not reach the program
                 self._note(at, "is such that no copy can be kept", path)
-        data = marshal.dumps(kept)
+        data = _dumped(kept)
         self._left -= len(data)
         if self._left < 0:
             self._note(at, "its values are too large to be kept")
@@ -105,13 +117,13 @@ class HeldLines:
             if not kept:  # a line that gives nothing has no file
                 return False
             self._files[key] = open(self._folder / key, "ab", buffering=0)  # noqa: SIM115  (until the run ends)
-            data = marshal.dumps({}) * (self._counts[key] - 1) + data
+            data = _dumped({}) * (self._counts[key] - 1) + data
         stream = self._files[key]
         assert stream is not None
         stream.write(data)
         return False
 
-    def _give(self, frame: FrameType, at: str, key: str) -> bool:
+    def _give(self, frame: FrameType, at: str, key: str, text: LineText) -> bool:
         if key not in self._files:
             self._files[key] = None
             with suppress(OSError):
@@ -125,13 +137,16 @@ class HeldLines:
             try:
                 if not self._has_other(frame, path, form):  # a dict that is iterated must stay as it is
                     continue
+                if form[:1] == (_ALIAS,):
+                    self._note(at, "holds more that differs", path)
+                    continue
                 self._write(f"{digest_text(at)}{_OTHERS}", path)
                 if path == _NEXT:
                     frame.f_lineno = form  # type: ignore[misc]  # a trace function may set it
                 elif path.startswith(GENERATOR):
                     _set_state(path.removeprefix(GENERATOR), form)
                 else:
-                    _put(frame, path, form)
+                    _put(frame, path, form, is_bound=path.removeprefix(GLOBAL) in text.stores)
             except Exception:  # a failure of the recorder must not reach the program
                 self._note(at, "cannot be given", "the branch" if path == _NEXT else path)
         return bool(given)
@@ -149,7 +164,9 @@ class HeldLines:
             )
         except Exception:
             return True
-        return marshal.dumps(own) != marshal.dumps(form)
+        if form[:1] == (_ALIAS,):
+            return bool(digest_text(_dumped(own)) != form[1])
+        return _dumped(own) != _dumped(form)
 
     def _note(self, at: str, problem: str, path: str = "") -> None:
         self._write(f"{digest_text(at)}{_PROBLEMS}", f"{path.removeprefix(GLOBAL)} {problem}")
@@ -229,6 +246,13 @@ def kept_form(value: Any, above: tuple[int, ...] = ()) -> tuple[Any, ...]:
     return "object", forms, kind.__module__, kind.__qualname__
 
 
+def _is_data(value: Any) -> bool:
+    """Return whether a value is a number, a text, an array, a tensor or a container of these."""
+    kind = type(value)
+    entries = [*(dict.values(value) if kind is dict else value)] if kind in (*_CONTAINERS, dict) else [value]
+    return all(type(entry) in _PLAIN or qualified(type(entry)) in _ARRAYS for entry in entries)
+
+
 def _of_tensor(tensor: Any) -> tuple[Any, ...]:
     from tracer.recording.values.digests import unseen
 
@@ -250,8 +274,11 @@ def _tensors_of(module: Any) -> list[Any]:
     return tensors
 
 
-def given(form: tuple[Any, ...], existing: Any) -> Any:
-    """The value of ``form``: ``existing`` with it, where that can hold it, or a new one."""
+def given(form: tuple[Any, ...], existing: Any, *, is_bound: bool = False) -> Any:
+    """The value of ``form``: ``existing`` with it, where that can hold it, or a new one.
+
+    ``is_bound``: the name was bound anew, and what it is bound to may be a list that others go on to use as it is.
+    """
     kind, data = form[0], form[1]
     if kind == "plain":
         return data
@@ -259,10 +286,15 @@ def given(form: tuple[Any, ...], existing: Any) -> Any:
         made = next(container for container, name in _CONTAINERS.items() if name == kind)
         is_alike = type(existing) in (list, tuple) and len(existing) == len(data)
         entries = zip(data, existing if is_alike else [None] * len(data), strict=True)
-        return made([given(entry, there) for entry, there in entries])
+        new = made([given(entry, there, is_bound=is_bound) for entry, there in entries])
+        if type(existing) is not made or made in (tuple, frozenset) or is_bound:
+            return new
+        existing.clear()
+        (existing.update if made is set else existing.extend)(new)
+        return existing
     if kind == "dict":
         made_of = {given(key, None): given(entry, None) for key, entry in data}
-        if issubclass(type(existing), dict):
+        if issubclass(type(existing), dict) and not (is_bound and type(existing) is dict):
             dict.clear(existing)
             dict.update(existing, made_of)
             return existing
@@ -297,7 +329,7 @@ def given(form: tuple[Any, ...], existing: Any) -> Any:
         existing = object.__new__(cls)
     inside = attributes_of(existing) or {}
     for attribute, entry in data.items():
-        _set_attribute(existing, attribute, given(entry, inside.get(attribute)))
+        _set_attribute(existing, attribute, given(entry, inside.get(attribute), is_bound=is_bound))
     return existing
 
 
@@ -404,17 +436,17 @@ def _value_at(frame: FrameType, path: str) -> Any:
     return inside[attribute[0]]
 
 
-def _put(frame: FrameType, path: str, form: tuple[Any, ...]) -> None:
+def _put(frame: FrameType, path: str, form: tuple[Any, ...], *, is_bound: bool) -> None:
     names, (root, *attribute) = _scope(frame, path)
     if attribute:
         value = names[root]
         inside = value if type(value) is dict else attributes_of(value) or {}
-        entry = given(form, inside.get(attribute[0]))
+        entry = given(form, inside.get(attribute[0]), is_bound=is_bound)
         if type(value) is dict:
             value[attribute[0]] = entry
         else:
             _set_attribute(value, attribute[0], entry)
         return
-    names[root] = given(form, names.get(root))
+    names[root] = given(form, names.get(root), is_bound=is_bound)
     if names is not frame.f_globals and sys.version_info < (3, 13):
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))

@@ -13,7 +13,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import repeat
 from operator import length_hint
@@ -46,6 +46,7 @@ from tracer.trace.lines import (
     encode,
     files_beside,
     lines_path,
+    whole_statement,
 )
 
 _NO_TEXT = LineText()
@@ -61,8 +62,10 @@ class Held(Protocol):
     def holds(self, at: str) -> bool:
         """Return whether the line ``at`` is one of them."""
 
-    def after(self, frame: FrameType, at: str, place: str, changed: Iterable[str], calls: tuple[int, int]) -> bool:
-        """The line ``at`` was executed; return whether values were given."""
+    def after(
+        self, frame: FrameType, at: str, place: str, changed: Sequence[str], text: LineText, calls: tuple[int, int]
+    ) -> bool:
+        """The line ``at``, of a statement ``text``, was executed; return whether values were given."""
 
 
 class _Code:
@@ -426,12 +429,14 @@ class _Frame:
         if returns and not self.code.is_module:
             changed[RETURNED] = recording.digests.of(value)
         is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
-        if recording.held is not None:
+        at = f"{self.code.file}:{line}"
+        if recording.held is not None and recording.held.holds(at):
             place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
-            at = f"{self.code.file}:{line}"
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
             names += self._stored(line)
-            if recording.held.after(frame, at, place, names, (self.call, recording.place())):
+            texts = self.code.texts
+            text = whole_statement(texts.get(line, _NO_TEXT), texts.values())
+            if recording.held.after(frame, at, place, names, text, (self.call, recording.place())):
                 changed |= self.changes(frame)
                 self.line = self.line if returns else frame.f_lineno
         self.call = recording.place()

@@ -31,6 +31,8 @@ _MOST_VALUES = 600
 _WHOLE_ARRAY, _PIECES = 1 << 20, 64
 #: Packages whose objects stand for threads, processes and connections of the system's.
 _HANDLES = frozenset({"threading", "multiprocessing", "subprocess", "concurrent", "asyncio", "socket", "selectors"})
+#: By the type of a generator: where the global one of that type is.
+_GLOBAL = {"random.Random": ("random", "_inst"), "numpy.random.mtrand.RandomState": ("numpy.random.mtrand", "_rand")}
 #: Longer texts of a digest are digested themselves.
 _LONGEST = 40
 #: Code, and not values.
@@ -212,6 +214,8 @@ class Digests:
         self._address_of = self._address_of or torch._C.TensorBase.data_ptr  # not torch.Tensor's, which is watched
         if issubclass(kind, torch.Tensor):
             return self._of_tensor(value)
+        if kind is torch.Generator and value is torch.default_generator:
+            return "gglobal"
         if kind is torch.Generator:
             from tracer.recording.randomness.generators import state_of
 
@@ -261,9 +265,12 @@ def _of_array(value: Any, kind: type) -> str:
     numpy = sys.modules.get("numpy")
     if numpy is None or not hasattr(numpy, "random"):
         return ""
-    if issubclass(kind, numpy.generic) and kind is not numpy.void:
-        return repr(value.item()) if kind.__module__ == "numpy" and value.nbytes <= 16 else NO_DIGEST
-    if kind is not numpy.ndarray and kind is not getattr(numpy, "memmap", None):
+    if issubclass(kind, numpy.generic):
+        if kind.__module__ != "numpy":
+            return NO_DIGEST
+        if value.dtype.kind in "biufc":
+            return repr(value.item()) if value.nbytes <= 16 else NO_DIGEST
+    elif kind is not numpy.ndarray and kind is not getattr(numpy, "memmap", None):
         return ""
     if value.dtype.hasobject:
         return NO_DIGEST
@@ -280,8 +287,10 @@ def _of_array(value: Any, kind: type) -> str:
 
 
 def _of_random(value: Any, kind: type) -> str:
-    """The state of a generator of Python or NumPy; empty for anything else."""
+    """The state of a generator of Python or NumPy; empty for anything else, and the same for all that are global."""
     name = qualified(kind)
+    if name in _GLOBAL and value is getattr(sys.modules.get(_GLOBAL[name][0]), _GLOBAL[name][1], None):
+        return "gglobal"  # it is followed by itself, whatever holds it
     if name == "random.Random":
         return f"g{of_pythons(value)}"
     if name == "numpy.random._generator.Generator":
