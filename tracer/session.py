@@ -232,7 +232,7 @@ class Session:
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the digests, if any are kept, beside the trace ``path``."""
-        from tracer.trace.paths import values_path
+        from tracer.trace.file import values_path
 
         beside = values_path(os.path.abspath(path))
         if self.values is None or beside == self.values:
@@ -257,7 +257,7 @@ class Session:
         """Write the inputs that were kept, if any were asked for, beside the trace ``path``."""
         kept_inputs = self.recorder.kept_inputs
         if kept_inputs is not None:
-            from tracer.trace.paths import inputs_path
+            from tracer.trace.file import inputs_path
 
             kept_inputs.write(inputs_path(os.path.abspath(path)))
 
@@ -265,7 +265,7 @@ class Session:
         """Write the traces of child processes, and what lies beside each, beside the trace ``path``."""
         if self._children is None:
             return
-        from tracer.trace.paths import child_path, files_of_children, inputs_path, values_path
+        from tracer.trace.file import child_path, files_of_children, inputs_path, values_path
 
         for earlier in files_of_children(path):
             with suppress(OSError):  # it would be taken for this recording's

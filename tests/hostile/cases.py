@@ -26,7 +26,7 @@ from tracer.doctor.two_machines import Machine
 from tracer.gate.baseline import format_baseline, updated
 from tracer.names import Backend
 from tracer.trace.records import CudaDevice
-from tracer.trace.values import framing
+from tracer.trace.values import columns
 
 LOCK = "determinism.lock"
 SOURCE = """import torch
@@ -286,8 +286,8 @@ def line_changed(chance: random.Random, data: bytes) -> bytes:
 def block_changed(chance: random.Random, data: bytes) -> bytes:
     """One block of a file of values changed inside, with the checksum that it then has; blocks moved or left out."""
     stream = BytesIO(data)
-    stream.read(len(framing.MAGIC))
-    found = list(framing.blocks_of(stream))
+    stream.read(len(columns.MAGIC))
+    found = list(columns.blocks_of(stream))
     at = chance.randrange(len(found))
     kind, body = found[at]
     match chance.randrange(8):
@@ -306,7 +306,7 @@ def block_changed(chance: random.Random, data: bytes) -> bytes:
                 found[at] = (kind, msgspec.msgpack.encode(node_changed(chance, msgspec.msgpack.decode(body))))
             except (OverflowError, RecursionError):
                 found[at] = (kind, b"\xc0")
-    return framing.MAGIC + b"".join(framing.framed(kind, body) for kind, body in found)
+    return columns.MAGIC + b"".join(columns.framed(kind, body) for kind, body in found)
 
 
 def header_changed(chance: random.Random, data: bytes) -> bytes:

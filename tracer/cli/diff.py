@@ -258,7 +258,7 @@ def _compare_machines(
 
 
 def _has_magnitudes_alone(path: str) -> bool:
-    from tracer.trace.paths import values_of_ranks
+    from tracer.trace.file import values_of_ranks
     from tracer.trace.values import read_header
 
     header = read_header(values_of_ranks(path)[0])
@@ -288,7 +288,7 @@ def _jobs(old: str, new: str | None) -> tuple[dict[int, Path], dict[int, Path]] 
     Raises ``UsageError`` where one alone is, or a rank has no values.
     """
     from tracer.divergence.recordings import has_values
-    from tracer.trace.paths import traces_of_ranks
+    from tracer.trace.file import traces_of_ranks
 
     first, second = (traces_of_ranks(path) if path is not None else {} for path in (old, new))
     if not first and not second:
@@ -323,7 +323,7 @@ def _families(paths: Sequence[str], *, needed: bool) -> tuple[Family, Family] | 
 def _missing(paths: Iterable[str], traces: Iterable[Trace]) -> str:
     """Of which trace the values are gone that it was recorded with; empty where none are."""
     from tracer.divergence.recordings import has_values
-    from tracer.trace.paths import values_path
+    from tracer.trace.file import values_path
 
     for path, trace in zip(paths, traces, strict=True):
         if any(source.values for source in trace.sources) and not has_values(path):

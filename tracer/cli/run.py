@@ -58,7 +58,7 @@ def _options(
             raise UsageError(what, hint=f"add {hint}")
     whole = ""
     if rows_of is not None:
-        from tracer.trace.paths import values_path
+        from tracer.trace.file import values_path
         from tracer.trace.values import read_magnitudes
 
         whole = os.path.abspath(read_magnitudes(values_path(rows_of)).places.path)
@@ -187,7 +187,7 @@ def command(
     output = path_of_rank(output, this_rank)
     check_writable(output)
     if options.values or options.magnitudes:
-        from tracer.trace.paths import values_path
+        from tracer.trace.file import values_path
 
         check_writable(values_path(output))
     code = run_script(

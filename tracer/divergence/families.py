@@ -20,7 +20,7 @@ from tracer.divergence.recordings import Family, Recording, has_values, read_rec
 from tracer.divergence.roots import of_tables
 from tracer.names import ChildState, StartedBy
 from tracer.trace.families import load_family
-from tracer.trace.paths import LOWEST_SHARED, child_path, values_path
+from tracer.trace.file import LOWEST_SHARED, child_path, values_path
 from tracer.trace.records import Child
 from tracer.trace.values import ValueKind, Values, read_values
 

@@ -25,8 +25,7 @@ from tracer.divergence.magnitudes import (
 from tracer.divergence.yardsticks import SIGNIFICANT, half_unit
 from tracer.errors import TraceError
 from tracer.names import Phase, PlaceKind, Training
-from tracer.trace.file import Trace
-from tracer.trace.paths import child_path, values_path
+from tracer.trace.file import Trace, child_path, values_path
 from tracer.trace.records import Child
 from tracer.trace.values import Magnitudes, read_magnitudes
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.trace.file import Trace
-from tracer.trace.paths import values_path
+from tracer.trace.file import Trace, values_path
 from tracer.trace.records import Environment
 from tracer.trace.values import Values, read_values
 

@@ -24,7 +24,7 @@ from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
 from tracer.runner.steps import Steps
 from tracer.trace import Trace
-from tracer.trace.paths import child_path, files_of_children, values_path
+from tracer.trace.file import child_path, files_of_children, values_path
 from tracer.trace.records import Generator
 
 #: Children that are recorded; further ones are counted.

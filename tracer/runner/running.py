@@ -29,7 +29,7 @@ from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
 from tracer.runner.script import prepare
 from tracer.runner.steps import Task
-from tracer.trace.paths import values_path
+from tracer.trace.file import values_path
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind

@@ -18,8 +18,7 @@ from xxhash import xxh3_128_digest
 
 from tracer.files import collector_paused
 from tracer.names import BlindSpotKind, ChildState, StartedBy
-from tracer.trace.file import Trace, fault_of, read_packed
-from tracer.trace.paths import child_path
+from tracer.trace.file import Trace, child_path, fault_of, read_packed
 from tracer.trace.records import SCHEMA, CallGroup, Child
 
 _Path = str | os.PathLike[str]

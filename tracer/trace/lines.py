@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tracer.errors import TraceError, of_another_schema, reason_of
-from tracer.trace.paths import values_path
+from tracer.trace.file import values_path
 
 #: The version of the format.
 SCHEMA = 1

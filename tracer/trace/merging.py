@@ -55,6 +55,8 @@ def _tried_after(count: str) -> Way:
     return tried
 
 
+#: How the fields of other records are joined.
+_COUNTED: Mapping[str, Way] = {"count": _added}
 _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
     records.CallGroup: {
         "count": _added,
@@ -63,7 +65,6 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
         "tried": _tried_after("count"),
         "data": _summed,
     },
-    records.BlindSpot: {"count": _added},
     records.Event: {
         "value": _first,
         "seed": _first,
@@ -77,12 +78,7 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
         "count": _added,
     },
     records.Generator: {"before": _if_equal, "after": _if_equal, "drew": _any_holds},
-    records.Draw: {"count": _added},
-    records.OwnGenerator: {"count": _added},
     records.Allocation: {"count": _added, "bytes": _added, "unfollowed": _added},
-    records.UnwrittenRead: {"count": _added},
-    records.OverlapWrite: {"count": _added},
-    records.Child: {"count": _added},
     records.Loader: {
         "iterations": _added,
         "iterated_at": _by_value(lambda first, more: tuple(dict.fromkeys((*first, *more)))),
@@ -111,7 +107,7 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
 @cache
 def _readers(record: type[msgspec.Struct]) -> tuple[Callable[[Any], Any] | None, list[Callable[[Any], Any]]]:
     """The readers of fields that must agree: plain ones, and each mapping."""
-    agreeing = [field for field in msgspec.structs.fields(record) if field.name not in _JOINED[record]]
+    agreeing = [field for field in msgspec.structs.fields(record) if field.name not in _JOINED.get(record, _COUNTED)]
     mappings = [field.name for field in agreeing if get_origin(field.type) is dict]
     plain = [field.name for field in agreeing if field.name not in mappings]
     return operator.attrgetter(*plain) if plain else None, list(map(operator.attrgetter, mappings))
@@ -127,7 +123,8 @@ def key_of(record: msgspec.Struct) -> tuple[object, ...]:
 
 def join(first: Record, second: Record) -> Record:
     """Merge ``second`` into ``first``, the earlier one."""
-    return replace(first, **{name: way(first, second, name) for name, way in _JOINED[type(first)].items()})
+    ways = _JOINED.get(type(first), _COUNTED)
+    return replace(first, **{name: way(first, second, name) for name, way in ways.items()})
 
 
 def merged(records: Iterable[Record]) -> tuple[Record, ...]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.support.slow import slow_unless
 from tracer.errors import TraceError
 from tracer.names import Phase
-from tracer.trace.paths import values_path
+from tracer.trace.file import values_path
 from tracer.trace.values import (
     Group,
     Header,
@@ -26,8 +26,8 @@ from tracer.trace.values import (
     ValueKind,
     Values,
     ValuesWriter,
+    columns,
     fold,
-    framing,
     read_values,
 )
 from tracer.trace.values import writer as writing
@@ -40,7 +40,7 @@ ADD = Group(op="aten.add_.Tensor", phase=Phase.OPTIMIZER, location="train.py:12"
 
 
 def write(path: Path, calls: int = 40, flush_each: int = 10) -> ValuesWriter:
-    """A small recording of two steps, in several framing."""
+    """A small recording of two steps, in several blocks."""
     writer = ValuesWriter(path, Header(name="small", rank=1, world_size=2))
     mm, add = writer.group(MM), writer.group(ADD)
     weight = writer.entry(ValueKind.PARAMETER, "fc.weight", 77)
@@ -287,13 +287,13 @@ def test_an_origin_that_never_was_is_damage(tmp_path: Path, origins: tuple[int, 
 def test_a_later_format_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "run.values"
     path.write_bytes(
-        framing.MAGIC + framing.framed(framing.HEADER, msgspec.msgpack.encode({"schema": 99, "what": "is this"}))
+        columns.MAGIC + columns.framed(columns.HEADER, msgspec.msgpack.encode({"schema": 99, "what": "is this"}))
     )
     with pytest.raises(TraceError, match="schema 99"):
         read_values(path)
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", framing.MAGIC, framing.MAGIC + b"\0" * 50, b"\0" * 200])
+@pytest.mark.parametrize("data", [b"", b"{}", columns.MAGIC, columns.MAGIC + b"\0" * 50, b"\0" * 200])
 def test_what_is_no_file_of_values_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "run.values"
     path.write_bytes(data)

@@ -15,7 +15,7 @@ import msgspec
 
 from tracer.recording.options import RecordOptions
 from tracer.recording.process.following import FOLLOWING, Started, Step, children_of
-from tracer.trace.paths import child_path
+from tracer.trace.file import child_path
 from tracer.trace.records import Child
 
 #: How the folder of a job's log is named, and the file in it that says that the first process needs it no more.

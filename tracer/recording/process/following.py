@@ -34,7 +34,7 @@ from tracer.recording.process.children import (
     is_started_by_torch,
     runs_python,
 )
-from tracer.trace.paths import LOWEST_SHARED
+from tracer.trace.file import LOWEST_SHARED
 from tracer.trace.records import Child, Draw, Generator
 
 _VARIABLE = "TRACER_CHILDREN"

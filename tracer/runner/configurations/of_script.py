@@ -22,7 +22,7 @@ from tracer.runner.repeated import launching
 from tracer.runner.repeated.folder import recordings_in, remove_run, scratch_of
 from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
 from tracer.runner.steps import Task
-from tracer.trace.paths import values_path
+from tracer.trace.file import values_path
 from tracer.trace.values.joined_rows import joined_parts
 from tracer.trace.values.places import decisions_beside, follow_the_others
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tracer.plain import say
+from tracer.trace.file import files_of_children, values_path
 from tracer.trace.lines import files_of_lines
-from tracer.trace.paths import files_of_children, values_path
 
 #: Entries of a folder that are looked at.
 MOST_ENTRIES = 20_000

@@ -28,8 +28,8 @@ from tracer.plain import say
 from tracer.recording.lines.holding import calls_inside, gave_others, problem_of
 from tracer.recording.options import Lines
 from tracer.tables.sources import Source, source_by_id
+from tracer.trace.file import child_path
 from tracer.trace.lines import TIME_IS_UP
-from tracer.trace.paths import child_path
 
 #: Runs of a whole answer, those that diverged included.
 MOST_RUNS = 8

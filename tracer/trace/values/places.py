@@ -30,21 +30,15 @@ KEPT_WHOLE = SUMS * STRETCHES
 #: What draws, where it is no op: a compiled region does, or nothing does, and a generator's state is noted.
 REGION_DRAW, STATE_NOTED = "compiled region", "state"
 
-ROW_TYPE = np.dtype(
-    [
-        ("name", "<u4"),
-        ("form", "<u4"),
-        ("occurrence", "<u4"),
-        ("step", "<i4"),
-        ("same", "<i8"),
-        ("at", "<u8"),
-        ("sums", "<u4"),
-        ("offset", "<u8"),
-        ("norm", "<f8"),
-        ("largest", "<f8"),
-        ("not_finite", "<u8"),
-        ("digest", "<u8"),
-    ]
+
+def columns_of(text: str) -> np.dtype[Any]:
+    """The type of rows whose columns are spelt ``name u4 digest u8``; on disk they are little-endian."""
+    words = text.split()
+    return np.dtype([(name, f"<{kind}") for name, kind in zip(words[::2], words[1::2], strict=True)])
+
+
+ROW_TYPE = columns_of(
+    "name u4 form u4 occurrence u4 step i4 same i8 at u8 sums u4 offset u8 norm f8 largest f8 not_finite u8 digest u8"
 )
 """One place: its name and form, which of its kind in the step, the step, the row whose tensor it shares (-1: none), the
 first of its sums and their number (0: the tensor could not be read), the offset of a shard in the whole tensor, and the
@@ -76,9 +70,8 @@ class PlaceName(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 def leads_with_class(names: Sequence[PlaceName]) -> bool:
     """Return whether the paths of all modules begin with the class of one model, which a wrapper changes."""
     roots = {name.module.partition(".")[0] for name in names if name.module}
-    return len(roots) == 1 and not any(
-        not name.module and name.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT) for name in names
-    )
+    has_bare = any(not name.module and name.kind in (PlaceKind.INPUT, PlaceKind.OUTPUT) for name in names)
+    return len(roots) == 1 and not has_bare
 
 
 def module_of(name: PlaceName, *, leads_with_class: bool) -> str:

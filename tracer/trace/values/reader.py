@@ -12,8 +12,8 @@ import numpy as np
 
 from tracer.errors import TraceError, of_another_schema, reason_of
 from tracer.files import open_plain
-from tracer.trace.paths import values_of_ranks, values_path
-from tracer.trace.values import framing
+from tracer.trace.file import values_of_ranks, values_path
+from tracer.trace.values import columns
 from tracer.trace.values.columns import SCHEMA, Entries, Group, Header, Moments, Name, Values
 from tracer.trace.values.places import Form, PlaceName, Places
 
@@ -22,8 +22,8 @@ _AGAIN = "record it again with `tracer run --values`"
 _MOST_SPREAD = 64
 
 _header = msgspec.msgpack.Decoder(Header)
-_block = msgspec.msgpack.Decoder(framing.Rows)
-_end = msgspec.msgpack.Decoder(framing.End)
+_block = msgspec.msgpack.Decoder(columns.Rows)
+_end = msgspec.msgpack.Decoder(columns.End)
 
 
 class _Schema(msgspec.Struct):
@@ -44,7 +44,7 @@ def read_values(path: str | os.PathLike[str]) -> Values:
 def read_header(path: str | os.PathLike[str]) -> Header | None:
     """Return the header of a file of values; ``None`` for what is none, or does not exist."""
     with suppress(TraceError, ValueError, msgspec.MsgspecError), _opened(path) as stream:
-        for kind, body in framing.blocks_of(stream):
+        for kind, body in columns.blocks_of(stream):
             return _header_of(path, kind, body)
     return None
 
@@ -94,7 +94,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file of values, behind its magic line."""
     try:
         with open_plain(path) as stream:
-            if stream.read(len(framing.MAGIC)) != framing.MAGIC:
+            if stream.read(len(columns.MAGIC)) != columns.MAGIC:
                 raise TraceError(f"{path} is not a file of values", hint=_AGAIN)
             yield stream
     except FileNotFoundError as problem:
@@ -106,7 +106,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def _header_of(path: str | os.PathLike[str], kind: bytes, body: bytes) -> Header:
     """The header, checked."""
-    if kind != framing.HEADER:
+    if kind != columns.HEADER:
         raise ValueError("it does not begin with a header")
     schema = msgspec.msgpack.decode(body, type=_Schema).schema
     if schema != SCHEMA:
@@ -123,7 +123,7 @@ class _Reading:
         self.header: Header | None = None
         self.problem = ""
         """What is wrong with the block that is not whole."""
-        self.tables: dict[str, list[np.ndarray]] = {table: [] for table in framing.TABLES}
+        self.tables: dict[str, list[np.ndarray]] = {table: [] for table in columns.TABLES}
         self.groups: list[Group] = []
         self.names: list[Name] = []
         self.texts: dict[int, str] = {}
@@ -132,19 +132,19 @@ class _Reading:
         self.calls = self.entries = self.raw_bytes = self.place_count = self.sums = 0
         self.sums_blocks: list[tuple[int, int]] = []
         """The number of the first sum of each block of them, and its offset in the file."""
-        end: framing.End | None = None
+        end: columns.End | None = None
         with _opened(path) as stream:
             try:
-                for kind, body in framing.blocks_of(stream):
+                for kind, body in columns.blocks_of(stream):
                     if self.header is None:
                         self.header = _header_of(path, kind, body)
-                    elif kind == framing.ROWS:
+                    elif kind == columns.ROWS:
                         block = _block.decode(body)
                         self._take_places(block) if of_places else self._take(block, stream.tell())
-                    elif kind == framing.SUMS:
+                    elif kind == columns.SUMS:
                         self.sums_blocks.append((self.sums, stream.tell() - len(body)))
                         self.sums += len(body) // 8
-                    elif kind == framing.END:
+                    elif kind == columns.END:
                         end = _end.decode(body)
                         if not of_places and end.calls != self.calls:
                             calls, end = end.calls, None
@@ -157,17 +157,17 @@ class _Reading:
         cut_off = f"it was cut off ({self.problem})" if self.problem else "it was cut off"
         self.partial = cut_off if end is None else end.partial
 
-    def _take(self, block: framing.Rows, offset: int) -> None:
+    def _take(self, block: columns.Rows, offset: int) -> None:
         """The calls of one block, checked as a whole before any of it is kept."""
         if block.first != self.calls:
             raise ValueError(f"calls from {block.first:,} on, where {self.calls:,} is meant")
-        if unknown := block.tables.keys() - framing.TABLES.keys():
+        if unknown := block.tables.keys() - columns.TABLES.keys():
             raise ValueError(f"it has an unknown table, {min(unknown)}")
-        if sum(table.size * framing.TABLES[name].itemsize for name, table in block.tables.items()) > framing.MAX_BLOCK:
+        if sum(table.size * columns.TABLES[name].itemsize for name, table in block.tables.items()) > columns.MAX_BLOCK:
             raise ValueError("its tables hold more than any block does")
         tables = {
-            name: framing.unpacked(block.tables[name], dtype) if name in block.tables else np.empty(0, dtype)
-            for name, dtype in framing.TABLES.items()
+            name: columns.unpacked(block.tables[name], dtype) if name in block.tables else np.empty(0, dtype)
+            for name, dtype in columns.TABLES.items()
             if name != "place"
         }
         after, entries = self.calls + len(tables["call"]), self.entries + len(tables["entry"])
@@ -183,7 +183,7 @@ class _Reading:
             raise ValueError("memory was kept from nowhere")
         tables["origin"]["origin"] = self._absolute(tables["origin"]["origin"], counts, entries)
         self.raw_bytes += sum(rows.nbytes for rows in tables.values())
-        if self.raw_bytes > framing.MAX_BLOCK + _MOST_SPREAD * offset:
+        if self.raw_bytes > columns.MAX_BLOCK + _MOST_SPREAD * offset:
             raise ValueError("it unpacks to more than any recording does")
         for name, rows in tables.items():
             self.tables[name].append(rows)
@@ -201,10 +201,10 @@ class _Reading:
             raise ValueError("an input comes from nowhere")
         return absolute.astype(np.int32)
 
-    def _take_places(self, block: framing.Rows) -> None:
+    def _take_places(self, block: columns.Rows) -> None:
         """The places of one block, likewise."""
         if (table := block.tables.get("place")) is not None:
-            rows = framing.unpacked(table, framing.TABLES["place"])
+            rows = columns.unpacked(table, columns.TABLES["place"])
             if block.first_place != self.place_count:
                 raise ValueError(f"places from {block.first_place:,} on, where {self.place_count:,} is meant")
             _below(rows["name"], len(self.place_names) + len(block.place_names))
@@ -219,7 +219,7 @@ class _Reading:
 
     def _columns(self, table: str) -> dict[str, Any]:
         """The columns of a table; its parts are dropped at once to save memory."""
-        parts, dtype = self.tables.pop(table), framing.TABLES[table]
+        parts, dtype = self.tables.pop(table), columns.TABLES[table]
         empty = np.empty(0, dtype)
         return {name: np.concatenate([part[name] for part in parts or (empty,)]) for name in dtype.names or ()}
 
@@ -247,7 +247,7 @@ class _Reading:
 
     def places(self) -> Places:
         """The recording's places."""
-        rows = np.concatenate(self.tables["place"] or [np.empty(0, framing.TABLES["place"])])
+        rows = np.concatenate(self.tables["place"] or [np.empty(0, columns.TABLES["place"])])
         at = np.zeros(len(rows), np.int64)
         if self.sums_blocks:
             starts, offsets = np.array(self.sums_blocks, np.int64).T

@@ -19,7 +19,7 @@ import numpy as np
 from tracer.errors import TraceError, reason_of
 from tracer.names import ValueKind
 from tracer.plain import all_encodable
-from tracer.trace.values import framing
+from tracer.trace.values import columns
 from tracer.trace.values.columns import Group, Header, Mark, Name, text_digest
 from tracer.trace.values.places import Form, PlaceName
 
@@ -35,8 +35,8 @@ MOST_SUMS = 1 << 22
 MOST_TEXTS = 100_000
 LONGEST_TEXT = 200
 
-_PACK = framing.CALL.pack
-_ROW = framing.CALL.size
+_PACK = columns.CALL.pack
+_ROW = columns.CALL.size
 #: Where ``inputs`` and ``outputs`` lie in a row.
 _DIGESTS = struct.Struct("<QQ")
 _DIGESTS_AT = 4
@@ -96,7 +96,7 @@ class ValuesWriter:
             self._open("wb")
         except (OSError, ValueError) as problem:
             raise TraceError(f"cannot write {path}: {reason_of(problem)}", hint="choose another path") from problem
-        self._put(framing.HEADER, _packed(header))
+        self._put(columns.HEADER, _packed(header))
         if self.failed:
             with suppress(OSError):
                 self.path.unlink()
@@ -211,7 +211,7 @@ class ValuesWriter:
 
     def _write_sums(self) -> None:
         if self._sums_data:
-            self._put(framing.SUMS, bytes(self._sums_data))
+            self._put(columns.SUMS, bytes(self._sums_data))
             self._sums_data.clear()
 
     def step(self, number: int) -> None:
@@ -232,7 +232,7 @@ class ValuesWriter:
         self._write_sums()  # before the rows that speak of them
         block = self._block() if self._file is not None else None
         if block is not None:
-            self._put(framing.ROWS, _packed(block))
+            self._put(columns.ROWS, _packed(block))
         self._written = self.calls
         self._clear()
 
@@ -244,7 +244,7 @@ class ValuesWriter:
         self.flush()
         if self._file is not None:
             self._end = self._file.tell()
-        self._put(framing.END, _packed(framing.End(calls=self.calls, partial=partial)))
+        self._put(columns.END, _packed(columns.End(calls=self.calls, partial=partial)))
         self._shut()
 
     @property
@@ -292,21 +292,21 @@ class ValuesWriter:
         self._rows = bytearray()
         self._origins = array("i")
         self._tables: dict[str, list[tuple[float, ...]]] = {
-            table: [] for table in framing.TABLES if table not in ("call", "origin")
+            table: [] for table in columns.TABLES if table not in ("call", "origin")
         }
         self._new_texts: list[tuple[int, str]] = []
         for numbers in (self._groups, self._names, self._place_names, self._forms):
             numbers.new = []
 
-    def _block(self) -> framing.Rows | None:
+    def _block(self) -> columns.Rows | None:
         """Return what was collected; ``None`` if that is nothing."""
         tables = {
-            "call": np.frombuffer(bytes(self._rows), framing.TABLES["call"]),
-            "origin": np.array(self._origins, "<i4").view(framing.TABLES["origin"]),
-            **{table: np.array(rows, framing.TABLES[table]) for table, rows in self._tables.items() if rows},
+            "call": np.frombuffer(bytes(self._rows), columns.TABLES["call"]),
+            "origin": np.array(self._origins, "<i4").view(columns.TABLES["origin"]),
+            **{table: np.array(rows, columns.TABLES[table]) for table, rows in self._tables.items() if rows},
         }
         self.raw_bytes += sum(rows.nbytes for table, rows in tables.items() if table != "place")
-        block = framing.Rows(
+        block = columns.Rows(
             first=self._written,
             first_place=self.places - len(self._tables["place"]),
             groups=self._groups.new,
@@ -314,7 +314,7 @@ class ValuesWriter:
             texts=self._new_texts,
             place_names=self._place_names.new,
             forms=self._forms.new,
-            tables={table: framing.packed(rows) for table, rows in tables.items() if len(rows)},
+            tables={table: columns.packed(rows) for table, rows in tables.items() if len(rows)},
         )
         return block if block.tables or block.groups or block.names or block.texts else None
 
@@ -322,9 +322,9 @@ class ValuesWriter:
         """Write a block; after a failure, write nothing more."""
         if self._file is None:
             return
-        begin = framing.MAGIC if kind == framing.HEADER else b""
+        begin = columns.MAGIC if kind == columns.HEADER else b""
         try:
-            view = memoryview(begin + framing.framed(kind, body))
+            view = memoryview(begin + columns.framed(kind, body))
             while view:
                 view = view[self._file.write(view) or 0 :]
         except OSError as problem:
