@@ -14,7 +14,7 @@ from tracer.divergence.following import Candidate, Following, Roots
 from tracer.divergence.model import Divergence, Drift, Loss, Replicas, Root
 from tracer.divergence.pairing import Pairs, pair
 from tracer.divergence.recordings import Recording
-from tracer.divergence.resuming import begins_of, digests_by_step, resumed, without_orders_drawn
+from tracer.divergence.resuming import begins_of, digests_by_step, not_restored, without_orders_drawn
 from tracer.divergence.roots import Compared, Evidence, Tables, changed_settings
 from tracer.errors import TraceError
 from tracer.findings import Finding
@@ -54,12 +54,12 @@ def compare_recordings(
         )
     replicas = compare_replicas((first, second)) if are_ranks(first, second) else None
     looks = replicas is None and (may_resume or align_step is not None)
-    begins = begins_of(ours, theirs, align_step) if looks else None
+    resumed, begins = (begins_of(ours, theirs, align_step) if looks else None) or (None, (0, 0))
     pairs = pair(
         ours,
         theirs,
-        begins.calls if begins else (0, 0),
-        is_resumed=begins is not None,
+        begins,
+        is_resumed=resumed is not None,
         in_any_order=in_any_order or (replicas is None and any(map(_threads_compute, (first, second)))),
     )
     differing = differences(pairs)
@@ -69,10 +69,11 @@ def compare_recordings(
         findings = findings() if following.candidates else None
     both = Compared(pairs, (first, second), changed, Tables(first, findings, replayed))
     roots = tuple(_roots(following, differing, both))
-    if begins is not None:
+    if resumed is not None:
         roots = without_orders_drawn(roots)
+        resumed = replace(resumed, not_restored=not_restored(pairs, resumed, roots))
     undigested = differing.undigested & ~differing.any
-    is_same_program = replicas is None and begins is None
+    is_same_program = replicas is None and resumed is None
     left = compare_ends(ours, theirs) if is_same_program else ComparedEnds()
     if roots and not in_any_order and left.states_compared and not kept_otherwise(left.ends):
         # An evaluation at other steps shifts calls against each other, and coroutines make them in another order.
@@ -103,7 +104,7 @@ def compare_recordings(
         partial=(ours.partial, theirs.partial),
         not_digested=int(undigested.sum()),
         settings=changed,
-        resumed=resumed(pairs, begins, roots) if begins else None,
+        resumed=resumed,
         replicas=replicas,
         losses=_compare_losses(ours, theirs) if is_same_program else (),
         names=(first.name, second.name),

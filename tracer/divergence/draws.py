@@ -6,15 +6,15 @@ same numbers where the states agree. Pure: reads two recordings of magnitudes.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from tracer.divergence.joined_ranks import JoinedRanks
+from tracer.divergence.pairing import align
 from tracer.trace.values.places import REGION_DRAW, STATE_NOTED
-
-#: Draws that are looked through for the next one that both have.
-_MOST_SKIPPED = 128
 
 
 class OtherDraws(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,6 @@ class _Draw(NamedTuple):
     key: tuple[str, str, tuple[int, ...], str]
     """Op, generator, shape and line."""
     state: int
-    location: str
 
     @property
     def op(self) -> str:
@@ -59,15 +58,12 @@ def other_draws(first: JoinedRanks, second: JoinedRanks, row: int, second_row: i
         begins = [draw.row < until for draw, until in ((one, row), (other, second_row)) if draw is not None]
         is_changed = changed is not None and changed.row < row
         if is_changed if not begins else all(begins):
-            changes = changed.location if changed is not None and is_changed else ""
-            found.append(
-                (one or changed or other, OtherDraws(**_words(one), **_words(other, "second_"), changes=changes))
-            )
-    return min(found, key=lambda pair: pair[0].row if pair[0] else 0)[1] if found else None
-
-
-def _words(draw: _Draw | None, prefix: str = "") -> dict[str, str]:
-    return {} if draw is None else {f"{prefix}op": draw.op, f"{prefix}location": draw.location}
+            changes = changed.key[-1] if changed is not None and is_changed else ""
+            words = {name: draw.op for name, draw in (("op", one), ("second_op", other)) if draw is not None}
+            lines = {name: draw.key[-1] for name, draw in (("location", one), ("second_location", other)) if draw}
+            earliest = one or changed or other
+            found.append((earliest.row if earliest else 0, OtherDraws(**words, **lines, changes=changes)))
+    return min(found, key=itemgetter(0))[1] if found else None
 
 
 def _unlike(ones: list[_Draw], others: list[_Draw]) -> tuple[_Draw | None, _Draw | None, _Draw | None] | None:
@@ -76,25 +72,22 @@ def _unlike(ones: list[_Draw], others: list[_Draw]) -> tuple[_Draw | None, _Draw
     Draws after which the generator stands where it does on the other side change nothing: compiled code may draw what
     eager code does (``fallback_random``).
     """
-    place = other_place = 0
+    numbers: dict[object, int] = {}
+    keys = [np.array([numbers.setdefault(draw.key, len(numbers)) for draw in side]) for side in (ones, others)]
+    at = other_at = 0
     ahead: tuple[_Draw | None, _Draw | None] | None = None
-    while place < len(ones) and other_place < len(others):
-        one, other = ones[place], others[other_place]
-        if one.key != other.key:
-            skipped, other_skipped = _to_next_in_both(ones[place:], others[other_place:])
-            ahead = ahead or _first_of(ones[place:][:skipped], others[other_place:][:other_skipped])
-            place, other_place = place + skipped, other_place + other_skipped
-            continue
-        place, other_place = place + 1, other_place + 1
-        if one.op == REGION_DRAW:
-            ahead = ahead or (one, other)
-        elif one.state == other.state:
-            ahead = None
-        elif one.op != STATE_NOTED:
-            return *(ahead or (None, None)), one
-        elif ahead is not None:
-            return *ahead, None
-    ahead = ahead or _first_of(ones[place:], others[other_place:])
+    for begin, other_begin, length in (*align(keys[0], keys[1]), (len(ones), len(others), 0)):
+        ahead = ahead or _first_of(ones[at:begin], others[other_at:other_begin])
+        at, other_at = begin + length, other_begin + length
+        for one, other in zip(ones[begin:at], others[other_begin:other_at], strict=True):
+            if one.op == REGION_DRAW:
+                ahead = ahead or (one, other)
+            elif one.state == other.state:
+                ahead = None
+            elif one.op != STATE_NOTED:
+                return *(ahead or (None, None)), one
+            elif ahead is not None:
+                return *ahead, None
     return None if ahead is None else (*ahead, None)
 
 
@@ -104,21 +97,11 @@ def _first_of(*sides: list[_Draw]) -> tuple[_Draw | None, _Draw | None] | None:
     return (one, other) if one or other else None
 
 
-def _to_next_in_both(ones: list[_Draw], others: list[_Draw]) -> tuple[int, int]:
-    """How many draws each side makes before the next one that both make."""
-    keys, other_keys = ([draw.key for draw in side[:_MOST_SKIPPED]] for side in (ones, others))
-    for total in range(1, len(keys) + len(other_keys) - 1):
-        for skipped in range(max(0, total - len(other_keys) + 1), min(total + 1, len(keys))):
-            if keys[skipped] == other_keys[total - skipped]:
-                return skipped, total - skipped
-    return len(ones), len(others)
-
-
 def _draws(side: JoinedRanks) -> list[_Draw]:
     draws = []
     places = side.ranks[0].places
     for row in side.draws:
         name, form = places.names[int(places.rows["name"][row])], places.forms[int(places.rows["form"][row])]
         key = (name.name, form.dtype, form.shape, name.location)
-        draws.append(_Draw(row, key, int(places.rows["digest"][row]), name.location))
+        draws.append(_Draw(row, key, int(places.rows["digest"][row])))
     return draws

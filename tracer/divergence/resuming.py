@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,26 +23,18 @@ _STATES = (
 )
 
 
-class Begins(NamedTuple):
-    """The start of the comparison of two recordings."""
-
-    steps: tuple[int, int]
-    calls: tuple[int, int]
-    by_itself: bool
-
-
 _States = dict[tuple[ValueKind, str], tuple[int, str]]
 
 
-def begins_of(first: Values, second: Values, align_step: tuple[int, int] | None) -> Begins | None:
-    """Return the start of the comparison; ``None``: at the first call of both."""
-    steps, by_itself = align_step, False
-    if steps is None:
-        steps, by_itself = _resumed_at(first, second), True
+def begins_of(
+    first: Values, second: Values, align_step: tuple[int, int] | None
+) -> tuple[Resumed, tuple[int, int]] | None:
+    """Return where the comparison starts, and the first call of each side; ``None``: at the first call of both."""
+    steps = align_step or _resumed_at(first, second)
     if steps is None:
         return None
     calls = (_begin(first, steps[0], "first"), _begin(second, steps[1], "second"))
-    return Begins(steps, calls, by_itself)
+    return Resumed(first_step=steps[0], second_step=steps[1], by_itself=align_step is None), calls
 
 
 def _begin(values: Values, step: int, which: str) -> int:
@@ -77,9 +68,9 @@ def _parameters(values: Values) -> dict[int, int]:
     return {step: fold(sorted(names.values())) for step, names in digests.items()}
 
 
-def resumed(pairs: Pairs, begins: Begins, roots: Iterable[Root]) -> Resumed:
+def not_restored(pairs: Pairs, resumed: Resumed, roots: Iterable[Root]) -> tuple[NotRestored, ...]:
     """Return the states that the second run did not restore."""
-    missing = {(state.kind, state.name): state for state in _missing(pairs, begins)}
+    missing = {(state.kind, state.name): state for state in _missing(pairs, resumed)}
     for root in roots:
         kind = root.cause.lacks
         if root.cause is RootCause.INPUT_DATA and root.kind is ValueKind.OUTSIDE:
@@ -90,12 +81,7 @@ def resumed(pairs: Pairs, begins: Begins, roots: Iterable[Root]) -> Resumed:
             kind = ValueKind.DATA_POSITION  # the data set makes its samples of the index
         if kind is not None and not any(lacking is kind for lacking, _ in missing):
             missing[kind, root.name] = NotRestored(kind=kind, name=root.name, root=root)
-    return Resumed(
-        first_step=begins.steps[0],
-        second_step=begins.steps[1],
-        by_itself=begins.by_itself,
-        not_restored=tuple(missing.values()),
-    )
+    return tuple(missing.values())
 
 
 def without_orders_drawn(roots: Iterable[Root]) -> tuple[Root, ...]:
@@ -118,9 +104,9 @@ def without_orders_drawn(roots: Iterable[Root]) -> tuple[Root, ...]:
     return tuple(kept)
 
 
-def _missing(pairs: Pairs, begins: Begins) -> Iterator[NotRestored]:
+def _missing(pairs: Pairs, resumed: Resumed) -> Iterator[NotRestored]:
     """States that differ before the update of the first common step, one per kind."""
-    ours, theirs = _states(pairs.first, begins.steps[0]), _states(pairs.second, begins.steps[1])
+    ours, theirs = _states(pairs.first, resumed.first_step), _states(pairs.second, resumed.second_step)
     for kind in _STATES:
         names = [name for other_kind, name in ours if other_kind is kind]
         there = [name for other_kind, name in theirs if other_kind is kind]

@@ -47,11 +47,10 @@ class Yardsticks:
     def __init__(
         self, second: JoinedRanks, shaken: Sequence[JoinedRanks], of_second: Sequence[JoinedRanks], *, by_means: bool
     ) -> None:
-        everywhere, inside = (
-            [[run for run in runs if bool(run.header.shaken_in) is is_inside] for runs in (shaken, of_second)]
-            for is_inside in (False, True)
+        self.everywhere, self.inside = (
+            ShakenRuns(*([run for run in runs if bool(run.header.shaken_in) is inside] for runs in (shaken, of_second)))
+            for inside in (False, True)
         )
-        self.everywhere, self.inside = ShakenRuns(*everywhere), ShakenRuns(*inside)
         self.by_means = by_means
         self.second_is_narrower = False
         """Whether the second configuration has places of a narrower dtype: its own shaken runs count then."""
@@ -156,13 +155,10 @@ def stretch_of(distance: Distance, form: Form) -> str:
         return ""
     length = rows_of(form.size) * SUMS if form.size > KEPT_WHOLE else SUMS
     begin, end = place * length, min((place + 1) * length, form.size) - 1
-    shape = form.shape
-    low, high = np.unravel_index(begin, shape), np.unravel_index(end, shape)
-    index = []
-    for start, stop in zip(low, high, strict=True):
-        if start == stop:
-            index.append(str(int(start)))
-        else:
-            index.append(f"{int(start)}:{int(stop) + 1}")
-            break
+    low, high = (list(map(int, np.unravel_index(at, form.shape))) for at in (begin, end))
+    alike = next(
+        (number for number, (start, stop) in enumerate(zip(low, high, strict=True)) if start != stop), len(low)
+    )
+    index = [str(start) for start in low[:alike]]
+    index += [f"{low[alike]}:{high[alike] + 1}"] if alike < len(low) else []
     return f"[{', '.join(index)}]"
