@@ -81,6 +81,8 @@ class Evidence:
         root = replace(self._bare_root(), cause=shows.cause, shows=shows, why=shows.says)
         if shows in _DETAILS:
             root = _DETAILS[shows](self, root)
+        if shows is Shows.PART and (part := self.read_part) is not None:
+            root = replace(root, kind=part.kind, name=part.name)
         if root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT):
             root = self._with_loader(root)
         return root if way in (Way.GAP, Way.AHEAD) else self.compared.tables.beside(root, self.first)
@@ -261,9 +263,6 @@ class Evidence:
         where = f" that the program started at {started}" if started else " that ran before"
         return f"; {which}{where} may have written it, and {are} not recorded"
 
-    def _beside_threads(self, root: Root) -> Root:
-        return replace(root, why=root.why + self._threads())
-
     def _batch(self, root: Root) -> Root:
         """A batch that differs: which loader and position, and whether the first run has it elsewhere."""
         name = self._entry.name
@@ -277,8 +276,8 @@ class Evidence:
         if elsewhere is not None:
             why += f": the second run's is the first run's batch {elsewhere}, so their order differs"
         root = replace(root, kind=ValueKind.BATCH, name=name, why=why + loading.says, loading=loading)
-        in_first = "" if elsewhere is None else str(elsewhere)
-        return replace(root, first=str(position) if position >= 0 else "", second=in_first)
+        at = str(position) if position >= 0 else "", "" if elsewhere is None else str(elsewhere)
+        return replace(root, first=at[0], second=at[1])
 
     def _with_loader(self, root: Root) -> Root:
         """With the loader that made the call, where it loads a batch in the training process."""
@@ -369,10 +368,6 @@ class Evidence:
             why = f"one of its arguments differs{pair}"
         return replace(root, first=first, second=second, why=why)
 
-    def _part(self, root: Root) -> Root:
-        assert self.read_part is not None
-        return replace(root, kind=self.read_part.kind, name=self.read_part.name)
-
     def _other_tensors(self, root: Root) -> Root:
         """No op shows why it is given other tensors: Python chose them."""
         sources = (_sources(values, call) for values, call in self._calls)
@@ -448,9 +443,8 @@ _DETAILS: Mapping[Shows, Callable[[Evidence, Root], Root]] = {
     Shows.BATCH: Evidence._batch,
     Shows.ENTERED: Evidence._entered,
     Shows.OTHER_TENSORS: Evidence._other_tensors,
-    Shows.PART: Evidence._part,
-    Shows.CHANGED_OUTSIDE: Evidence._beside_threads,
-    Shows.THREADS: Evidence._beside_threads,
+    Shows.CHANGED_OUTSIDE: lambda evidence, root: replace(root, why=root.why + evidence._threads()),
+    Shows.THREADS: lambda evidence, root: replace(root, why=root.why + evidence._threads()),
     Shows.SETTINGS: Evidence._settings,
 }
 """What words that depend on the values that differ are added by."""
@@ -479,8 +473,8 @@ def _root_at(values: Values, call: int, **fields: object) -> Root:
     return Root(cause=RootCause.UNKNOWN, step=values.step_of(call), call=call, **at, **fields)  # type: ignore[arg-type]
 
 
-def _draw_of(place: Place) -> str:
-    return f"{place.op} at {place.location or place.called_from or 'an unknown line'}"
+def _draw_of(draw: Place) -> str:
+    return f"{draw.op} at {draw.location or draw.called_from or 'an unknown line'}"
 
 
 def _sources(values: Values, call: int) -> Iterator[str]:

@@ -156,9 +156,8 @@ def stretch_of(distance: Distance, form: Form) -> str:
     length = rows_of(form.size) * SUMS if form.size > KEPT_WHOLE else SUMS
     begin, end = place * length, min((place + 1) * length, form.size) - 1
     low, high = (list(map(int, np.unravel_index(at, form.shape))) for at in (begin, end))
-    alike = next(
-        (number for number, (start, stop) in enumerate(zip(low, high, strict=True)) if start != stop), len(low)
-    )
+    pairs = enumerate(zip(low, high, strict=True))
+    alike = next((at for at, (start, stop) in pairs if start != stop), len(low))
     index = [str(start) for start in low[:alike]]
     index += [f"{low[alike]}:{high[alike] + 1}"] if alike < len(low) else []
     return f"[{', '.join(index)}]"
