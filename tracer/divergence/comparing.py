@@ -137,10 +137,7 @@ def _reaches_nothing(pairs: Pairs, differing: Differences) -> bool:
 
 
 def _follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> Following:
-    """The first optimizer call that differs between two ranks, if their parameters drift apart.
-
-    Earlier calls differ legitimately: they read each rank's own data, and collectives bring the results together.
-    """
+    """The first optimizer call that differs between two ranks, if their parameters drift apart: data differ before."""
     ends = np.arange(pairs.size + len(pairs.gaps), dtype=np.int64)
     phases = np.array([group.phase is Phase.OPTIMIZER for group in pairs.first.groups], np.bool_)
     rows = np.flatnonzero(phases[pairs.first.group[pairs.at[0]]] & differing.any)
@@ -199,10 +196,7 @@ def are_ranks(first: Recording, second: Recording) -> bool:
 
 
 def compare_replicas(recordings: Sequence[Recording]) -> Replicas:
-    """The first step after which parameters that agreed on all ranks no longer do, and the buffers that differ.
-
-    Parameters that differ from the start are shards, or are not meant to agree: then nothing is claimed.
-    """
+    """The first step after which parameters that agreed on all ranks no longer do; nothing is claimed of shards."""
     headers = [recording.values.header for recording in recordings]
     ranks = tuple(place if header.rank is None else header.rank for place, header in enumerate(headers))
     sides, gradients, owned = (

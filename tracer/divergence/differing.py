@@ -1,8 +1,4 @@
-"""How each pair of calls differs, and which differences other calls explain.
-
-Everything that a call reads was written by another recorded call, or is an entry. A call whose inputs differ follows
-from the differing calls or entries that they came from.
-"""
+"""How each pair of calls differs, and which differences other calls explain: those that wrote what a call reads."""
 
 from __future__ import annotations
 

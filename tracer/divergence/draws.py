@@ -1,7 +1,6 @@
 """Whether two configurations draw the same random numbers: where one draws otherwise, and which draw that changes.
 
-A call draws what its generator's state says. Two draws are the same one where op, shape and line agree; they give the
-same numbers where the states agree. Pure: reads two recordings of magnitudes.
+Two draws are the same one where op, shape and line agree; they give the same numbers where generators' states agree.
 """
 
 from __future__ import annotations

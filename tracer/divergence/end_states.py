@@ -109,10 +109,7 @@ def _ends(values: Values) -> _Ends:
 
 
 def _other_files(first: _Ends, second: _Ends) -> list[EndState]:
-    """Files that the other run has not under that name, nor with these bytes: a date or a number may stand in a name.
-
-    Of as many in both runs, one each is another file of the other's.
-    """
+    """Files that the other run has not, under that name or with these bytes: a date or a number may stand in a name."""
     sides = [
         {(kind, name): digests for (kind, name, position), digests in side.items() if kind in _FILES and position < 0}
         for side in (first, second)

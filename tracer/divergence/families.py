@@ -82,10 +82,7 @@ def compare_families(
 def compare_jobs(
     first: Mapping[int, Path], second: Mapping[int, Path], compare: Callable[[Recording, Recording], Divergence]
 ) -> Divergence:
-    """Return where two runs of a job diverge, over all ranks: their traces by rank. Two ranks are in memory at a time.
-
-    Raises ``TraceError`` in one line.
-    """
+    """Return where two runs of a job diverge, over all ranks: their traces by rank, two in memory at a time."""
     both = [rank for rank in first if rank in second]
     compared = {f"rank {rank}": compare(read_recording(first[rank]), read_recording(second[rank])) for rank in both}
     return _joined(compared, "the runs had different ranks" if first.keys() != second.keys() else "")
@@ -129,10 +126,7 @@ def _beside(root: Root, places: str) -> Root:
 
 
 def _joined(compared: Mapping[str, Divergence], reason: str) -> Divergence:
-    """One answer for all processes, by their names: the roots of those that diverge by themselves, if there are any.
-
-    ``reason``: why not all have a counterpart.
-    """
+    """One answer for all processes: roots of those that diverge by themselves. ``reason``: why not all are paired."""
     differing = [
         [replace(root, process=process) for root in divergence.roots]
         for process, divergence in compared.items()
@@ -317,10 +311,7 @@ def paired_parts(first: Parts, second: Parts) -> tuple[list[tuple[str, Recording
 
 
 def _part(values: Values, begin: int, end: int, told: npt.NDArray[np.int64]) -> Values:
-    """The calls from ``begin`` to ``end`` as a recording of their own, whose steps count from 0; ``told``: its moments.
-
-    What earlier calls wrote has no origin in it; what a worker leaves in the end is of no task.
-    """
+    """The calls from ``begin`` to ``end`` as a recording of their own, with steps from 0; ``told``: its moments."""
     starts = values.origin_start[begin : end + 1]
     origins = values.origins[starts[0] : starts[-1]]
     is_inside = (origins < 0) | (origins >= begin)

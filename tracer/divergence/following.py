@@ -1,7 +1,6 @@
-"""Finds the roots among the differences, and groups those with the same cause.
+"""Finds the roots among the differences, pairs or gaps that no earlier one explains, and groups those of one cause.
 
-A root is a pair, or a gap, that no earlier difference explains. Besides the inputs of calls, three things propagate a
-difference: a generator that ran ahead, a value that Python read and acted on, and memory that was partly overwritten.
+Besides inputs, a generator that ran ahead, a value that Python acted on and partly written memory pass differences on.
 """
 
 from __future__ import annotations

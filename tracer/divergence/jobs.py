@@ -50,10 +50,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def read_job(path: str | os.PathLike[str]) -> Job:
-    """The magnitudes beside the trace ``path``, and those of its children.
-
-    Raises ``TraceError`` in one line, also where no process has a place.
-    """
+    """The magnitudes beside the trace ``path``, and those of its children. Raises ``TraceError`` in one line."""
     first = read_magnitudes(values_path(path))
     trace = Trace.load(path) if os.path.exists(path) else None
     children = () if trace is None else trace.children

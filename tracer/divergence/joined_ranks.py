@@ -1,7 +1,6 @@
 """The places of one configuration, joined from the recordings of its ranks, and how far two tensors are apart.
 
-A sketch is linear: those of shards add up to that of the whole. Replicas are taken once where they agree; where they do
-not, each of them is compared. Pure: reads recordings of magnitudes.
+Sketches of shards add up to that of the whole; replicas are taken once where they agree, and each where they do not.
 """
 
 from __future__ import annotations
@@ -137,10 +136,7 @@ class JoinedRanks:
                 self._replicas.setdefault(key, [self.rows[key]]).append(row)
 
     def name_entries_as(self, other: JoinedRanks) -> None:
-        """Call what a module was given and returned as ``other`` does, where one has entries that the other lacks.
-
-        What the one returns as a tensor, the other may as the first of several, or under a name.
-        """
+        """Call what a module was given and returned as ``other`` does: one may return more than the other."""
         theirs, ours = other._entries(), self._entries()
         renamed: dict[PlaceKey, PlaceKey] = {}
         for call, keys in ours.items():
@@ -156,10 +152,7 @@ class JoinedRanks:
             self._replicas = {renamed.get(key, key): rows for key, rows in self._replicas.items()}
 
     def numbers_in(self, steps: Container[int]) -> set[PlaceKey]:
-        """The losses and outputs of ``steps`` that are one number each time, as the first of their places.
-
-        A tensor of one element may be the row of one sample.
-        """
+        """The losses and outputs of ``steps`` that are one number each time; one element may be a row."""
         is_number: dict[PlaceKey, bool] = {}
         for key, row in self.rows.items():
             if key.kind in (PlaceKind.LOSS, PlaceKind.OUTPUT) and key.step in steps:

@@ -1,7 +1,6 @@
 """Tells whether two configurations differ by rounding or by a fault, and at which place of the step that begins.
 
-The difference at each place is divided by the yardstick: how far the same place moves when the results of the step are
-shaken by half a unit in the last place. Pure: reads two recordings of magnitudes and some shaken ones.
+The difference at each place is divided by how far it moves when results are shaken by half a unit in the last place.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tracer.divergence.draws import OtherDraws, other_draws
 from tracer.divergence.joined_ranks import Call, JoinedRanks, Lack, PlaceKey, Whole, distance_of
@@ -301,10 +301,7 @@ def compared(
 
 
 def unrepeated(comparison: Comparison) -> PlaceDifference | None:
-    """The first place at which two runs of one configuration differ, unless that is what kernels may make of it.
-
-    No yardstick is asked: shaken runs of a configuration that draws other numbers each time differ by those.
-    """
+    """The first place at which two runs of one configuration differ by more than kernels do; no yardstick is asked."""
     place = comparison.earliest
     if place is None or comparison.draws is not None or place.is_whole or not math.isfinite(place.relative):
         return place
@@ -377,11 +374,10 @@ class _Comparing:
         self._alone: tuple[object, ...] | None = None
         """The call whose results are the first that differ."""
         self._compared: set[PlaceKey] = set()
-        self._without_yardstick: set[int] = set()
         self._same_numbers: set[int] = set()
         """Rows of significant places whose norm and largest magnitude agree: perhaps in another order."""
         self._reshaped: dict[int, tuple[tuple[int, ...], ...]] = {}
-        """Rows of inputs that have other shapes in the second recording, with both shapes."""
+        """Rows that have other shapes in the second recording, with both shapes."""
         self._differing: set[PlaceKey] = set()
         self._weighed: set[int] = set()
         """Steps in which a module gives numbers of unequal parts: nobody knows whether these or the loss are wrong."""
@@ -394,7 +390,13 @@ class _Comparing:
         first, second = self._first, self._second
         differences: list[PlaceDifference] = []
         only: list[OnlyOne] = []
-        places = 0
+
+        def leave_out(key: PlaceKey, lack: Lack, side: JoinedRanks, other: JoinedRanks) -> None:
+            if (lost := self._lost_gradient(key, side, other)) is not None:
+                differences.append(lost)
+            else:
+                only.append(self._only(side, key, lack))
+
         split = self._steps_split_otherwise()
         self._join_parts(split)
         for key, row in first.rows.items():
@@ -403,48 +405,24 @@ class _Comparing:
             # A decision counts where the second configuration would not decide as the first by it, or by it and others.
             if key.kind is PlaceKind.DECISION and key._replace(name=key.name.partition(" #")[0]) not in first.flips:
                 continue
-            ones = first.wholes(key)
-            others = second.wholes(key) if key in second.rows else Lack.NOT_IN_SECOND
-            if isinstance(ones, Lack) or isinstance(others, Lack):
-                if (lost := self._lost_gradient(key, first, second)) is not None:
-                    differences.append(lost)
-                else:
-                    lack = next(one for one in (others, ones) if isinstance(one, Lack))
-                    only.append(self._only(first, key, lack))
-                continue
-            shapes = tuple(dict.fromkeys(whole.form.shape for whole in (*ones, *others)))
-            if len({whole.form.size for whole in (*ones, *others)}) > 1:
-                only.append(self._only(first, key, Lack.OTHER_SHAPE, shapes))
-                if key.kind is PlaceKind.INPUT:
-                    self._reshaped[row] = shapes
-                continue
-            if is_whole(ones[0].form.dtype) is not is_whole(others[0].form.dtype):
-                only.append(self._only(first, key, Lack.OTHER_KIND))
-                continue
-            if half_unit(others[0].form.dtype) > half_unit(ones[0].form.dtype):
-                self._yardsticks.second_is_narrower = True
-            difference = self._difference(row, key, ones, others, is_first=not differences)
-            if difference is not None and row in self._without_yardstick:
-                only.append(self._only(first, key, Lack.NO_YARDSTICK))
+            difference = self._difference(row, key, is_first=not differences)
+            if isinstance(difference, Lack):
+                leave_out(key, difference, first, second)
                 continue
             self._compared.add(key)
             if difference is not None:
                 differences.append(difference)
                 self._differing.add(key)
                 self._has_other_forward |= key.kind not in _OF_BACKWARD
-            places += 1
         for key in second.rows:
             if key not in first.rows and key.kind is not PlaceKind.DECISION and not self._is_of_other_part(key, split):
-                if (lost := self._lost_gradient(key, second, first)) is not None:
-                    differences.append(lost)
-                else:
-                    only.append(self._only(second, key, Lack.NOT_IN_FIRST))
-        if not places:
+                leave_out(key, Lack.NOT_IN_FIRST, second, first)
+        if not self._compared:
             raise TraceError(
                 "the two recordings have no place that can be compared",
                 hint="record the same model twice, with --magnitudes, the same --steps and all ranks",
             )
-        return self._answer(differences, only, places, split)
+        return self._answer(differences, only, split)
 
     def _flips(self, significant: set[PlaceKey]) -> Iterator[Flip]:
         """Decisions that fell otherwise, by what differs by no more than rounding."""
@@ -473,10 +451,7 @@ class _Comparing:
         return {step for step in counts[0] if step in counts[1] and (is_spread or counts[0][step] != counts[1][step])}
 
     def _join_parts(self, split: set[int]) -> None:
-        """Make one place of the losses of the parts of a batch, and of whatever else is one number of each.
-
-        Programs divide by the parts before backward, after it, or not at all: the sum or the mean, whichever is nearer.
-        """
+        """Make one place of what is one number of each part of a batch: the sum or the mean, whichever is nearer."""
         sides = self._first, self._second
         if any(side.world_size > 1 for side in sides):
             return
@@ -518,19 +493,17 @@ class _Comparing:
 
     def _steps_of_one_batch(self) -> set[int]:
         """Steps in which each rank was called with the whole batch, as in tensor parallel."""
-        whole: dict[int, bool] = {}
+        others: set[int] = set()
         for key in self._given_by_program:
             sides = [side.wholes(key) for side in (self._first, self._second) if key in side.rows]
             tensors = [tensor for side in sides if not isinstance(side, Lack) for tensor in side]
             is_one = len(tensors) == 2 and tensors[0].form.size == tensors[1].form.size
-            is_one = is_one and all(len(tensor.rows) == 1 for tensor in tensors)  # and not rows of it
-            whole[key.step] = whole.get(key.step, True) and is_one
-        return {step for step, is_one in whole.items() if is_one}
+            if not (is_one and all(len(tensor.rows) == 1 for tensor in tensors)):  # and not rows of it
+                others.add(key.step)
+        return {key.step for key in self._given_by_program} - others
 
-    def _answer(
-        self, differences: list[PlaceDifference], only: list[OnlyOne], places: int, split: set[int]
-    ) -> Comparison:
-        is_judged = self._is_judged
+    def _answer(self, differences: list[PlaceDifference], only: list[OnlyOne], split: set[int]) -> Comparison:
+        is_judged, places = self._is_judged, len(self._compared)
         only = [one for one in only if one.kind is not PlaceKind.OUTPUT_GRADIENT or one.lack is Lack.NO_YARDSTICK]
         reordered = self._in_another_order(differences)
         moved = self._of_other_positions(differences) - reordered
@@ -544,13 +517,10 @@ class _Comparing:
         undone, of_undone = self._undone(differences)
         differences = [one for one in differences if one.order not in of_undone]
         significant = [one for one in differences if is_judged and one.is_significant]
-        handed_in: list[PlaceDifference] = []
-        computed: list[PlaceDifference] = []
-        for one in significant:
-            key = self._keys[one.order]
-            is_given = key in self._given_by_program and key in self._yardsticks.unmoved
-            is_given = is_given or one.kind is PlaceKind.INITIAL
-            (handed_in if is_given else computed).append(one)
+        unmoved = self._given_by_program.keys() & self._yardsticks.unmoved
+        is_given = [one.kind is PlaceKind.INITIAL or self._keys[one.order] in unmoved for one in significant]
+        handed_in = [one for one, given in zip(significant, is_given, strict=True) if given]
+        computed = [one for one, given in zip(significant, is_given, strict=True) if not given]
         roots = self._roots(computed)
         factor, scaled, unexplained = self._by_one_factor(roots, computed)
         roots = unexplained or roots
@@ -642,10 +612,7 @@ class _Comparing:
         }
 
     def _lost_gradient(self, key: PlaceKey, side: JoinedRanks, without: JoinedRanks) -> PlaceDifference | None:
-        """A gradient that one side alone has, of a parameter of both, in a step in which the other has some.
-
-        It differs by all of its norm; rounding loses none.
-        """
+        """A gradient that one side alone has, of a parameter of both, in a step in which the other has some."""
         if key.kind is not PlaceKind.GRADIENT or key in without.rows or key.step not in without.steps_with_gradients:
             return None
         initial, wholes = (key.module, key.name), side.wholes(key)
@@ -701,9 +668,9 @@ class _Comparing:
         for row in np.flatnonzero(rows["not_finite"]).tolist():
             yield f"{self._first.name(row)}, step {int(rows['step'][row])}"
 
-    @staticmethod
-    def _only(side: JoinedRanks, key: PlaceKey, lack: Lack, shapes: tuple[tuple[int, ...], ...] = ()) -> OnlyOne:
-        name = side.name(side.rows[key])
+    def _only(self, side: JoinedRanks, key: PlaceKey, lack: Lack) -> OnlyOne:
+        row, name = side.rows[key], side.name(side.rows[key])
+        shapes = self._reshaped[row] if lack is Lack.OTHER_SHAPE else ()
         return OnlyOne(place=str(name), kind=name.kind, module=name.module, step=key.step, lack=lack, shapes=shapes)
 
     # --- which of them are the beginning ---
@@ -829,10 +796,10 @@ class _Comparing:
             if first.kind is PlaceKind.OUTPUT_GRADIENT:
                 consumer = self._consumer(first.order)
                 if consumer is None:
-                    return [msgspec.structs.replace(first, module=self._caller_path(first.order), is_own_code=True)]
+                    return [replace(first, module=self._caller_path(first.order), is_own_code=True)]
                 name = self._first.name(consumer)
                 place = {"module": name.module, "location": name.location, "called_from": name.called_from}
-                return [msgspec.structs.replace(first, **place)]
+                return [replace(first, **place)]
             return [one for one in backward if one.kind is PlaceKind.GRADIENT and one.module == first.module]
         changed = [one for one in here if one.kind is PlaceKind.GRADIENT]
         return [one for one in changed if one.location == changed[0].location] or here[:1]
@@ -930,15 +897,13 @@ class _Comparing:
         return factor, rows
 
     def _forward_roots(self, significant: list[PlaceDifference]) -> list[PlaceDifference]:
-        """Modules whose inputs, and whatever ran inside them, agree; else the own code of the module that goes on.
-
-        That code gave a module other numbers, or a tensor of another shape and what came of it differs.
-        """
+        """Modules whose inputs, and whatever ran inside them, agree; else the own code of the module that goes on."""
         step = significant[0].step
         roots: list[PlaceDifference] = []
         tainted: list[int] = []
-        reshaped = [row for row in self._reshaped if self._keys[row].step == step]
-        reshaped = [row for row in reshaped if self._keys[row] not in self._given_by_program]
+        keys = [self._keys[row] for row in self._reshaped]
+        inputs = [key for key in keys if (key.kind, key.step) == (PlaceKind.INPUT, step)]
+        reshaped = [self._first.rows[key] for key in inputs if key not in self._given_by_program]
         for one in significant:
             module = self._keys[one.order].module
             for row in (row for row in reshaped if row < one.order):
@@ -957,22 +922,14 @@ class _Comparing:
                 given = {key for key in both if key.kind is PlaceKind.INPUT and key.call == self._keys[one.order].call}
                 agree = self._compared.issuperset(given)
                 if agree or not roots:
-                    roots.append(msgspec.structs.replace(one, inputs_agree=agree))
+                    roots.append(replace(one, inputs_agree=agree))
             tainted.append(one.order)
         return roots
 
     def _own_code(self, one: PlaceDifference, row: int) -> PlaceDifference:
         """``one`` as what the code of the module around makes, which gives it on at ``row``."""
-        shapes = self._reshaped.get(row, ())
-        module = self._caller_path(row)
-        return msgspec.structs.replace(
-            one,
-            place=str(self._first.name(row)),
-            kind=self._keys[row].kind,
-            module=module,
-            shapes=shapes,
-            is_own_code=True,
-        )
+        place = {"place": str(self._first.name(row)), "kind": self._keys[row].kind, "module": self._caller_path(row)}
+        return replace(one, **place, shapes=self._reshaped.get(row, ()), is_own_code=True)
 
     def _caller_path(self, row: int) -> str:
         caller = self._caller(row)
@@ -1016,14 +973,24 @@ class _Comparing:
 
     # --- one place ---
 
-    def _difference(
-        self, row: int, key: PlaceKey, ones: tuple[Whole, ...], others: tuple[Whole, ...], *, is_first: bool
-    ) -> PlaceDifference | None:
+    def _difference(self, row: int, key: PlaceKey, *, is_first: bool) -> PlaceDifference | Lack | None:
         """``None`` where the two agree."""
+        ones = self._first.wholes(key)
+        others = self._second.wholes(key) if key in self._second.rows else Lack.NOT_IN_SECOND
+        if isinstance(others, Lack):
+            return others
+        if isinstance(ones, Lack):
+            return ones
+        if len({whole.form.size for whole in (*ones, *others)}) > 1:
+            self._reshaped[row] = tuple(dict.fromkeys(whole.form.shape for whole in (*ones, *others)))
+            return Lack.OTHER_SHAPE
+        forms = ones[0].form, others[0].form
+        if is_whole(forms[0].dtype) is not is_whole(forms[1].dtype):
+            return Lack.OTHER_KIND
+        self._yardsticks.second_is_narrower |= half_unit(forms[1].dtype) > half_unit(forms[0].dtype)
         distance = distance_of(ones, others)
         if not distance.differs:
             return None
-        forms = ones[0].form, others[0].form
         floor = max(half_unit(form.dtype) for form in forms)
         floor *= 2 if key in self._first.parts else 1  # each part's was rounded when it was divided, too
         runs = self._yardsticks.everywhere
@@ -1046,7 +1013,7 @@ class _Comparing:
             yard = self._yardsticks.yard(key, ones, others, runs, floor)
             ratio = ratio_of(distance, yard)
         if self._is_judged and (yard is None or not (yard[0] or all(is_whole(form.dtype) for form in forms))):
-            self._without_yardstick.add(row)
+            return Lack.NO_YARDSTICK
         of_means: float | None = None
         if self._yardsticks.by_means and ratio is not None and ROUNDING < ratio <= SIGNIFICANT:
             of_means = self._yardsticks.ratio_of_means(key, ones, others, runs)
@@ -1071,10 +1038,7 @@ class _Comparing:
         )
 
     def _computed_in(self, row: int, key: PlaceKey) -> str:
-        """The module that computed the first place that differs, where all that it was given was compared.
-
-        That is the module itself for its output, and the one that calls it for its input. Empty: outside all modules.
-        """
+        """The module that computed the first place that differs, if all that it was given was compared."""
         kind, module, _, phase, _, step = key
         if phase is not Phase.FORWARD or kind not in (PlaceKind.INPUT, PlaceKind.OUTPUT):
             return ""
@@ -1088,13 +1052,9 @@ class _Comparing:
             rows = max(calls, default=[row])
         if not all(self._keys[one] in self._compared for one in rows):
             return ""
-        agree = {one for one in self._compared if one.kind is PlaceKind.OUTPUT and one.step == step}
-        inner = {
-            other: self._first.name(self._first.rows[one]).module
-            for one in agree
-            if _is_inside(other := one.module, module)
-        }
-        self._agreeing = tuple(sorted(inner.values()))
+        agree = [one for one in self._compared if (one.kind, one.step) == (PlaceKind.OUTPUT, step)]
+        inner = {self._first.name(self._first.rows[one]).module for one in agree if _is_inside(one.module, module)}
+        self._agreeing = tuple(sorted(inner))
         return path
 
     def _note_same_numbers(self, row: int, one: Whole, other: Whole, yardstick: float) -> None:

@@ -1,7 +1,4 @@
-"""Runs that diverged -> what to change next: for each root, each hold that explains, each input that differs.
-
-A change of the judgement's plan that closes a finding at a root is that root's; every other root gets one of its own.
-"""
+"""Runs that diverged -> what to change next: for each root, each hold that explains, each input that differs."""
 
 from __future__ import annotations
 

@@ -42,10 +42,7 @@ class Gap(NamedTuple):
 
 
 def align(first: Ints, second: Ints, first_steps: Sequence[int] = (), second_steps: Sequence[int] = ()) -> list[Match]:
-    """The calls that both sides have, in order; ``*_steps``: where each side's steps begin.
-
-    Calls of one group have equal keys. The sequences diverge first at the first gap.
-    """
+    """The calls that both sides have, in order; ``*_steps``: where each side's steps begin. Keys are groups."""
     start = common_prefix(first, second)
     end = common_prefix(first[start:][::-1], second[start:][::-1])
     stops = len(first) - end, len(second) - end

@@ -1,7 +1,4 @@
-"""How far two configurations are apart at one place, as a multiple of how far rounding moves it there.
-
-Shaken runs say how far. Pure: reads recordings of magnitudes.
-"""
+"""How far two configurations are apart at one place, as a multiple of how far shaken runs show that it moves."""
 
 from __future__ import annotations
 
@@ -66,10 +63,7 @@ class Yardsticks:
     def yard(
         self, key: PlaceKey, ones: Sequence[Whole], others: Sequence[Whole], runs: ShakenRuns, floor: float
     ) -> tuple[float, float] | None:
-        """Return how far shaking moves a place, at least ``floor``: the whole of it, and its stretch that moves most.
-
-        ``None``: no shaken run has it in that size, or one has elements there that are not finite.
-        """
+        """How far shaking moves a place and its stretch that moves most, at least ``floor``; ``None``: nobody knows."""
         whole = stretch = -1.0
         counts_second = self.second_is_narrower or not self.by_means or runs is not self.everywhere
         for base, shaken in ((ones, runs.of_first), (others, runs.of_second if counts_second else ())):

@@ -1,7 +1,6 @@
 """Compares traces: the random draws of two runs, and the settings and calls of the ranks of a distributed job.
 
-Ranks of a data-parallel step run the same calls; one that makes more calls or draws falls out of step with the others.
-A merged trace has only the sums, so ranks are compared before they are merged.
+Ranks are compared before they are merged: a merged trace has only the sums.
 """
 
 from __future__ import annotations

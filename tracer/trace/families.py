@@ -1,7 +1,6 @@
 """Reads several traces: those of many ranks, and of the processes of one program.
 
-Ranks of one job run the same program: a thousand of their traces hold little more than one. What they have in common is
-decoded once and is one object in all of them, so that merging and comparing, which work on objects, cost once too.
+What a thousand ranks have in common is decoded once and one object in all, so that merging and comparing cost once too.
 """
 
 from __future__ import annotations
@@ -107,11 +106,7 @@ def load_traces(paths: Iterable[_Path]) -> list[Trace]:
 
 
 def load_family(path: _Path, load: Callable[[_Path], Trace] = Trace.load) -> tuple[Trace, ...]:
-    """The trace ``path`` and those of its children that lie beside it, with processes that trained first.
-
-    A process that was recorded, or made no call, is no blind spot of its parent's any more. Raises ``TraceError`` in
-    one line.
-    """
+    """The trace ``path`` and its children's beside it, those that trained first, without blind spots for them."""
     return family_of(load(path), path, load)
 
 

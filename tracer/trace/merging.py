@@ -171,10 +171,7 @@ def summed(first: Mapping[Key, int], second: Mapping[Key, int]) -> dict[Key, int
 
 
 def _with_own_ids(traces: Sequence[Trace]) -> list[Trace]:
-    """``traces`` with ids renamed so that only regions that are alike share one.
-
-    Every process numbers what it compiles from 0, whatever it is.
-    """
+    """``traces`` with ids renamed so that only regions that are alike share one: every process numbers them from 0."""
     keys: dict[str, tuple[object, ...]] = {}
     renamed = []
     for trace in traces:
@@ -235,10 +232,7 @@ def _records(traces: Sequence[Trace], name: str) -> tuple[Any, ...]:
 
 
 def merge_traces(traces: Sequence[Trace]) -> Trace:
-    """One trace whose counts are the sums; settings that differ are named, and the first recording's stand.
-
-    Raises ``TraceError`` for an empty sequence.
-    """
+    """One trace whose counts are the sums; of settings that differ, which are named, the first recording's stand."""
     if not traces:
         raise TraceError("there is no trace to merge", hint="name at least one")
     if len(traces) == 1:

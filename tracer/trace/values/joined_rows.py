@@ -1,7 +1,6 @@
 """Which rows of two recordings are the same, where a batch is split, padded, packed or decoded token by token.
 
-A *row* is what stands at one position of what the program hands to a model: a token, or a sample where there are no
-tokens. The recorder makes a number of its content; rows that a mask leaves out have none (NaN). Pure: without torch.
+A *row* is one token that the program hands to a model, or a sample; the recorder makes a number of it, NaN of padding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Places of a training step, and how large what stands there is: the part of a file of values that holds magnitudes.
 
-A row is one place at one moment. It has the norm, the largest magnitude, how many elements are not finite, and a
-*sketch*: sums from which the size of a difference is estimated without keeping the tensor (``sums_of``).
+Beside norm and largest magnitude a row has a *sketch*: sums from which the size of a difference is estimated.
 """
 
 from __future__ import annotations
@@ -178,10 +177,7 @@ def read_decisions(path: Path) -> Decided:
 
 
 def follow_the_others(own: Path, others: Path) -> bool:
-    """Put what the run of ``others`` decided into the file ``own``; return whether that is something else.
-
-    Only for calls that both make equally often: of the others nobody knows which correspond.
-    """
+    """Put what the run of ``others`` decided, as often in both, into the file ``own``; return whether that differs."""
     ours, theirs = read_decisions(own), read_decisions(others)
     joined = {key: theirs[key] if len(theirs.get(key, ())) == len(kept) else kept for key, kept in ours.items()}
     own.write_bytes(msgspec.msgpack.encode(joined))

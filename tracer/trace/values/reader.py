@@ -31,10 +31,7 @@ class _Schema(msgspec.Struct):
 
 
 def read_values(path: str | os.PathLike[str]) -> Values:
-    """Read what a run wrote, as far as it is whole: ``Values.partial`` says what is missing.
-
-    Raises ``TraceError`` in one line for what is no file of values, or of a later format.
-    """
+    """Read what a run wrote, as far as it is whole: ``Values.partial`` says what is missing. Raises ``TraceError``."""
     reading = _Reading(path, of_places=False)
     if reading.header is None:
         raise TraceError(f"{path} holds no recording: {reading.problem or 'it ends at once'}", hint=_AGAIN)
