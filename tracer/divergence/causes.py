@@ -13,14 +13,12 @@ from tracer.names import ValueKind, Way, Word
 #: ``roots.Evidence``: what two recordings show of one root.
 Evidence = Any
 
-
 _SEED_ALL = (
     "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
     " are drawn from, before the first draw."
 )
 _FIND_OUT = (
-    "Find out what {call} differs by",
-    "Run `tracer repeat --vary all` and compare which circumstances move it; record from the script's first line.",
+    "Run `tracer repeat --vary all` and compare which circumstances move it; record from the script's first line."
 )
 
 
@@ -40,30 +38,24 @@ class RootCause(Word):
     KERNEL = (
         "kernel",
         "by its kernel",
-        (
-            "Replace {call}, which does not repeat itself",
-            "`tracer explain {op}` says what may be written instead and what deterministic mode does to it.",
-        ),
+        "Replace {call}, which does not repeat itself",
+        "`tracer explain {op}` says what may be written instead and what deterministic mode does to it.",
     )
     """Everything that the call read agrees, and what it wrote differs."""
-    DRAW = "draw", "by a random draw", ("Seed generator {name}", _SEED_ALL), (), ValueKind.GENERATOR
+    DRAW = "draw", "by a random draw", "Seed generator {name}", _SEED_ALL, (), ValueKind.GENERATOR
     """The generator that it draws from was in a different state."""
     UNWRITTEN_MEMORY = (
         "unwritten-memory",
         "by unwritten memory",
-        (
-            "Write before reading in {call}",
-            "Write all of it first: `torch.nn.init` for a parameter, `torch.zeros` elsewhere.",
-        ),
+        "Write before reading in {call}",
+        "Write all of it first: `torch.nn.init` for a parameter, `torch.zeros` elsewhere.",
     )
     """It read unwritten memory."""
     INPUT_DATA = (
         "input-data",
         "by its input data",
-        (
-            "Give the step the same data{named}",
-            "Seed what makes it (NumPy's generators have seeds of their own), sort what is listed, read fixed copies.",
-        ),
+        "Give the step the same data{named}",
+        "Seed what makes it (NumPy's generators have seeds of their own), sort what is listed, read fixed copies.",
         (ValueKind.BATCH, ValueKind.OUTSIDE),
         ValueKind.DATA_POSITION,
     )
@@ -71,67 +63,53 @@ class RootCause(Word):
     INITIAL_STATE = (
         "initial-state",
         "by its initial state",
-        (
-            "Begin every run with the same {kind} {name}",
-            "Seed before the model is built, `torch.manual_seed(0)`, or load the same checkpoint in every run.",
-        ),
+        "Begin every run with the same {kind} {name}",
+        "Seed before the model is built, `torch.manual_seed(0)`, or load the same checkpoint in every run.",
         (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.GRADIENT, ValueKind.OPTIMIZER_STATE),
     )
     """A parameter, a buffer or an optimizer's state differs before the first step."""
     ARGUMENT = (
         "argument",
         "by one of its arguments",
-        (
-            "Give {call} the same arguments in every run",
-            "Compute them from what is the same in every run; where a layout differs, `.contiguous()` before the call.",
-        ),
+        "Give {call} the same arguments in every run",
+        "Compute them from what is the same in every run; where a layout differs, `.contiguous()` before the call.",
     )
     """A Python number or a dtype among its arguments differs, or the part of a tensor that it is given."""
     OUTSIDE_CHANGE = (
         "outside-change",
         "by bytes that no op changed",
-        (
-            "Let nothing else write to what {call} reads",
-            "A NumPy array, a thread, a process or a library that shares the memory writes to it: wait for it before"
-            " the call, or give the step a copy.",
-        ),
+        "Let nothing else write to what {call} reads",
+        "A NumPy array, a thread, a process or a library that shares the memory writes to it: wait for it before"
+        " the call, or give the step a copy.",
         (ValueKind.OUTSIDE_CHANGE,),
     )
     """Bytes that it read changed while no op wrote."""
     STRUCTURE = (
         "structure",
         "by different calls",
-        (
-            "Make the same calls in every run",
-            "Look at the condition, the length or the order of the loop that decides which calls follow.",
-        ),
+        "Make the same calls in every run",
+        "Look at the condition, the length or the order of the loop that decides which calls follow.",
     )
     """The runs make different calls from here on."""
     THREAD_ORDER = (
         "thread-order",
         "by the order of threads",
-        (
-            "Give each branch of `torch.jit.fork` tensors of its own",
-            "Let no branch write to a tensor, or draw from a generator, that another one reads: return what it made.",
-        ),
+        "Give each branch of `torch.jit.fork` tensors of its own",
+        "Let no branch write to a tensor, or draw from a generator, that another one reads: return what it made.",
     )
     """Threads of torch's own pool (branches of ``torch.jit.fork``) reached it in another order."""
     SETTING = (
         "setting",
         "by a different setting",
-        (
-            "Set {name} alike in every run",
-            "Set it, and what else differs, in the script or in the shell that starts it.",
-        ),
+        "Set {name} alike in every run",
+        "Set it, and what else differs, in the script or in the shell that starts it.",
     )
     """As ``kernel``, and the runs had different settings or versions."""
     COLLECTIVE = (
         "collective",
         "by the results of other processes",
-        (
-            "Find the rank that gives {call} something else",
-            "Record each rank of both runs with `tracer run --values`, and hold rank against rank with `tracer diff`.",
-        ),
+        "Find the rank that gives {call} something else",
+        "Record each rank of both runs with `tracer run --values`, and hold rank against rank with `tracer diff`.",
     )
     """The other processes of the job sent different data."""
     UNKNOWN = "unknown", "by an unknown cause"
@@ -141,14 +119,15 @@ class RootCause(Word):
         cls,
         name: str,
         words: str,
-        step: tuple[str, str] = _FIND_OUT,
+        title: str = "Find out what {call} differs by",
+        remedy: str = _FIND_OUT,
         entered: tuple[ValueKind, ...] = (),
         lacks: ValueKind | None = None,
     ) -> RootCause:
         """Declare one cause."""
         cause = str.__new__(cls, name)
         cause._value_ = name
-        cause.words, cause.step, cause.entered, cause.lacks = words, step, entered, lacks
+        cause.words, cause.step, cause.entered, cause.lacks = words, (title, remedy), entered, lacks
         return cause
 
     @property

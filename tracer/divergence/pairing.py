@@ -150,11 +150,6 @@ def _cut(lo: int, hi: int, starts: Sequence[int]) -> list[tuple[int, int]]:
     return [(start, end) for start, end in pairwise(edges) if end > start]
 
 
-def longest_rising(numbers: list[int]) -> int:
-    """The length of a longest rising subsequence."""
-    return len(_rising(numbers))
-
-
 def _rising(numbers: list[int]) -> list[int]:
     """Positions of a longest rising subsequence."""
     ends: list[int] = []
@@ -320,7 +315,7 @@ def pair(
         if compared_gaps or (contents[0][at[0]] != contents[1][at[1]]).any():
             at = _paired_by(contents, keys_of_calls=(sides[0], sides[1]))
             compared_gaps = _unpaired(at, (len(first), len(second)))
-            reordered = len(at[1]) - longest_rising(at[1].tolist())
+            reordered = len(at[1]) - len(_rising(at[1].tolist()))
     compared_gaps = _counting(compared_gaps, first, second, begins, is_resumed=is_resumed)
     nodes = (np.full(len(first), -1, np.int64), np.full(len(second), -1, np.int64))
     for side in (0, 1):
