@@ -30,19 +30,17 @@ def rank(run: Run, drifts: int | None = None, gradients: int | None = None, shar
 
 
 def test_ranks_that_stay_together_do_not_drift(record: Recorder) -> None:
-    found = compare_replicas([record(rank, header={"rank": n, "world_size": 3}) for n in range(3)])
-    assert (found.ranks, found.steps, found.are_replicas, found.drift) == ((0, 1, 2), 5, True, None)
+    found = compare_replicas(*(record(rank, header={"rank": n, "world_size": 3}) for n in (0, 2)))
+    assert (found.ranks, found.steps, found.are_replicas, found.drift) == ((0, 2), 5, True, None)
 
 
 @pytest.mark.parametrize(("gradients", "said"), [(2, True), (None, False)])
 def test_a_rank_that_drifts_is_told_with_step_and_parameter(
     record: Recorder, gradients: int | None, said: bool
 ) -> None:
-    ranks = [record(rank, header={"rank": n, "world_size": 3}) for n in (0, 2)]
-    ranks.insert(1, record(rank, drifts=3, gradients=gradients, header={"rank": 1, "world_size": 3}))
-    drift = compare_replicas(ranks).drift
+    drift = compare_replicas(record(rank), record(rank, drifts=3, gradients=gradients)).drift
     assert drift is not None
-    assert (drift.step, drift.name, drift.parameters, drift.ranks) == (3, "b", 1, ((0, 2), (1,)))
+    assert (drift.step, drift.name, drift.parameters) == (3, "b", 1)
     assert drift.gradients_differ is said
 
 
@@ -77,12 +75,12 @@ def test_buffers_of_replicas_are_compared_and_it_is_said_what_was(
 
 
 def test_shards_are_not_replicas(record: Recorder) -> None:
-    found = compare_replicas([record(rank, shard=n) for n in range(2)])
+    found = compare_replicas(*(record(rank, shard=n) for n in range(2)))
     assert (found.are_replicas, found.drift) == (False, None)
 
 
 def test_ranks_without_parameters_are_not_compared(record: Recorder) -> None:
-    assert compare_replicas([record(no_parameters), record(no_parameters)]).steps == 0
+    assert compare_replicas(record(no_parameters), record(no_parameters)).steps == 0
 
 
 def no_parameters(run: Run) -> None:

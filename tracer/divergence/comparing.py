@@ -52,7 +52,7 @@ def compare_recordings(
             f"{first.name} and {second.name} were digested in two ways ({ours.header.digest}, {theirs.header.digest})",
             hint="record both on the same kind of device",
         )
-    replicas = compare_replicas((first, second)) if are_ranks(first, second) else None
+    replicas = compare_replicas(first, second) if are_ranks(first, second) else None
     looks = replicas is None and (may_resume or align_step is not None)
     resumed, begins = (begins_of(ours, theirs, align_step) if looks else None) or (None, (0, 0))
     pairs = pair(
@@ -185,7 +185,8 @@ def _compare_losses(first: Values, second: Values) -> tuple[Loss, ...]:
 
 # --- ranks of one job: replicas that should agree after each step, and where they drift apart ---------------
 
-_Digests = Mapping[str, int]
+_Sides = Sequence[Mapping[int, Mapping[str, int]]]
+"""By step and name: the digest on each of two ranks."""
 
 
 def are_ranks(first: Recording, second: Recording) -> bool:
@@ -195,49 +196,38 @@ def are_ranks(first: Recording, second: Recording) -> bool:
     return same_job and None not in (ours.rank, theirs.rank) and ours.rank != theirs.rank
 
 
-def compare_replicas(recordings: Sequence[Recording]) -> Replicas:
-    """The first step after which parameters that agreed on all ranks no longer do; nothing is claimed of shards."""
-    headers = [recording.values.header for recording in recordings]
-    ranks = tuple(place if header.rank is None else header.rank for place, header in enumerate(headers))
-    sides, gradients, owned = (
-        [digests_by_step(recording.values, kind) for recording in recordings]
-        for kind in (ValueKind.PARAMETER, ValueKind.GRADIENT, ValueKind.BUFFER)
+def compare_replicas(first: Recording, second: Recording) -> Replicas:
+    """The first step after which parameters that agreed on both ranks no longer do; nothing is claimed of shards."""
+    parameters, buffers, gradients = (
+        [digests_by_step(recording.values, kind) for recording in (first, second)]
+        for kind in (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.GRADIENT)
     )
-    steps = [step for step in sides[0] if all(step in side for side in sides)] if sides else []
-    same = bool(steps) and not _differing([side[steps[0]] for side in sides])
-    replicas = Replicas(ranks=ranks, steps=len(steps), are_replicas=same)
-    if not same:
+    ranks = tuple(recording.values.header.rank or 0 for recording in (first, second))
+    steps = [step for step in parameters[0] if step in parameters[1]]
+    are_replicas = bool(steps) and not _differing(parameters, steps[0])
+    replicas = Replicas(ranks=ranks, steps=len(steps), are_replicas=are_replicas)
+    if not are_replicas:
         return replicas
     buffers_differ: dict[str, int] = {}
     for step in steps:
-        for name in _differing([side.get(step, {}) for side in owned]):
+        for name in _differing(buffers, step):
             buffers_differ.setdefault(name, step)
-    replicas = replace(
-        replicas, parameters=_compared(sides, steps), buffers=_compared(owned, steps), buffers_differ=buffers_differ
-    )
+    counts = [len({name for step in steps for name, *_ in _both(sides, step)}) for sides in (parameters, buffers)]
+    replicas = replace(replicas, parameters=counts[0], buffers=counts[1], buffers_differ=buffers_differ)
     for before, step in pairwise(steps):
-        if differing := _differing([side[step] for side in sides]):
-            name = differing[0]
-            groups: dict[int, list[int]] = {}
-            for rank, side in zip(ranks, sides, strict=True):
-                groups.setdefault(side[step][name], []).append(rank)
-            alike = tuple(map(tuple, sorted(groups.values(), key=len, reverse=True)))
-            made = {side.get(before, {}).get(name) for side in gradients}
-            differ = None if None in made else len(made) > 1
-            drift = Drift(step=step, name=name, parameters=len(differing), ranks=alike, gradients_differ=differ)
+        if differing := _differing(parameters, step):
+            made = [side.get(before, {}).get(differing[0]) for side in gradients]
+            differ = None if None in made else made[0] != made[1]
+            drift = Drift(step=step, name=differing[0], parameters=len(differing), gradients_differ=differ)
             return replace(replicas, drift=drift)
     return replicas
 
 
-def _compared(sides: Sequence[Mapping[int, _Digests]], steps: Sequence[int]) -> int:
-    """How many names all ranks have in some step."""
-    return len({name for step in steps for name in _common([side.get(step, {}) for side in sides])})
+def _both(sides: _Sides, step: int) -> Iterator[tuple[str, int, int]]:
+    """What both ranks have in a step: its name, and both digests."""
+    ours, theirs = (side.get(step, {}) for side in sides)
+    return ((name, digest, theirs[name]) for name, digest in ours.items() if name in theirs)
 
 
-def _common(digests: Sequence[_Digests]) -> list[str]:
-    return [name for name in digests[0] if all(name in by_name for by_name in digests)]
-
-
-def _differing(digests: Sequence[_Digests]) -> list[str]:
-    """Names that all ranks have, with different digests."""
-    return [name for name in _common(digests) if len({by_name[name] for by_name in digests}) > 1]
+def _differing(sides: _Sides, step: int) -> list[str]:
+    return [name for name, ours, theirs in _both(sides, step) if ours != theirs]

@@ -52,16 +52,9 @@ def differences(pairs: Pairs) -> Differences:
     """Compare all pairs, column by column."""
     first, second = pairs.first, pairs.second
     at, at2 = pairs.at
-    entries = attach(
-        pairs,
-        (first.entries.call, second.entries.call),
-        (first.entries.name, second.entries.name),
-        (first.entries.digest, second.entries.digest),
-    )
+    entries = attach(pairs, lambda values: (values.entries.call, values.entries.name, values.entries.digest))
+    draws = attach(pairs, lambda values: values.draws)
     numbers, placed = _numbers(first, second, first.numbers[at], second.numbers[at2])
-    draws = attach(
-        pairs, (first.draws[0], second.draws[0]), (first.draws[1], second.draws[1]), (first.draws[2], second.draws[2])
-    )
     differing = Differences(
         inputs=first.inputs[at] != second.inputs[at2],
         outputs=first.outputs[at] != second.outputs[at2],

@@ -160,14 +160,12 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     """The first parameter that differs."""
     parameters: int
     """The number of parameters that differ at that step."""
-    ranks: tuple[tuple[int, ...], ...]
-    """Ranks grouped by equal values, the largest group first."""
     gradients_differ: bool | None = None
     """Whether the gradients of that parameter differed in the step before; ``None``: not recorded."""
 
 
 class Replicas(msgspec.Struct, frozen=True, kw_only=True):
-    """Ranks of one job, compared with each other."""
+    """Two ranks of one job, compared with each other."""
 
     ranks: tuple[int, ...]
     steps: int

@@ -8,7 +8,7 @@ that keep the order of both sides are taken, and what lies between two of them i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from tracer.names import Phase
 from tracer.trace.values import Values
-from tracer.trace.values.columns import Group, Name
+from tracer.trace.values.columns import U4, U8, Group, Name
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Columns = tuple[U4, U4, U8]
 
 
 class Match(NamedTuple):
@@ -419,32 +420,27 @@ class Attached(NamedTuple):
     """Whether the corresponding row has another digest."""
 
 
-def attach(
-    pairs: Pairs,
-    calls: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]],
-    names: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]],
-    digests: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
-) -> Attached:
-    """Pairs rows of the same call and name, in order."""
+def attach(pairs: Pairs, columns: Callable[[Values], Columns]) -> Attached:
+    """Pairs rows of the same call and name, in order; ``columns``: call, name and digest of each row of a side."""
     common = _common_numbers(pairs.first.names, pairs.second.names)
+    sides = (columns(pairs.first), columns(pairs.second))
     belongs: list[Ints] = []
     identities: list[Ints] = []
-    for side in (0, 1):
-        nodes = pairs.nodes[side]
-        node = np.append(nodes, -1)[np.minimum(calls[side], len(nodes))]
+    for (calls, names, _), nodes, numbers in zip(sides, pairs.nodes, common, strict=True):
+        node = np.append(nodes, -1)[np.minimum(calls, len(nodes))]
         node[node >= pairs.size] = -1
         belongs.append(node)
-        identity = node * _MOST_NAMES + np.minimum(common[side][names[side]], _MOST_NAMES - 1)
+        identity = node * _MOST_NAMES + np.minimum(numbers[names], _MOST_NAMES - 1)
         identity = identity * _MOST_ALIKE + np.minimum(occurrences(identity), _MOST_ALIKE - 1)
         identity[node < 0] = -1
         identities.append(identity)
-    other = (np.full(len(calls[0]), -1, np.int64), np.full(len(calls[1]), -1, np.int64))
     attached = [np.flatnonzero(identity >= 0) for identity in identities]
     _, ours, theirs = np.intersect1d(identities[0][attached[0]], identities[1][attached[1]], return_indices=True)
     rows = attached[0][ours], attached[1][theirs]
-    other[0][rows[0]], other[1][rows[1]] = rows[1], rows[0]
-    unequal = digests[0][rows[0]] != digests[1][rows[1]]
-    differs = (np.zeros(len(calls[0]), np.bool_), np.zeros(len(calls[1]), np.bool_))
+    unequal = sides[0][2][rows[0]] != sides[1][2][rows[1]]
+    other = (np.full(len(belongs[0]), -1, np.int64), np.full(len(belongs[1]), -1, np.int64))
+    differs = (np.zeros(len(belongs[0]), np.bool_), np.zeros(len(belongs[1]), np.bool_))
     for side in (0, 1):
+        other[side][rows[side]] = rows[1 - side]
         differs[side][rows[side]] = unequal
     return Attached((belongs[0], belongs[1]), other, differs)
