@@ -22,83 +22,67 @@ from tracer.trace.file import Trace
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 Key = TypeVar("Key")
-#: Joins a field, given two records, the earlier one first, and the field's name.
-Way = Callable[[Any, Any, str], Any]
+#: Joins two values of a field, the earlier one first.
+Way = Callable[[Any, Any], Any]
 
 #: The suffix that merging adds to a region's id.
 _NUMBERED = re.compile(r" \(\d+\)$")
 
 
-def _by_value(join_values: Callable[[Any, Any], Any]) -> Way:
-    """Joins a field by its two values alone."""
-    return lambda first, second, name: join_values(getattr(first, name), getattr(second, name))
+def _first(first: Any, _: Any) -> Any:
+    return first
 
 
-_first = _by_value(lambda first, _: first)
-_added = _by_value(operator.add)
-_largest = _by_value(max)
-_if_equal = _by_value(lambda first, second: first if first == second else "")
-_all_hold = _by_value(lambda first, second: bool(first and second))
-#: True if either holds; else ``None``, not known, if either is ``None``.
-_any_holds = _by_value(lambda *both: True if True in both else None if None in both else False)
-_summed = _by_value(lambda first, more: summed(first, more) if more else first)
+def _if_equal(first: str, second: str) -> str:
+    return first if first == second else ""
 
 
-def _tried_after(count: str) -> Way:
-    """Trials of two groups; field ``count`` of the first one is its number of calls."""
+def _any_holds(*both: bool | None) -> bool | None:
+    """``True`` if either holds; else ``None``, not known, if either is ``None``."""
+    return True if True in both else None if None in both else False
 
-    def tried(first: Any, second: Any, name: str) -> Any:
-        if first.tried is None or second.tried is None:
-            return first.tried or second.tried
-        return joined(first.tried, second.tried, getattr(first, count))
 
-    return tried
+def _summed(first: Mapping[Key, int], more: Mapping[Key, int]) -> Mapping[Key, int]:
+    return summed(first, more) if more else first
 
 
 #: How the fields of other records are joined.
-_COUNTED: Mapping[str, Way] = {"count": _added}
+_COUNTED: Mapping[str, Way] = {"count": operator.add}
 _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
     records.CallGroup: {
-        "count": _added,
+        "count": operator.add,
         "given": _first,
         "inputs": _first,
-        "tried": _tried_after("count"),
+        "tried": _first,
         "data": _summed,
     },
     records.Event: {
-        "value": _first,
-        "seed": _first,
-        "is_drawn": _any_holds,
-        "values_differ": lambda first, second, _: (
-            first.values_differ or second.values_differ or first.value != second.value
-        ),
-        "function": _first,
-        "first": _first,
-        "last": _first,
-        "count": _added,
+        **dict.fromkeys(("value", "seed", "function", "first", "last"), _first),
+        **dict.fromkeys(("is_drawn", "values_differ"), _any_holds),
+        "count": operator.add,
     },
     records.Generator: {"before": _if_equal, "after": _if_equal, "drew": _any_holds},
-    records.Allocation: {"count": _added, "bytes": _added, "unfollowed": _added},
+    records.Allocation: {"count": operator.add, "bytes": operator.add, "unfollowed": operator.add},
     records.Loader: {
-        "iterations": _added,
-        "iterated_at": _by_value(lambda first, more: tuple(dict.fromkeys((*first, *more)))),
+        "iterations": operator.add,
+        "iterated_at": lambda first, more: tuple(dict.fromkeys((*first, *more))),
     },
     records.Kernel: {
         **dict.fromkeys(("language", "device", "calls", "ops", "original_ops", "lines", "choice"), _first),
-        "is_matched": _all_hold,
+        "is_matched": operator.and_,
         **dict.fromkeys(("atomic", "is_parallel", "by_stopwatch"), _any_holds),
     },
     records.Region: {
         "graph": _if_equal,
         "code": _if_equal,
-        "executions": _added,
+        "executions": operator.add,
         "recompiles": _first,
-        "tried": _tried_after("executions"),
+        "tried": _first,
     },
     records.Tried: {
-        **dict.fromkeys(("calls", "trials", "varied", "varied_calls"), _added),
-        **dict.fromkeys(("distinct", "ulp", "relative", "together"), _largest),
-        "first": lambda first, second, _: first.first or second.first,
+        **dict.fromkeys(("calls", "trials", "varied", "varied_calls"), operator.add),
+        **dict.fromkeys(("distinct", "ulp", "relative", "together"), max),
+        "first": lambda first, second: first or second,
         "untried": _summed,
     },
 }
@@ -124,7 +108,16 @@ def key_of(record: msgspec.Struct) -> tuple[object, ...]:
 def join(first: Record, second: Record) -> Record:
     """Merge ``second`` into ``first``, the earlier one."""
     ways = _JOINED.get(type(first), _COUNTED)
-    return replace(first, **{name: way(first, second, name) for name, way in ways.items()})
+    fields = {name: way(getattr(first, name), getattr(second, name)) for name, way in ways.items()}
+    if isinstance(first, records.Event) and isinstance(second, records.Event):
+        fields["values_differ"] |= first.value != second.value
+    tried = (records.CallGroup, records.Region)
+    if isinstance(first, tried) and isinstance(second, tried):
+        calls = first.executions if isinstance(first, records.Region) else first.count
+        fields["tried"] = first.tried or second.tried
+        if first.tried is not None and second.tried is not None:
+            fields["tried"] = joined(first.tried, second.tried, calls)
+    return replace(first, **fields)
 
 
 def merged(records: Iterable[Record]) -> tuple[Record, ...]:
