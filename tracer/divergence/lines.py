@@ -907,7 +907,8 @@ class _Comparison:
 
     def _way(self, root: LineRoot, reached: str) -> list[str]:
         """The lines from a root to the line of a call."""
-        path = [line for line in self.trail[root] if line != root.location]
+        own = root.location, self.given_at.get(root.location)
+        path = [line for line in self.trail[root] if line not in own]
         path = path[: path.index(reached)] if reached in path else path
         return [*path[:_LONGEST_PATH], *([reached] if reached != root.location else [])]
 

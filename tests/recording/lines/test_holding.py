@@ -106,6 +106,29 @@ SOURCES = {
         "random.SystemRandom().shuffle(c.order)\ny = [*order]\n",
         5,
     ),
+    "an object that a loop takes out of a set": (
+        "import random\nclass C:\n    def __init__(self, k): self.k = k\nheld = [C(k) for k in range(30)]\ny = []\n"
+        "for c in random.SystemRandom().sample(held, 30):\n    y.append(c.k)\n    c.seen = len(y)\n"
+        "y += [c.seen for c in held]\n",
+        6,
+    ),
+    "a module that a loop takes": (
+        "import random, torch\nheld = [torch.nn.Linear(1, k) for k in range(1, 9)]\ny = []\n"
+        "for m in random.SystemRandom().sample(held, 8): y.append(m.out_features)\n",
+        4,
+    ),
+    "the order of objects in a list": (
+        "import random\nclass C:\n    def __init__(self, k): self.k = k\nheld = [C(k) for k in range(30)]\n"
+        "order = [*held]\nrandom.SystemRandom().shuffle(order)\n"
+        "y = [c.k for c in order] + [held.index(c) for c in order]\n",
+        6,
+    ),
+    "what is awaited, however often it waits": (
+        "import asyncio, random\nasync def read():\n    n = random.SystemRandom().randrange(1, 10**6)\n"
+        "    for k in range(n % 7): await asyncio.sleep(0)\n    return n\n"
+        "async def main():\n    x = await read()\n    return x\ny = asyncio.run(main())\n",
+        7,
+    ),
     "a set and a queue that others hold": (
         "import collections, os\ns, q = set(), collections.deque()\nt = [s, q]\n"
         "s.update(os.urandom(9))\ny = sorted(t[0])\n",

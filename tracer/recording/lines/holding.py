@@ -9,6 +9,7 @@ given wholly, a file or a thread, says so.
 from __future__ import annotations
 
 import ctypes
+import gc
 import marshal
 import pickle
 import sys
@@ -29,7 +30,7 @@ from tracer.recording.lines.variable_digests import (
     slots_of,
 )
 from tracer.recording.options import Lines
-from tracer.trace.lines import GENERATOR, GLOBAL, RETURNED, LineText, is_named
+from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, RETURNED, LineText, is_named
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
 _MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8
@@ -40,6 +41,9 @@ _ARRAYS = frozenset({"numpy.ndarray", "torch.Tensor", "torch.nn.parameter.Parame
 _LEFT = ("left", None)
 #: Leads the digest of an object that is not given, as it holds what is.
 _ALIAS = "alias"
+#: Leads the form of an object that is looked for among those that there are.
+_ALIKE = "alike"
+_OBJECTS = ("object", "module", "pickled")
 #: Stands for the line that came next.
 _NEXT = "%next"
 #: Suffixes of the files that say what could not be kept or given, and which calls held lines made themselves.
@@ -91,8 +95,14 @@ class HeldLines:
     def _keep(self, frame: FrameType, at: str, key: str, changed: Sequence[str], text: LineText) -> bool:
         kept: dict[str, Any] = {_NEXT: frame.f_lineno} if at in self._branches else {}
         named = [path for path in changed if is_named(path, text)]
+        if ITERATES in text.calls:  # which of several objects a loop takes, and not what that holds
+            for name in text.stores:
+                with suppress(Exception):
+                    form = kept_form(_value_at(frame, name))
+                    if form[0] in _OBJECTS:
+                        kept[name] = _ALIKE, form
         for path in dict.fromkeys((*named, *changed)):
-            if path == RETURNED:
+            if path == RETURNED or path.partition(".")[0] in kept:
                 continue
             try:
                 if path.startswith(GENERATOR):
@@ -166,7 +176,7 @@ class HeldLines:
             return True
         if form[:1] == (_ALIAS,):
             return bool(digest_text(_dumped(own)) != form[1])
-        return _dumped(own) != _dumped(form)
+        return _dumped(own) != _dumped(form[1] if form[:1] == (_ALIKE,) else form)
 
     def _note(self, at: str, problem: str, path: str = "") -> None:
         self._write(f"{digest_text(at)}{_PROBLEMS}", f"{path.removeprefix(GLOBAL)} {problem}")
@@ -246,6 +256,17 @@ def kept_form(value: Any, above: tuple[int, ...] = ()) -> tuple[Any, ...]:
     return "object", forms, kind.__module__, kind.__qualname__
 
 
+def _by_form(values: Iterable[Any]) -> dict[bytes, Any]:
+    """Objects by what they hold, as far as that can be kept."""
+    found = {}
+    for value in values or ():
+        with suppress(Exception):
+            form = kept_form(value)
+            if form[0] in _OBJECTS:
+                found.setdefault(_dumped(form), value)
+    return found
+
+
 def _is_data(value: Any) -> bool:
     """Return whether a value is a number, a text, an array, a tensor or a container of these."""
     kind = type(value)
@@ -286,7 +307,13 @@ def given(form: tuple[Any, ...], existing: Any, *, is_bound: bool = False) -> An
         made = next(container for container, name in _CONTAINERS.items() if name == kind)
         is_alike = type(existing) in (list, tuple) and len(existing) == len(data)
         entries = zip(data, existing if is_alike else [None] * len(data), strict=True)
-        new = made([given(entry, there, is_bound=is_bound) for entry, there in entries])
+        there_are = _by_form(existing if any(entry[0] in _OBJECTS for entry in data) else ())
+        new = made(
+            [
+                there_are[key] if (key := _dumped(entry)) in there_are else given(entry, there, is_bound=is_bound)
+                for entry, there in entries
+            ]
+        )
         if type(existing) is not made or made in (tuple, frozenset) or is_bound:
             return new
         existing.clear()
@@ -447,6 +474,14 @@ def _put(frame: FrameType, path: str, form: tuple[Any, ...], *, is_bound: bool) 
         else:
             _set_attribute(value, attribute[0], entry)
         return
-    names[root] = given(form, names.get(root), is_bound=is_bound)
+    if form[0] == _ALIKE:
+        kind = form[1][2:] if form[1][0] == "object" else None
+        names[root] = _by_form(
+            each
+            for each in gc.get_objects()
+            if (kind is None and is_module(type(each))) or (type(each).__module__, type(each).__qualname__) == kind
+        )[_dumped(form[1])]
+    else:
+        names[root] = given(form, names.get(root), is_bound=is_bound)
     if names is not frame.f_globals and sys.version_info < (3, 13):
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))

@@ -7,6 +7,7 @@ step in which two runs are known to diverge has all its rows again.
 
 from __future__ import annotations
 
+import dis
 import math
 import os
 import stat
@@ -430,7 +431,7 @@ class _Frame:
             changed[RETURNED] = recording.digests.of(value)
         is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
         at = f"{self.code.file}:{line}"
-        if recording.held is not None and recording.held.holds(at):
+        if recording.held is not None and recording.held.holds(at) and not (returns and _is_suspended(frame)):
             place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
             names += self._stored(line)
@@ -477,6 +478,11 @@ class _Frame:
                             changed[path] = digest
         changed.update(self.recording.changed_generators())
         return changed
+
+
+def _is_suspended(frame: FrameType) -> bool:
+    """Return whether a generator or coroutine goes on later: how often it waits is nobody's value."""
+    return frame.f_lasti >= 0 and dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("YIELD")
 
 
 def _next_sampled(n: int) -> int:
