@@ -120,8 +120,6 @@ class ComparedLines(msgspec.Struct, frozen=True, kw_only=True):
 
     sources: tuple[LineSource, ...] = ()
     """Root lines, those that reach a call first."""
-    rows: int = 0
-    """Rows of the first run that were compared."""
     notes: tuple[str, ...] = ()
     """Why lines are missing."""
 
@@ -176,31 +174,19 @@ class _Frame:
         return self.code.file, self.code.function, self.code.first
 
 
-class _Read(NamedTuple):
-    """A row that made calls."""
-
-    calls: range
-    frame: _Frame
-    line: int
-    origins: Origins
-    """Of what it read."""
-    unseen: Origins
-    """Of what it may have read."""
-
-
-class _Ended(NamedTuple):
-    """A row, with when it ended."""
+class _Done(NamedTuple):
+    """A row that was compared."""
 
     at: int
+    """When it ended."""
+    calls: range
     frame: _Frame
     line: int
     text: LineText
     origins: Origins
+    """Of what it read."""
     unseen: Origins
-
-    @property
-    def place(self) -> tuple[_Frame, int]:
-        return self.frame, self.line
+    """Of what it may have read."""
 
 
 class _Run:
@@ -230,14 +216,8 @@ class _Run:
                     self.notes.append(record.text)
                 elif isinstance(record, Entered) and (process, record.frame) not in numbered:
                     frame = _Frame(process, record, codes[record.code])
-                    frame.parent = next(
-                        (
-                            numbered[role, record.parent]
-                            for role in _with_parents(process)
-                            if (role, record.parent) in numbered
-                        ),
-                        None,
-                    )
+                    above = (numbered.get((role, record.parent)) for role in _with_parents(process))
+                    frame.parent = next(filter(None, above), None)
                     frame.depth = 0 if frame.parent is None else frame.parent.depth + 1
                     numbered[process, record.frame] = frame
                     self.frames.append(frame)
@@ -336,10 +316,10 @@ class _Comparison:
         """The origins of names that bodies of modules and classes store, of which attributes may be read elsewhere."""
         self.threaded = {frame.process for run in (one, two) for frame in run.frames if frame.entered.thread}
         """Processes in which threads of the program's own run."""
-        self.reads: list[_Read] = []
-        """The rows that made calls."""
-        self.ended: dict[str, list[_Ended]] = defaultdict(list)
+        self.done: dict[str, list[_Done]] = defaultdict(list)
         """All rows by process, as they ended."""
+        self.reads: list[_Done] = []
+        """Those that made calls."""
         self.elsewhere: dict[LineRoot, set[str]] = {}
         """Roots in other threads and processes, and the lines at which these were forked."""
         self.takers: set[LineRoot] = set()
@@ -378,10 +358,8 @@ class _Comparison:
         at = (frame, frame.code.first) if parent is None else (parent, entered.parent_line)
         drawn = self._generators(frame, entered.changed, other.changed, text, *at)
         for name in {*frame.state, *pair.state}:
-            if frame.state.get(name) == pair.state.get(name) or NO_DIGEST in (
-                frame.state.get(name),
-                pair.state.get(name),
-            ):
+            digests = frame.state.get(name), pair.state.get(name)
+            if digests[0] == digests[1] or NO_DIGEST in digests:
                 continue
             found = self._static(frame, name)
             if parent is not None and not found:
@@ -501,14 +479,14 @@ class _Comparison:
 
     def _writers(self, process: str, opened: int, written: int) -> Origins:
         """The origins of what was written into a file in the meantime; the line that wrote it, where none is seen."""
-        rows = self.ended[process]
+        rows = self.done[process]
         first = bisect_left(rows, opened or written, key=lambda row: row.at)
         last = bisect_left(rows, max(opened, written) + _TICK, key=lambda row: row.at)
         found = rows[first : last + 1]
         if opened and found:  # by lines that read what was opened
             handles = {path.partition(".")[0] for path in found[0].text.stores}
             using = [row for row in found if handles.intersection(path.partition(".")[0] for path in row.text.reads)]
-            found = [row for row in using if row.place != found[0].place] or found[:1]
+            found = [row for row in using if (row.frame, row.line) != (found[0].frame, found[0].line)] or found[:1]
         origins = _NOTHING.union(*(row.origins for row in found))
         if origins or not found:
             return origins
@@ -547,9 +525,10 @@ class _Comparison:
         every = read | found | frame.inside | unseen
         if RETURNS in text.calls and is_over:
             frame.leaving = line, read, unseen
-        self.ended[frame.process].append(_Ended(row.ended, frame, line, text, read, unseen))
+        done = _Done(row.ended, range(frame.call, row.call), frame, line, text, read, unseen)
+        self.done[frame.process].append(done)
         if row.call > frame.call >= 0 and not frame.process:
-            self.reads.append(_Read(range(frame.call, row.call), frame, line, read, unseen))
+            self.reads.append(done)
         carried = self._carry(frame, text, every)
         if carried or not text.stores:
             self.hidden |= every
@@ -799,12 +778,8 @@ class _Comparison:
         for root in (*reached, *(root for root in self.roots if root not in reached)):
             source = self._source(root, reached.get(root))
             found.setdefault(root.location, msgspec.structs.replace(source, is_followed=root in followed))
-        sources = found.values()
-        return ComparedLines(
-            sources=tuple(sources),
-            rows=len(self.one.events),
-            notes=tuple(dict.fromkeys((*self.one.notes, *self.two.notes))),
-        )
+        notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
+        return ComparedLines(sources=tuple(found.values()), notes=notes)
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""
@@ -834,7 +809,7 @@ class _Comparison:
         makers = self.makers & self.follows.get(root, _NOTHING)
         return max(makers, key=[*self.functions].index, default=root)
 
-    def _row_of_call(self, call: int) -> _Read | None:
+    def _row_of_call(self, call: int) -> _Done | None:
         """The row that made a call: the innermost that read something that differs, or else the innermost."""
         rows = sorted(
             (row for row in self.reads if call in row.calls), key=lambda row: (-row.frame.depth, len(row.calls))

@@ -329,25 +329,6 @@ class LineRecording:
 class _Frame:
     """One call of a function of the program's. It holds digests, and no value."""
 
-    __slots__ = (
-        "call",
-        "code",
-        "count",
-        "counts",
-        "hot",
-        "is_inside",
-        "is_stale",
-        "known",
-        "left",
-        "line",
-        "number",
-        "parent",
-        "passed",
-        "recording",
-        "thread",
-        "window",
-    )
-
     def __init__(self, recording: LineRecording, code: _Code, number: int, thread: _Thread, count: int) -> None:
         self.recording, self.code, self.number, self.thread, self.count = recording, code, number, thread, count
         self.line = code.code.co_firstlineno
