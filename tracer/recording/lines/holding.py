@@ -258,7 +258,7 @@ def kept_form(value: Any, above: tuple[int, ...] = ()) -> tuple[Any, ...]:
 
 def _by_form(values: Iterable[Any]) -> dict[bytes, Any]:
     """Objects by what they hold, as far as that can be kept."""
-    found = {}
+    found: dict[bytes, Any] = {}
     for value in values or ():
         with suppress(Exception):
             form = kept_form(value)
