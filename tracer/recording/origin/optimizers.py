@@ -14,7 +14,7 @@ import gc
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -29,10 +29,6 @@ from tracer.recording.torch_private import seams
 from tracer.recording.watchers import Target, Watchers
 
 _OPTIMIZERS = os.path.join(os.path.dirname(os.path.abspath(torch.optim.__file__)), "")
-
-
-def _is_step_wrapper(code: CodeType) -> bool:
-    return code.co_name == "wrapper" and code.co_filename.endswith("optimizer.py") and "func" in code.co_freevars
 
 
 def unless_compiled(hook: Callable[..., None]) -> Callable[..., None]:
@@ -122,13 +118,13 @@ def _tell_of_pass(position: int, listener: Callable[[], None], call: Call) -> No
         listener()
 
 
-def _passes() -> Iterator[Target]:
-    for name, position in (("backward", 3), ("grad", 4)):
-        yield Target([(torch.autograd, name)], after=functools.partial(_tell_of_pass, position))
-
-
 #: Who is told of each backward pass that stands for a step.
-PASSES: Watchers[Callable[[], None]] = Watchers(_passes)
+PASSES: Watchers[Callable[[], None]] = Watchers(
+    lambda: [
+        Target([(torch.autograd, name)], after=functools.partial(_tell_of_pass, position))
+        for name, position in (("backward", 3), ("grad", 4))
+    ]
+)
 
 
 class OptimizerWatch:
@@ -149,7 +145,6 @@ class OptimizerWatch:
         self.begins: Callable[[Any, FrameType], None] = lambda optimizer, frame: None
         self.own_code: CodeType | None = None
         """The last code that was recognized as torch's own optimizers': nearly always it calls again."""
-        self._own_files: dict[str, bool] = {}
         self._closures: list[CodeType | None] = []  # one for each running step; steps can nest
         self._untold: list[Optimizer | None] = []
         """For each of them the optimizer, while it is to step and made no call besides those of its closure."""
@@ -178,11 +173,7 @@ class OptimizerWatch:
 
     def is_own_code(self, code: CodeType) -> bool:
         """Return whether ``code`` belongs to torch's own optimizers. (``zero_grad`` is no part of a step.)"""
-        filename = code.co_filename
-        is_own = self._own_files.get(filename)
-        if is_own is None:
-            is_own = self._own_files[filename] = filename.startswith(_OPTIMIZERS)
-        if not is_own or code.co_name == "zero_grad":
+        if code.co_name == "zero_grad" or not code.co_filename.startswith(_OPTIMIZERS):
             return False
         self.own_code = code
         return True
@@ -193,7 +184,8 @@ class OptimizerWatch:
             code = frame.f_code
             if code in self._closures:
                 return False
-            if _is_step_wrapper(code):
+            is_in_torch = code.co_name == "wrapper" and code.co_filename.endswith("optimizer.py")
+            if is_in_torch and "func" in code.co_freevars:  # ``Optimizer.step``'s
                 self._tell()
                 return True
             frame = frame.f_back

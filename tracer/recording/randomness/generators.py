@@ -162,23 +162,21 @@ class SeedWatch(GeneratorWatch):
                 return name, self.provenance(generator), ()
             entry = self._defaults[device] = (name, generator)
         name, generator = entry
-        seed = generator.initial_seed()
-        elsewhere = self._elsewhere if name == "cpu" else ()
-        return name, self._of_defaults.get(seed) or _by_value(seed, device.type), elsewhere
+        return name, self.provenance(generator), self._elsewhere if name == "cpu" else ()
 
     def passed(self, generator: torch.Generator) -> Drawn:
         """A generator that was passed to the call; it may be a default one."""
-        device = generator.device
         if self._is_default(generator):
-            return self.default(device)
-        seed = generator.initial_seed()
-        if grown := self._grown.get(seed):
+            return self.default(generator.device)
+        if grown := self._grown.get(generator.initial_seed()):
             return "cpu", grown, ()
-        return GeneratorKind.PASSED.on(device), self._of_passed.get(seed) or _by_value(seed, device.type), ()
+        return GeneratorKind.PASSED.on(generator.device), self.provenance(generator, self._of_passed), ()
 
-    def provenance(self, generator: Any) -> Provenance:
+    def provenance(self, generator: Any, seeds: Newest | None = None) -> Provenance:
+        """The origin of a generator's state, by ``seeds``: those of default generators, if none are given."""
         seed = generator.initial_seed()
-        return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
+        known = (self._of_defaults if seeds is None else seeds).get(seed)
+        return known or _by_value(seed, generator.device.type)
 
     def _drew_unseeded(self) -> bool:
         return self._is_machines() and state_of(torch.default_generator) != self._rest

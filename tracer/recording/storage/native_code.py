@@ -164,7 +164,8 @@ def _mapped_files() -> set[str]:
 
 def native_functions() -> dict[str, list[Holder]]:
     """The functions of extension modules and the methods of their classes, by name: every module or class with each."""
-    return _functions_of(extensions(), len(sys.modules)) if extensions() else {}
+    loaded = extensions()
+    return _functions_of(loaded, len(sys.modules)) if loaded else {}
 
 
 @lru_cache(1)

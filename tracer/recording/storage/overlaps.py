@@ -48,12 +48,6 @@ class Region(msgspec.Struct, frozen=True):
         return 0 in self.sizes
 
     @property
-    def extent(self) -> tuple[int, int]:
-        """The first byte, and the one behind the last."""
-        begin = self.offset * self.itemsize
-        return begin, begin + span_of(self.sizes, self.strides, self.itemsize)
-
-    @property
     def dimensions(self) -> tuple[tuple[int, int], ...]:
         """``(stride, size)`` of each dimension of more than one element, the narrowest stride first."""
         pairs = zip(self.strides, self.sizes, strict=True)
@@ -131,15 +125,13 @@ def meet(runs: Runs, other: Runs) -> bool:
 def without(runs: Runs, taken: Runs) -> Runs:
     if not len(runs[0]) or not len(taken[0]):
         return runs
-    # Walk over all borders: a byte is kept where one run is open and none of the taken.
-    borders = np.concatenate((runs[0], runs[1], taken[0], taken[1]))
-    count, cut = len(runs[0]), len(taken[0])
-    opens = np.repeat(np.array([1, -1, 0, 0], np.int64), (count, count, cut, cut))
-    cuts = np.repeat(np.array([0, 0, 1, -1], np.int64), (count, count, cut, cut))
+    # Walk over all borders: a byte is kept where one run is open and none of the taken, which count twice.
+    borders = np.concatenate((*runs, *taken))
+    opens = np.repeat(np.array([1, -1, -2, 2], np.int64), [len(each) for each in (*runs, *taken)])
     order = np.argsort(borders, kind="stable")
     borders = borders[order]
-    is_left = (np.cumsum(opens[order]) > 0) & (np.cumsum(cuts[order]) == 0)
-    starts, ends = borders[:-1][is_left[:-1]], borders[1:][is_left[:-1]]
+    is_left = np.cumsum(opens[order])[:-1] == 1
+    starts, ends = borders[:-1][is_left], borders[1:][is_left]
     longer = ends > starts
     return merged(starts[longer], ends[longer])
 
@@ -330,10 +322,10 @@ def shared_entry(lists: Iterable[tuple[Iterable[Any], bool]]) -> torch.Tensor | 
     for values, is_written in lists:
         for place, tensor in enumerate(values):
             if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not tensor.is_nested:
-                begin, end = region_of(tensor).extent
-                if end - begin != tensor.nbytes:
+                if span_of(tensor.shape, tensor.stride(), tensor.itemsize) != tensor.nbytes:
                     return None
-                entries.append((storages.storage_id(tensor), begin, end, place, is_written, tensor))
+                begin = tensor.storage_offset() * tensor.itemsize
+                entries.append((storages.storage_id(tensor), begin, begin + tensor.nbytes, place, is_written, tensor))
     reached: list[Any] = []
     for entry in sorted(entries, key=itemgetter(0, 1)):
         reached = [other for other in reached if other[0] == entry[0] and other[2] > entry[1]]

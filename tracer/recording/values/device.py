@@ -90,8 +90,10 @@ class DeviceDigests:
             for slot in slots:
                 row = slot.row
                 assert row is not None
-                if id(row) not in fetched:
-                    wait_for(row.device)
+                if id(row) not in fetched:  # once every stream of its device is done
+                    synchronize = getattr(getattr(torch, row.device.type, None), "synchronize", None)
+                    if synchronize is not None:
+                        synchronize() if row.device.type == "mps" else synchronize(row.device)
                     fetched[id(row)] = row.tolist()
                 slot.value = digests.finished(fetched[id(row)][slot.place], slot.seed)
         for slot in slots:
@@ -168,10 +170,3 @@ def _fetched(digest: Any) -> int | None:
 def is_capturing(tensor: torch.Tensor) -> bool:
     """Return whether a CUDA graph is being captured. Nothing may be launched beside it."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
-
-
-def wait_for(device: torch.device) -> None:
-    """Wait until every stream of ``device`` is done."""
-    synchronize = getattr(getattr(torch, device.type, None), "synchronize", None)
-    if synchronize is not None:
-        synchronize() if device.type == "mps" else synchronize(device)

@@ -6,6 +6,7 @@ import sys
 from _thread import get_ident
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -222,11 +223,9 @@ class ValuesRecording:
             with suppress(Exception):  # a container of somebody's own may refuse to be read
                 self.moments.returned(f"output of {self._modules.path(module)}", output)
 
-    def scheduler_steps(self, call: Call) -> None:
-        self._stepping[call.first] = ValueKind.SCHEDULER
-
-    def scaler_steps(self, call: Call) -> None:
-        self._stepping[call.first] = ValueKind.SCALER
+    def steps(self, call: Call, kind: ValueKind) -> None:
+        """A scheduler or a scaler moved on."""
+        self._stepping[call.first] = kind
 
 
 def _receiving(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -246,16 +245,15 @@ def _functions() -> list[Target]:
 
     loading, scheduling = "torch.utils.data.dataloader", "torch.optim.lr_scheduler"
     schedulers = holders(scheduling, "LRScheduler", "__init__", "step", "load_state_dict")
+    schedulers += holders(scheduling, "ReduceLROnPlateau", "step")
     scalers = holders("torch.amp.grad_scaler", "GradScaler", "step", "update", "load_state_dict")
     return [
         Target(holders(loading, "DataLoader", "__iter__"), after=ValuesRecording.loader_iterates),
         Target(holders(loading, "_BaseDataLoaderIter", "__next__"), after=ValuesRecording.loader_gave),
         Target(holders(loading, "_BaseDataLoaderIter", "_next_index"), after=ValuesRecording.loader_asks),
         Target(holders(loading, "_MultiProcessingDataLoaderIter", "_try_get_data"), around=_receiving),
-        Target(
-            [*schedulers, *holders(scheduling, "ReduceLROnPlateau", "step")], before=ValuesRecording.scheduler_steps
-        ),
-        Target(scalers, before=ValuesRecording.scaler_steps),
+        Target(schedulers, before=partial(ValuesRecording.steps, kind=ValueKind.SCHEDULER)),
+        Target(scalers, before=partial(ValuesRecording.steps, kind=ValueKind.SCALER)),
         Target([(sys.modules.get("torch.autograd"), "backward")], before=ValuesRecording.differentiates),
     ]
 
