@@ -27,7 +27,8 @@ from tracer.recording.calls.draws import DRAW, may_draw
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
 from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
-from tracer.recording.randomness.host_generators import Newest, Provenance
+from tracer.recording.randomness.host_generators import Provenance
+from tracer.recording.randomness.seed_calls import Newest
 from tracer.trace.records import Draw, Event
 
 METHODS = ("manual_seed", "seed", "set_state", "graphsafe_set_state")

@@ -315,27 +315,6 @@ def test_functions_of_torch_are_put_back_in_any_order() -> None:
     assert (first.listed(), len(second.listed())) == ((), 1)
 
 
-def test_what_another_library_put_over_the_watch_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = DataLoader.__init__
-    monkeypatch.setattr(DataLoader, "__init__", original)  # put back at the end
-    log = LoaderLog(Sites())
-    log.start()
-    ours = DataLoader.__init__
-
-    def theirs(self: Any, *args: Any, **options: Any) -> None:
-        ours(self, *args, **options)
-
-    DataLoader.__init__ = theirs  # type: ignore[method-assign, assignment]
-    log.stop()
-    assert DataLoader.__init__ is theirs
-    list(DataLoader(NUMBERS))
-    assert log.listed() == ()
-    log.start()
-    list(DataLoader(NUMBERS))
-    log.stop()
-    assert [one.iterations for one in log.listed()] == [1]
-
-
 def test_a_loader_whose_attributes_fail_is_iterated_as_ever() -> None:
     class Odd(DataLoader[Any]):
         @property

@@ -6,18 +6,20 @@ A gradient is measured before the first call outside the backward pass that read
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
 import torch
+from torch.utils._pytree import tree_leaves
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Phase, PlaceKind
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.magnitudes.sketching import Measured, part_of, storage_of
 from tracer.recording.observers import Interest, Observer
+from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digests import unseen
 from tracer.trace.values import PlaceName
@@ -41,11 +43,11 @@ class _Left(msgspec.Struct, eq=False):
 
 
 class Gradients(Observer):
-    """Follows the gradients of ``parameters`` from one backward pass to the step that reads them."""
+    """Follows the gradients of all parameters from one backward pass to the step that reads them."""
 
-    def __init__(self, rows: _Rows, parameters: Callable[[], Iterable[torch.Tensor]]) -> None:
+    def __init__(self, rows: _Rows, modules: ModuleStack) -> None:
         self._rows = rows
-        self._parameters = parameters
+        self._modules = modules
         self._left: dict[int, _Left] = {}
         self._in: dict[int, list[_Left]] = {}
         self._derived: dict[int, _Line] = {}
@@ -54,9 +56,10 @@ class Gradients(Observer):
     def backward_ended(self) -> None:
         """All gradients are as backward leaves them."""
         self.forget()
-        for parameter in self._parameters():
-            part = part_of(parameter.grad) if parameter.is_leaf and parameter.grad is not None else None
-            if part is not None and id(parameter) not in self._left:
+        for parameter in (each for _, module in self._modules.alive() for each in module._parameters.values()):
+            if parameter is None or parameter.grad is None or not parameter.is_leaf:
+                continue
+            if (part := part_of(parameter.grad)) is not None and id(parameter) not in self._left:
                 left = self._left[id(parameter)] = _Left(weakref.ref(parameter))
                 self._in.setdefault(storage_of(part.local), []).append(left)
 
@@ -98,10 +101,8 @@ class Gradients(Observer):
             return False
         touched = False
         with suppress(Exception), unseen():
-            places = info.access.written if info.mutates else ()
-            values = (args[place] if 0 <= place < len(args) else kwargs.get(name) for place, name in places)
-            written = {id(tensor) for tensor in _tensors(values)}
-            for tensor in _tensors((*args, *kwargs.values())):
+            written = {*map(id, info.access.written_tensors(args, kwargs))} if info.mutates else set()
+            for tensor in _tensors((args, kwargs)):
                 storage = storage_of(tensor)
                 touched = touched or storage in self._derived
                 for left in self._in.get(storage, ()):
@@ -120,13 +121,10 @@ class Gradients(Observer):
         if not begun:
             return
         with suppress(Exception):
-            for tensor in _tensors(result if isinstance(result, (list, tuple)) else (result,)):
+            for tensor in _tensors(result):
                 if (storage := storage_of(tensor)) not in self._in:
                     self._derived[storage] = counter.origin.line()
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    for value in values:
-        for item in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(item, _Tensor):
-                yield item
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in tree_leaves(values) if isinstance(leaf, _Tensor))

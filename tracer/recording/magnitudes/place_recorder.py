@@ -78,7 +78,7 @@ class PlaceRecorder(RegionObserver):
         self._batch_rows: BatchRows | None = None
         self._attribution = attribution
         self._modules = attribution.modules
-        self.gradients = Gradients(self, self._all_parameters)
+        self.gradients = Gradients(self, attribution.modules)
         self._optimizer = attribution.optimizer
         self._sites = attribution.sites
         self._running: list[_Running] = []
@@ -278,10 +278,6 @@ class PlaceRecorder(RegionObserver):
         if seams.graph_task_id() == -1:
             with unseen():
                 self.gradients.backward_ended()
-
-    def _all_parameters(self) -> Iterator[torch.Tensor]:
-        for _, module in self._modules.alive():
-            yield from (tensor for tensor in module._parameters.values() if tensor is not None)
 
     def _record_gradients(self, parameters: Iterable[tuple[tuple[str, str], torch.Tensor]]) -> None:
         with suppress(Exception), unseen():

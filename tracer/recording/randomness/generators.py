@@ -29,9 +29,9 @@ from tracer.recording.randomness.host_generators import (
     Drawn,
     Elsewhere,
     GeneratorWatch,
-    Newest,
     Provenance,
 )
+from tracer.recording.randomness.seed_calls import Newest
 from tracer.recording.torch_private import seams
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")

@@ -12,7 +12,7 @@ import importlib
 import os
 import random
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from types import FrameType
 from typing import Any
@@ -24,7 +24,8 @@ from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, is_torchs_own, spell
 from tracer.recording.patching import Call, Holder, Watch, place
 from tracer.recording.randomness import own_generators, seed_calls
-from tracer.recording.randomness.own_generators import as_bytes, table_of
+from tracer.recording.randomness.own_generators import as_bytes, hashed_state
+from tracer.recording.randomness.seed_calls import Newest
 from tracer.recording.torch_private import LAUNCHER, LAUNCHER_WAITS
 from tracer.trace.records import Generator
 
@@ -54,21 +55,6 @@ Elsewhere = tuple[tuple[str, Provenance], ...]
 """Origins of the states of other devices' default generators, by kind of device; the empty kind is every other one."""
 Drawn = tuple[str, Provenance, Elsewhere]
 """The generator that a call drew from, and the origin of its state; for the CPU's default one, of the others' too."""
-
-
-class Newest(dict[Any, Any]):
-    """What was last noted of each key, for the newest keys: what is noted again is new again."""
-
-    def __init__(self, most: int = 4096) -> None:
-        super().__init__()
-        self._most = most
-
-    def note(self, key: Hashable, value: Any = None) -> None:
-        """Keep ``value``; a program that seeds in each step must not fill the memory."""
-        self.pop(key, None)
-        self[key] = value
-        if len(self) > self._most:
-            del self[next(iter(self))]
 
 
 class _Edges(msgspec.Struct, eq=False):
@@ -267,10 +253,7 @@ class HostGenerator(msgspec.Struct, eq=False):
 
     def stretch(self) -> tuple[str, int]:
         """Names the generator and the table that its state has."""
-        try:
-            return self.name, hash(table_of(self.state()))
-        except Exception:
-            return self.name, 0
+        return self.name, hashed_state(self.hidden)[0]
 
     def drew_unseeded(self) -> bool:
         """Whether it was drawn from since the machine chose its state."""

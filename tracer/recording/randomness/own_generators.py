@@ -69,7 +69,7 @@ class OwnGenerators:
         self._events = events
         self._counts: Counter[OwnGenerator] = Counter()
         """Those that are followed no more, or never were."""
-        self._entropy: dict[int, None] = {}
+        self._entropy = seed_calls.Newest(_KEPT)
         """The last numbers that NumPy took from the system for generators without a seed."""
         self._followed: dict[int, _Followed] = {}
         """By ``id``, the last ones."""
@@ -211,9 +211,7 @@ class OwnGenerators:
 
     def numpy_took_entropy(self, call: Call) -> None:
         """NumPy asked the system for the number that a generator without a seed starts from."""
-        self._entropy[call.result] = None
-        if len(self._entropy) > _KEPT:
-            del self._entropy[next(iter(self._entropy))]
+        self._entropy.note(call.result)
 
     def numpy_grows(self, call: Call) -> None:
         """A NumPy generator is constructed from a ``SeedSequence``."""

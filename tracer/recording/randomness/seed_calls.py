@@ -14,7 +14,7 @@ import dis
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
@@ -52,7 +52,7 @@ CallPlace = tuple[str, int, int]
 UNSEEDED_AT: set[CallPlace] = set()
 #: By global generator, the calls that led to its being given another state, and whether it had drawn from one that
 #: nobody chose.
-REPLACED: dict[str, dict[CallPlace, bool]] = {}
+REPLACED: dict[str, Newest] = {}
 _SITES = Sites()
 #: This process read no clock before.
 _BEGUN = time.time() - time.process_time() - 1
@@ -72,11 +72,9 @@ def _placed(code: CodeType, offset: int) -> CallPlace:
 
 def is_replaced(name: str, frame: FrameType | None, *, drew_unseeded: bool) -> None:
     """A global generator is about to be given another state by ``frame``: what was drawn before stays what it is."""
-    places = REPLACED.setdefault(name, {})
+    places = REPLACED.setdefault(name, Newest(_MOST_CODES))
     for each in outwards(frame) if drew_unseeded or places else ():
-        places[_placed(each.f_code, each.f_lasti)] = drew_unseeded
-    while len(places) > _MOST_CODES:
-        del places[next(iter(places))]
+        places.note(_placed(each.f_code, each.f_lasti), drew_unseeded)
 
 
 def takes_another_number(frame: FrameType | None, number: object = None) -> bool:
@@ -118,6 +116,21 @@ def _all_codes(code: CodeType) -> tuple[CodeType, ...]:
 
 
 _Places = tuple[CallPlace, ...]
+
+
+class Newest(dict[Any, Any]):
+    """What was last noted of each key, for the newest keys: what is noted again is new again."""
+
+    def __init__(self, most: int = 4096) -> None:
+        super().__init__()
+        self._most = most
+
+    def note(self, key: Hashable, value: Any = None) -> None:
+        """Keep ``value``; a program that seeds in each step must not fill the memory."""
+        self.pop(key, None)
+        self[key] = value
+        if len(self) > self._most:
+            del self[next(iter(self))]
 
 
 class _Named(NamedTuple):

@@ -5,6 +5,7 @@ A schema says which arguments are written, not whether they are read before, nor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -146,6 +147,14 @@ class Access:
         says = argument_at(position, name, args, kwargs)
         is_unread = says is True if name != "beta" else isinstance(says, (int, float)) and says == 0
         return unread if is_unread else None
+
+    def written_tensors(self, args: Args, kwargs: Kwargs) -> Iterator[torch.Tensor]:
+        """Every tensor that a call writes."""
+        for position, name in self.written:
+            value = argument_at(position, name, args, kwargs)
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(item, torch.Tensor):
+                    yield item
 
     def tensors(self, args: Args, kwargs: Kwargs) -> list[tuple[torch.Tensor, int]]:
         """Every tensor of a call whose memory it touches, with its role."""

@@ -17,7 +17,7 @@ import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.recording.origin.sites import outwards
-from tracer.recording.storage.accesses import Access, argument_at
+from tracer.recording.storage.accesses import Access
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.watchers import Target, Watchers
 
@@ -59,14 +59,8 @@ class StorageTable(Generic[Entry]):
         return entry
 
     def forget_written(self, access: Access, args: Args, kwargs: Kwargs) -> None:
-        if access.is_simple:
-            self.drop(storages.storage_id(args[0]))
-            return
-        for position, name in access.written:
-            value = argument_at(position, name, args, kwargs)
-            for item in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(item, torch.Tensor):
-                    self.drop(storages.storage_id(item))
+        for tensor in args[:1] if access.is_simple else access.written_tensors(args, kwargs):
+            self.drop(storages.storage_id(tensor))
 
     def prune(self) -> None:
         self._registry.prune(list(self.live))
