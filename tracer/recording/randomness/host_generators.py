@@ -13,6 +13,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from functools import cache, partial
 from types import FrameType
 from typing import Any
@@ -165,7 +166,7 @@ class GeneratorWatch:
         self._provenance_at = cache(Provenance)
         self._logs: list[EventLog] = []
         self.recordings: list[GeneratorRecord] = []
-        self._undo: list[Callable[[], None]] = []
+        self._undo = ExitStack()
         self._process = os.getpid()
 
     def look_again(self) -> None:
@@ -181,7 +182,7 @@ class GeneratorWatch:
             self._process = os.getpid()
             self._logs.clear()
             self.recordings.clear()
-            self._put_back()
+            self._undo.close()
         self._logs.append(log)
         return len(self._logs) == 1
 
@@ -190,7 +191,7 @@ class GeneratorWatch:
         if log in self._logs:
             self._logs.remove(log)
         if not self._logs:
-            self._put_back()
+            self._undo.close()
         return not self._logs
 
     def is_asleep(self) -> bool:
@@ -198,15 +199,11 @@ class GeneratorWatch:
         return not self._logs or os.getpid() != self._process
 
     def _watch(self, holder: Holder, watch: Watch) -> bool:
-        """Replace a function until ``_put_back``; returns whether that is possible."""
+        """Replace a function until the watch ends; returns whether that is possible."""
         lift = place([holder], watch)
         if lift is not None:
-            self._undo.append(lift)
+            self._undo.callback(lift)
         return lift is not None
-
-    def _put_back(self) -> None:
-        while self._undo:
-            self._undo.pop()()
 
     def _at(self, origin: SeedOrigin, frame: FrameType | None) -> Provenance:
         return self._provenance_at(origin, self._sites.innermost(frame))
