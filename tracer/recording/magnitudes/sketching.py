@@ -67,19 +67,12 @@ def sketched(tensor: torch.Tensor, offset: int = 0, size: int | None = None) -> 
     size = flat.numel() if size is None else size
     if not tensor.is_cpu:
         return _on_device(flat, offset, size)
-    if flat.dtype in _NOT_IN_NUMPY:
+    if flat.is_floating_point() and flat.itemsize < 4 and flat.dtype is not torch.float16:  # none that NumPy has
         flat = flat.float()
     if not flat.is_floating_point() and flat.dtype is not torch.bool:
         flat = flat.to(torch.float64)
     with np.errstate(invalid="ignore", over="ignore"):  # infinite and NaN are counted, and no news to the program
         return _on_host(flat.numpy(), offset, size)
-
-
-_NOT_IN_NUMPY = {
-    dtype
-    for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
-    if (dtype := getattr(torch, name, None)) is not None
-}
 
 
 class _Signs:

@@ -209,13 +209,7 @@ class GeneratorWatch:
         return self._provenance_at(origin, self._sites.innermost(frame))
 
     def _note_event(
-        self,
-        name: str,
-        origin: SeedOrigin,
-        frame: FrameType | None,
-        seed: object = None,
-        *,
-        is_drawn: bool = False,
+        self, name: str, origin: SeedOrigin, frame: FrameType | None, seed: object = None, *, is_drawn: bool = False
     ) -> list[EventEntry]:
         """Note in each log that generator ``name`` was seeded, with ``seed`` if that is a number; ``is_drawn``: one
         that differs in every process."""

@@ -97,12 +97,10 @@ class Indices(NumbersTable[_Contents]):
         )
 
     def largest_whole(self, tensor: Any) -> int | None:
-        known = self.values.of(tensor)
-        return None if known is None else known.largest
+        return self.values.of(tensor).largest
 
     def has_one_number(self, tensor: Any) -> bool:
-        known = self.values.of(tensor)
-        return known is not None and known.one is not None
+        return self.values.of(tensor).one is not None
 
     def was_read_at(self, tensor: Any, dim: int | None, indices: Sequence[Any]) -> bool:
         """Return whether ``tensor`` comes from a read at ``indices``; known in graphs alone."""

@@ -5,7 +5,9 @@ A tensor is known by its storage, all of whose elements are of that kind, until 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
+from operator import add, mul
 from typing import Any
 
 import msgspec
@@ -31,7 +33,7 @@ class Known(msgspec.Struct, frozen=True):
     """Each is zero or this number, as it was before the dtype rounded it; ``None`` where that is not known."""
 
 
-_MASK = Known(1, 1.0)
+_MASK, _UNKNOWN = Known(1, 1.0), Known(None, None)
 
 
 def value_role(func: Any) -> Role | None:
@@ -56,31 +58,27 @@ class KnownValues(NumbersTable[Known]):
 
     dtypes = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32)
 
-    def of(self, value: Any) -> Known | None:
+    def of(self, value: Any) -> Known:
         """Return what is known of a tensor, of each of several, or of a number."""
         if isinstance(value, (list, tuple)):
-            return _either(*map(self.of, value)) if value else None
+            return _either(*map(self.of, value)) if value else _UNKNOWN
         if not isinstance(value, _Tensor):
             return _constant(value)
-        if value.dtype is torch.bool:
-            return _MASK
-        return self.entry_of(value)
+        return _MASK if value.dtype is torch.bool else self.entry_of(value) or _UNKNOWN
 
     def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         known = self._known_of(role.name, args, kwargs)
         if role.is_mutable:
-            if known is not None and not _is_whole(args[0]):
+            if not _is_whole(args[0]):
                 known = _either(self.of(args[0]), known)
             self.forget_written(access, args, kwargs)
-        if known is None:
-            return
         if known.largest is not None and result.is_floating_point():
             is_exact = known.largest <= 2 / torch.finfo(result.dtype).eps
             known = known if is_exact else Known(None, known.one)
-        if known != Known(None, None):
+        if known != _UNKNOWN:
             self._keep(result, known, int(role.is_mutable))
 
-    def _known_of(self, name: str, args: Args, kwargs: Kwargs) -> Known | None:
+    def _known_of(self, name: str, args: Args, kwargs: Kwargs) -> Known:
         if name in rows.NUMBERED:
             return _constant(rows.NUMBERED[name])
         if name in rows.FILLING:
@@ -88,27 +86,26 @@ class KnownValues(NumbersTable[Known]):
         if name == "where":
             return _either(self.of(args[1]), self.of(args[2]))
         first = self.of(args[0])
-        if first is None:
-            return None
+        if first == _UNKNOWN:
+            return first
         if name in rows.SUMMING and (name != "index_put" or (args[3] if len(args) > 3 else kwargs.get("accumulate"))):
             if kwargs.get("alpha", 1) != 1 or (name == "scatter_reduce" and args[4] != "sum"):
-                return None
+                return _UNKNOWN
             added = args[rows.SUMMING[name]]
             return _sum(first, _times(self.of(added), Known(added.numel(), None)))
         if name in rows.TAKING:
-            return (
-                None if "reduce" in kwargs else _either(first, *(self.of(args[place]) for place in rows.TAKING[name]))
-            )
+            taken = (self.of(args[place]) for place in rows.TAKING[name])
+            return _UNKNOWN if "reduce" in kwargs else _either(first, *taken)
         if name == "sum":
             return _times(first, Known(args[0].numel(), None))
         second = self.of(args[1])
         if name == "mul":
             return _times(first, second)
         if name == "div":
-            share = None if isinstance(args[1], _Tensor) or not args[1] else _constant(1 / args[1])
-            return None if share is None else _times(first, Known(None, share.one))
+            is_by_number = not isinstance(args[1], _Tensor) and args[1]
+            return _times(first, Known(None, _constant(1 / args[1]).one if is_by_number else None))
         if kwargs.get("alpha", args[2] if len(args) > 2 else 1) != 1:
-            return None
+            return _UNKNOWN
         if name == "rsub":
             if first == second and not isinstance(args[1], _Tensor):  # 1 - mask
                 return first
@@ -116,37 +113,35 @@ class KnownValues(NumbersTable[Known]):
         return _sum(first, second if name == "add" else _times(second, _constant(-1)))
 
 
-def _constant(number: Any) -> Known | None:
+def _constant(number: Any) -> Known:
     if type(number) not in (bool, int, float) or not isfinite(number):
-        return None
+        return _UNKNOWN
     return Known(abs(int(number)) if number == int(number) else None, float(number))
 
 
-def _either(*several: Known | None) -> Known | None:
+def _either(*several: Known) -> Known:
     """Numbers each of which is of one of these kinds."""
     first, *others = several
     for other in others:
-        if first is None or other is None:
-            return None
-        wholes = None if first.largest is None or other.largest is None else max(first.largest, other.largest)
+        wholes = _both(max, first.largest, other.largest)
         one = first.one if other.one == 0 else other.one if first.one in (0, other.one) else None
         is_certain = 0 in (first.one, other.one) or (wholes is not None and wholes <= _SMALL)
         first = Known(wholes, one if is_certain else None)
     return first
 
 
-def _sum(first: Known | None, second: Known | None) -> Known | None:
-    if first is None or second is None:
-        return None
-    wholes = None if first.largest is None or second.largest is None else first.largest + second.largest
-    return Known(wholes, second.one if first.one == 0 else first.one if second.one == 0 else None)
+def _sum(first: Known, second: Known) -> Known:
+    one = second.one if first.one == 0 else first.one if second.one == 0 else None
+    return Known(_both(add, first.largest, second.largest), one)
 
 
-def _times(first: Known | None, second: Known | None) -> Known | None:
-    if first is None or second is None:
-        return None
-    wholes = None if first.largest is None or second.largest is None else first.largest * second.largest
-    return Known(wholes, None if first.one is None or second.one is None else first.one * second.one)
+def _times(first: Known, second: Known) -> Known:
+    return Known(_both(mul, first.largest, second.largest), _both(mul, first.one, second.one))
+
+
+def _both(join: Callable[[Any, Any], Any], *numbers: float | None) -> Any:
+    """What two numbers make; ``None`` where one of them is not known."""
+    return None if None in numbers else join(*numbers)
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

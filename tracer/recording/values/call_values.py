@@ -255,12 +255,7 @@ class CallValues(Observer):
             self._tell(writer, self._group(writer, info, counter), call)
 
     def ran(
-        self,
-        call: CallDigests,
-        group: int,
-        written: Iterable[Any],
-        read_only: Container[int],
-        drawn: Mapping[str, int],
+        self, call: CallDigests, group: int, written: Iterable[Any], read_only: Container[int], drawn: Mapping[str, int]
     ) -> None:
         """A compiled region ran, as one call: digest its outputs.
 
@@ -419,12 +414,10 @@ class CallValues(Observer):
             return False
 
     def moment(self, kind: ValueKind, name: str, tensor: torch.Tensor) -> None:
-        digest = self.digest_now(tensor)
-        if digest is None or self.file.writer is None:
-            return
+        digest = None if self.file.writer is None else self.digest_now(tensor)
         if type(digest) is Slot:
             self._deferred.moments.append((kind, name, digest))
-        else:
+        elif digest is not None and self.file.writer is not None:
             self.file.writer.moment(kind, name, digest)
 
     def settle(self) -> None:

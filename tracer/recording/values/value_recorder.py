@@ -171,8 +171,6 @@ class ValuesRecording:
             self.moments.write(ValueKind.TASK, "", digest_bytes(sent))
 
     def _before_step(self, optimizer: Any) -> None:
-        if self.file.writer is None:
-            return
         with suppress(Exception):  # a user's optimizer may keep anything
             self.moments.before_step(optimizer)
         for thing, kind in list(self._stepping.items()):
@@ -203,8 +201,7 @@ class ValuesRecording:
         position = max(0, getattr(iterator, "_num_yielded", 0) - 1)
         with torch.no_grad():
             name = self._iterators.get(iterator) or "DataLoader"
-            if self.file.writer is not None:
-                self.moments.batch(name, position, call.result)
+            self.moments.batch(name, position, call.result)
             if iterator in self._indices:
                 self.moments.write(ValueKind.INDICES, name, self._indices[iterator].pop(position, NO_DIGEST), position)
 
@@ -213,13 +210,13 @@ class ValuesRecording:
 
         Other threads' losses come in any order, and are left out.
         """
-        if self.file.writer is not None and get_ident() == self._modules.thread:
+        if get_ident() == self._modules.thread:
             with suppress(Exception):  # a tensor of somebody's own may refuse to be read
                 self.moments.loss(call.first)
 
     def model_returned(self, module: torch.nn.Module, output: Any) -> None:
         """An outermost module returned ``output``; a training's are compared by what follows from them."""
-        if self.file.writer is not None and not (module.training and torch.is_grad_enabled()):
+        if not (module.training and torch.is_grad_enabled()):
             with suppress(Exception):  # a container of somebody's own may refuse to be read
                 self.moments.returned(f"output of {self._modules.path(module)}", output)
 
