@@ -69,7 +69,7 @@ class KnownValues(NumbersTable[Known]):
     def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         known = self._known_of(role.name, args, kwargs)
         if role.is_mutable:
-            if not _is_whole(args[0]):
+            if known != _UNKNOWN and not _is_whole(args[0]):
                 known = _either(self.of(args[0]), known)
             self.forget_written(access, args, kwargs)
         if known.largest is not None and result.is_floating_point():
