@@ -56,14 +56,12 @@ class BatchRows:
                 if step in parts and not are_alike(wholes[step], parts[step])
             }
         self._occurrences: dict[tuple[_Key, int], list[int]] = {}
-        """Of each place in each call of the program."""
         called: Counter[int] = Counter()
         for name, occurrence, step in places.rows[["name", "occurrence", "step"]].tolist():
             called[step] += places.names[name].kind is PlaceKind.ROWS
             key = self._key(places.names[name], step, is_here=False)
             self._occurrences.setdefault((key, called[step] - 1), []).append(occurrence)
         self._call = (-1, -1)
-        """The step and number of the program's call that runs."""
         self._shape: tuple[int, ...] = ()
         self._joined: list[Joined] | None = None
         self._counts: Counter[_Key] = Counter()

@@ -34,11 +34,8 @@ class _Rows(Protocol):
 
 
 class _Left(msgspec.Struct, eq=False):
-    """The gradient of one parameter as backward left it."""
-
     parameter: weakref.ref[torch.Tensor]
     measured: Measured | None = None
-    """``None``: nothing has touched it since."""
     line: _Line = {}
 
 
@@ -54,7 +51,6 @@ class Gradients(Observer):
         """Storages of what was computed from gradients, with its line."""
 
     def backward_ended(self) -> None:
-        """All gradients are as backward leaves them."""
         self.forget()
         for parameter in (each for _, module in self._modules.alive() for each in module._parameters.values()):
             if parameter is None or parameter.grad is None or not parameter.is_leaf:

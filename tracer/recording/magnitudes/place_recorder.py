@@ -90,7 +90,6 @@ class PlaceRecorder(RegionObserver):
         """By ``id`` of a tensor whose row was written in this step: itself, its version, row, form and offset."""
         self._waiting: list[tuple[PlaceName, Form, int, int, Sketch | DeviceSketch | None, int, int]] = []
         self._optimizers: list[tuple[weakref.ref[Any], dict[str, Any]]] = []
-        """Those that are stepping, with the line."""
         self._known_modules = -1
 
     def lay_out_as(self, places: PlaceOptions, rank: int | None, world_size: int | None) -> None:
@@ -405,7 +404,6 @@ class PlaceRecorder(RegionObserver):
             self._rows[id(tensor)] = (weakref.ref(tensor), tensor._version, row, found.form, found.offset)
 
     def measure(self, tensor: torch.Tensor) -> Measured | None:
-        """``None``: its elements cannot be read."""
         part = _readable(part_of, tensor)
         return None if part is None else _readable(measured, part)
 
@@ -433,7 +431,6 @@ class PlaceRecorder(RegionObserver):
         return int(self._counts[of]) - 1
 
     def _next_row(self) -> int:
-        """The number of the row that is written next."""
         assert self.file.writer is not None
         return self.file.writer.places + len(self._waiting)
 
@@ -522,8 +519,6 @@ class Draws(Observer):
 
 
 class CallPlaces(Observer):
-    """Gives every floating result of a call inside the module to ``recorder``."""
-
     def __init__(self, recorder: PlaceRecorder) -> None:
         self._recorder = recorder
         self._module = recorder.calls_of

@@ -27,12 +27,10 @@ class Extent(NamedTuple):
     largest: float
     """The largest absolute value of those that are finite."""
     not_finite: int
-    """The number of elements that are infinite or NaN."""
 
 
 class Sketch(NamedTuple):
     sums: npt.NDArray[np.float64]
-    """``sums_of(size of the whole)`` of them."""
     extent: Extent
 
     def plus(self, other: Sketch) -> Sketch:
@@ -233,7 +231,6 @@ class Measured(NamedTuple):
     form: Form
     sketch: Sketch | DeviceSketch
     bits: int
-    """A digest; 0: none."""
     offset: int
 
 

@@ -61,17 +61,14 @@ class Attribution:
         self.optimizer = optimizer
         optimizer.locate = self.step_origin
         self.links = ForwardLinks(0)
-        """Links of the thread that recording was entered on."""
         self._other_links: dict[int, ForwardLinks] = {}
         self.settings: Settings = ()
-        """The values of settings that have changed while recording."""
         self._origins: dict[tuple[Phase, Scope, Site, Site, Settings], Origin] = {}
         self._others: dict[Any, Origin] = {}
         """Those of forked threads, gradient accumulations and nodes without a link."""
         self._backward_calls: dict[int, tuple[Site, Site]] = {}
 
     def start(self) -> None:
-        """Nodes made from here on are this recording's."""
         number = seams.next_sequence_number()
         self.links.last = number
         self.links.turn_at = number + 1
@@ -220,13 +217,11 @@ class Attribution:
         return number < last
 
     def turn(self) -> None:
-        """An optimizer step ended: links of old graphs can go."""
         for links in (self.links, *self._other_links.values()):
             links.turn()
 
     @staticmethod
     def _engine_frame(frame: FrameType | None) -> FrameType | None:
-        """The innermost frame, from ``frame`` outwards, that started the engine."""
         return next(filter(seams.is_engine_frame, outwards(frame)), None)
 
     def _links_of_this_thread(self) -> ForwardLinks:

@@ -73,7 +73,6 @@ class Entry(msgspec.Struct, eq=False):
     module: torch.nn.Module
     outer: Entry | None
     scope: Scope
-    """The scope that the call was made from."""
     inside_engine: bool = False
     site: tuple[str, int, int, CodeType] | None = None
     """The innermost line outside torch that led to the call, once one of its ops has looked for it."""
@@ -211,7 +210,6 @@ class ModuleStack:
         return len(self._entries)
 
     def alive(self) -> Iterator[tuple[str, torch.nn.Module]]:
-        """Every module that is known and lives, with its path."""
         for entry in tuple(self._entries.values()):
             module = entry.module()
             if module is not None and not seams.is_compiled_module(module):
@@ -312,14 +310,12 @@ class ModuleStack:
         return left > 0
 
     def _running(self) -> Iterator[Entry]:
-        """The running module calls, the innermost first."""
         entry = self.entry
         while entry is not None:
             yield entry
             entry = entry.outer
 
     def _drop(self, count: int) -> None:
-        """The ``count`` innermost calls are over."""
         for entry in islice(self._running(), count):
             self.recompute_depth -= entry.inside_engine
             self.entry, self.scope = entry.outer, entry.scope
@@ -401,7 +397,6 @@ def _facts_of(module: torch.nn.Module) -> tuple[str, ...]:
 
 
 def joined(*path: str) -> str:
-    """The path of a module of a module, each of which may be empty."""
     return ".".join(filter(None, path))
 
 

@@ -193,7 +193,6 @@ class OptimizerWatch:
         return False
 
     def _tell(self) -> None:
-        """The running step is about to read what it updates."""
         if self._untold and (optimizer := self._untold[-1]) is not None:
             self._untold[-1] = None
             for tell in self.before_step:

@@ -91,7 +91,6 @@ class Module(msgspec.Struct, frozen=True):
 
 
 def read_module(stack: Any) -> Module | None:
-    """The innermost of torch's ``nn_module_stack``."""
     entries = [entry for entry in (stack or {}).values() if isinstance(entry, tuple) and len(entry) == 2]
     if not entries:
         return None
@@ -136,7 +135,6 @@ class Step(NamedTuple):
     forward_unknown: bool = False
     """Whether this is the line that asked for the gradient, because the line of its forward is not known."""
     node: str = ""
-    """Name of its autograd node, if only that is known."""
     is_in_backward: bool = False
     """Whether the program's own code makes it in the backward pass."""
 
@@ -147,7 +145,6 @@ OF_GRADIENT_CALL = Step((), None, is_backward=True, forward_unknown=True)
 
 
 def step_of(node: Any) -> Step:
-    """The step of a call of dynamo's or AOTAutograd's graph."""
     meta = node.meta
     if MADE_FOR in meta:
         return cast("Step", meta[MADE_FOR])
@@ -249,7 +246,6 @@ def outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def programs_frame() -> FrameType | None:
-    """The innermost frame that is not this package's own."""
     frames = outwards(sys._getframe(1))
     return next((frame for frame in frames if not is_tracers_own(frame.f_code.co_filename)), None)
 
@@ -265,7 +261,6 @@ class Sites:
 
     def __init__(self, library: Iterable[str] = ()) -> None:
         self.kinds: dict[str, int] = {}
-        """File name to ``SKIPPED``, ``LIBRARY`` or ``USER``."""
         self._lines: dict[tuple[str, int, int], Site] = {}
         self.on_line: Callable[[], None] = lambda: None
         """Called when a line of the program makes its first call."""
@@ -277,7 +272,6 @@ class Sites:
         self.working_directory = os.getcwd()
 
     def kind_of(self, filename: str) -> int:
-        """Return the kind of file that ``filename`` is; decided once."""
         kind = self.kinds.get(filename)
         if kind is None:
             if len(self.kinds) > 20_000:  # code generated without end
@@ -327,7 +321,6 @@ class Sites:
         return filename in self._graphs
 
     def of_stack(self, frame: Frame) -> Site:
-        """The site of a frame of a stack that was kept as text."""
         path = os.path.join(self.working_directory, frame.path)
         name = qualified(path, frame.line, frame.function)
         return Site(path, frame.line, name, self.kind_of(frame.path), self.working_directory)
@@ -339,11 +332,9 @@ class Sites:
         return frame
 
     def is_outside(self, code: CodeType) -> bool:
-        """Return whether ``code`` is the program's or a library's."""
         return self.kind_of(code.co_filename) > 0 and code.co_name != WRAPPER
 
     def innermost(self, frame: FrameType | None) -> Site:
-        """The innermost line outside torch, from ``frame`` outwards."""
         outside = self.outside_torch(frame)
         return NOWHERE if outside is None else self.at(outside)
 

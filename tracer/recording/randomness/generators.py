@@ -75,7 +75,6 @@ class SeedCaller(msgspec.Struct, frozen=True):
 
 
 def seed_caller(frame: FrameType | None) -> SeedCaller:
-    """The caller, searched from ``frame`` outwards."""
     functions = []
     through = False
     while frame is not None:
@@ -165,7 +164,6 @@ class SeedWatch(GeneratorWatch):
         return name, self.provenance(generator), self._elsewhere if name == "cpu" else ()
 
     def passed(self, generator: torch.Generator) -> Drawn:
-        """A generator that was passed to the call; it may be a default one."""
         if self._is_default(generator):
             return self.default(generator.device)
         if grown := self._grown.get(generator.initial_seed()):

@@ -70,9 +70,7 @@ class _Edges(msgspec.Struct, eq=False):
     """The origin of the state that it drew from first, or first of those that the machine chose."""
     last: Provenance = UNSEEN
     reseeded: list[EventEntry] = []
-    """Events of the last seeding, if it had drawn before."""
     replaced: str = ""
-    """The state that the last seeding replaced."""
 
     def moved_to(self, state: str, provenance: Provenance) -> None:
         """Note whether it was drawn from up to ``state``; ``provenance``: where its state came from until now."""
@@ -173,7 +171,6 @@ class GeneratorWatch:
         """Watch what was loaded since."""
 
     def states(self) -> Iterator[tuple[str, str, Provenance]]:
-        """Yield each generator's name, the digest of its state, and where that came from."""
         return iter(())
 
     def _begin(self, log: EventLog) -> bool:
@@ -236,7 +233,6 @@ class HostGenerator(msgspec.Struct, eq=False):
     drawn from and replaced: a number from it stays what it is."""
 
     def digest(self) -> str:
-        """The digest of its state, sixteen hexadecimal digits; empty if it cannot be read."""
         try:
             return _digest(self.state())
         except Exception:
@@ -247,7 +243,6 @@ class HostGenerator(msgspec.Struct, eq=False):
         return self.name, hashed_state(self.hidden)[0]
 
     def drew_unseeded(self) -> bool:
-        """Whether it was drawn from since the machine chose its state."""
         return self.provenance.origin is SeedOrigin.MACHINE and self.digest() != self.rest
 
 
@@ -354,7 +349,6 @@ class HostWatch(GeneratorWatch):
         return False
 
     def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
-        """A generator was seeded or its state was set."""
         (before, stretch, is_drawn), former, is_restored = call.before, generator.provenance, name != "seed"
         self.saved.note(stretch, former)
         saved = self.saved.get(generator.stretch()) if is_restored else None

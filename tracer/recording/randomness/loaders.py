@@ -36,8 +36,6 @@ _MOST_LINES, _MOST_WRAPPERS = 8, 8
 
 
 class _Place(msgspec.Struct, eq=False):
-    """State of one live loader or distributed sampler."""
-
     site: Site
     own: Site
     iterations: int = 0
@@ -45,8 +43,6 @@ class _Place(msgspec.Struct, eq=False):
 
 
 class _Count(msgspec.Struct, eq=False):
-    """Counts over the iterations of one group."""
-
     iterations: int = 0
     epoch_set: bool | None = None
     worker_draws: _WorkerDraws | None = None
@@ -71,7 +67,6 @@ class _WorkerDraws:
         self._are_programs: set[GeneratorKind] = set()
 
     def generators(self) -> tuple[str, ...]:
-        """Those that workers have drawn from so far."""
         return tuple(str(kind) for byte, kind in enumerate(_GLOBAL) if self._shared[byte])
 
     def watch_this_process(self) -> None:
@@ -138,7 +133,6 @@ class _WorkerDraws:
 
 
 def _globals() -> Iterator[tuple[GeneratorKind, Any]]:
-    """Yield the generators that torch seeds in a worker."""
     for library in host_generators():
         yield GeneratorKind(library.name), library.hidden
     yield GeneratorKind.TORCH, torch.default_generator
@@ -248,13 +242,10 @@ class LoaderLog:
 
 
 class _Order(msgspec.Struct, frozen=True):
-    """The source of a loader's sample order."""
-
     sampler: Any
     """The sampler, or the batch sampler where that is not torch's own; ``None`` where the data set gives the order."""
     shuffles: bool = False
     is_distributed: bool = False
-    """Whether it shuffles by its seed and epoch."""
     generator: torch.Generator | None = None
 
 

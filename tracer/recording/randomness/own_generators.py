@@ -62,17 +62,13 @@ class _Followed(msgspec.Struct, eq=False):
 
 
 class OwnGenerators:
-    """Those of one watch of the process."""
-
     def __init__(self, sites: Sites, events: EventLog) -> None:
         self._sites = sites
         self._events = events
         self._counts: Counter[OwnGenerator] = Counter()
-        """Those that are followed no more, or never were."""
         self._entropy = seed_calls.Newest(_KEPT)
         """The last numbers that NumPy took from the system for generators without a seed."""
         self._followed: dict[int, _Followed] = {}
-        """By ``id``, the last ones."""
         self._of_workers = mmap.mmap(-1, _SLOT * _SLOTS)
         """Shared with forked workers: records of those that drew there, each in the slot that its text gives."""
 
@@ -116,7 +112,6 @@ class OwnGenerators:
                 followed.at_birth()
 
     def look_in_worker(self) -> None:
-        """Tell the parent of those that drew here."""
         for identity, followed in tuple(self._followed.items()):
             if followed.drew:
                 self._leave(identity, has_drawn=True)
@@ -214,7 +209,6 @@ class OwnGenerators:
         self._entropy.note(call.result)
 
     def numpy_grows(self, call: Call) -> None:
-        """A NumPy generator is constructed from a ``SeedSequence``."""
         frame, seeds = _outside(call.frame), call.first
         number = getattr(seeds, "entropy", None)
         asking = call.frame.f_code.co_filename
@@ -300,7 +294,6 @@ def as_bytes(state: Any) -> Any:
 
 
 def look(call: Call) -> None:
-    """Keep the state that a generator has before its method is called."""
     call.before = hashed_state(call.first)
 
 

@@ -159,7 +159,6 @@ def _drew_before(name: str, at: CallPlace) -> bool:
 
 
 def _named_in_call(frame: FrameType, is_certain: bool, depth: int, at: _Places = ()) -> Iterator[_Named]:
-    """Yield what the arguments of the call name."""
     code = _read(frame.f_code)
     running = _running(frame)
     first, last, begin, end = code[running].place
@@ -207,7 +206,6 @@ def _hashes_text(inside: Sequence[_Instruction]) -> bool:
 
 
 def _returned_by(path: list[str], frame: Any, is_certain: bool, depth: int, at: _Places) -> Iterator[_Named]:
-    """Yield what a function of the program names where it returns."""
     _, value = _led_to(path, frame)
     if type(value) is FunctionType and _SITES.kind_of(value.__code__.co_filename) == USER:
         inside = SimpleNamespace(f_code=value.__code__, f_globals=value.__globals__, f_back=None)
@@ -272,7 +270,6 @@ def _settings(code: CodeType, key: str) -> list[tuple[CodeType, Sequence[_Instru
 
 
 def _running(frame: FrameType) -> int:
-    """The index of the instruction that ``frame`` runs."""
     return max(index for index, each in enumerate(_read(frame.f_code)) if each.offset <= frame.f_lasti)
 
 

@@ -58,7 +58,6 @@ class Access:
         namespace, _, rest = str(func).partition(".")
         op = row_of(rest.partition(".")[0])
         self.is_foreign = schema is None or namespace not in TORCH_NAMESPACES
-        """Whether it is an op of which only the name is known."""
         touches = None if self.is_foreign else op.touches
         self.allocates = touches is Touch.ALLOCATES and not has_out(schema)
         self.grows = touches is Touch.GROWS
@@ -149,7 +148,6 @@ class Access:
         return unread if is_unread else None
 
     def written_tensors(self, args: Args, kwargs: Kwargs) -> Iterator[torch.Tensor]:
-        """Every tensor that a call writes."""
         for position, name in self.written:
             value = argument_at(position, name, args, kwargs)
             for item in value if isinstance(value, (list, tuple)) else (value,):

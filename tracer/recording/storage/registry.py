@@ -52,7 +52,6 @@ class StorageTable(Generic[Entry]):
         return entry
 
     def drop(self, identity: int) -> Entry | None:
-        """Forget a storage; returns what was known of it."""
         entry = self.live.pop(identity, None)
         if entry is not None:
             self._registry.release(identity)
@@ -66,7 +65,6 @@ class StorageTable(Generic[Entry]):
         self._registry.prune(list(self.live))
 
     def give_up(self, identity: int) -> None:
-        """The memory of a storage may be written unseen."""
         self.drop(identity)
 
     def give_up_part(self, tensor: torch.Tensor) -> None:
@@ -177,13 +175,11 @@ class StorageRegistry:
             storages.free_weak_storage(self.live.pop(identity))
 
     def prune(self, among: Iterable[int] | None = None) -> None:
-        """Forget the storages that are gone; ``among``: look at these only."""
         for identity in list(self.live) if among is None else among:
             if identity in self.live and storages.is_expired(self.live[identity]):
                 self._forget(identity)
 
     def forget(self) -> None:
-        """Forget all: recording ended, and what comes now is not seen."""
         for identity in list(self.live):
             self._forget(identity)
 
@@ -196,7 +192,6 @@ class StorageRegistry:
                     table.give_up(identity) if reaches_all else table.give_up_part(tensor)
 
     def give_up_all(self) -> None:
-        """Any memory may be in other hands, or written unseen."""
         for table in self.tables:
             table.give_up_all()
 

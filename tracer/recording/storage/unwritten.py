@@ -35,8 +35,6 @@ class FreshMemory(msgspec.Struct, eq=False):
 
 
 class WatchedStorage(msgspec.Struct, eq=False):
-    """A storage that is not wholly written yet."""
-
     allocation: FreshMemory
     size: int
     runs: Runs | None = None
@@ -63,7 +61,6 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         self.allocations: dict[Any, FreshMemory] = {}
         self.read_count = 0
         self._reads: Counter[tuple[FreshMemory, Any, str]] = Counter()
-        """Those by allocation, and by the group and the op of the reader."""
         self._prune_at = _PRUNE_AT_LEAST
 
     def gave(self, op: str, counter: Any, tensor: Any, frame: Any) -> None:
@@ -76,7 +73,6 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             self._watch(allocation, tensor, is_written_unseen(frame))
 
     def grew(self, op: str, counter: Any, tensor: Any, before: int, frame: Any) -> None:
-        """``tensor`` was resized; its storage had ``before`` bytes."""
         identity = storages.storage_id(tensor)
         if not identity or tensor.device.type == "meta" or seams.answers_for_itself(type(tensor)):
             return
@@ -274,7 +270,6 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         self._leave(watched, identity, runs)
 
     def unwritten_reads(self) -> list[tuple[tuple[FreshMemory, Any, str], int]]:
-        """The allocation, the group of the reader and its op, each with the number of reads."""
         return sorted(self._reads.items(), key=lambda item: item[0][1].order)
 
 

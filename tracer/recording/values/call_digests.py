@@ -28,7 +28,6 @@ _Arguments = tuple[tuple[int, str], ...]
 
 
 def parts_of(touched: _Arguments, args: Args, kwargs: Kwargs) -> Iterator[Place]:
-    """The tensors among ``touched`` that are parts of others."""
     for position, name in touched:
         value: Any = argument_at(position, name, args, kwargs)
         for item in value if type(value) in (list, tuple) else (value,):
@@ -63,8 +62,6 @@ PARTIAL = frozenset({accesses.SCATTERS, accesses.ACCUMULATES, accesses.GATHERS, 
 
 
 class Plan:
-    """The plan of digests for each call of an overload."""
-
     def __init__(self, func: Any, access: Access, spell: Callable[[str], int]) -> None:
         """``spell`` gives the digest of a text of numbers."""
         schema = func._schema
@@ -78,7 +75,6 @@ class Plan:
         self.is_collective = namespace in COLLECTIVES
         self.is_wait = self.is_collective and op.name == "wait_tensor"
         self.gives_unwritten = access.allocates or access.grows
-        """Its result is memory that nobody wrote."""
         self.moves = access.moves or access.copies
         """Whether it hands on what it reads, unwritten memory included."""
         self.reads = tuple(
@@ -100,9 +96,7 @@ class Plan:
         )
         tensors = [(position, argument.name) for position, argument in arguments if "Tensor" in str(argument.type)]
         self.touched = tuple(entry for entry in tensors if entry[1] in roles and entry[1] not in _SCRATCH)
-        """Position and name of tensors whose elements are read or written."""
         self.sized = tuple(entry for entry in tensors if entry[1] not in roles)
-        """The same of those whose sizes alone matter."""
         self.scratch = frozenset(
             place for place, result in enumerate(schema.returns) if result.name in _SCRATCH or place == op.scratch
         )

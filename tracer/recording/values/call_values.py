@@ -390,7 +390,6 @@ class CallValues(Observer):
             self._wrote_whole(call, value)
 
     def _wrote_whole(self, call: CallDigests, value: Any) -> None:
-        """A tensor that consists of tensors."""
         call.wrote(digests.digest(value))
         for part in digests.parts_of(value):
             stored = self.memory.stored(part)
@@ -421,7 +420,6 @@ class CallValues(Observer):
             self.file.writer.moment(kind, name, digest)
 
     def settle(self) -> None:
-        """The step ended: fetch pending digests, or give them up."""
         self.memory.step_began = self._serial
         if self.file.writer is not None:
             with self._lock:
@@ -458,7 +456,6 @@ def _state_digest(generator: Any) -> int:
 
 
 def default_states() -> dict[str, int]:
-    """Digests of the states of torch's default generators that exist so far."""
     return {name: digest for name, generator in seams.default_generators() if (digest := _state_digest(generator))}
 
 

@@ -25,8 +25,6 @@ _WITH_MEMORY = frozenset({"cuda", "xpu", "mps", "npu", "privateuseone"})
 
 
 class Slot(msgspec.Struct, eq=False):
-    """A digest that is not on the host yet."""
-
     row: torch.Tensor | None = None
     place: int = 0
     seed: int = 0
@@ -112,7 +110,6 @@ class Awaited(NamedTuple):
     slot: Slot
     dtype: torch.dtype
     geometry: tuple[Any, ...]
-    """Sizes, strides and offset."""
 
 
 class DeferredDigests:
@@ -121,10 +118,8 @@ class DeferredDigests:
     def __init__(self, device: DeviceDigests) -> None:
         self._device = device
         self.calls: dict[int, tuple[list[Any], list[Any]]] = {}
-        """By number of the call: the digests of its inputs and outputs."""
         self.entries: list[tuple[int, Slot]] = []
         self.moments: list[tuple[ValueKind, str, Slot]] = []
-        """Kind, name and digest of states, which are written when the step ends."""
 
     def when_read(self, writer: ValuesWriter, index: int, awaited: Awaited) -> None:
         """Digest what a collective writes as soon as somebody reads it, by any tensor: it is over by then."""

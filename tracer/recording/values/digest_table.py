@@ -54,7 +54,6 @@ class DigestedView(msgspec.Struct, eq=False):
     dtype: torch.dtype
     shape: torch.Size
     strides: tuple[int, ...] | None
-    """``None``: contiguous."""
     is_neg: bool
     is_conj: bool
     """Whether the sign of its imaginary part is flipped lazily."""
@@ -70,9 +69,7 @@ class DigestedView(msgspec.Struct, eq=False):
     """Of its bytes alone, where there is a layout."""
     digest: Any = None
     checked: int = 0
-    """The phase in which it was verified last."""
     sample: int = 0
-    """Of larger memory, the digest of its first bytes."""
 
     def is_of(self, stamp: int, version: int) -> bool:
         """Whether neither a recorded call nor the version counter shows a write since."""
@@ -105,7 +102,6 @@ class Stored(msgspec.Struct, eq=False):
     """Called with the tensor before it is read: a collective that wrote it is over by then."""
 
     def forget(self, serial: int) -> None:
-        """Drop its digests, because recorded call number ``serial`` wrote to it."""
         self.views.clear()
         self.stamp = serial
 

@@ -108,16 +108,13 @@ class Moments:
         self._calls = calls
         self._modules = modules
         self._batches: dict[int, Named] = {}
-        """The last batch of a loader, by identity of its storages."""
         self._owned: dict[int, Named] = {}
-        """Parameters and buffers, likewise."""
         self._module_count = 0
         self._owners: list[_Owner] = []
         """Modules and optimizers that were met, in that order; other threads add to it."""
         self._owner_by_id: dict[int, _Owner] = {}
         self._owned_modules = 0
         self.has_unrecorded_threads: Callable[[], bool] = lambda: False
-        """Return whether a thread computed that is not recorded."""
         self._losses: list[Any] = []
         """Of this step: numbers, and copies of tensors that lie on a device."""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
@@ -138,7 +135,6 @@ class Moments:
         return self._owned.get(storages.storage_id(tensor), (ValueKind.OUTSIDE, "", -1))
 
     def _states(self) -> Iterator[State]:
-        """Every parameter and buffer of a module that was met."""
         for path, module in self._modules.alive():
             yield from _states_of_module(path, module._parameters, module._buffers)
 
@@ -157,7 +153,6 @@ class Moments:
         self.write(kind, name, text_digest(text), text=text)
 
     def before_step(self, optimizer: Any) -> None:
-        """``optimizer`` is about to step: digest what it will read."""
         self._follow_modules()
         self._follow_optimizer(optimizer)
         for number, group in enumerate(optimizer.param_groups):
@@ -280,7 +275,6 @@ class Moments:
         self.host_generators()
 
     def host_generators(self) -> None:
-        """Python's generator, and NumPy's if it is loaded."""
         self.write(ValueKind.GENERATOR, "python", digest_bytes(marshal.dumps(random.getstate(), 2)))
         hidden = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
         if hidden is not None:
@@ -289,7 +283,6 @@ class Moments:
             self.write(ValueKind.GENERATOR, "numpy", digest)
 
     def batch(self, name: str, position: int, batch: Any) -> None:
-        """A loader gave ``batch``, its number ``position``."""
         digests: list[int] = []
         self._batches.clear()
         for path, leaf in leaves(batch, ""):
@@ -316,14 +309,12 @@ class Moments:
             self._losses.append(float(tensor) if tensor.is_cpu else tensor.detach().clone())
 
     def step_ends(self) -> None:
-        """Write what ``backward`` was called on in this step."""
         losses, self._losses = self._losses, []
         with seams.without_modes(), seams.without_torch_function():
             for position, loss in enumerate(losses):
                 self.write(ValueKind.LOSS, "loss", int.from_bytes(_DOUBLE.pack(float(loss)), "little"), position)
 
     def state(self, kind: ValueKind, thing: Any) -> None:
-        """The numbers and tensors that a scheduler or a scaler holds."""
         name = type(thing).__name__
         fields = [(key, value) for key, value in vars(thing).items() if not key.startswith("_init")][:_MOST_FIELDS]
         numbers = [f"{key.lstrip('_')}={value!r}" for key, value in fields if _is_numbers(value)]

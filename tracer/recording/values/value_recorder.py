@@ -152,7 +152,6 @@ class ValuesRecording:
         self._optimizer.before_step.append(self._before_step)
 
     def stop(self) -> None:
-        """Digest the states as they are at the end."""
         RECORDINGS.discard(self)
         with suppress(ValueError):
             self._optimizer.before_step.remove(self._before_step)
@@ -221,7 +220,6 @@ class ValuesRecording:
                 self.moments.returned(f"output of {self._modules.path(module)}", output)
 
     def steps(self, call: Call, kind: ValueKind) -> None:
-        """A scheduler or a scaler moved on."""
         self._stepping[call.first] = kind
 
 
