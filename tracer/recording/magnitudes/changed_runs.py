@@ -1,12 +1,8 @@
 """Runs that are changed on purpose: shaken by rounding, or made to decide as another run did.
 
-Shaking: results that depend on parameters change by up to half a unit in the last place. Monte Carlo arithmetic:
-Parker, 1997; Verificarlo: Denis, de Oliveira Castro and Petit, 2016. Inputs of reductions are shaken too; draws,
-integers, constants (a mask's most negative number) and results written in place are left alone.
-
-Deciding: the side of zero on which a ReLU's argument lies, the index of an ``argmax``, a truth value. A run keeps what
-it decides, and another one follows it. What is decided by is a place of both (``PlaceKind.DECISION``), so that a
-decision that fell otherwise by more than rounding is no excuse.
+Shaking moves results that depend on parameters by up to half a unit in the last place (Monte Carlo arithmetic: Parker,
+1997; Verificarlo: Denis, de Oliveira Castro and Petit, 2016). What is decided by (a ReLU's argument, an ``argmax``, a
+truth value) is a place of both runs, so that a decision that fell otherwise by more than rounding is no excuse.
 """
 
 from __future__ import annotations
@@ -62,10 +58,9 @@ class _Changing(TorchDispatchMode):
 class Shaking(_Changing):
     """Shakes what is called while it is entered, by numbers of its own generators, seeded with ``seed``.
 
-    ``module`` is the path of one inside whose forward alone it shakes, or with ``BACKWARD_OF`` before it, whose
-    backward alone; empty: everywhere. ``without`` are modules inside it that it leaves alone; ``running`` gives the
-    path of the module that runs, or that made an autograd node. It changes the run. Compiled code runs eagerly under
-    it.
+    Inputs of reductions are shaken too; draws, integers, constants (a mask's most negative number) and results written
+    in place are not. ``module``: inside whose forward alone, or with ``BACKWARD_OF`` before it, backward alone;
+    ``without``: but for these modules; ``running`` gives the path of the module that runs, or that made a node.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
-"""Which module is running: a stack kept by torch's global forward hooks.
+"""Which module is running: a stack kept by torch's global forward hooks, which survives modules that raise.
 
 Paths are spelled as ``named_modules()`` does if a model is given; otherwise the outermost module's class name leads,
 numbered (``Sequential#2``) if another model of that class lives.
-The stack survives modules that raise (the hook is called then too), recursive ones and shared ones.
 """
 
 from __future__ import annotations

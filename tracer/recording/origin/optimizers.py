@@ -1,10 +1,8 @@
-"""When an optimizer steps, by torch's global step hooks.
+"""When an optimizer steps, by torch's global step hooks. Without one of torch's, each backward pass counts as a step.
 
 Dynamo leaves the hooks out of compiled code: there, calls of compiled functions that hold a step are counted. The hook
-after a step is not called if the step raises. So a call belongs to the optimizer only if the frame of
-``Optimizer.step``'s wrapper is on its stack; a flag without that frame is stale.
-
-A program that has no optimizer of torch's updates by hand: there each backward pass that returned counts as a step.
+after a step is not called if the step raises, so a call belongs to the optimizer only if the frame of
+``Optimizer.step``'s wrapper is on its stack.
 """
 
 from __future__ import annotations

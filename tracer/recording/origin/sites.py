@@ -1,8 +1,7 @@
 """Where a call came from: the innermost frame outside torch, and the user's own frame.
 
-Whose code a frame runs is decided by its file, once per file. The key of a site is ``(file, first line of the function,
-last instruction)``, which costs some tens of nanoseconds to read; a line number costs a walk over the function's line
-table, so it is computed once per key.
+Whose code a frame runs is decided once per file. The key of a site, ``(file, first line of the function, last
+instruction)``, is quick to read; a line number costs a walk over the function's line table: once per key.
 """
 
 from __future__ import annotations

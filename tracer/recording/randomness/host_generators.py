@@ -1,8 +1,7 @@
 """Where a generator's state came from, by its seed, and whether it drew: Python's and NumPy's global generators.
 
-A generator keeps its initial seed. That number connects a draw to the line that seeded it, through copies, saved states
-and forks. Both modules offer the methods of one hidden generator as functions; those that seed are replaced during a
-watch. Imports neither torch nor NumPy.
+A generator keeps its initial seed, which connects a draw to the line that seeded, through copies, saved states and
+forks. Both modules offer methods of one hidden generator as functions. Imports neither torch nor NumPy.
 """
 
 from __future__ import annotations

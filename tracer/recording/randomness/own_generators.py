@@ -1,8 +1,7 @@
 """Generators of the program's own that were made without a fixed seed and drew, by the line that made each.
 
-Imports neither torch nor NumPy. Of Python the methods of ``random.Random`` that seed are watched, of NumPy its own
-functions. A generator that is given a state before it is drawn from counts as the one does that this state came from.
-What forked workers of a loader make is told by memory that they share with the training process.
+A generator that is given a state before it is drawn from counts as the one does that this state came from. What forked
+workers of a loader make is told by memory that they share with the training process. Imports neither torch nor NumPy.
 """
 
 from __future__ import annotations

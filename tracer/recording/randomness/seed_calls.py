@@ -1,10 +1,8 @@
 """Whether a call that seeds takes a number that is another one in every process. Imports neither torch nor NumPy.
 
-The number itself tells where it is a time of this process, its own number or a hash of one of its texts, whatever its
-way there. Otherwise the bytecode does: what the call's arguments name, what set such a name, an attribute of it or an
-entry, and what a function of the program returns. A draw counts where nobody had seeded its generator, and that has
-drawn. Anything else says nothing, such as a name that two statements set, or a number from a configuration: what such a
-seed is, a second run tells.
+The number tells where it is a time of this process, its own number or a hash of one of its texts. Otherwise the
+bytecode does: what the call's arguments name, what set that, and what a function of the program returns. A draw counts
+where nobody had seeded its generator. Anything else says nothing, as a configuration's number: a second run tells.
 """
 
 from __future__ import annotations

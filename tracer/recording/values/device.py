@@ -1,7 +1,7 @@
 """Digests that come later. Those of tensors on a device stay there until the step ends, so that no call waits.
 
-Sums are gathered in one tensor per device and fetched by one copy. With Triton a sum is one launch, else a few ops of
-torch, which no mode sees. They run on the current stream, as the call does that they belong to.
+Sums are gathered in one tensor per device, on the current stream, and fetched by one copy. With Triton a sum is one
+launch, else a few ops of torch, which no mode sees.
 """
 
 from __future__ import annotations

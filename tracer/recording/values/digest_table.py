@@ -1,11 +1,8 @@
-"""Digests of the bytes of tensors, and which call wrote them.
+"""Digests of the bytes of tensors, by storage and geometry, and which call wrote them.
 
-Entries are by storage: ``torch.utils.swap_tensors`` refuses a tensor with a weak reference on it. A digest is valid
-for one geometry of a storage, until an op writes to that storage or the tensor's version counter shows a write.
-
-NumPy, a foreign kernel or another thread may write too, so a digest is verified whenever it is used: completely if the
-memory is small, was exposed, or was never written by a recorded call; otherwise by its first bytes, and only once
-inside an optimizer.
+A digest is valid until an op writes to the storage or the version counter shows a write. NumPy, a foreign kernel or
+another thread may write too, so it is verified whenever it is used: small, exposed and never written memory as a whole,
+other memory by its first bytes, and inside an optimizer once.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The digest of any tensor on the host: strided, sparse, nested, quantized, a subclass; ``None`` where it has no bytes.
 
-That of a strided one is xxh3 over its elements in logical order (its *content*: a view of memory whose content is known
-is not read again), crossed with a number of its dtype and shape. Memory is read by its address: no op runs, and no
-version is counted. Asking a sparse tensor for its parts is an op; no mode sees it, autograd does not either.
-
-Strided elements are made contiguous in one buffer that is reused: fresh pages cost more than the copy.
+It is xxh3 over the elements in logical order (the *content*: a view of memory whose content is known is not read
+again), crossed with dtype and shape. Memory is read by its address: no op runs, and no version is counted. Asking a
+sparse tensor for its parts is an op, which neither a mode nor autograd sees.
 """
 
 from __future__ import annotations
