@@ -326,7 +326,8 @@ class Sites:
 
     def outside_torch(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame outside torch, from ``frame`` outwards."""
-        while frame is not None and not self.is_outside(frame.f_code):
+        kind_of = self.kind_of
+        while frame is not None and (kind_of((code := frame.f_code).co_filename) <= 0 or code.co_name == WRAPPER):
             frame = frame.f_back
         return frame
 
