@@ -302,19 +302,6 @@ def test_batches_and_random_streams_are_the_same_with_and_without(options: dict[
     assert recorded == alone
 
 
-def test_functions_of_torch_are_put_back_in_any_order() -> None:
-    before = (DataLoader.__init__, DataLoader.__iter__, DistributedSampler.set_epoch)
-    first, second = LoaderLog(Sites()), LoaderLog(Sites())
-    first.start()
-    second.start()
-    assert DataLoader.__init__ is not before[0]
-    first.stop()
-    list(DataLoader(NUMBERS))
-    second.stop()
-    assert (DataLoader.__init__, DataLoader.__iter__, DistributedSampler.set_epoch) == before
-    assert (first.listed(), len(second.listed())) == ((), 1)
-
-
 def test_a_loader_whose_attributes_fail_is_iterated_as_ever() -> None:
     class Odd(DataLoader[Any]):
         @property

@@ -101,11 +101,6 @@ def test_regions_that_are_the_same_have_each_element_at_its_place(one: Region, o
         ]
 
 
-@given(regions())
-def test_a_region_is_the_same_as_itself(region: Region) -> None:
-    assert is_same(region, region)
-
-
 @given(st.lists(regions(), max_size=5), regions())
 def test_what_writes_leave_of_a_storage(written: list[Region], read: Region) -> None:
     size = 400

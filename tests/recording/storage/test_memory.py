@@ -570,21 +570,6 @@ def test_an_address_that_is_used_again_is_another_storage() -> None:
     assert reads(step) == []
 
 
-def test_methods_of_tensors_are_put_back_in_any_order() -> None:
-    names = ("numpy", "data_ptr", "untyped_storage", "tolist", "__dlpack__")
-    before = {name: getattr(torch.Tensor, name) for name in names}
-    own = {name for name in names if name in vars(torch.Tensor)}
-    first, second = DeterminismTracer(), DeterminismTracer()
-    first.__enter__()
-    second.__enter__()
-    torch.empty(3).tolist()
-    second.__exit__(None, None, None)
-    assert torch.ones(2).tolist() == [1.0, 1.0]
-    first.__exit__(None, None, None)
-    assert {name: getattr(torch.Tensor, name) for name in names} == before
-    assert {name for name in names if name in vars(torch.Tensor)} == own
-
-
 def test_allocations_count_calls_and_bytes_at_each_line() -> None:
     def step() -> None:
         for number in range(3):

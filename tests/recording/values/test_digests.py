@@ -125,7 +125,7 @@ def test_a_large_tensor_out_of_order_is_digested_piece_by_piece() -> None:
         [torch.uint8, torch.bfloat16, torch.float32, torch.complex128],
     ),
 )
-def test_in_whatever_units_elements_are_gathered_their_order_is_the_logical_one(
+def test_whatever_the_size_and_dtype_elements_are_digested_in_logical_order(
     sizes: tuple[int, ...], dtype: torch.dtype
 ) -> None:
     tensor = torch.arange(torch.Size(sizes).numel()).view(sizes).to(dtype)
