@@ -134,9 +134,7 @@ class Shaking(_Changing):
 
     def _with_order_of_terms(self, gradient: torch.Tensor, summed: Any, of_gradient: bool) -> Any:
         """The gradient of a norm's or a convolution's own parameters, shaken by the order in which it may be summed.
-
-        Batch norm subtracts such a sum from the gradient of its input (``of_gradient``), a whole channel at a time.
-        """
+        Batch norm subtracts such a sum from the gradient of its input (``of_gradient``), a whole channel at a time."""
         if not _is_wide(summed) or gradient.dtype != summed.dtype or gradient.dim() < 2:
             return summed
         shape = tuple(summed.shape)
@@ -252,10 +250,8 @@ def _neighbours(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tenso
 
 
 class Decisions(_Changing):
-    """Keeps what calls decide beside the file of values, or follows the file ``follow``, which changes the run.
-
-    ``recorder`` takes what decisions with floating arguments are made by, and how many of them fell otherwise.
-    """
+    """Keeps what calls decide beside the file of values, or follows the file ``follow``. ``recorder`` takes what
+    decisions with floating arguments are made by, and how many of them fell otherwise."""
 
     def __init__(self, recorder: PlaceRecorder, keeps: bool, follow: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -217,10 +217,8 @@ class PlaceRecorder(RegionObserver):
                     self._follow_gradient(running, name, tensor)
 
     def _follow_gradient(self, running: _Running, name: str, tensor: torch.Tensor) -> None:
-        """Let the node that made an output tell the gradient that enters it. The graph stays as it is.
-
-        A view whose base was written since would get a new node by being asked for it.
-        """
+        """Let the node that made an output tell the gradient that enters it. The graph stays as it is: a view whose
+        base was written since would get a new node by being asked for it."""
         if running.phase is not Phase.FORWARD or not tensor.requires_grad or (tensor._is_view() and tensor._version):
             return
         node, number = tensor.grad_fn, tensor.output_nr
@@ -240,10 +238,8 @@ class PlaceRecorder(RegionObserver):
         node.register_prehook(tell)
 
     def _note_new_modules(self) -> None:
-        """The parameters and buffers of modules that were met since, each once, as they are before their first call.
-
-        A ``forward`` that makes a module of its own, such as a loss, says nothing new of those that were trained since.
-        """
+        """The parameters and buffers of modules that were met since, as they are before their first call; each once, as
+        a ``forward`` that makes a module, such as a loss, says nothing new of those that were trained since."""
         if self._known_modules == self._modules.count:
             return
         seen: set[int] = set()

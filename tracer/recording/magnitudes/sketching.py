@@ -57,10 +57,8 @@ class DeviceSketch(NamedTuple):
 
 
 def sketched(tensor: torch.Tensor, offset: int = 0, size: int | None = None) -> Sketch | DeviceSketch:
-    """The sketch of a dense tensor of real numbers, which stands at ``offset`` in a tensor of ``size`` elements.
-
-    Elements that are not finite count as 0. Nothing waits for a device.
-    """
+    """The sketch of a dense tensor of real numbers, at ``offset`` in a tensor of ``size`` elements; others than finite
+    ones count as 0. Nothing waits for a device."""
     flat = tensor.detach().reshape(-1)
     size = flat.numel() if size is None else size
     if not tensor.is_cpu:

@@ -105,10 +105,8 @@ class Attribution:
         return self._origin_at(phase, scope, frame), self.links
 
     def _forked_origin(self) -> Origin:
-        """The origin of a call of torch's own pool of threads, at the line that the recorded thread is at.
-
-        Which node its graph gets hangs on the branches that the thread ran before, so it says nothing of the phase.
-        """
+        """The origin of a call of torch's own pool of threads, at the line that the recorded thread is at. Which node
+        its graph gets hangs on the branches that the thread ran before, so it says nothing of the phase."""
         scope = self.modules.scope
         phase = Phase.FORWARD if scope.is_module or torch.is_grad_enabled() else Phase.OTHER
         origin = self._origin_at(phase, scope, sys._current_frames().get(self.modules.thread))
@@ -175,10 +173,8 @@ class Attribution:
     # --- links ---
 
     def link(self, links: ForwardLinks, number: int, origin: Origin, frame: FrameType | None, is_view: bool) -> None:
-        """Nodes ``links.last`` to ``number - 1`` belong to a call of ``origin``.
-
-        ``is_view``: the call writes into a view, whose base gets up to two more nodes after the dispatch.
-        """
+        """Nodes ``links.last`` to ``number - 1`` belong to a call of ``origin``. ``is_view``: it writes into a view,
+        whose base gets up to two more nodes after the dispatch."""
         table, first = links.current, links.last
         is_grad_enabled = torch.is_grad_enabled()
         if number == first:
@@ -234,10 +230,8 @@ class Attribution:
     # --- the rest ---
 
     def _is_recompute(self, frame: FrameType) -> bool:
-        """Return whether a checkpointed function is being recomputed. (Modules are noticed by their hooks.)
-
-        What re-entrant checkpointing does itself, around that function, is backward work.
-        """
+        """Return whether a checkpointed function is being recomputed; what re-entrant checkpointing does around it is
+        backward work. (Modules are noticed by their hooks.)"""
         ran_other_code = False
         for walked in takewhile(lambda walked: not seams.is_engine_frame(walked), outwards(frame)):
             code = walked.f_code

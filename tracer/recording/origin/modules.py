@@ -296,11 +296,8 @@ class ModuleStack:
         self.entry, self.scope = entry, scope
 
     def forget_if_left(self, frame: FrameType | None) -> bool:
-        """Drop module calls that ended without their hook; returns whether there were any.
-
-        torch runs its hooks after an ``Exception``, not after a ``KeyboardInterrupt``. Each running call has a frame of
-        torch's own on the stack.
-        """
+        """Drop module calls that ended without their hook, as by a ``KeyboardInterrupt``; returns whether there were
+        any. Each running call has a frame of torch's own on the stack."""
         codes = (walked.f_code for walked in outwards(frame))
         calls = (code for code in codes if code.co_name == seams.MODULE_CALL_NAME)
         running = sum(self._sites.kind_of(code.co_filename) < 0 for code in calls)
@@ -404,10 +401,8 @@ _FETCHING = Scope("", NOWHERE, is_module=False, host=HostCode.LOADER)
 
 
 def _follow_loaders(modules: ModuleStack) -> Callable[[], None]:
-    """Make ``modules`` mark what a loader without workers fetches; return a function that ends it.
-
-    Modules that the data set calls are left out: they may run anywhere.
-    """
+    """Mark what a loader without workers fetches, outside modules, which may run anywhere; return a function that ends
+    it."""
     loading: Any = sys.modules.get("torch.utils.data.dataloader")
     methods = (("_SingleProcessDataLoaderIter", "_next_data"), ("DataLoader", "__iter__"))
     holders = [(owner, name) for cls, name in methods if hasattr(owner := getattr(loading, cls, None), name)]

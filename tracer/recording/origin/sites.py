@@ -156,10 +156,8 @@ def step_of(node: Any) -> Step:
 
 
 def stacks_by_line(frame: FrameType) -> dict[int, Step]:
-    """Of ``frame``, which runs a graph as a program: the step of the call at each line.
-
-    A line without a stack has those of the line before it; empty if no call has one.
-    """
+    """Of ``frame``, which runs a graph as a program: the step at each line, or of the line before; empty without
+    stacks."""
     graph = getattr(frame.f_locals.get("self"), "graph", None)
     stacks = {str(node.name): step for node in getattr(graph, "nodes", ()) if (step := step_of(node)).frames}
     by_line: dict[int, Step] = {}
@@ -177,11 +175,8 @@ _MOST_LINES = 50_000
 
 
 def qualified(path: str, line: int, function: str) -> str:
-    """The qualified name (``Net.forward``) of a ``function`` that a stack kept as text names, and that has ``line``.
-
-    Eager calls have it from their code object. To give compiled ones the same names, the file's text is compiled again,
-    and never run; ``function`` where it does not tell.
-    """
+    """The qualified name of a ``function`` that a stack kept as text names, as eager calls have it from their code
+    object: the file's text is compiled, and never run; ``function`` where it does not tell."""
     return _functions_in(path).get((function, line), function)
 
 
@@ -392,11 +387,9 @@ def _line_of(code: CodeType, instruction: int) -> int:
 
 
 def below_packages(path: str) -> str:
-    """The part of ``path`` below the folder that its package is installed in; empty where it is of no package.
-
-    Such a folder is called ``site-packages`` or ``dist-packages``, or it is an entry of ``sys.path`` that an installer
-    wrote the package to, with a record (``pip install --target``).
-    """
+    """The part of ``path`` below its package's folder: ``site-packages``, ``dist-packages``, or an entry of
+    ``sys.path`` that an installer wrote it to, with a record (``pip install --target``); empty where it is of no
+    package."""
     for marker in _SITE_MARKERS:
         if marker in path:
             return path.rpartition(marker)[2]
@@ -420,10 +413,8 @@ def _installed_in(folder: str) -> frozenset[str]:
 
 
 def spell(site: Site) -> str:
-    """``path:line``, relative to the working directory, else to the folder of its package, else the file's name.
-
-    An absolute path names a user or a host; a trace must not.
-    """
+    """``path:line``, relative to the working directory, else to the folder of its package, else the file's name: an
+    absolute path names a user or a host; a trace must not."""
     if not site.path:
         return ""
     path = below_packages(site.path)

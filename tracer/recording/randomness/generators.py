@@ -99,10 +99,8 @@ _NEGATIVE_FROM = 2**64 - 2**32
 
 
 class SeedWatch(GeneratorWatch):
-    """The watch of torch's generators.
-
-    A seed whose setting was not observed is judged by its size: entropy seeds have 53 bits or more.
-    """
+    """The watch of torch's generators. A seed whose setting was not seen is judged by its size: entropy has 53 bits or
+    more."""
 
     def __init__(self) -> None:
         super().__init__()

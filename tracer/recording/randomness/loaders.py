@@ -54,10 +54,8 @@ _GLOBAL = (GeneratorKind.PYTHON, GeneratorKind.NUMPY, GeneratorKind.TORCH)
 
 
 class _WorkerDraws:
-    """The generators that the workers of one group of loaders drew from. Workers write, the training process reads.
-
-    Draws after the program seeded a generator in the worker do not count, unless it put back what torch seeded.
-    """
+    """The generators that the workers of one group of loaders drew from: workers write, the training process reads.
+    Draws after the program seeded one in the worker do not count, unless it put back what torch seeded."""
 
     def __init__(self) -> None:
         self._shared = mmap.mmap(-1, len(_GLOBAL))
@@ -250,11 +248,8 @@ class _Order(msgspec.Struct, frozen=True):
 
 
 def _order_of(loader: Any) -> _Order:
-    """The source of the sample order.
-
-    A class with an ``__iter__`` of its own may draw from anything: it does not count as shuffling, and its draws are
-    seen only where they happen.
-    """
+    """The source of the sample order. A class with an ``__iter__`` of its own may draw from anything: it does not count
+    as shuffling, and its draws are seen only where they happen."""
     if isinstance(_read(loader, "dataset", None), _torch_class("dataset", "IterableDataset")):
         return _Order(None)
     sampler = _read(loader, "batch_sampler", None)

@@ -219,10 +219,8 @@ def _has_no_negative(numbers: torch.Tensor) -> bool:
 
 
 def _in_view(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
-    """What is known about ``tensor``, a view of the numbers of ``entry``; ``None`` if unsure.
-
-    Each wide dimension must run along one of the entry's, and stay inside it; any step will do if that has only one.
-    """
+    """What is known about ``tensor``, a view of the numbers of ``entry``; ``None`` if unsure. Each wide dimension must
+    run along one of the entry's, and stay inside it; any step will do if that has only one."""
     numbers = entry.numbers
     runs = [(stride, size, dim) for dim, (size, stride) in enumerate(zip(entry.sizes, entry.strides, strict=True))]
     wide = sorted((run for run in runs if run[1] > 1), reverse=True)

@@ -51,10 +51,8 @@ _LIBRARIES = "/proc/self/maps"
 
 
 def is_written_unseen(frame: FrameType | None) -> bool:
-    """Return whether native code that ``frame`` called allocated memory, or passes on what it allocated: it writes it.
-
-    ``frame`` is the innermost one. The autograd engine and threads of torch's own have no other caller.
-    """
+    """Return whether native code that ``frame``, the innermost, called allocated memory or passes it on: it writes
+    it."""
     if frame is None or frame.f_code is seams.ENGINE_CODE or frame.f_code.co_filename.startswith(_OWN_PARTS):
         return True
     if frame.f_code.co_filename == _OPS_FILE:
@@ -75,10 +73,8 @@ def _is_native(name: str) -> bool:
 
 @lru_cache(_MOST_SITES)
 def _called(code: CodeType, at: int) -> tuple[str, bool]:
-    """The last name of what the instruction ``at`` calls (``empty``), and whether it is all of it.
-
-    An operator is ``add``, whichever it is; a name that is not known is empty.
-    """
+    """The last name of what the instruction ``at`` calls (``add`` for an operator, empty: not known); whether it is
+    all."""
     if not hasattr(code, "co_positions"):
         return _called_by_stack(code, at), False
     places = list(code.co_positions())
@@ -124,11 +120,8 @@ def extensions() -> tuple[ModuleType, ...]:
 
 
 def is_new(*, afresh: bool = False) -> bool:
-    """Look for extension modules, if any module was loaded since; return whether there are others than before.
-
-    Files that are mapped into memory show what ``torch.utils.cpp_extension`` loads, which enters none in
-    ``sys.modules``.
-    """
+    """Look for extension modules; return whether there are others than before. ``torch.utils.cpp_extension`` enters
+    none in ``sys.modules``, but maps it into memory."""
     global _loaded_modules, _libraries, _extensions
     is_loading = len(sys.modules) != _loaded_modules
     libraries = _mapped_files() if is_loading or afresh else _libraries

@@ -186,10 +186,8 @@ def _placed(region: Region) -> Any:
 
 
 def carried(runs: Runs | None, source: Region, target: Region, most: int = MOST_COPIED) -> Runs | None:
-    """The bytes of ``target`` that a copy of ``source`` fills from ``runs``; ``None`` where that takes too long.
-
-    ``runs`` is ``None`` for all bytes of the source's storage. The source is broadcast to the target.
-    """
+    """The bytes of ``target`` that a copy of ``source``, broadcast, fills from ``runs`` (``None``: all bytes of its
+    storage); ``None`` where that takes too long."""
     if runs is None:
         return runs_of(target)
     lasting = runs_of(source)
@@ -315,9 +313,7 @@ def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, tor
 
 def shared_entry(lists: Iterable[tuple[Iterable[Any], bool]]) -> torch.Tensor | None:
     """An entry of a call's lists, each with whether it is written, that shares memory with one at another place.
-
-    CUDA takes lists as a whole only where every tensor is dense.
-    """
+    CUDA takes lists as a whole only where every tensor is dense."""
     entries = []
     for values, is_written in lists:
         for place, tensor in enumerate(values):

@@ -96,10 +96,8 @@ _PATIENCE = 16
 
 
 class NumbersTable(StorageTable[tuple[int, torch.dtype, Entry]], Generic[Entry]):
-    """One subject's record of tensors of whose numbers something is known, until somebody writes to them.
-
-    Each entry stands behind a version and a dtype. No entry means that nothing is known, and so does a failure.
-    """
+    """One subject's record of tensors of whose numbers something is known, until somebody writes to them. Each entry
+    stands behind a version and a dtype; no entry means that nothing is known."""
 
     dtypes: ClassVar[Container[torch.dtype]] = ()
     keeps_meta = False

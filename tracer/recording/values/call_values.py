@@ -86,10 +86,7 @@ class ValuesFile:
             self._made.close(partial)
 
     def end(self, partial: str) -> None:
-        """Close the file again with the reason why the recording is not whole, even in the middle of a call.
-
-        Without a reason a closed file stays as it is. A signal's handler may call this.
-        """
+        """Close the file, even in the middle of a call; ``partial``: why the recording is not whole, if it is not."""
         if self._made is not None and (partial or not self._made.is_closed):
             self._made.reopen()
             self.stop(partial)
@@ -257,10 +254,8 @@ class CallValues(Observer):
     def ran(
         self, call: CallDigests, group: int, written: Iterable[Any], read_only: Container[int], drawn: Mapping[str, int]
     ) -> None:
-        """A compiled region ran, as one call: digest its outputs.
-
-        ``read_only``: storages that it only read and may return. ``drawn``: its generators' earlier states.
-        """
+        """A compiled region ran. ``read_only``: storages that it may return unwritten; ``drawn``: generators' earlier
+        states."""
         writer = self.file.writer
         if writer is None:
             return

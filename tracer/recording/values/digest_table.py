@@ -161,11 +161,9 @@ class DigestTable(StorageTable[Stored]):
         return digest, type(digest) is int and digest != before
 
     def as_it_lies(self, tensor: Any, stored: Stored) -> tuple[int, int] | None:
-        """The digest of a view that only permutes strides, and a code for their order (1 to 255).
-
-        ``None`` if it is to be read in its own order: it has been, no call of this step wrote it, or it is small. Zeros
-        if the bytes changed while no op wrote.
-        """
+        """The digest of a view that only permutes strides, and a code for their order (1 to 255); zeros if the bytes
+        changed unseen. ``None``: it is read in its own order, for it was before, or it is small, or no call of this
+        step wrote it."""
         size = tensor.nbytes
         if size <= _LITTLE or stored.stamp <= self.step_began or stored.waiting is not None:
             return None
@@ -188,10 +186,8 @@ class DigestTable(StorageTable[Stored]):
         return xxh3(own.kind.from_address(address)) ^ own.turned or 1, own.turn
 
     def wrote(self, tensor: Any, stored: Stored, call: int, *, is_counted: bool = False) -> Any:
-        """The digest of ``tensor``, which recorded call number ``call`` has just written.
-
-        ``is_counted``: it was an argument, so that autograd counts the write when the call ends.
-        """
+        """The digest of ``tensor``, which call number ``call`` wrote; ``is_counted``: its version grows when that
+        ends."""
         address, several = address_of(tensor), stored.views
         if stored.stamp != call:
             stored.stamp = call

@@ -194,10 +194,8 @@ def _flipped(copied: Any, tensor: torch.Tensor) -> Any:
 
 
 def digest(tensor: torch.Tensor) -> int | None:
-    """The digest of a tensor of the host; ``None`` for one without bytes of its own (fake, meta, another device).
-
-    It covers dtype, shape and the elements in logical order, to the bit; neither strides nor storage. It is never 0.
-    """
+    """The digest of a tensor of the host, to the bit and never 0; ``None`` for one without bytes (fake, meta,
+    elsewhere)."""
     if _is_wrapper(tensor):
         return _of_wrapper(tensor)
     try:
@@ -235,10 +233,8 @@ def _is_wrapper(tensor: Any) -> bool:
 
 
 def _attributes_of(tensor: Any) -> list[str] | None:
-    """The attributes of a wrapper that are its parts; ``None`` where it does not say.
-
-    ``DTensor`` names its mesh among them, which is no tensor.
-    """
+    """The attributes of a wrapper that are its parts (``DTensor`` names its mesh too); ``None`` where it does not
+    say."""
     kind = type(tensor)
     if seams.is_fake(kind) or not hasattr(kind, "__tensor_flatten__"):
         return None
@@ -312,9 +308,8 @@ SHIFTS = (30, 27, 31)
 def mixed_sum(tensor: torch.Tensor) -> torch.Tensor:
     """The sum of a dense tensor's words, each mixed with its position, as an int64 of no dimension on its device.
 
-    A word is eight bytes of the elements in logical order, zeros after the last. A sum of integers is the same in every
-    order, so that neither threads nor blocks matter. ``triton_mix`` is the same on a GPU in one pass.
-    """
+    A word is eight bytes, zeros after the last. A sum of integers is the same in every order. ``triton_mix`` is its
+    twin."""
     data = plain(tensor).view(torch.uint8)
     whole = data.numel() // _WORD * _WORD
     total = torch.zeros((), dtype=torch.int64, device=data.device)

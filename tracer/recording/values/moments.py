@@ -40,11 +40,8 @@ State = tuple[ValueKind, str, Any]
 
 
 class _Owner:
-    """A module or an optimizer, whose states are digested when it is freed.
-
-    ``parts`` are the collections that hold them: a weak reference's callback runs before they are cleared, and
-    holding them keeps nothing alive for longer.
-    """
+    """A module or an optimizer, digested as it is freed: ``parts`` live until its weak reference's callback was
+    called."""
 
     def __init__(self, thing: Any, states: Callable[..., Iterator[State]], is_recorded: bool, **parts: Any) -> None:
         self.parts = parts
@@ -180,10 +177,8 @@ class Moments:
         self.generators()
 
     def at_the_end(self) -> None:
-        """Recording ends: the last state of every module and optimizer, of dead ones too, and what else it leaves.
-
-        Read anew: what another thread or a foreign kernel wrote shows here, if nowhere else.
-        """
+        """The last state of every module and optimizer, of dead ones too. Read anew: what no recorded call wrote shows
+        here."""
         writer = self._calls.file.writer
         if writer is None:
             return
@@ -214,10 +209,8 @@ class Moments:
                 self._follow_module(joined(type(module).__name__, name), inner, is_recorded=False)
 
     def _write_unrecorded(self, writer: ValuesWriter) -> None:
-        """The last states of modules that ran on other threads alone, and of what no module that was met holds.
-
-        Threads meet modules in any order: states of one name are in the order of their digests.
-        """
+        """The last states of modules that ran on other threads alone, and of what no module holds, in the order of
+        their digests: threads meet modules in any order."""
         states: list[State] = []
         for owner in self._owners:
             with suppress(Exception):

@@ -46,10 +46,7 @@ class Begun(NamedTuple):
 
 
 class RegionValues:
-    """Digests of what compiled regions read and write, each execution as one call.
-
-    A region draws if a generator of the process advanced while it ran.
-    """
+    """Digests of compiled regions, each execution as one call, which draws if a generator of the process advanced."""
 
     def __init__(self, calls: CallValues, regions: Callable[[], RegionList]) -> None:
         """``regions`` describes them; asked for with the first one that runs."""
@@ -205,10 +202,8 @@ class ValuesRecording:
                 self.moments.write(ValueKind.INDICES, name, self._indices[iterator].pop(position, NO_DIGEST), position)
 
     def differentiates(self, call: Call) -> None:
-        """``backward`` is called on a tensor, or on several: then nothing says which is the loss.
-
-        Other threads' losses come in any order, and are left out.
-        """
+        """``backward`` is called on a tensor; on several, nothing says which is the loss, and other threads' have no
+        order."""
         if get_ident() == self._modules.thread:
             with suppress(Exception):  # a tensor of somebody's own may refuse to be read
                 self.moments.loss(call.first)
