@@ -176,6 +176,26 @@ WAYS = {
         "held = set([2**20, 2**21] if K else [2**21, 2**20])\nrows = iter(held)\nx = next(rows)\nop(x)\n",
         6,
     ),
+    "a generator expression over a listing": (
+        "os.close(os.open(f'{os.getpid()}-{time.time_ns()}', os.O_CREAT))\nentries = os.scandir()\n"
+        "names = (entry.name for entry in entries)\nx = sorted(names)\nop(x)\n",
+        6,
+    ),
+    "what another program writes": (
+        "import subprocess\np = subprocess.Popen(['head', '-c', '9', '/dev/urandom'], stdout=subprocess.PIPE)\n"
+        "x = p.stdout.read()\np.wait()\np.stdout.close()\nop(x)\n",
+        6,
+    ),
+    "a default on a line of its own": (
+        "def f(\n    a=1,\n    b=(time.perf_counter() * 1e6),\n):\n    return b\nop(f())\n",
+        7,
+    ),
+    "a condition over lines": ("x = (\n    1 if os.urandom(1)[0] < K else\n    2\n)\nop(x)\n", 6),
+    "what is asked of a thread": (
+        "import threading\nevent = threading.Event()\n(dict if K else event.set)()\nx = 0\n"
+        "while not event.wait(0.01) and x < 3:\n    x += 1\nop(x)\n",
+        9,
+    ),
     "a generator of a seed sequence": (
         "import numpy\ns = numpy.random.SeedSequence()\nrng = numpy.random.default_rng(s)\nop(rng.random())\n",
         6,
@@ -190,7 +210,10 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_the_line_that_is_named_first_is_the_source_however_its_value_flows(tmp_path: Path, name: str) -> None:
+def test_the_line_that_is_named_first_is_the_source_however_its_value_flows(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     source, line = WAYS[name]
     source = f"import os, random, time\nCALLS = []\nop = CALLS.append\nunused = time.perf_counter()\n{source}"
     runs = [

@@ -448,13 +448,13 @@ class _Comparison:
             found = found.union(*static.values())
             for name in rest:
                 self._note(frame, name)
-        elif is_over and (source := _source_of(text)) is not None:
-            stored = [frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL)]
-            is_opaque = NO_DIGEST in (*stored, row.changed.get(RETURNED))
-            if source.varies or is_opaque:
-                maker = self._named(Kind.LINE, frame, self._line_in(frame, line, text))
-                unseen |= {maker}
-                self.makers |= {maker} if is_opaque else _NOTHING
+        source = _source_of(text) if is_over else None
+        stored = (frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL))
+        is_opaque = source is not None and NO_DIGEST in (*stored, row.changed.get(RETURNED))
+        if is_opaque or (source is not None and source.varies and not unequal):
+            maker = frozenset({self._named(Kind.LINE, frame, self._line_in(frame, line, text))})
+            unseen |= maker
+            self.makers |= maker if is_opaque else _NOTHING
         read = before | drawn | found
         returns = row.returns and RETURNED in unequal
         self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)

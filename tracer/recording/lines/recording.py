@@ -14,13 +14,13 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import repeat
 from operator import length_hint
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tracer.plain import say
 from tracer.recording.lines.code_lines import attributes_in, lines_of, resolved
@@ -50,23 +50,14 @@ from tracer.trace.lines import (
     whole_statement,
 )
 
+if TYPE_CHECKING:
+    from tracer.recording.lines.holding import HeldLines
+
 _NO_TEXT = LineText()
 #: Executions of hot lines that a frame passes over at first, then twice as many each time.
 _FIRST_WINDOW = 128
 #: What is added to the numbers of rows where they begin anew.
 _ANEW = 1 << 40
-
-
-class Held(Protocol):
-    """Keeps or gives the values of some lines."""
-
-    def holds(self, at: str) -> bool:
-        """Return whether the line ``at`` is one of them."""
-
-    def after(
-        self, frame: FrameType, at: str, place: str, changed: Sequence[str], text: LineText, calls: tuple[int, int]
-    ) -> bool:
-        """The line ``at``, of a statement ``text``, was executed; return whether values were given."""
 
 
 class _Code:
@@ -113,7 +104,7 @@ class LineRecording:
         *,
         library: Iterable[str] = (),
         inside: Iterable[str] = (),
-        held: Held | None = None,
+        held: HeldLines | None = None,
         anew_at: int = 0,
         seconds: float = 0.0,
         version: str = "",
@@ -141,7 +132,7 @@ class LineRecording:
         self._output = -1
         self.digests = Digests()
         self._generators: dict[str, str] = {}
-        self._source: _Source = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
+        self._source: _Monitoring | _Tracing = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
         self.is_on = self._was_on = False
 
     def start(self, frame: FrameType | None = None) -> None:
@@ -411,14 +402,14 @@ class _Frame:
         if returns and not self.code.is_module:
             changed[RETURNED] = recording.digests.of(value)
         is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
-        at = f"{self.code.file}:{line}"
-        if recording.held is not None and recording.held.holds(at) and not (returns and _is_suspended(frame)):
+        held, at = (None, "") if recording.held is None else (recording.held, f"{self.code.file}:{line}")
+        if held is not None and held.holds(at) and not (returns and _is_suspended(frame)):
             place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
             names += self._stored(line)
             texts = self.code.texts
             text = whole_statement(texts.get(line, _NO_TEXT), texts.values())
-            if recording.held.after(frame, at, place, names, text, (self.call, recording.place())):
+            if held.after(frame, at, place, names, text, (self.call, recording.place())):
                 changed |= self.changes(frame)
                 self.line = self.line if returns else frame.f_lineno
         self.call = recording.place()
@@ -502,19 +493,6 @@ def _state_of(trace: Any) -> _Frame | None:
 
 
 _TRACE = next(code for code in _trace_of.__code__.co_consts if isinstance(code, CodeType))
-
-
-class _Source(Protocol):
-    """How Python tells of lines."""
-
-    def start(self, frame: FrameType | None) -> str:
-        """Begin; return the reason why it cannot."""
-
-    def stop(self) -> str:
-        """End; return the reason why lines are missing."""
-
-    def anew(self) -> None:
-        """Every line has its first rows again."""
 
 
 class _Tracing:

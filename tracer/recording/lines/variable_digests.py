@@ -356,7 +356,7 @@ def is_handle(kind: type) -> bool:
 def _values_in(kind: type, inside: dict[str, Any]) -> dict[str, Any]:
     """An object's attributes that are values: of a thread, a process or a pool not the numbers that the system gave."""
     if is_handle(kind):
-        return {name: value for name, value in list(inside.items()) if name[:1] != "_"}
+        return {name: value for name, value in list(inside.items()) if name[:1] != "_" and name != "pid"}
     return dict(inside)
 
 
