@@ -46,9 +46,9 @@ def _settings() -> list[tuple[Callable[..., Any], Callable[[], Any], Any]]:
     """Each setting of torch that a recording watches: what sets it, what reads it, and its value."""
     import torch
 
-    from tracer.recording.torch_private import setting_seams
+    from tracer.recording.torch_private import seams
 
-    watched = setting_seams.settings()
+    watched = seams.settings()
     return [(getattr(torch._C, setting.watched[0]), read, read()) for setting, read in watched]
 
 

@@ -6,6 +6,7 @@ Importing this module imports no torch: a trace is judged without it, and the re
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import os
 import shutil
@@ -13,7 +14,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from functools import cached_property
 from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from tracer.findings import Finding, Judgement, Process
     from tracer.recording.fake.machine import OneRank
     from tracer.recording.lines.recording import LineRecording
-    from tracer.recording.process.child_traces import ChildTraces
+    from tracer.recording.process.following import ChildTraces
     from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
     from tracer.report import Report
     from tracer.trace.records import FactValue
 
 F = TypeVar("F", bound=Callable[..., Any])
+_IN_TURNS = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 class Session:
@@ -77,7 +78,7 @@ class Session:
         self._entering = threading.RLock()
         self._thread = threading.current_thread()
 
-    @cached_property
+    @functools.cached_property
     def recorder(self) -> Recorder:
         """The recorder; torch is imported with it."""
         from tracer.recording.recorder import Recorder
@@ -97,12 +98,12 @@ class Session:
         self._model = None  # the recorder holds its modules weakly
         return recorder
 
-    @cached_property
+    @functools.cached_property
     def _children(self) -> ChildTraces | None:
         """The recordings of child processes; ``None`` where none are asked for."""
         if not self.options.children:
             return None
-        from tracer.recording.process.child_traces import ChildTraces
+        from tracer.recording.process.following import ChildTraces
 
         return ChildTraces(None, self.options)
 
@@ -278,7 +279,7 @@ class Session:
                     if path_of(written).is_file():
                         _copy(path_of(written), path_of(beside))
 
-    @cached_property
+    @functools.cached_property
     def _path(self) -> Path:
         for named in (self.options.values, self.options.magnitudes):
             if isinstance(named, str):
@@ -394,18 +395,22 @@ class DeterminismTracer:
         self._session.leave(problem)
 
     def __call__(self, function: F) -> F:
-        """Decorate ``function``: each call of it is recorded, a generator and a coroutine while they run.
+        """Decorate ``function``: each call of it is recorded.
 
-        Raises ``UsageError`` for an asynchronous generator.
+        Raises ``UsageError`` for a generator and a coroutine, between whose turns other code runs.
         """
-        if inspect.isasyncgenfunction(function):
+        if any(is_kind(function) for is_kind in _IN_TURNS):
             raise UsageError(
-                f"{function.__qualname__} is an asynchronous generator, which cannot be decorated",
+                f"{function.__qualname__} runs in turns, and cannot be decorated",
                 hint="use `with recorder:` inside it, around what is to be recorded",
             )
-        from tracer.recording.decorating import recorded_while_running
 
-        return recorded_while_running(self, function)
+        @functools.wraps(function)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return recorded  # type: ignore[return-value]
 
     @property
     def values(self) -> Path | None:

@@ -105,11 +105,11 @@ def test_where_a_torch_shows_no_region_compiled_code_is_named_and_compiled_as_of
 
 def test_a_torch_that_runs_compiled_code_eagerly_under_a_mode_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_seams, "FALLS_BACK", True)
-    noted = blind_spots._compiled("Net")
-    assert noted == (
-        BlindSpotKind.COMPILE_FELL_BACK,
-        "Net is compiled, and ran eagerly because a dispatch mode was active",
-    )
+    compiled = torch.compile(lambda x: x.sin(), backend="eager")
+    tracer = record(lambda: [compiled(torch.ones(2)) for _ in range(2)])
+    (spot,) = spots(tracer, BlindSpotKind.COMPILE_FELL_BACK)
+    assert spot.count == 2
+    assert "ran eagerly because a dispatch mode was active" in spot.detail
 
 
 @pytest.mark.filterwarnings("ignore")

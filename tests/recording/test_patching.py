@@ -16,8 +16,7 @@ import pytest
 import torch
 
 from tracer.recording import patching
-from tracer.recording.patching import Call, Watch, held_by, original_of, place
-from tracer.recording.watchers import Target, Watchers
+from tracer.recording.patching import Call, Target, Watch, Watchers, held_by, original_of, place
 
 
 class Greeter:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -121,88 +120,22 @@ def test_what_was_entered_first_may_be_left_first(make: Callable[[], Any]) -> No
         assert counted(other) == {"neg": 1, "abs": 1}
 
 
-def test_a_generator_is_recorded_while_it_runs() -> None:
-    tracer = DeterminismTracer()
-    ended = []
-
-    @tracer
-    def steps(x: torch.Tensor) -> Generator[torch.Tensor, torch.Tensor, str]:
-        try:
-            x = yield x.neg()
-            with contextlib.suppress(KeyError):
-                x = yield x.neg()
-            yield x.neg()
-        finally:
-            ended.append(x.neg())
-        return "whole"
-
-    running = steps(torch.ones(2))
-    given = next(running)
-    given.abs()
-    given = running.send(given)
-    given.abs()
-    running.throw(KeyError())
-    assert counted(tracer) == {"neg": 3}
-    running.close()
-    assert (counted(tracer), len(ended), tracer.trace.partial) == ({"neg": 4}, 1, "")
-
-    @tracer
-    def whole() -> Generator[int, None, str]:
-        yield from (1, 2)
-        return "whole"
-
-    def outer() -> Generator[int, None, str]:
-        return (yield from whole())
-
-    running_outer = outer()
-    assert [next(running_outer), next(running_outer)] == [1, 2]
-    with pytest.raises(StopIteration, match="whole"):
-        next(running_outer)
+def a_generator() -> Iterator[int]:
+    yield 1
 
 
-def test_an_error_in_a_generator_comes_through_and_makes_the_trace_partial() -> None:
-    tracer = DeterminismTracer()
-
-    @tracer
-    def steps() -> Iterator[int]:
-        yield 1
-        raise ZeroDivisionError
-
-    running = steps()
-    next(running)
-    with pytest.raises(ZeroDivisionError):
-        next(running)
-    assert tracer.trace.partial == "ZeroDivisionError"
+async def a_coroutine() -> None:
+    await asyncio.sleep(0)
 
 
-def test_a_coroutine_is_recorded_while_it_runs_and_its_neighbours_are_not() -> None:
-    tracer = DeterminismTracer()
-
-    @tracer
-    async def step() -> str:
-        for _ in range(3):
-            torch.neg(torch.ones(2))
-            await asyncio.sleep(0)
-        return "whole"
-
-    async def neighbour() -> None:
-        for _ in range(5):
-            torch.abs(torch.ones(2))
-            await asyncio.sleep(0)
-
-    async def both() -> list[object]:
-        return await asyncio.gather(step(), neighbour(), step())
-
-    assert asyncio.run(both()) == ["whole", None, "whole"]
-    assert counted(tracer) == {"neg": 6}
+async def an_asynchronous_generator() -> AsyncIterator[int]:
+    yield 1
 
 
-def test_an_asynchronous_generator_is_refused_as_it_is_decorated() -> None:
-    async def steps() -> AsyncIterator[int]:
-        yield 1
-
-    with pytest.raises(UsageError, match="use `with recorder:` inside it"):
-        DeterminismTracer()(steps)
+@pytest.mark.parametrize("function", [a_generator, a_coroutine, an_asynchronous_generator])
+def test_what_runs_in_turns_is_refused_as_it_is_decorated(function: Callable[[], object]) -> None:
+    with pytest.raises(UsageError, match="runs in turns"):
+        DeterminismTracer()(function)
 
 
 #: Programs that once aborted the interpreter as it ended, and those beside them.

@@ -23,7 +23,7 @@ from tracer.errors import UsageError
 from tracer.names import Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
-from tracer.recording.process.first_uses import FirstUses
+from tracer.recording.process.torch_events import FirstUses
 from tracer.reproduction import reproducing
 from tracer.reproduction.reproducing import Reproducible
 

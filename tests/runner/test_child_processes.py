@@ -404,7 +404,7 @@ def test_a_process_that_is_started_with_bytes_as_its_environment_is_followed(tmp
     environments: list[list[bytes]] = []
     starting = SimpleNamespace(fork_exec=lambda *arguments: environments.append(arguments[5]))
     following = Following()
-    following._folder, following._next.role = str(tmp_path), "7"
+    following.folder, following._next.role = str(tmp_path), "7"
     following._extend(starting, "fork_exec")
     starting.fork_exec(*"abcde", [b"A=b=\xff", b"PYTHONPATH=own"])
     for lift in following._lifts:

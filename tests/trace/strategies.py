@@ -43,7 +43,6 @@ trials = st.builds(
     trials=counts,
     varied=counts,
     distinct=counts,
-    ulp=counts,
     relative=st.floats(0, 1),
     first=counts,
     untried=st.dictionaries(st.sampled_from(Untried), counts, max_size=2),

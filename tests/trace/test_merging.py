@@ -144,7 +144,7 @@ def tried(trials: int, varied: int, **fields: Any) -> Tried:
 
 def test_trials_of_one_group_add_up_and_the_largest_difference_stands() -> None:
     steady = trace(call(count=4, tried=tried(5, 0, untried={Untried.RARER: 3})))
-    varied = trace(call(count=2, tried=tried(5, 3, ulp=7, relative=0.5, first=2, untried={Untried.RARER: 1})))
+    varied = trace(call(count=2, tried=tried(5, 3, relative=0.5, first=2, untried={Untried.RARER: 1})))
     (group,) = merge_traces([steady, varied]).calls
     assert group.count == 6
     assert group.tried == Tried(
@@ -152,7 +152,6 @@ def test_trials_of_one_group_add_up_and_the_largest_difference_stands() -> None:
         trials=10,
         varied=3,
         distinct=4,
-        ulp=7,
         relative=0.5,
         first=6,
         untried={Untried.RARER: 4},

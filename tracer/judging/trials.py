@@ -171,10 +171,9 @@ def words_of(tried: Tried) -> str:
         of += f", in which {several if tried.together > 1 else 'nothing else is known to vary'}"
     if not tried.varied:
         return f"agreed in {of}"
-    distance = f", up to {tried.ulp:,} ulp apart" if tried.ulp else ""
-    share = f" (relative {tried.relative:.1g})" if tried.relative else ""
+    distance = f", up to {tried.relative:.1g} apart (relative)" if tried.relative else ""
     rarely = ", rarely" if tried.is_rare else ""
-    return f"varied in {tried.varied:,} of {of}{rarely}: {tried.distinct:,} results of one call{distance}{share}"
+    return f"varied in {tried.varied:,} of {of}{rarely}: {tried.distinct:,} results of one call{distance}"
 
 
 def _calls(count: int) -> str:

@@ -1,7 +1,4 @@
-"""Code that runs past the recorder, noticed at the few functions that such code goes through.
-
-Recorders share one set of watches and may end in any order.
-"""
+"""Code that runs past the recorder, noticed at the few functions that such code goes through."""
 
 from __future__ import annotations
 
@@ -17,19 +14,16 @@ from types import FrameType
 from typing import Any
 
 import torch
-from msgspec.structs import replace
 
 from tracer.names import BlindSpotKind, RegionOrigin
 from tracer.recording.calls.fact_readers import first_tensor
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import USER, Sites, is_torchs_own, outwards
-from tracer.recording.patching import Call
+from tracer.recording.patching import Call, Target, Watchers
 from tracer.recording.storage import native_code
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import without_recording
-from tracer.recording.torch_private.setting_seams import is_compilation_off
-from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import BlindSpot
 
 #: Elements that hold what they held: one may have been written with the same number.
@@ -76,14 +70,8 @@ class BlindSpots:
         self._this_thread = threading.local()
         """``computed``: whether this thread was recorded as one that computes."""
 
-    def note(
-        self, kind: BlindSpotKind, code: str, frame: FrameType | None = None, *, lost: str = "", whose: Any = None
-    ) -> None:
-        """Count one blind spot: ``code`` of the object ``whose``, at the line of ``frame`` that is outside torch."""
-        if kind is BlindSpotKind.DATALOADER:
-            if whose in self._loaders:
-                return
-            self._loaders.add(whose)
+    def note(self, kind: BlindSpotKind, code: str, frame: FrameType | None = None, *, lost: str = "") -> None:
+        """Count one blind spot: ``code``, at the line of ``frame`` that is outside torch."""
         location = self._sites.location(frame)
         self._counts[kind, kind.of(code, lost), location] += 1
         # A loader: the method by which it shares memory is watched. A stand-in writes nothing.
@@ -158,9 +146,11 @@ class BlindSpots:
         """Note an array that becomes a tensor, if it or a part of it holds what it held when NumPy gave it."""
         array = call.first
         while type(array).__module__ == "numpy":
-            known = self._arrays.get(id(array))
-            if known is not None and known[0] == _place_of(array) and _is_unwritten(known[1], _sample_of(array)):
-                self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
+            place, sample = self._arrays.get(id(array), (None, []))
+            if place == _place_of(array):  # zeros that lay there may stand for zeros that were written
+                same = sum(map(bytes.__eq__, sample, _sample_of(array)))
+                if same >= min(_KEPT, len(sample)):
+                    self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
             array = array.base
 
     def autocast_made(self, call: Call) -> None:
@@ -174,6 +164,43 @@ class BlindSpots:
         is_absent = cast.device != "cpu" and not getattr(module, "is_available", lambda: True)()
         if is_absent and self._autocasts.get(cast, True):  # one that was made unseen may have been asked for
             self.note(BlindSpotKind.AUTOCAST, f"torch.autocast({cast.device!r}, {cast.fast_dtype})", call.frame)
+
+    def loader_fetches(self, call: Call) -> None:
+        """An iterator over a ``DataLoader`` fetches a batch."""
+        workers = getattr(call.first, "_num_workers", 0)
+        if workers and call.first not in self._loaders:
+            self._loaders.add(call.first)
+            self.note(BlindSpotKind.DATALOADER, f"a DataLoader with {workers} worker processes", call.frame)
+
+    def compiled_runs(self, call: Call) -> None:
+        """A function is about to run compiled, unless ``torch.compiler.disable`` wraps it."""
+        calls, scope = call.frame.f_code.co_name in ("compile_wrapper", "_fn"), call.frame.f_locals
+        function, callback = scope.get("fn"), scope.get("callback")
+        if not calls or function is None or callback is None:
+            return
+        self.on_compiled_call(function)
+        for cell in getattr(function, "__closure__", None) or ():
+            if isinstance(cell.cell_contents, torch.nn.Module):  # torch wraps modules of its own in a function
+                function = cell.cell_contents
+        owner = getattr(function, "__self__", function)
+        if isinstance(owner, torch.nn.Module):
+            name = type(owner).__qualname__
+        elif str(getattr(function, "__module__", "")).startswith("torch._higher_order_ops"):
+            return  # torch's own compilation of a higher-order op, whose body is seen
+        else:
+            name = getattr(function, "__qualname__", "a function")
+        self._note_compiled(name, compile_seams.backend_of(callback), call.frame)
+
+    def _note_compiled(self, name: str, backend: str, frame: FrameType) -> None:
+        """Note what ``backend`` compiles, unless its regions are recorded."""
+        is_inductors, is_off = backend == compile_seams.INDUCTOR, compile_seams.is_compilation_off()
+        keeps_compiled = not seams.KEEPS_COMPILED_CODE or seams.dispatch_modes_keep_compiled()
+        if is_off or compile_seams.FALLS_BACK or not keeps_compiled:
+            why = "--eager was asked for" if is_off else "a dispatch mode was active"
+            self.note(BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because {why}", frame)
+        elif backend not in compile_seams.DISPATCHING and not (is_inductors and compile_seams.SEES_REGIONS):
+            by = "" if is_inductors else f" by the backend {backend}"
+            self.note(BlindSpotKind.COMPILED, f"{name} is compiled{by}", frame)
 
     def _note_threads(self) -> None:
         for thread in set(threading.enumerate()).difference(self._alive, (threading.main_thread(),)):
@@ -204,8 +231,7 @@ class BlindSpots:
         self._suspected = dict(self._may_have_written)
 
     def work_ends(self, thread: threading.Thread) -> None:
-        """``thread``, which is this one, ends, or its task: note whether it recorded nodes, which autograd numbers by
-        thread."""
+        """``thread``, which is this one, ends, or its task: note whether it recorded nodes."""
         if thread.ident != self._recorded_thread and thread in self._started and seams.next_sequence_number() > 0:
             self._thread_computes("a Python thread recorded a graph of autograd", self._started[thread])
 
@@ -233,8 +259,11 @@ class BlindSpots:
 
     def look_again(self) -> bool:
         """Watch torch's compiler if it was loaded meanwhile, at its first use; return whether it was."""
-        is_new = "torch._dynamo.eval_frame" in sys.modules and WATCHES.look_late()
-        if is_new:
+        before = WATCHES.placed
+        if "torch._dynamo.eval_frame" not in sys.modules:
+            return False
+        WATCHES.look_again()
+        if is_new := WATCHES.placed > before:
             self._on_dynamo()
         return is_new
 
@@ -242,13 +271,10 @@ class BlindSpots:
         """Code of a file that torch.compile wrote made a call; called once for each such file."""
         if self.look_again():
             # Its first call went by before anything was watched.
-            blind_spot = _compiled("a function that was first compiled here")
-            if blind_spot is not None:
-                self.note(*blind_spot, sys._getframe(1))
+            self._note_compiled("a function that was first compiled here", compile_seams.INDUCTOR, sys._getframe(1))
 
     def region_unseen(self, code: CompiledCode, frame: FrameType | None) -> None:
         """A compiled region ran whose inside is not known."""
-
         earlier, unread = (
             "code that was compiled before recording began",
             "compiled code whose graph torch did not tell",
@@ -275,18 +301,6 @@ class BlindSpots:
         )
 
 
-def _compiled(name: str, backend: str = compile_seams.INDUCTOR) -> tuple[BlindSpotKind, str] | None:
-    """The blind spot of ``name``, which ``backend`` compiles; ``None`` if its regions are recorded."""
-    is_off = is_compilation_off()
-    if is_off or compile_seams.FALLS_BACK or (seams.KEEPS_COMPILED_CODE and not seams.dispatch_modes_keep_compiled()):
-        why = "--eager was asked for" if is_off else "a dispatch mode was active"
-        return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because {why}"
-    if backend in compile_seams.DISPATCHING or (backend == compile_seams.INDUCTOR and compile_seams.SEES_REGIONS):
-        return None
-    by = "" if backend == compile_seams.INDUCTOR else f" by the backend {backend}"
-    return BlindSpotKind.COMPILED, f"{name} is compiled{by}"
-
-
 def _place_of(array: Any) -> tuple[int, int]:
     """The address and the number of bytes of an array."""
     return array.__array_interface__["data"][0], array.nbytes
@@ -301,42 +315,12 @@ def _sample_of(array: Any) -> list[bytes]:
     return [some[at : at + size] for at in range(0, len(some), size)]
 
 
-def _is_unwritten(before: list[bytes], now: list[bytes]) -> bool:
-    """Return whether an array holds what it held, or a part of it may: zeros too, in place of which zeros may have been
-    written."""
-    return sum(map(bytes.__eq__, before, now)) >= min(_KEPT, len(before))
+def _scripted_runs(spots: BlindSpots, call: Call) -> None:
+    spots.note(BlindSpotKind.SCRIPTED, f"scripted function {call.args[0].name}", call.frame)
 
 
-def _called_in(frame: FrameType) -> Any | None:
-    """The function that a frame of dynamo's is about to run compiled."""
-    if frame.f_code.co_name not in ("compile_wrapper", "_fn") or frame.f_locals.get("callback") is None:
-        return None  # the wrapper of `torch.compiler.disable`
-    return frame.f_locals.get("fn")
-
-
-def _on_compiled_call(call: Call) -> tuple[BlindSpotKind, str] | None:
-    function = _called_in(call.frame)
-    if function is None:
-        return None
-    for cell in getattr(function, "__closure__", None) or ():
-        if isinstance(cell.cell_contents, torch.nn.Module):  # torch wraps modules of its own in a function
-            function = cell.cell_contents
-    backend = compile_seams.backend_of(call.frame.f_locals.get("callback"))
-    owner = getattr(function, "__self__", function)
-    if isinstance(owner, torch.nn.Module):
-        return _compiled(type(owner).__qualname__, backend)
-    if str(getattr(function, "__module__", "")).startswith("torch._higher_order_ops"):
-        return None  # torch's own compilation of a higher-order op, whose body is seen
-    return _compiled(getattr(function, "__qualname__", "a function"), backend)
-
-
-def _on_loader(call: Call) -> tuple[BlindSpotKind, str] | None:
-    workers = getattr(call.args[0], "_num_workers", 0)
-    return (BlindSpotKind.DATALOADER, f"a DataLoader with {workers} worker processes") if workers else None
-
-
-def _on_scripted(call: Call) -> tuple[BlindSpotKind, str]:
-    return BlindSpotKind.SCRIPTED, f"scripted function {call.args[0].name}"
+def _package_runs(spots: BlindSpots, call: Call) -> None:
+    spots.note(BlindSpotKind.COMPILED, "a package of AOTInductor ran", call.frame)
 
 
 def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -349,19 +333,15 @@ def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         return trace(*args, **kwargs)
 
 
-def _noting(owner: Any, name: str, describe: Callable[[Call], tuple[BlindSpotKind, str] | None]) -> Target:
-    def tell(listener: BlindSpots, call: Call) -> None:
-        blind_spot = describe(call)
-        if blind_spot is not None:
-            listener.note(*blind_spot, call.frame, whose=call.first)
-
-    return Target([(owner, name)], before=tell)
-
-
 def _watched() -> Iterator[Target]:
+    # torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to. This comes
+    # first: what loads the compiler may call a module at once.
+    yield Target([seams.COUNTS_HOOKS], around=partial(seams.has_hook_without, OWN_HOOK))
     loading = sys.modules.get("torch.utils.data.dataloader")
-    yield _noting(getattr(loading, "_BaseDataLoaderIter", None), "__next__", _on_loader)
-    yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
+    yield Target([(getattr(loading, "_BaseDataLoaderIter", None), "__next__")], before=BlindSpots.loader_fetches)
+    yield Target([(torch.jit.ScriptFunction, "__call__")], before=_scripted_runs)
+    packages = [(compile_seams.package_loader, name) for name in ("run", "boxed_run")]
+    yield Target(packages, before=_package_runs)
     yield Target([(torch.UntypedStorage, "__init__")], after=BlindSpots.storage_made)
     numpy = sys.modules.get("numpy")
     yield Target([(numpy, "empty"), (numpy, "empty_like")], after=BlindSpots.array_made)
@@ -384,7 +364,7 @@ def _watched() -> Iterator[Target]:
         yield from (Target([(owner, name)], around=_traced) for name in names)
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     step = next((name for name in seams.COMPILED_CALL_STEPS if hasattr(eval_frame, name)), "")
-    yield replace(_noting(eval_frame, step, _on_compiled_call), look=_tell_what_is_compiled)
+    yield Target([(eval_frame, step)], before=BlindSpots.compiled_runs)
 
 
 def _starter_of(thread: threading.Thread) -> FrameType | None:
@@ -394,38 +374,5 @@ def _starter_of(thread: threading.Thread) -> FrameType | None:
     return next((frame.f_back for frame in starts if frame.f_locals.get("self") is thread), None)
 
 
-def _tell_what_is_compiled(call: Call) -> None:
-    function = _called_in(call.frame)
-    for listener in WATCHES.listeners if function is not None else ():
-        listener.on_compiled_call(function)
-
-
-class _Watches(Watchers[BlindSpots]):
-    """The watches of the process, and who listens."""
-
-    def __init__(self) -> None:
-        super().__init__(_watched)
-        self._show_hooks: Callable[[], None] | None = None
-
-    def look_again(self) -> None:
-        if self._listeners and self._show_hooks is None:
-            # torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to.
-            # Before the compiler is loaded: what loads it may call a module at once.
-            self._show_hooks = seams.hide_hooks_from_compiled_modules(OWN_HOOK)
-        super().look_again()
-
-    def discard(self, listener: BlindSpots) -> None:
-        super().discard(listener)
-        if not self._listeners and self._show_hooks is not None:
-            self._show_hooks()
-            self._show_hooks = None
-
-    def look_late(self) -> bool:
-        """Watch what is loaded by now (torch loads its compiler at its first use); return whether anything was new."""
-        before = len(self._lifts)
-        self.look_again()
-        return len(self._lifts) > before
-
-
 #: The watches of this process.
-WATCHES = _Watches()
+WATCHES: Watchers[BlindSpots] = Watchers(_watched)

@@ -19,11 +19,11 @@ from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import named_arguments
 from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, changed_by_recording, overridden
 from tracer.recording.compiled.executions import Executions
-from tracer.recording.launched.launches import LaunchedRecord
+from tracer.recording.launched import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.sites import spell
 from tracer.recording.process import environment as process
-from tracer.recording.process.first_uses import first_calls, with_first_calls
+from tracer.recording.process.torch_events import first_calls, with_first_calls
 from tracer.recording.randomness.host_generators import Drawn
 from tracer.recording.recording_state import RecordingState
 from tracer.recording.torch_private import seams
@@ -53,8 +53,9 @@ class CallRecord:
         self.trials: TrialObserver | None = None
         self.executions = Executions(self._mode.attribution, storages, lambda: self._watch.compilations)
         self.executions.on_unseen = blind_spots.region_unseen
-        self.launched = LaunchedRecord(self._mode.attribution, self._sources, blind_spots, storages.give_up_all)
-        self.launched.launches.keeps_lines = keeps_lines
+        self.launched = LaunchedRecord(
+            self._mode.attribution, self._sources, blind_spots, storages.give_up_all, keeps_lines=keeps_lines
+        )
 
     @cached_property
     def regions(self) -> RegionList:
@@ -101,7 +102,7 @@ class CallRecord:
         return {
             "calls": groups,
             "regions": regions,
-            "launched": launched.launches.kernels(),
+            "launched": launched.kernels(),
             "events": with_first_calls(events, first_calls(counted, events)),
             "blind_spots": _blind_spots(counted, sum(group.count for group in groups if group.forward_unknown)),
             "unwritten_reads": self.regions.unwritten_reads(runs, times) if runs else (),
@@ -125,8 +126,7 @@ class CallRecord:
         fields: dict[str, Any] = {}
         for observer in self._mode.observers:
             fields |= observer.group_fields(counter)
-        group = self.group(info, counter)
-        return replace(group, **fields) if fields else group
+        return replace(self.group(info, counter), **fields)
 
     def _host_of(self, counter: CallCounter) -> HostCode | None:
         if counter.raw is not None and counter.raw[1].type != "cpu":
@@ -135,11 +135,14 @@ class CallRecord:
         return counter.origin.scope.host or (HostCode.DEVICE if is_beside else None)
 
     def _settings_of(self, counters: Iterable[CallCounter]) -> Callable[[CallCounter], dict[str, FactValue]]:
-        """Returns what gives a counter's own values of those settings that calls ran under several values of, and those
-        of its forward where they were others and torch chooses by them there."""
+        """Returns what gives a counter's values of settings with several, and its forward's if torch chose there."""
         first = self._state.first_values
         distinct = {settings for counter in counters for settings in (counter.settings, counter.origin.settings)}
-        values = {settings: process.values_of({**first, **dict(settings or ())}) for settings in distinct}
+        texts = {settings: {**first, **dict(settings or ())} for settings in distinct}
+        values = {
+            settings: process.values_of({name: text for name, text in named.items() if name in process.JUDGED})
+            for settings, named in texts.items()
+        }
         by_key: dict[str, set[FactValue]] = {}
         for key, value in chain.from_iterable(each.items() for each in values.values()):
             by_key.setdefault(key, set()).add(value)

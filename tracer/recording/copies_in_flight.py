@@ -17,10 +17,10 @@ from tracer.ops.rows import packet_of, row_of
 from tracer.recording.calls.fact_readers import device_word
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Frame, Interest, Observer
+from tracer.recording.patching import Target, Watchers
 from tracer.recording.storage.accesses import READS, argument_at
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import seams, storages
-from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import OverlapWrite
 
 #: Ops with one of these hand a number, or the size of their result, to the host: it waits for the device.
@@ -77,14 +77,7 @@ class CopiesInFlight(Observer):
         self._table.give_up_all()
 
     def after(
-        self,
-        begun: None,
-        info: OverloadInfo,
-        counter: CallCounter,
-        args: Args,
-        kwargs: Kwargs,
-        result: Any,
-        frame: Frame,
+        self, begun: None, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Any, result: Any, frame: Frame
     ) -> None:
         live, pairs = self._table.live, _copied(info, args, result)
         crosses = bool(live) and any(len(set(_on_device(*pair))) == 2 for pair in pairs)
@@ -158,11 +151,6 @@ def _may_be_pinned(tensor: torch.Tensor) -> bool:
     return not torch.cuda.is_initialized() or seams.is_fake(type(tensor)) or tensor.is_pinned()
 
 
-def _waits() -> list[Target]:
-    def waited(copies: CopiesInFlight, call: Any) -> None:
-        copies.waited()
-
-    return [Target([holder], after=waited) for holder in seams.waits_for_cuda()]
-
-
-WAITS: Watchers[CopiesInFlight] = Watchers(_waits)
+WAITS: Watchers[CopiesInFlight] = Watchers(
+    lambda: [Target([holder], after=lambda copies, call: copies.waited()) for holder in seams.waits_for_cuda()]
+)

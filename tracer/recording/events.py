@@ -46,20 +46,6 @@ class Calls(Protocol):
         """A training step begins, or the recording does."""
 
 
-_SAME_IN_EVENT = (
-    "value",
-    "values_differ",
-    "parts_phases",
-    "after_calls",
-    "after_draws",
-    "first",
-    "last",
-    "count",
-    "seed",
-    "is_drawn",
-)
-
-
 class EventEntry(msgspec.Struct, eq=False):
     """One event while it is counted."""
 
@@ -96,6 +82,9 @@ class EventEntry(msgspec.Struct, eq=False):
         )
 
 
+_SAME_IN_EVENT = {*EventEntry.__struct_fields__}.intersection(Event.__struct_fields__) - {"is_followed"}
+
+
 class EventLog:
     """Events of one process, grouped by what happened and where. A forked child adds nothing to its copy."""
 
@@ -103,19 +92,13 @@ class EventLog:
         self._sites = sites
         self._process = os.getpid()
         self._entries: dict[tuple[Any, ...], EventEntry] = {}
-        self._used: set[Subsystem] = set()
+        self.used: set[Subsystem] = set()
         self._open: dict[EventEntry, int] = {}
         """Events of this training step, with the backward calls that were recorded before them."""
         self._changes: dict[tuple[EventKind, str], tuple[EventEntry, str, object]] = {}
         """The last change of each name: its event, the value before, and what had happened until then."""
-        self._values: dict[str, str] = {}
-        """The value of each setting that changed while recording."""
-        self._counted: dict[str, tuple[int, int]] = {}
-        """For each of them the counted calls, of forward and backward and of all, that ``_ran`` holds already."""
-        self._ran: dict[str, dict[str, tuple[int, int]]] = {}
-        """The recorded calls, counted likewise, under each value of such a setting."""
-        self._began = (0, 0)
-        """The calls that were counted as this recording began."""
+        self.settings_of_calls: dict[str, str] = {}
+        """The values under which the recorded calls ran, of settings that changed meanwhile, by name."""
         self._calls: Calls | None = None
         self._recorded = 0
         """Calls of the recording that ended."""
@@ -125,16 +108,12 @@ class EventLog:
     def recording_began(self, calls: Calls) -> None:
         """From here on events happen while recording."""
         self._calls = calls
-        forward, backward, total = calls.counted()
-        self._began = (forward + backward, total)
-        self._counted.clear()
         calls.step_begins()
 
     def recording_ended(self) -> None:
         """From here on they do not; the step that was begun is over for them."""
         self.step_ended()
         self._follow()
-        self._count_calls()
         self._recorded, self._place = self.calls_recorded(), self.place()
         self._calls = None
 
@@ -143,7 +122,7 @@ class EventLog:
         return self._recorded if self._calls is None else self._calls.counted()[2]
 
     def place(self) -> int:
-        """The same as a root's ``call`` counts: those that have values, if values are recorded."""
+        """Index of the next call in the file of values; without one, of all calls."""
         place = self._place if self._calls is None else self._calls.place_in_values()
         return self.calls_recorded() if place is None else place
 
@@ -181,18 +160,12 @@ class EventLog:
         return entry
 
     def changed(self, kind: EventKind, name: str, *, frame: FrameType | None, before: str, value: str) -> None:
-        """Note that ``name`` took another value.
-
-        If an earlier value is restored before anything could read the one between, the earlier event is dropped.
-        """
+        """Note that ``name`` took another value; a value that is taken back before anything read it makes no event."""
         if before == value or os.getpid() != self._process:
             return
         counted = None if self._calls is None else self._calls.counted()
-        if kind is EventKind.SETTING:
-            self._values[name] = value
-            if counted is not None and self._calls is not None:
-                self._count_calls_under(name, before, counted)
-                self._calls.setting_changed(name, before, value)
+        if kind is EventKind.SETTING and self._calls is not None:
+            self._calls.setting_changed(name, before, value)
         until_now = self._happened(kind, counted)
         last = self._changes.pop((kind, name), None)
         if last is not None and (last[1], last[2]) == (value, until_now):
@@ -202,45 +175,11 @@ class EventLog:
         if entry is not None:
             self._changes[kind, name] = (entry, before, until_now)
 
-    def settings_of_calls(self) -> dict[str, str]:
-        """Return the values under which the calls ran, of settings that changed while recording, by name.
-
-        A block such as ``with torch.backends.cudnn.flags(...)`` restores a value that no call ran under. Calls of
-        forward and backward count, or all if there are none. A setting with calls under several values is left out.
-        """
-        self._count_calls()
-        values = {}
-        for name, ran in self._ran.items():
-            trained = [value for value, (count, _) in ran.items() if count]
-            under = trained or [value for value, (_, count) in ran.items() if count]
-            if len(under) == 1:
-                values[name] = under[0]
-        return values
-
-    def _count_calls(self) -> None:
-        if self._calls is not None and self._values:
-            counted = self._calls.counted()
-            for name, value in self._values.items():
-                self._count_calls_under(name, value, counted)
-
-    def _count_calls_under(self, name: str, value: str, counted: tuple[int, int, int]) -> None:
-        """Add the calls since the last change of the setting ``name`` to those that ran under ``value``."""
-        forward, backward, total = counted
-        trained, every = self._counted.get(name, self._began)
-        ran = self._ran.setdefault(name, {})
-        before = ran.get(value, (0, 0))
-        ran[value] = (before[0] + forward + backward - trained, before[1] + total - every)
-        self._counted[name] = (forward + backward, total)
-
     def first_use(self, subsystem: Subsystem, frame: FrameType | None) -> None:
         """Note that ``subsystem`` was used; only the first time counts."""
-        if subsystem not in self._used and os.getpid() == self._process:
-            self._used.add(subsystem)
+        if subsystem not in self.used and os.getpid() == self._process:
+            self.used.add(subsystem)
             self.note(EventKind.FIRST_USE, str(subsystem), frame=frame)
-
-    def was_used(self, subsystem: Subsystem) -> bool:
-        """Return whether the first use of ``subsystem`` was recorded."""
-        return subsystem in self._used
 
     def step_ended(self) -> None:
         """A training step ended: what came after the open events belongs to the next one."""
@@ -257,13 +196,10 @@ class EventLog:
         return tuple(entry.event() for entry in entries)
 
     def _happened(self, kind: EventKind, counted: tuple[int, int, int] | None) -> object:
-        """Equal at two moments if nothing between them can have read what changed.
-
-        Variables are read at first uses, settings by calls. Without a recording, no two moments are equal.
-        """
+        """Equal at two moments if nothing between can have read it: a first use a variable, a call a setting."""
         if counted is not None:
-            return len(self._used), counted[2]
-        return len(self._used) if kind is EventKind.VARIABLE else object()
+            return len(self.used), counted[2]
+        return len(self.used) if kind is EventKind.VARIABLE else object()
 
     def _hold_against(self, calls: Calls, entry: EventEntry) -> None:
         if entry.count > _LOOKS or (entry.after_calls and entry.parts_phases):

@@ -163,17 +163,11 @@ class GrowthObserver(Observer):
         return tensor, storages.storage_bytes(tensor) if storages.storage_id(tensor) else 0
 
     def after(
-        self,
-        begun: tuple[Any, int],
-        info: OverloadInfo,
-        counter: CallCounter,
-        args: Any,
-        kwargs: Any,
-        result: Any,
-        frame: Frame,
+        self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Frame
     ) -> None:
         try:
-            self._writes.unwritten.grew(info.name, counter, *begun, frame)
+            tensor, size = begun
+            self._writes.unwritten.grew(info.name, counter, tensor, size, frame)
         except Exception:
             self._writes.fail(())
 
@@ -229,7 +223,9 @@ class MemoryObserver(Observer):
                     is_doubtful = self._is_doubtful_list(args)
                 is_watched = bool(live) and self._is_watched(args, kwargs)
             if is_doubtful:
-                self._look_for_overlaps(info, counter, args, kwargs)
+                for overlap, tensor in overlaps_of(access, args, kwargs).items():
+                    key = (counter, overlap, fact_readers.device_word(tensor.device))
+                    self.overlaps[key] = (info.name, self.overlaps.get(key, ("", 0))[1] + 1)
             if access.allocates:
                 self.unwritten.gave(info.name, counter, result, frame)
             elif is_watched:
@@ -274,11 +270,6 @@ class MemoryObserver(Observer):
             return False
         return any(isinstance(item, _Tensor) and _identify(item) in storages for value in others for item in value)
 
-    def _look_for_overlaps(self, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Any) -> None:
-        for kind, tensor in overlaps_of(info.access, args, kwargs).items():
-            key = (counter, kind, fact_readers.device_word(tensor.device))
-            self.overlaps[key] = (info.name, self.overlaps.get(key, ("", 0))[1] + 1)
-
     def optimizer_steps(self, optimizer: Any, origin: Origin) -> None:
         """An optimizer is about to step: a parameter that it has twice lies twice in the lists that CUDA takes."""
         if optimizer not in self._steppers:
@@ -295,15 +286,11 @@ class MemoryObserver(Observer):
 
     def allocations(self) -> list[Allocation]:
         """Allocations in the order of their first calls."""
+        found = sorted(self.unwritten.allocations.values(), key=lambda allocation: allocation.counter.order)
         return [
-            Allocation(
-                op=value.op,
-                **value.counter.origin.in_words(),
-                count=value.count,
-                bytes=value.bytes,
-                unfollowed=value.unfollowed,
-            )
-            for value in sorted(self.unwritten.allocations.values(), key=lambda allocation: allocation.counter.order)
+            Allocation(op=each.op, count=each.count, bytes=each.bytes, unfollowed=each.unfollowed, **where)
+            for each in found
+            for where in (each.counter.origin.in_words(),)
         ]
 
     def unwritten_reads(self) -> list[UnwrittenRead]:
@@ -322,8 +309,7 @@ class MemoryObserver(Observer):
 
     def overlapping_writes(self) -> list[OverlapWrite]:
         """Writes to overlapping memory, in the order of their groups."""
-        writes = sorted(self.overlaps.items(), key=lambda item: item[0][0].order)
         return [
             OverlapWrite(op=op, kind=kind, **counter.origin.in_words(), count=count, device=device)
-            for (counter, kind, device), (op, count) in writes
+            for (counter, kind, device), (op, count) in sorted(self.overlaps.items(), key=lambda met: met[0][0].order)
         ]

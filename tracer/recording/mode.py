@@ -87,7 +87,8 @@ class RecordingMode(TorchDispatchMode):
     ) -> Any:
         info = self.infos.get(id(func))
         if info is None:
-            info = self._info(func)
+            info = self.infos[id(func)] = OverloadInfo(func, self._asked, self._storages.indices)
+            self.ask_again(info)
         try:
             frame = _getframe(1)
         except ValueError:  # one of the engine's own threads: no Python code called
@@ -401,12 +402,7 @@ class RecordingMode(TorchDispatchMode):
         for info in tuple(self.infos.values()):
             info.turn(before, self.settings)
 
-    def ask_again(self) -> None:
-        """An observer wants further calls: ask of each overload that was met."""
-        for info in tuple(self.infos.values()):
+    def ask_again(self, *infos: OverloadInfo) -> None:
+        """An observer wants further calls: ask of these overloads, or of all that were met."""
+        for info in infos or tuple(self.infos.values()):
             info.observers = wanted_by(self.observers, info)
-
-    def _info(self, func: Any) -> OverloadInfo:
-        info = self.infos[id(func)] = OverloadInfo(func, self._asked, self._storages.indices)
-        info.observers = wanted_by(self.observers, info)
-        return info

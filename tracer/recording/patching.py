@@ -16,10 +16,11 @@ import inspect
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import ClassMethodDescriptorType, FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -286,10 +287,7 @@ def _put_back(replacement: Replacement) -> None:
 
 
 def _raw(owner: Any, name: str) -> Any:
-    """Return what ``owner`` holds under ``name``, without running code of ``owner``.
-
-    Dictionaries of plain modules, classes and plain objects are read first: each recording asks some hundred times.
-    """
+    """Return what ``owner`` holds under ``name``, without running its code; the plain cases first, which are many."""
     kind, shared = type(owner), vars(type(owner))
     dictionaries: Iterable[Any] = ()
     if kind is ModuleType:
@@ -351,3 +349,90 @@ def _step_aside() -> None:
         replacement._tracer_watches = tuple(watch for watch in replacement._tracer_watches if watch.in_children)
     for forget in _IN_CHILDREN:
         forget()
+
+
+Listener = TypeVar("Listener")
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A function to watch, and what listeners do at its calls."""
+
+    holders: Sequence[Holder]
+    before: Callable[[Any, Call], None] | None = None
+    after: Callable[[Any, Call], None] | None = None
+    look: Callable[[Call], None] | None = None
+    """Called once before each call, to read what ``after`` needs. If it raises, listeners miss that call."""
+    asked: Callable[[Any, Any], None] | None = None
+    """Called when the method is looked up on an object, instead of at its calls."""
+    around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
+    """Makes the call itself."""
+    in_children: bool = False
+
+
+class Watchers(Generic[Listener]):
+    """Listeners to calls of functions, which are replaced while there is one; ``find`` returns those loaded by now."""
+
+    def __init__(self, find: Callable[[], Iterable[Target]]) -> None:
+        self._find = find
+        self.listeners: tuple[Listener, ...] = ()
+        self._lifts: dict[tuple[int, str], Callable[[], None]] = {}
+        self._listens_in_children = False
+        in_children(self._step_aside)
+
+    @property
+    def placed(self) -> int:
+        """The number of replaced functions."""
+        return len(self._lifts)
+
+    def add(self, listener: Listener) -> None:
+        """Start telling ``listener``."""
+        self.listeners = (*self.listeners, listener)
+        self.look_again()
+
+    def discard(self, listener: Listener) -> None:
+        """Stop telling ``listener``."""
+        listeners = list(self.listeners)
+        with suppress(ValueError):
+            listeners.remove(listener)
+        self.listeners = tuple(listeners)
+        while self._lifts and not listeners:
+            self._lifts.popitem()[1]()
+
+    def look_again(self) -> None:
+        """Watch what was loaded since, if anybody listens."""
+        self.watch(self._find() if self.listeners else ())
+
+    def watch(self, targets: Iterable[Target]) -> None:
+        """Replace the functions of ``targets``, unless they are replaced already."""
+        for target in targets:
+            holders = {(id(owner), name): (owner, name) for owner, name in target.holders if owner is not None}
+            new = holders.keys() - self._lifts.keys()
+            lift = place([holders[key] for key in holders if key in new], self._watch(target)) if new else None
+            if lift is not None:
+                self._listens_in_children |= target.in_children
+                self._lifts.update(dict.fromkeys(new, lift))
+
+    def _step_aside(self) -> None:
+        """In a forked child: drop the listeners, unless one asked to go on there."""
+        if not self._listens_in_children:
+            self.listeners = ()
+            self._lifts.clear()
+
+    def _watch(self, target: Target) -> Watch:
+        def before(call: Call) -> None:
+            if target.look is not None:
+                target.look(call)
+            if target.before is not None:
+                self._tell(target.before, call)
+
+        if target.around is not None:
+            return Watch(around=target.around, in_children=target.in_children)
+        if target.asked is not None:
+            return Watch(asked=partial(self._tell, target.asked), in_children=target.in_children)
+        after = None if target.after is None else partial(self._tell, target.after)
+        return Watch(before, after, in_children=target.in_children)
+
+    def _tell(self, tell: Callable[[Any, Any], None], of: Any) -> None:
+        for listener in self.listeners:
+            with suppress(Exception):  # no business of the program's
+                tell(listener, of)

@@ -23,16 +23,12 @@ from tracer.trace.records import Environment
 
 if TYPE_CHECKING:
     from tracer.recording.compiled.compilations import CompileLog
-    from tracer.recording.compiled.inductor import InductorWatch
-    from tracer.recording.process.first_uses import FirstUses
+    from tracer.recording.process.torch_events import FirstUses
     from tracer.recording.randomness.loaders import LoaderLog
 
 
 class ProcessWatch:
-    """Watches this process between ``enter`` and ``leave``, which nest; ``log`` holds the events.
-
-    ``variables`` names the environment variables whose changes are noted.
-    """
+    """Watches this process, and changes of ``variables``, between ``enter`` and ``leave``, which nest."""
 
     def __init__(self, sites: Sites, variables: Iterable[str], *, from_start: bool = False) -> None:
         self.from_start = from_start
@@ -41,7 +37,8 @@ class ProcessWatch:
         self.log = EventLog(sites)
         self.loaders: LoaderLog | None = None
         """The loaders that were iterated; ``None`` while torch is not loaded."""
-        self._inductor: InductorWatch | None = None
+        self.compilations: CompileLog | None = None
+        """The compilations so far; ``None`` while torch is not loaded."""
         self.on_compiler: Callable[[], None] = lambda: None
         """Called when torch's compiler was loaded."""
         self.own_generators = OwnGenerators(sites, self.log)
@@ -66,17 +63,18 @@ class ProcessWatch:
         """Watch what is torch's; ``frame`` has just imported it; ``None``: it was imported before the watch began."""
         if self._stops:
             return
-        from tracer.recording.compiled.inductor import InductorWatch
-        from tracer.recording.process.first_uses import FirstUses
-        from tracer.recording.process.setting_events import SettingEvents
+        from tracer.recording.compiled.compilations import CompileLog
+        from tracer.recording.process.torch_events import SETTINGS, FirstUses, SettingEvents
         from tracer.recording.randomness.generators import SEEDS
         from tracer.recording.randomness.loaders import LoaderLog
 
         self.log.first_use(Subsystem.TORCH, frame)
         self._first_uses = FirstUses(self.log)
-        self._inductor = self._inductor or InductorWatch(self.log, lambda: self.on_compiler())
+        self.compilations = self.compilations or CompileLog(self.log, lambda: self.on_compiler())
         self.loaders = self.loaders or LoaderLog(self._sites)
-        for watch in (self._first_uses, SettingEvents(self.log), self._inductor, self.loaders):
+        SETTINGS.add(changes := SettingEvents(self.log))
+        self._stops.append(lambda: SETTINGS.discard(changes))
+        for watch in (self._first_uses, self.compilations, self.loaders):
             watch.start()
             self._stops.append(watch.stop)
         SEEDS.start(self.log, from_torch_import=self.from_start and frame is not None)
@@ -99,14 +97,9 @@ class ProcessWatch:
         loaders = () if self.loaders is None else self.loaders.listed()
         return {"loaders": loaders, "own_generators": self.own_generators.listed()}
 
-    @property
-    def compilations(self) -> CompileLog | None:
-        """The compilations so far; ``None`` while torch is not loaded."""
-        return self._inductor
-
     def with_inductor(self, environment: Environment) -> Environment:
         """``environment`` with the settings that Inductor compiled under: later ones do not change its code."""
-        compiled_under = self._inductor.settings if self._inductor is not None else {}
+        compiled_under = self.compilations.settings if self.compilations is not None else {}
         return msgspec.structs.replace(environment, settings=environment.settings | compiled_under)
 
     def _look(self) -> None:

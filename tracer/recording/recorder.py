@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from tracer.recording import launched
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.call_record import CallRecord, drawn_by
 from tracer.recording.compiled.executions import RUNS
+from tracer.recording.compiled.hiding import leave_to_python
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
 from tracer.recording.observers import Observer
@@ -22,7 +24,6 @@ from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.origin.sites import Sites
-from tracer.recording.own_code import leave_to_python
 from tracer.recording.process import environment as process
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generators import SEEDS
@@ -101,22 +102,22 @@ class Recorder:
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.storages.give_up_all
         self.watch.on_compiler = self._compiler_loaded
-        children, spots = self.watch.children, self.blind_spots
+        calls, children, spots, launches = self._calls, self.watch.children, self.blind_spots, launched.WATCHES
         self._parts = [
             Part(self.watch.enter, self.watch.leave, self.watch.fields),
             Part(modules.start, modules.stop),
             Part(self.optimizer.start, self.optimizer.stop),
             Part(spots.start, spots.stop, lambda: {"blind_spots": spots.listed()}),
             Part(children.start, children.stop, lambda: {"blind_spots": children.listed()}),
-            Part(self._calls.executions.start, self._calls.executions.stop),
-            Part(self._calls.launched.start, self._calls.launched.stop),
+            Part(partial(RUNS.add, calls.executions), partial(RUNS.discard, calls.executions)),
+            Part(partial(launches.add, calls.launched), partial(launches.discard, calls.launched)),
             Part(self.attribution.start),
             Part(self._state.gradients.start, self._state.gradients.stop),
             Part(self._state.start, self._state.stop),
             Part(self.generators.start, self.generators.stop),
             Part(self.shared_parameters.start, self.shared_parameters.stop),
             Part(self.storages.start, self.storages.stop, self.storages.fields),
-            Part(fields=self._calls.fields),
+            Part(fields=calls.fields),
             Part(fields=lambda: {"overlaps": self.shared_parameters.listed()}),
         ]
         self._add_what_was_asked(options, values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from _thread import get_ident
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # loaded where it is asked for
 #: The algorithms behind the digests: on the host, and on devices.
 DIGEST = "xxh3-64-by-content mix-64"
 _FORWARD = (Phase.FORWARD, Phase.RECOMPUTE)
+_TRAINING = (*_FORWARD, Phase.BACKWARD)
 
 
 class RecordingState:
@@ -74,8 +76,8 @@ class RecordingState:
         return forward, backward, total
 
     def setting_changed(self, name: str, before: str, value: str) -> None:
-        """The setting ``name`` took another value: calls from here on are counted apart, if it can decide on them."""
-        if process.is_judged_by(name):
+        """The setting ``name`` took another value: calls from here on are counted apart."""
+        if name in process.HAVE_VALUES:
             self.first_values.setdefault(name, before)
             self.mode.setting_changed(name, value)
 
@@ -97,8 +99,21 @@ class RecordingState:
         return not seams.HAS_FORWARD_LINK or seams.next_sequence_number() != self._step_began_at
 
     def settled(self, environment: Environment) -> Environment:
-        """``environment`` with the settings that the calls ran under."""
-        return process.under(self.watch.with_inductor(environment), self.watch.log.settings_of_calls())
+        """``environment`` with the settings that the calls ran under.
+
+        A block such as ``with torch.backends.cudnn.flags(...)`` restores a value that no call ran under. Calls of
+        forward and backward count, or all if there are none. A setting with calls under several values is left out.
+        """
+        trained, every = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+        counters = (counter for info in tuple(self.mode.infos.values()) for counter in info.every_counter())
+        for counter in counters if self.first_values else ():
+            for name, value in {**self.first_values, **dict(counter.settings)}.items() if counter.count else ():
+                every[name].add(value)
+                if counter.origin.phase in _TRAINING:
+                    trained[name].add(value)
+        ran = {name: trained[name] or values for name, values in every.items()}
+        self.watch.log.settings_of_calls = {name: min(values) for name, values in ran.items() if len(values) == 1}
+        return process.under(self.watch.with_inductor(environment), self.watch.log.settings_of_calls)
 
     def header(self, environment: Environment) -> Header:
         """The header of a file of values."""

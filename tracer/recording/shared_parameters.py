@@ -19,10 +19,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.names import Overlap, Phase
 from tracer.recording.origin.sites import Sites
-from tracer.recording.patching import Call
+from tracer.recording.patching import Call, Target, Watchers
 from tracer.recording.process.children import is_loader_worker
 from tracer.recording.torch_private.storages import version_of
-from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import OverlapWrite
 
 

@@ -17,8 +17,7 @@ import msgspec
 from tracer.names import SeedOrigin
 from tracer.recording import patching
 from tracer.recording.patching import Call, Watch
-from tracer.recording.process.child_traces import ChildTask, ChildTraces, remove_left
-from tracer.recording.process.following import FOLLOWING, Event
+from tracer.recording.process.following import FOLLOWING, ChildTask, ChildTraces, Event, remove_left, unknown_child
 from tracer.runner.imports import when_imported
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
@@ -188,18 +187,16 @@ def _end(recording: ScriptRecording, ended_by: str) -> None:
         trace = recording.trace
         sources = () if trace is None else trace.sources
         rank = current_rank()
-        FOLLOWING.log(
-            Event(
-                role=recording.child,
-                event="ends",
-                rank=None if rank is None else rank.rank,
-                calls=sum(source.calls for source in sources),
-                optimizer_steps=sum(source.steps for source in sources),
-                ended_by=ended_by,
-                generators=() if trace is None else tuple(_generators(trace)),
-                draws=() if trace is None else trace.draws,
-            )
+        child = msgspec.structs.replace(
+            unknown_child(recording.child),
+            rank=None if rank is None else rank.rank,
+            calls=sum(source.calls for source in sources),
+            optimizer_steps=sum(source.steps for source in sources),
+            ended_by=ended_by,
+            generators=() if trace is None else tuple(_generators(trace)),
+            draws=() if trace is None else trace.draws,
         )
+        FOLLOWING.log(Event(role=recording.child, event="ends", child=child))
         remove_left(FOLLOWING.folder)
 
 

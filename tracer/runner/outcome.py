@@ -320,7 +320,7 @@ class ScriptRecording:
         if self._watch is not None:
             from tracer.recording.process.environment import under
 
-            environment = under(self._watch.with_inductor(environment), self._watch.log.settings_of_calls())
+            environment = under(self._watch.with_inductor(environment), self._watch.log.settings_of_calls)
         rank = self.rank
         sources = tuple(
             msgspec.structs.replace(
@@ -373,13 +373,13 @@ def _is_half_imported(package: str) -> bool:
 
 
 def _watch_launches() -> None:
-    launches = sys.modules.get("tracer.recording.launched.triton_launches")
+    launches = sys.modules.get("tracer.recording.launched")
     if launches is not None:  # else nothing is recorded yet
         launches.WATCHES.look_again()
 
 
 def _switch_compilation_off() -> None:
-    from tracer.recording.torch_private.setting_seams import switch_compilation_off
+    from tracer.recording.torch_private.compile_seams import switch_compilation_off
 
     switch_compilation_off()
 

@@ -69,7 +69,6 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
     },
     records.Kernel: {
         **dict.fromkeys(("language", "device", "calls", "ops", "original_ops", "lines", "choice"), _first),
-        "is_matched": operator.and_,
         **dict.fromkeys(("atomic", "is_parallel", "by_stopwatch"), _any_holds),
     },
     records.Region: {
@@ -80,8 +79,8 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
         "tried": _first,
     },
     records.Tried: {
-        **dict.fromkeys(("calls", "trials", "varied", "varied_calls"), operator.add),
-        **dict.fromkeys(("distinct", "ulp", "relative", "together"), max),
+        **dict.fromkeys(("calls", "trials", "varied"), operator.add),
+        **dict.fromkeys(("distinct", "relative", "together"), max),
         "first": lambda first, second: first or second,
         "untried": _summed,
     },

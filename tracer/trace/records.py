@@ -91,13 +91,8 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """All repetitions."""
     varied: int = 0
     """Trials whose result differed, in any bit, from the call's own."""
-    varied_calls: int = 0
-    """Calls of which a trial varied."""
     distinct: int = 0
     """Most distinct results of one call, its own included; 0 if none was tried."""
-    ulp: int = 0
-    """Largest difference of a floating-point result from the call's own, in units in the last place; 0 if none
-    varied."""
     relative: float = 0.0
     """Largest difference from the call's own result, relative to the larger of the two; 1 if only one is a number."""
     first: int = 0
@@ -429,8 +424,6 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The ops that were fused into it, as call groups of its region spell them, once each."""
     original_ops: tuple[str, ...] = ()
     """The program's ops that those come from, if its name or a comment says so (``aten.index_add``)."""
-    is_matched: bool = True
-    """Whether the compiler named ``ops``. If not they were inferred from names, as for code from a cache."""
     atomic: bool | None = None
     """Whether its source combines floating-point numbers atomically. ``None`` without source: an extern kernel, a
     fallback."""

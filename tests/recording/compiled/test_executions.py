@@ -13,6 +13,7 @@ from tracer.names import Direction, RegionOrigin
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog
 from tracer.recording.compiled.executions import Executions, Run
 from tracer.recording.compiled.listing import RegionList
+from tracer.recording.events import EventLog
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.modules import OUTSIDE
 from tracer.recording.origin.sites import Sites
@@ -40,5 +41,5 @@ def test_a_region_that_replaced_no_other_was_not_compiled_again_after_one_from_b
         CompiledCode(None, Direction.FORWARD, "0/0"),
     ]
     runs = [Run(code, OUTSIDE, in_engine=False, in_optimizer=False) for code in codes]
-    regions = RegionList(Sites(()), dict).regions(CompileLog(lambda guards: None), runs, lambda run: 1)
+    regions = RegionList(Sites(()), dict).regions(CompileLog(EventLog(Sites(()))), runs, lambda run: 1)
     assert [(region.id, region.recompiles) for region in regions] == [("earlier forward", ""), ("0/0 forward", "")]

@@ -14,8 +14,8 @@ import torch
 
 from tests.support.lines import line_of, record
 from tracer.names import EventKind, Subsystem
-from tracer.recording.compiled import inductor as compiled
-from tracer.recording.compiled.inductor import InductorWatch
+from tracer.recording.compiled import compilations as compiled
+from tracer.recording.compiled.compilations import CompileLog
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
 from tracer.recording.torch_private import compile_seams, seams
@@ -46,7 +46,7 @@ def deterministic_mode_off() -> Iterator[None]:
 
 def events_of(run: Callable[[], object]) -> tuple[Event, ...]:
     log = EventLog(Sites())
-    watch = InductorWatch(log)
+    watch = CompileLog(log)
     watch.start()
     try:
         run()
@@ -146,7 +146,7 @@ def test_inductor_used_without_torch_compile_is_noted_once(stand_in: types.Modul
 def test_what_is_watched_is_put_back(stand_in: types.ModuleType) -> None:
     name = seams.INDUCTOR_ENTRY[1]
     before = (vars(seams.inductor_wrapper)["__call__"], getattr(stand_in, name))
-    watch = InductorWatch(EventLog(Sites()))
+    watch = CompileLog(EventLog(Sites()))
     watch.start()
     assert getattr(stand_in, name) is not before[1]
     watch.stop()

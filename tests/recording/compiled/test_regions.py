@@ -177,7 +177,7 @@ def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_
 
 def test_a_module_with_a_hook_of_its_own_is_not_compiled_anew_at_every_call() -> None:
     from tests.support.lines import record
-    from tracer.recording.compiled.inductor import HOOKS
+    from tracer.recording.compiled.hiding import HOOKS
 
     torch._dynamo.reset()
     net = torch.nn.Sequential(torch.nn.Linear(4, 4))

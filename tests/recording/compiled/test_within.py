@@ -13,7 +13,7 @@ import torch._inductor.config
 from torch import nn
 
 from tests.support.lines import groups, line_of, lines, one, record
-from tracer.names import BlindSpotKind, Phase, RegionInside
+from tracer.names import BlindSpotKind, Phase
 
 pytestmark = pytest.mark.usefixtures("inductor")
 
@@ -146,16 +146,15 @@ class Sums(nn.Module):
         return into.index_add(0, index, values)
 
 
-def test_a_package_is_a_region_whose_inside_is_not_seen(tmp_path: Path) -> None:
+def test_a_package_is_a_blind_spot_at_the_line_that_runs_it(tmp_path: Path) -> None:
     path, example = str(tmp_path / "sums.pt2"), inputs()
     program = torch.export.export(Sums(), example)
     torch._inductor.aoti_compile_and_package(program, package_path=path)
     model = torch._inductor.aoti_load_package(path)
     tracer = record(lambda: model(*example))
-    (region,) = tracer.trace.regions
-    assert (region.function, region.inside, region.executions) == ("a package", RegionInside.UNSEEN, 1)
-    assert Path(region.location.rpartition(":")[0]).name == Path(__file__).name
-    assert any(spot.kind is BlindSpotKind.COMPILED for spot in tracer.trace.blind_spots)
+    (spot,) = tracer.trace.blind_spots
+    assert (spot.kind, spot.count) == (BlindSpotKind.COMPILED, 1)
+    assert Path(spot.location.rpartition(":")[0]).name == Path(__file__).name
 
 
 class Gathers(torch.autograd.Function):

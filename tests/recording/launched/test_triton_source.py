@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tracer.recording.launched.triton_launches import read_source
+from tracer.recording.launched import read_source
 
 tl: Any = SimpleNamespace()
 

@@ -18,7 +18,7 @@ from tracer import DeterminismTracer, Trace
 from tracer.errors import UsageError
 from tracer.names import ChildState, StartedBy
 from tracer.recording.options import RecordOptions
-from tracer.recording.process.child_traces import ChildTraces
+from tracer.recording.process.following import ChildTraces
 from tracer.runner import child_processes
 from tracer.trace.families import load_families
 from tracer.trace.file import child_path, values_path

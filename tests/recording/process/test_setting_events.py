@@ -16,7 +16,7 @@ from tests.support.command import process
 from tests.support.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import EventKind, Phase
-from tracer.recording.torch_private import setting_seams
+from tracer.recording.torch_private import seams
 from tracer.trace.records import Event
 
 MODE = "torch.use_deterministic_algorithms"
@@ -26,7 +26,7 @@ CUDNN = torch.backends.cudnn
 
 @pytest.fixture(autouse=True)
 def _settings_as_they_were() -> Iterator[None]:
-    before = [(setting.watched[0], read()) for setting, read in setting_seams.settings()]
+    before = [(setting.watched[0], read()) for setting, read in seams.settings()]
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
     yield
     for setter, value in before:
@@ -271,7 +271,7 @@ def test_exceptions_and_results_are_the_originals() -> None:
 
 def held() -> list[object]:
     """Everything that is replaced while somebody listens."""
-    found = [getattr(owner, name) for one, _ in setting_seams.settings() for owner, name in held_by(one.watched[0])]
+    found = [getattr(owner, name) for one, _ in seams.settings() for owner, name in held_by(one.watched[0])]
     found += [torch.cuda._lazy_init, torch.distributed.init_process_group]
     return [*found, *(vars(one).get("setter") for one in vars(type(CUDNN)).values() if hasattr(one, "setter"))]
 

@@ -57,7 +57,6 @@ def test_additions_that_race_are_found_to_vary_and_how_far(two_threads: None) ->
     assert found.trials == 8
     assert 1 <= found.varied <= 8
     assert 2 <= found.distinct <= 9
-    assert found.ulp >= 1
     assert 0 < found.relative <= 1
     assert found.first == 1
 

@@ -73,10 +73,7 @@ def tensor_form(tensor: torch.Tensor) -> Any:
 
 
 def named_arguments(func: Any, form: tuple[Any, ...] | None, device: str) -> dict[str, Argument]:
-    """``form`` as a trace has it, by the names of the schema of ``func``; empty without a schema.
-
-    Tensors on ``device`` do not name it.
-    """
+    """``form`` as a trace has it, by the schema's names; empty without one. Tensors on ``device`` do not name it."""
     schema = getattr(func, "_schema", None)
     if schema is None or form is None:
         return {}
@@ -105,8 +102,7 @@ def _argument(value: Any, device: str, depth: int = 0) -> Any:
     if type(value) in _WORDS:
         return TorchWord(_word(value))
     is_json = isfinite(value) if type(value) is float else type(value) is not complex
-    if type(value) is int:
-        is_json = -(2**63) <= value < 2**64
+    is_json = is_json and (type(value) is not int or -(2**63) <= value < 2**64)
     return value if is_json else Number(repr(value))
 
 

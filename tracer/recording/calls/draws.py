@@ -79,10 +79,7 @@ def draw_reader(func: Any) -> Reader | None:
 
 
 def _without_base_seeds(read: Reader) -> Reader:
-    """``DataLoader`` draws a number for its workers whenever it is iterated, even without any.
-
-    The loader's record says what workers do with it, so the call itself, a mere step of the generator, has no origin.
-    """
+    """``DataLoader`` draws a number for its workers each time: the loader's record says what they do with it."""
 
     def read_but_base_seeds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         drawn = read(args, kwargs)

@@ -77,10 +77,7 @@ def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
 
 
 def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None) -> dict[str, Reader]:
-    """A reader for each of ``keys`` that ``func`` has an argument for; each returns a vocabulary value.
-
-    ``indices``: the tensors that are known to hold distinct numbers.
-    """
+    """A reader for each of ``keys`` that ``func`` has an argument for; ``indices``: tensors of distinct numbers."""
     packet = packet_of(str(func))
     of_torch = (seams.is_coalesced, seams.indices_of, seams.group_size)
     services = Services(indices or Indices(), *of_torch, _is_not_the_programs)

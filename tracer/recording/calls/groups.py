@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -64,7 +64,7 @@ class OverloadInfo:
         self.pages: dict[Settings, dict[Any, CallCounter]] = {}
         """Those of other settings, once one has changed while recording."""
         self.func = func
-        self.name = spell_op(func)
+        self.name = f"higher_order.{func.name()}" if isinstance(func, seams.HigherOrderOperator) else str(func)
         self.call = seams.direct_call(func)
         self._position = facts.primary_position(func)
         self.mutates = bool(getattr(schema, "is_mutable", False))
@@ -131,13 +131,6 @@ class OverloadInfo:
         return tuple(values)
 
 
-def spell_op(func: Any) -> str:
-    """The overload as torch prints it; a higher-order op is led by ``higher_order``."""
-    if isinstance(func, seams.HigherOrderOperator):
-        return f"higher_order.{func.name()}"
-    return str(func)
-
-
 #: By the name of the autograd node without its number. Found by running formulas plain and under an empty mode on 2.13,
 #: those of ``prod``, ``cumprod``, ``masked_fill``, ``max`` and ``median`` on each minor release from 2.4 to 2.15.
 #: ``cumprod``'s is that of torch up to 2.11; 2.12 and newer take one that gives the same bits.
@@ -181,15 +174,15 @@ def with_bodies_seen(mode: Any, counter: CallCounter, func: Any, args: tuple[Any
     if func.name() not in _CALLS_BODIES:
         return func(*args, **kwargs)
 
-    def noting_inner_calls(body: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(value: Any) -> Any:
+        if not callable(value) or isinstance(value, type):
+            return value
+
         def run(*inputs: Any, **named: Any) -> Any:
             counter.inner_seen = True
             with mode:
-                return body(*inputs, **named)
+                return value(*inputs, **named)
 
         return run
-
-    def wrapped(value: Any) -> Any:
-        return noting_inner_calls(value) if callable(value) and not isinstance(value, type) else value
 
     return func(*map(wrapped, args), **{name: wrapped(value) for name, value in kwargs.items()})

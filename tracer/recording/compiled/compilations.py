@@ -1,4 +1,4 @@
-"""Records graphs and code while torch compiles them.
+"""Records graphs and code while torch compiles them, and the settings that Inductor compiles under.
 
 It reads the graph that a backend receives, each graph's compilation, the code that is loaded afterwards (code from a
 cache too), and torch's structured trace, which has the graphs of cached code.
@@ -9,25 +9,29 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 import weakref
 from _thread import get_ident
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from types import CodeType
+from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
 import msgspec
 import torch
 
-from tracer.names import DeterministicMode, Direction, RegionOrigin
+from tracer.names import DeterministicMode, Direction, EventKind, RegionOrigin, Subsystem
+from tracer.recording.compiled.hiding import HOOKS
 from tracer.recording.compiled.traced import TracedCalls
+from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Step, is_torchs_own, step_of
-from tracer.recording.patching import Call
+from tracer.recording.patching import Call, Target, Watchers
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.storage.indices import Distinct
-from tracer.recording.torch_private import compile_seams
+from tracer.recording.torch_private import compile_seams, seams
+from tracer.recording.torch_private.seams import loaded, without_recording
 from tracer.tables.asked import named_settings
 from tracer.trace.records import FactValue
 
@@ -105,8 +109,6 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
 
     distinct: dict[int, Distinct] | None = None
     """Inputs that held distinct numbers in every execution, by position; ``None`` if it has not run."""
-    is_package: bool = False
-    """Whether it is a package of AOTInductor, whose inside is not read."""
     by_compiled_autograd: bool = False
     has_lines: bool = True
     """Whether its calls have lines of the program. Calls of torch's own functions have only their caller's."""
@@ -132,11 +134,15 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
 
 
 class CompileLog(logging.Handler):
-    """What was compiled between ``start`` and ``stop``. ``on_guards`` is called with guards that dynamo makes."""
+    """What was compiled between ``start`` and ``stop``; ``events`` takes each graph that Inductor compiles."""
 
-    def __init__(self, on_guards: Callable[[str], None]) -> None:
+    def __init__(self, events: EventLog, on_compiler: Callable[[], None] = lambda: None) -> None:
+        """``on_compiler`` is called when the compiler has been imported."""
         super().__init__()
-        self._on_guards = on_guards
+        self._events = events
+        self.on_compiler = on_compiler
+        self.settings: dict[str, FactValue] = {}
+        """Inductor's settings at its first compilation, overridden by the options of ``torch.compile``."""
         self.codes: list[CompiledCode] = []
         self.programs: list[Program] = []
         self.by_object: dict[int, tuple[weakref.ref[Any], CompiledCode]] = {}
@@ -149,11 +155,13 @@ class CompileLog(logging.Handler):
         self._guards: dict[str, tuple[str, str]] = {}
 
     def start(self) -> None:
-        """Begin to read torch's structured trace."""
+        """Begin to observe the compiler, and to read torch's structured trace."""
         compile_seams.TRACE_LOG.addHandler(self)
+        _INDUCTOR.add(self)
 
     def stop(self) -> None:
-        """Stop reading it."""
+        """Stop observing."""
+        _INDUCTOR.discard(self)
         compile_seams.TRACE_LOG.removeHandler(self)
         self._tracing.clear()
         self.look_at_choices()
@@ -163,10 +171,38 @@ class CompileLog(logging.Handler):
         entry = self.by_object.get(id(compiled))
         return entry[1] if entry is not None and entry[0]() is compiled else None
 
-    # --- called by InductorWatch ---
+    # --- called by the watches ---
 
-    def graph_handed_over(self, call: Call, backend: str, config: Mapping[str, Any]) -> None:
+    def compiles(self, frame: FrameType, options: Mapping[str, Any]) -> None:
+        """Inductor received a graph; ``options`` are those of this graph only."""
+        mode = f"deterministic_mode={deterministic_mode()}"
+        self._events.note(EventKind.FIRST_USE, Subsystem.INDUCTOR, frame=frame, value=mode)
+        if not self.settings or options:
+            current = compiler_settings()
+            passed = {name: options.get(name.removeprefix(CONFIG)) for name in current}
+            plain = {name: value for name, value in passed.items() if isinstance(value, (bool, int, str))}
+            self.settings = current | self.settings | plain
+
+    def wrapper_called(self, call: Call) -> None:
+        """Dynamo is about to call Inductor through its wrapper, which exists before Inductor is imported."""
+        config = getattr(call.first, "config", {})
+        self.compiles(call.frame, config)
+        compile_seams.load(*compile_seams.COMPILER_MODULES)
+        _INDUCTOR.look_again()
+        self.on_compiler()
+        self.graph_handed_over(call, compile_seams.INDUCTOR, config)
+
+    def entry_called(self, call: Call) -> None:
+        """``compile_fx`` is called: by itself for each of its settings, and by the wrapper."""
+        caller = call.frame
+        if caller.f_code is not _WRAPPER_CODE and caller.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
+            self.compiles(caller, {})
+
+    def graph_handed_over(
+        self, call: Call, backend: str = "", config: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         """Dynamo is about to call a backend."""
+        backend = backend or str(getattr(call.first, "compiler_name", "")) or "unnamed"
         program = Program(compile_seams.compile_id(), backend, call.args[1])
         program.code, program.fullgraph = compile_seams.compiled_function(call.frame)
         dynamic = getattr(call.first, "dynamic", None)
@@ -209,6 +245,7 @@ class CompileLog(logging.Handler):
             if graph == id(call.first):  # else: its compilation failed
                 self._register(call.result, code)
                 break
+        _INDUCTOR.look_again()
 
     @property
     def _compiling(self) -> CompiledCode | None:
@@ -261,26 +298,17 @@ class CompileLog(logging.Handler):
         with suppress(Exception):  # a failure of the recorder never reaches the program
             artifact = metadata.get("artifact")
             name = artifact.get("name") if isinstance(artifact, dict) else next(iter(metadata), "")
-            self._logged(str(name), payload)
-
-    def _logged(self, name: str, payload: Any) -> None:
-        if name in _GRAPHS:
-            program = self._programs.get(compile_seams.compile_id())
-            if program is not None:
+            if name in _GRAPHS and (program := self._programs.get(compile_seams.compile_id())) is not None:
                 program.graphs[_GRAPHS[name]] = str(payload)
-        elif name == "dynamo_cpp_guards_str":
-            self._on_guards(str(payload))
-        elif name == "fx_graph_cache_hit":
-            code = self._compiling
-            if code is not None:
+            elif name == "dynamo_cpp_guards_str":
+                HOOKS.guarded(str(payload))
+            elif name == "fx_graph_cache_hit" and (code := self._compiling) is not None:
                 code.origin = RegionOrigin.CACHE
-        elif name == "recompile_reasons":
-            reasons = json.loads(payload) if isinstance(payload, str) and payload.startswith("[") else payload
-            first = str(reasons[-1] if isinstance(reasons, list) and reasons else reasons)
-            older, _, guard = first.partition(": ")
-            self._guards[compile_seams.compile_id()] = (older.strip(), guard.partition("\n")[0].strip())
-
-    # --- internals ---
+            elif name == "recompile_reasons":
+                reasons = json.loads(payload) if isinstance(payload, str) and payload.startswith("[") else payload
+                first = str(reasons[-1] if isinstance(reasons, list) and reasons else reasons)
+                older, _, guard = first.partition(": ")
+                self._guards[compile_seams.compile_id()] = (older.strip(), guard.partition("\n")[0].strip())
 
     def _new_code(self, direction: Direction, origin: RegionOrigin) -> CompiledCode:
         compile_id = compile_seams.compile_id()
@@ -290,7 +318,7 @@ class CompileLog(logging.Handler):
     def _register(self, compiled: Any, code: CompiledCode) -> None:
         cls = compile_seams.compiled_graph_class()
         if cls is None or not isinstance(compiled, cls):
-            return  # an empty graph, which Python code runs op by op, or a part of a package
+            return  # an empty graph, which Python code runs op by op
         if code.program is not None:
             code.program.reached_inductor = True
         code.source = str(getattr(compiled, "source_code", ""))
@@ -303,9 +331,6 @@ class CompileLog(logging.Handler):
         code.uses_cuda_graphs = bool(getattr(cudagraphs, "value", cudagraphs)) and "cuda" in code.devices
         if code.program is not None and code.direction is Direction.FORWARD:
             code.program.forwards.append(code)
-        self._keep(compiled, code)
-
-    def _keep(self, compiled: Any, code: CompiledCode) -> None:
         if code not in self.codes:
             self.codes.append(code)
         number = id(compiled)
@@ -313,10 +338,6 @@ class CompileLog(logging.Handler):
 
     def met_unknown(self, compiled: Any) -> CompiledCode:
         """Code that was compiled before ``start``, and runs now."""
-        if compile_seams.package_loader is not None and isinstance(compiled, compile_seams.package_loader):
-            code = CompiledCode(None, Direction.INFERENCE, "package", is_package=True)
-            self._keep(compiled, code)
-            return code
         code = CompiledCode(None, _direction(getattr(compiled, "fx_kwargs", {})), "", RegionOrigin.EARLIER)
         self._register(compiled, code)
         return code
@@ -392,3 +413,52 @@ def spelled(configuration: Any) -> str:
     words: Mapping[str, Any] = getattr(configuration, "kwargs", {})
     further = {name: getattr(configuration, name, None) for name in ("num_warps", "num_stages")}
     return ", ".join(f"{name}={value}" for name, value in (*words.items(), *further.items()) if value is not None)
+
+
+#: Code of the wrapper that ``torch.compile`` passes graphs to; it exists before Inductor is imported.
+_WRAPPER_CODE = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "__code__", None)
+
+
+def _unseen(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls that Inductor makes for timing are not the program's."""
+    with without_recording():
+        return function(*args, **kwargs)
+
+
+def _look_again(log: CompileLog, call: Call) -> None:
+    _INDUCTOR.look_again()
+
+
+def _dynamo_follows(log: CompileLog, call: Call) -> None:
+    """``torch.compile`` is called. Dynamo is imported next: observe it before it reads anything."""
+    compile_seams.load("torch._dynamo")
+    _INDUCTOR.look_again()
+
+
+def _entries() -> list[Target]:
+    wrapper, other_backend = seams.inductor_wrapper, compile_seams.other_backend
+    (entry, compile_fx), (generator, generate) = seams.INDUCTOR_ENTRY, compile_seams.GENERATOR
+    compiler, compile_one = compile_seams.COMPILER
+    tuner = loaded(*compile_seams.TUNER)
+    writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
+    return [
+        Target([(wrapper, "__init__"), (other_backend, "__init__")], before=_dynamo_follows),
+        Target([(sys.modules.get("torch.export"), "export")], after=_look_again),
+        Target([(loaded(*compile_seams.FRAME_COMPILER), "__call__")], around=HOOKS.compiling),
+        Target([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
+        Target([(wrapper, "__call__")], before=CompileLog.wrapper_called),
+        Target([(sys.modules.get(entry), compile_fx)], before=CompileLog.entry_called),
+        Target([(other_backend, "__call__")], before=CompileLog.graph_handed_over),
+        Target(
+            [(sys.modules.get(compiler), compile_one)], before=CompileLog.compile_begins, after=CompileLog.compile_ended
+        ),
+        Target([(compile_seams.graph_tracer(), "create_node")], after=CompileLog.call_traced),
+        Target([(compile_seams.compiled_graph_class(), "post_compile")], before=CompileLog.code_is_ready),
+        *(Target([(loaded(*writer[:2]), writer[2])], after=CompileLog.kernel_written) for writer in writers),
+        Target([(sys.modules.get(generator), generate)], around=_unseen),
+        Target([(tuner, "autotune_to_one_config"), (tuner, "coordinate_descent_tuning")], around=_unseen),
+        Target([(loaded(*compile_seams.CHOOSING), "__call__")], after=CompileLog.chosen),
+    ]
+
+
+_INDUCTOR: Watchers[CompileLog] = Watchers(_entries)

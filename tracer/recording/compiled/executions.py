@@ -7,7 +7,6 @@ import sys
 from _thread import get_ident as _get_ident
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from types import FrameType
 from typing import Any, Protocol
 
@@ -19,7 +18,7 @@ from tracer.recording.compiled.compilations import CompiledCode, CompileLog
 from tracer.recording.events import ORDER
 from tracer.recording.memory_observers import HandedOver, StorageObservers
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.sites import NOWHERE, Site
+from tracer.recording.origin.sites import NOWHERE, Site, outwards
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.host_generators import Drawn
 from tracer.recording.storage.unwritten import FreshMemory
@@ -88,14 +87,6 @@ class Executions:
         self.running: Run | None = None
         """The execution that ``ran`` began last; ``None`` if it is not counted."""
 
-    def start(self) -> None:
-        """Begin to count."""
-        RUNS.add(self)
-
-    def stop(self) -> None:
-        """Count no more."""
-        RUNS.discard(self)
-
     def ran(self, compiled: Any, inputs: Any) -> bool:
         """``compiled`` is about to run. Returns whether it may dispatch ops that the region's count includes."""
         self.running = None
@@ -146,8 +137,7 @@ class Executions:
 
     def _code_of(self, compiled: Any) -> CompiledCode | None:
         """The record of code that runs for the first time."""
-        log = self._log()
-        if log is None:
+        if (log := self._log()) is None:
             return None
         self._by_object = log.by_object
         return log.code_of(compiled) or log.met_unknown(compiled)
@@ -155,12 +145,8 @@ class Executions:
     def _caller(self, frame: FrameType | None) -> tuple[str, int, int] | None:
         """The instruction outside torch that called torch's own code, which has no line of the program."""
         kind_of = self._attribution.sites.kind_of
-        while frame is not None:
-            code = frame.f_code
-            if kind_of(code.co_filename) > 0:
-                return code.co_filename, code.co_firstlineno, frame.f_lasti
-            frame = frame.f_back
-        return None
+        outside = next((caller for caller in outwards(frame) if kind_of(caller.f_code.co_filename) > 0), None)
+        return outside and (outside.f_code.co_filename, outside.f_code.co_firstlineno, outside.f_lasti)
 
 
 def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -183,24 +169,19 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def __call__(self: Any, inputs: Any) -> Any:
-        listeners = RUNS.listeners
-        if len(listeners) == 1 and not listeners[0].observers:
-            try:
-                lifts = listeners[0].ran(self, inputs)
-            except Exception:  # a failure of the recorder never reaches the program
-                lifts = False
-            return make(self, inputs) if lifts else original(self, inputs)
         lifts = True
         begun: list[tuple[RegionObserver, Any]] = []
         try:
-            for listener in listeners:
+            for listener in RUNS.listeners:
                 if not listener.ran(self, inputs):
                     lifts = False
-                if listener.running is not None:
+                if (run := listener.running) is not None:
                     for observer in listener.observers:
-                        begun.append((observer, observer.before(listener.running, self, inputs)))
-        except Exception:
+                        begun.append((observer, observer.before(run, self, inputs)))
+        except Exception:  # a failure of the recorder never reaches the program
             lifts = False
+        if not begun:
+            return make(self, inputs) if lifts else original(self, inputs)
         try:
             result = (make if lifts else original)(self, inputs)
             for observer, begun_by in begun:
@@ -213,25 +194,13 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
     return __call__
 
 
-def _counted_package(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``original``, which runs a package, observed. It dispatches nothing."""
-
-    @functools.wraps(original)
-    def run(self: Any, inputs: Any, *further: Any, **named: Any) -> Any:
-        for listener in RUNS.listeners:
-            with suppress(Exception):  # a failure of the recorder never reaches the program
-                listener.ran(self, inputs)
-        return original(self, inputs, *further, **named)
-
-    return run
-
-
 class _Runs:
     """The recordings that count executions in this process. While there are any, ``CompiledFxGraph`` is patched."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Executions, ...] = ()
-        self._replaced: dict[tuple[int, str], tuple[Any, Any, Any]] = {}
+        self._replaced: tuple[Any, Any, Any] | None = None
+        """The class, its own method, and what stands for it."""
         patching.in_children(self._step_aside)
 
     def add(self, listener: Executions) -> None:
@@ -242,22 +211,19 @@ class _Runs:
     def discard(self, listener: Executions) -> None:
         """Stop counting for ``listener``. The last one restores the method, unless other code replaced it since."""
         self.listeners = tuple(other for other in self.listeners if other is not listener)
-        for (_, name), (cls, original, placed) in () if self.listeners else list(self._replaced.items()):
-            if vars(cls).get(name) is placed:
-                setattr(cls, name, original)
-                del self._replaced[id(cls), name]
+        if self._replaced is not None and not self.listeners:
+            cls, original, placed = self._replaced
+            if vars(cls)["__call__"] is placed:
+                cls.__call__ = original
+                self._replaced = None
 
     def look_again(self) -> None:
-        """Patch the methods of classes that were loaded since."""
-        loader = compile_seams.package_loader
-        methods = [(compile_seams.compiled_graph_class(), "__call__", _counted)]
-        methods += [(loader, name, _counted_package) for name in ("run", "boxed_run")]
-        for cls, name, counted in methods if self.listeners else ():
-            original = vars(cls).get(name) if cls is not None else None
-            if original is not None and (id(cls), name) not in self._replaced:
-                placed = counted(original)
-                setattr(cls, name, placed)
-                self._replaced[id(cls), name] = (cls, original, placed)
+        """Patch the class, if it was loaded since."""
+        cls = compile_seams.compiled_graph_class() if self.listeners else None
+        if cls is not None and self._replaced is None:
+            original = cls.__call__
+            placed = cls.__call__ = _counted(original)
+            self._replaced = cls, original, placed
 
     def _step_aside(self) -> None:
         self.listeners = ()

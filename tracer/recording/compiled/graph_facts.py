@@ -237,10 +237,7 @@ class GraphFacts:
     def of_graph(
         self, graph: Graph, handed_over: Mapping[str, Distinct] = MappingProxyType({})
     ) -> tuple[list[dict[str, FactValue]], dict[str, Distinct]]:
-        """The facts of each call, and the values with distinct numbers by name.
-
-        ``handed_over``: those of the graph's inputs.
-        """
+        """The facts of each call, and the values with distinct numbers by name; ``handed_over``: those of inputs."""
         values = GraphValues(graph, self._indices, handed_over)
         read = []
         try:
@@ -262,7 +259,7 @@ class GraphFacts:
         info = self._infos[node.op]
         arguments = (*node.args, *node.kwargs.values())
         tensor = _first_value(arguments) or node.result
-        values = facts.common_facts(_raw(tensor))
+        values = _common_facts(tensor)
         if info is None:
             return values
         try:
@@ -272,7 +269,7 @@ class GraphFacts:
             position = info._position
             primary = _first_value(node.args[position : position + 1]) if position is not None else None
             if primary is not None:
-                values = facts.common_facts(_raw(primary))
+                values = _common_facts(primary)
         except Exception:  # a dtype of another release
             return values
         is_unfixed = any(map(is_dynamic, flat(arguments)))
@@ -282,16 +279,13 @@ class GraphFacts:
                 continue
             if is_unfixed and key != _PADDED and not key.startswith(_WITHOUT_SIZES):
                 continue
-            try:
+            with suppress(Exception):  # it needs data, or something that is not in the text
+                own: Iterable[Any] = args
                 if is_unfixed and key == _PADDED:
-                    padded = (meta_tensor(each, _ALIGNED) if isinstance(each, Value) else each for each in node.args)
-                    value = reader(tuple(padded), kwargs)
-                else:
-                    value = reader(args, kwargs)
-            except Exception:  # it needs data, or something that is not in the text
-                continue
-            if value is not MISSING and not isinstance(value, UnknownArgument):
-                values[key] = value
+                    own = (meta_tensor(each, _ALIGNED) if isinstance(each, Value) else each for each in node.args)
+                value = reader(tuple(own), kwargs)
+                if value is not MISSING and not isinstance(value, UnknownArgument):
+                    values[key] = value
         return values
 
     def _draws(self, reader: Any, args: Any, kwargs: Any, tensor: Value | None) -> dict[str, FactValue]:
@@ -312,12 +306,12 @@ def _first_value(arguments: Iterable[Any]) -> Value | None:
     return next((value for value in flat(arguments) if isinstance(value, Value)), None)
 
 
-def _raw(value: Value | None) -> tuple[Any, ...] | None:
+def _common_facts(value: Value | None) -> dict[str, FactValue]:
     if value is None:
-        return None
+        return facts.common_facts(None)
     dtype = compile_seams.dtype_of(value.dtype)
     device = torch.device(value.device) if value.device else seams.default_device()
-    return (dtype, device, torch.strided, len(value.shape))
+    return facts.common_facts((dtype, device, torch.strided, len(value.shape)))
 
 
 def arguments_of(node: Node, device: str) -> dict[str, Argument]:

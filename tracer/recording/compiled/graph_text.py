@@ -1,7 +1,4 @@
-"""Parses the text of an AOTAutograd graph: Python printed by ``torch.fx``, with the program's lines in comments.
-
-Imports no torch. Checked on torch 2.13.
-"""
+"""Parses the text of a graph of AOTAutograd: Python with lines of the program (torch 2.13). Imports no torch."""
 
 from __future__ import annotations
 

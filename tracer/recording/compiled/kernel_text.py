@@ -1,7 +1,4 @@
-"""Reads the code that Inductor generated for a region: its kernels, the ops fused into them, their atomic additions.
-
-Checked on the CPU code of torch 2.13, and on hand-written samples of Triton.
-"""
+"""Reads the code that Inductor generated (torch 2.13): its kernels, the ops in them, their atomic additions."""
 
 from __future__ import annotations
 
@@ -212,8 +209,6 @@ class Matching(NamedTuple):
     """By the call's name in the graph, in the order of the code."""
     ops: dict[str, tuple[str, ...]]
     """The ops fused into each kernel."""
-    named: Set[str]
-    """Kernels whose calls the compiler listed."""
 
 
 def match_kernels(
@@ -251,7 +246,6 @@ def match_kernels(
         texts,
         {name: tuple(sorted(its_kernels, key=order.__getitem__)) for name, its_kernels in went.items()},
         {name: tuple(its_ops) for name, its_ops in ops.items()},
-        named,
     )
 
 

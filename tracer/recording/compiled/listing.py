@@ -12,27 +12,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from tracer.names import (
-    DeterministicMode,
-    Direction,
-    KernelLanguage,
-    Phase,
-    RegionGap,
-    RegionInside,
-    RegionOrigin,
-)
+from tracer.names import DeterministicMode, Direction, KernelLanguage, Phase, RegionGap, RegionInside, RegionOrigin
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.draws import draw_facts
 from tracer.recording.compiled.compilations import UNROLLS_BELOW, CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.graph_facts import GraphFacts, arguments_of
-from tracer.recording.compiled.graph_text import (
-    Graph,
-    Node,
-    ProgramLines,
-    read_graph,
-    with_neighbours,
-)
+from tracer.recording.compiled.graph_text import Graph, Node, ProgramLines, read_graph, with_neighbours
 from tracer.recording.compiled.graph_unwritten import HANDED_OVER, computes_with_constants, unwritten_reads
 from tracer.recording.compiled.kernel_text import (
     KernelText,
@@ -145,8 +131,8 @@ class RegionList:
         bodies = {True: {"body_recorded": True}, False: {}}
         facts = tuple(of_node | bodies[node.has_bodies] for of_node, node in zip(read, nodes, strict=True))
         limit = code.settings.get(UNROLLS_BELOW)
-        if type(limit) is int and limit < 8:
-            facts = tuple({key: fact for key, fact in each.items() if key != "shape.is_unrolled"} for each in facts)
+        for each in facts if type(limit) is int and limit < 8 else ():
+            each.pop("shape.is_unrolled", None)
         matching = match_kernels(nodes, kernels, code.kernels)
         inside = self._by_code[key] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)
         return inside
@@ -155,7 +141,9 @@ class RegionList:
         """Ops and steps of the forward's calls, by their results' names in the backward."""
         for inside in map(self._inside, _forwards_of(code)):
             if inside.graph is not None:
-                calls = {node.name: (node.op, step) for node, step in zip(inside.nodes, inside.steps, strict=True)}
+                calls = {
+                    node.name: (node.op, step) for node, step in zip(inside.graph.nodes, inside.steps, strict=True)
+                }
                 parts = inside.graph.parts.items()
                 return calls | {name: calls[whole] for name, whole in parts if whole in calls}
         return {}
@@ -263,10 +251,7 @@ class RegionList:
     def phase_of(
         run: Run, is_repeated: bool = False, in_optimizer: bool = False, computes_gradient: bool = False
     ) -> Phase:
-        """The phase of a region's executions, or of one of its calls.
-
-        ``is_repeated``: a backward graph repeats a call of its forward.
-        """
+        """The phase of a region's executions, or of one of its calls, which a backward repeats if ``is_repeated``."""
         if run.in_optimizer or in_optimizer:
             return Phase.OPTIMIZER
         if run.code.direction is Direction.BACKWARD:
@@ -302,13 +287,13 @@ class RegionList:
     def _region(self, code: CompiledCode, runs: list[Run], codes: list[CompiledCode], times: Times) -> Region:
         inside = self._inside(code)
         program = code.program
-        site = runs[0].site if code.is_package and runs else self._function_site(program)
+        site = self._function_site(program)
         inside_known, why = _extent_of(code, inside)
         older, guard = code.guard
         recompiled = (other for other in codes if other.compile_id == older and other.direction is code.direction)
         return Region(
             id=self.name_of(code),
-            function="a package" if code.is_package else site.function,
+            function=site.function,
             location=spell(site),
             called_from=spell(runs[0].called_from) if runs else "",
             backend=compile_seams.INDUCTOR,
@@ -345,7 +330,6 @@ class RegionList:
             calls=kernel.calls,
             ops=matching.ops.get(kernel.name, ()),
             original_ops=kernel.original_ops,
-            is_matched=kernel.name in matching.named,
             atomic=kernel.atomic,
             is_parallel=kernel.is_parallel,
             choice=choice or kernel.template,

@@ -15,6 +15,7 @@ from torch.utils._device import DeviceContext
 
 from tracer.recording import patching
 from tracer.recording.fake.machine import Machine
+from tracer.recording.origin.sites import outwards
 from tracer.recording.patching import Holder, held_by
 from tracer.recording.torch_private.fake_tensors import TAKERS_OF_DEVICES
 from tracer.recording.torch_private.storages import claim_device, claimed_device
@@ -41,13 +42,10 @@ class _Stream:
 
     record_event = record
 
-    def wait_stream(self, *_: object) -> None:
+    def wait(self, *_: object) -> None:
         """Nothing is waited for."""
 
-    wait_event = wait = wait_stream
-
-    def synchronize(self, *_: object) -> None:
-        """The host waits for all work."""
+    wait_event = wait_stream = synchronize = wait
 
     def query(self) -> bool:
         """All work is done."""
@@ -145,18 +143,11 @@ _ZERO = (
 )
 
 
-def no_gpu() -> dict[Holder, Any]:
-    """Return the results of those functions on a machine without a GPU, by holder."""
-    accelerator = {"is_available": False, "device_count": 0, "current_accelerator": None}
-    return {
-        (torch.cuda, "is_available"): False,
-        **{(_ACCELERATOR, name): answer for name, answer in accelerator.items()},
-    }
-
-
-def gpus(machine: Machine) -> dict[Holder, Any]:
+def answers(machine: Machine) -> dict[Holder, Any]:
     """Return the results of those functions on ``machine``, by holder."""
-    assert machine.capability is not None
+    if machine.capability is None:
+        nothing = {"is_available": False, "device_count": 0, "current_accelerator": None}
+        return {(torch.cuda, "is_available"): False, **{(_ACCELERATOR, name): it for name, it in nothing.items()}}
     major, minor = machine.capability
     name = f"fake {machine}"
     properties = SimpleNamespace(
@@ -236,8 +227,7 @@ def calls(machine: Machine, note: Callable[..., None]) -> Iterator[tuple[Holder,
 
 
 def stand_ins(machine: Machine) -> Iterator[tuple[Any, str, Any]]:
-    """Classes and objects that need a GPU: the module and name that hold each, and what stands for it. Programs name
-    classes in annotations, and ask for instances."""
+    """Classes and objects that need a GPU: the module and name that hold each, and what stands for it."""
     generators = tuple(_Generator(index) for index in range(machine.devices))
     for generator in generators:
         held_by(_Generator.real, "seed")(generator)  # at random, which is no seeding of the program's
@@ -267,9 +257,8 @@ def _indexed(device: Any, current: Any = None) -> Any:
 
 def _is_torchs(frame: FrameType | None) -> bool:
     """Return whether the caller is torch's code, or the recorder's: where a fake tensor lies is the CPU to them."""
-    while frame is not None and frame.f_code.co_filename in _BETWEEN:
-        frame = frame.f_back
-    return frame is None or frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "tracer")
+    asks = next((caller for caller in outwards(frame) if caller.f_code.co_filename not in _BETWEEN), None)
+    return asks is None or asks.f_globals.get("__name__", "").partition(".")[0] in ("torch", "tracer")
 
 
 def _place_of(tensor: torch.Tensor) -> torch.device:

@@ -65,21 +65,16 @@ class OneRank(msgspec.Struct, frozen=True):
         """Ranks on its machine: 8, or the largest divisor of 8 that divides the world size."""
         return math.gcd(_ON_ONE_MACHINE, self.world_size)
 
-    @property
-    def local_rank(self) -> int:
-        """Its number on its machine."""
-        return self.rank % self.local_world_size
-
     def variables(self) -> dict[str, str]:
         """The environment variables that ``torchrun`` sets for it."""
-        local, machines = self.local_world_size, self.world_size // self.local_world_size
+        local = self.local_world_size
         numbers = {
             "RANK": self.rank,
             "WORLD_SIZE": self.world_size,
-            "LOCAL_RANK": self.local_rank,
+            "LOCAL_RANK": self.rank % local,
             "LOCAL_WORLD_SIZE": local,
             "GROUP_RANK": self.rank // local,
-            "GROUP_WORLD_SIZE": machines,
+            "GROUP_WORLD_SIZE": self.world_size // local,
             "ROLE_RANK": self.rank,
             "ROLE_WORLD_SIZE": self.world_size,
             "MASTER_PORT": 29500,

@@ -24,9 +24,8 @@ from tracer.recording.fake import gpu
 from tracer.recording.fake.machine import Machine, OneRank
 from tracer.recording.patching import Holder, Watch, place
 from tracer.recording.torch_private import seams
-from tracer.recording.torch_private.compile_seams import dtype_of
+from tracer.recording.torch_private.compile_seams import compilation_off, dtype_of
 from tracer.recording.torch_private.fake_tensors import fake_tensors
-from tracer.recording.torch_private.setting_seams import compilation_off
 
 
 class _Slice:
@@ -76,8 +75,18 @@ class UnreadWeights:
         return {name: self.get_tensor(name) for name in self._file.keys()}  # noqa: SIM118  (it is no dictionary)
 
 
-def opening_weights(mode: Any, note: Callable[[str, FrameType], None]) -> Callable[..., Any]:
-    """Return a stand-in for ``safe_open``; it calls ``note`` with each file's name and the frame that opened it."""
+def _note(name: str, frame: FrameType, **words: str) -> None:
+    """A stand-in answered ``name``: whoever records lists it."""
+    for listener in WATCHES.listeners:
+        listener.note(BlindSpotKind.FAKE_VALUE, name, frame, **words)
+
+
+def _note_weights(path: Any, frame: FrameType) -> None:
+    _note(f"weights in {os.path.basename(path)}", frame, lost="only their shapes were read")
+
+
+def opening_weights(mode: Any) -> Callable[..., Any]:
+    """Return a stand-in for ``safe_open``, which lists each file."""
 
     def answer(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         path = kwargs.get("filename", (*args, None)[0])
@@ -86,7 +95,7 @@ def opening_weights(mode: Any, note: Callable[[str, FrameType], None]) -> Callab
             return call(*args, **kwargs)
         device = kwargs.get("device", "cpu" if len(args) < 3 else args[2])
         file = call(path, framework="np")
-        note(os.path.basename(path), sys._getframe(1))
+        _note_weights(path, sys._getframe(1))
         return UnreadWeights(file, mode, torch.device("cuda", device) if isinstance(device, int) else device)
 
     return answer
@@ -111,17 +120,6 @@ def _returning(answer: Any, *, starts: bool = False) -> Watch:
         return answer
 
     return Watch(around=around)
-
-
-def _note(name: str, frame: FrameType, **words: str) -> None:
-    """A stand-in answered ``name``: whoever records lists it."""
-    for listener in WATCHES.listeners:
-        listener.note(BlindSpotKind.FAKE_VALUE, name, frame, **words)
-
-
-def _note_weights(name: str, frame: FrameType) -> None:
-    """A file of weights was passed over: whoever records lists it."""
-    _note(f"weights in {name}", frame, lost="only their shapes were read")
 
 
 #: Switches off that transformers loads weights on several threads, where set: torch's fake tensors are made for one.
@@ -156,7 +154,7 @@ class _Unwritten:
         key, place = _file_of(asked.get("f")), str(asked.get("map_location"))
         if key in self._objects:
             return copy.deepcopy(self._objects[key])
-        _note_weights(os.path.basename(key) if isinstance(key, str) else "a file", sys._getframe(2))
+        _note_weights(key if isinstance(key, str) else "a file", sys._getframe(2))
         return call(**{**asked, "map_location": "meta" if place == "meta" else "cpu"})
 
     def move(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -246,7 +244,7 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
                 if module in sys.modules and module not in mended and is_whole:
                     mended.add(module)
                     if module == "safetensors":
-                        put(Watch(around=opening_weights(mode, _note_weights)), *holders_of_safe_open())
+                        put(Watch(around=opening_weights(mode)), *holders_of_safe_open())
                     for (owner, path), watch in _OF_LIBRARIES.items():
                         holder, _, name = path.rpartition(".")
                         if owner == module:
@@ -268,7 +266,7 @@ def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterat
             for holder, around in gpu.calls(machine, _note):
                 put(Watch(around=around), holder)
             mode.uses_device, mode.has_devices = gpu.start, True
-        for holder, answer in (gpu.no_gpu() if machine.capability is None else gpu.gpus(machine)).items():
+        for holder, answer in gpu.answers(machine).items():
             put(_returning(answer, starts=machine.capability is not None and holder[1] in gpu.STARTING), holder)
         if one_rank is not None:
             from tracer.recording.torch_private.fake_groups import fake_groups

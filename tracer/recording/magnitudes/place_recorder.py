@@ -31,12 +31,11 @@ from tracer.recording.options import PlaceOptions
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import placed
-from tracer.recording.patching import Call
+from tracer.recording.patching import Call, Target, Watchers
 from tracer.recording.torch_private import seams
 from tracer.recording.values.call_values import ValuesFile, default_states, state_before_draw
 from tracer.recording.values.digests import unseen
 from tracer.recording.values.moments import leaves
-from tracer.recording.watchers import Target, Watchers
 from tracer.trace.values import Form, PlaceName
 from tracer.trace.values.places import REGION_DRAW, STATE_NOTED
 

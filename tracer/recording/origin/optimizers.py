@@ -22,9 +22,8 @@ from torch.compiler import is_compiling
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from tracer.recording.origin.sites import is_torchs_own
-from tracer.recording.patching import Call
+from tracer.recording.patching import Call, Target, Watchers
 from tracer.recording.torch_private import seams
-from tracer.recording.watchers import Target, Watchers
 
 _OPTIMIZERS = os.path.join(os.path.dirname(os.path.abspath(torch.optim.__file__)), "")
 

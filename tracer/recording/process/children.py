@@ -18,9 +18,8 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import BlindSpotKind
-from tracer.recording.origin.sites import Sites, is_torchs_own, programs_frame
-from tracer.recording.patching import Call
-from tracer.recording.watchers import Target, Watchers
+from tracer.recording.origin.sites import Sites, is_torchs_own, outwards, programs_frame
+from tracer.recording.patching import Call, Target, Watchers
 from tracer.trace.records import BlindSpot
 
 #: Programs that run Python programs; a compiler or ``git`` trains nothing.
@@ -116,9 +115,9 @@ def _used_by_children() -> float:
 
 def is_started_by_torch(frame: FrameType | None, part: str = "") -> bool:
     """Return whether torch itself, or a ``part`` of it, starts the program, as its compiler starts its workers."""
-    while frame is not None and os.path.basename(frame.f_code.co_filename) == "subprocess.py":
-        frame = frame.f_back
-    return frame is not None and is_torchs_own(frame.f_code.co_filename) and part in frame.f_code.co_filename
+    files = (caller.f_code.co_filename for caller in outwards(frame))
+    starter = next((file for file in files if os.path.basename(file) != "subprocess.py"), "")
+    return is_torchs_own(starter) and part in starter
 
 
 def is_loader_worker(process: Any) -> bool:
@@ -159,7 +158,7 @@ class _Children(Watchers[ChildLog]):
     def _forked(self) -> None:
         frame = programs_frame()
         if frame is not None and not frame.f_code.co_filename.endswith(FORKS_FOR_PROCESSES):
-            for listener in self._listeners:
+            for listener in self.listeners:
                 listener.forks(frame)
 
 

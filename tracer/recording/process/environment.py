@@ -34,10 +34,7 @@ def _read(reader: Callable[[], T]) -> T | None:
 
 
 def capture_environment(*, before_calls: bool = False) -> Environment:
-    """Read the settings of this process.
-
-    ``before_calls``: the process may have run nothing yet; what reading would initialize is left to ``completed``.
-    """
+    """Read the settings of this process; ``before_calls`` leaves what reading would initialize to ``completed``."""
     settings = read_settings(named_settings(), before_calls=before_calls)
     own = (setting for setting in DECLARED if "." in setting.key and setting.condition is not None)
     settings |= {setting.key: value for setting in own if (value := read_now(setting)) is not None}
@@ -75,32 +72,24 @@ def under(environment: Environment, values: Mapping[str, str]) -> Environment:
     return msgspec.structs.replace(environment, **fields, settings=dotted)
 
 
-def values_of(texts: Mapping[str, str]) -> dict[str, FactValue]:
-    """The values, by ``Setting.key``, that events spell as ``texts``, by the names that events have.
+#: Settings with a list of values, by the names that events have, and those that verdicts hang on.
+HAVE_VALUES = {setting.name: setting for setting in DECLARED if not isinstance(setting.values, type)}
+JUDGED = {name for name, setting in HAVE_VALUES.items() if setting.condition is not None}
 
-    Settings without a list of values, such as a number of threads, are left out.
-    """
+
+def values_of(texts: Mapping[str, str]) -> dict[str, FactValue]:
+    """The values, by ``Setting.key``, that events spell as ``texts``; without settings that have no list of values."""
     values: dict[str, FactValue] = {}
-    for setting in DECLARED:
-        domain = setting.values if isinstance(setting.values, tuple) else ()
-        spelt = {str(value): value for value in domain}
-        if (text := texts.get(setting.name)) in spelt:
+    for name, setting in HAVE_VALUES.items():
+        spelt = {str(value): value for value in setting.values} if isinstance(setting.values, tuple) else {}
+        if (text := texts.get(name)) in spelt:
             values[setting.key] = spelt[text]
     return values
 
 
-def is_judged_by(name: str) -> bool:
-    """Return whether verdicts hang on the setting that events call ``name``, and it has a list of values."""
-    return any(
-        setting.name == name and setting.condition is not None and isinstance(setting.values, tuple)
-        for setting in DECLARED
-    )
-
-
 def values_now() -> dict[str, str]:
     """The values that the settings have whose changes are observed, as events spell both."""
-    observed = [setting for setting in DECLARED if setting.watched[0] and isinstance(setting.values, tuple)]
-    return {setting.name: str(read_now(setting)) for setting in observed}
+    return {name: str(read_now(setting)) for name, setting in HAVE_VALUES.items() if setting.watched[0]}
 
 
 def completed(environment: Environment) -> Environment:
@@ -127,8 +116,7 @@ def _sdp_backends() -> tuple[str, ...]:
 
 
 def has_triton() -> bool | None:
-    """Whether Triton can be imported, without importing it; ``None`` in a build of torch that starts no GPU's kernels:
-    what lies beside that says nothing of another machine."""
+    """Whether Triton can be imported, without importing it; ``None`` in a build of torch without a GPU's kernels."""
     return find_spec("triton") is not None if torch.version.cuda or torch.version.hip else None
 
 

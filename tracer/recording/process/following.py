@@ -1,4 +1,4 @@
-"""Processes that this one starts, each handed a role, so that it records itself. Imports no torch.
+"""Processes that this one starts, each handed a role, so that it records itself in its own trace. Imports no torch.
 
 A Python process that is started inherits ``PYTHONPATH`` with the folder ``bootstrap`` in front, and its role, in the
 environment that C code sees: ``os.environ`` stays the program's. A forked one is told by a hook. All processes of a job
@@ -10,13 +10,17 @@ from __future__ import annotations
 import itertools
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -24,6 +28,7 @@ import msgspec
 
 from tracer.names import ChildState, SeedOrigin, StartedBy
 from tracer.recording import patching
+from tracer.recording.options import RecordOptions
 from tracer.recording.origin.sites import Sites, placed, programs_frame
 from tracer.recording.patching import Call, Watch, original_of
 from tracer.recording.process.children import (
@@ -34,8 +39,8 @@ from tracer.recording.process.children import (
     is_started_by_torch,
     runs_python,
 )
-from tracer.trace.file import LOWEST_SHARED
-from tracer.trace.records import Child, Draw, Generator
+from tracer.trace.file import LOWEST_SHARED, child_path
+from tracer.trace.records import Child, Generator
 
 _VARIABLE = "TRACER_CHILDREN"
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
@@ -64,16 +69,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``starts`` (its parent says so), ``begins``, ``loads-torch``, ``records``, ``is-too-many``, ``ends``; without
     torch, ``numpy`` and ``python``: it loaded the module of that generator."""
     pid: int = 0
-    started_by: StartedBy = StartedBy.UNSEEN
-    location: str = ""
-    function: str = ""
-    called_from: str = ""
-    rank: int | None = None
-    calls: int = 0
-    optimizer_steps: int = 0
-    ended_by: str = ""
-    generators: tuple[Generator, ...] = ()
-    draws: tuple[Draw, ...] = ()
+    child: Child | None = None
+    """What is known of it as it starts, by its parent, or ends, by itself."""
 
 
 class Started(msgspec.Struct):
@@ -86,8 +83,7 @@ class Started(msgspec.Struct):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The task of a child that has torch: call ``begin``, a dotted name, with its role and ``task``, which it
-    interprets."""
+    """The task of a child that has torch: call ``begin``, a dotted name, with its role and ``task``."""
 
     begin: str
     task: msgspec.Raw
@@ -102,8 +98,8 @@ class Following(ChildLog):
         """This process's own; empty for the first of a job."""
         self.task = b""
         """The task that this process has begun last, as it was sent to it, if it is a worker of a pool."""
-        self._folder = ""
-        """Of the log; empty while nothing is followed."""
+        self.folder = ""
+        """The folder that child processes report in; empty while none are followed."""
         self._started = Started()
         self.left_by_fork: Callable[[], None] = lambda: None
         """Called in a forked child before it records itself: it leaves what its parent records."""
@@ -117,8 +113,7 @@ class Following(ChildLog):
     def follow(self, folder: str, begin: Step, started: Started, at_start: Step | None = None) -> None:
         """Follow what this process starts from now on, in ``folder``, or go on there: ``started`` counts.
 
-        A child process calls ``begin`` as it loads torch; ``at_start`` is called as Python starts there, unless it was
-        forked.
+        A child calls ``begin`` as it loads torch, and ``at_start`` as Python starts, unless it was forked.
         """
         for name, step in ((_ORDER, begin), (_START, at_start)):
             if step is not None:
@@ -131,13 +126,13 @@ class Following(ChildLog):
     def take_over(self, folder: str, role: str, started: int) -> None:
         """Go on for a process that has begun elsewhere, as ``role``, has forked ``started`` ones, and loads torch."""
         self._enter(folder, role, Started(started))
-        self._begin()
+        _call(self.folder, _ORDER, self.role)
 
     def child_starts(self, folder: str, role: str) -> None:
         """Python starts, in the child ``role``: do what is to be done before its first line."""
-        self._folder = folder
+        self.folder = folder
         own = self.claimed(role, "start")
-        self._folder = ""
+        self.folder = ""
         _call(folder, _START, own)
 
     def leave(self) -> None:
@@ -146,8 +141,8 @@ class Following(ChildLog):
         self._listens = False
         while self._lifts:
             self._lifts.pop()()
-        if self._folder:
-            self._folder = ""
+        if self.folder:
+            self.folder = ""
             for name in ("PYTHONPATH", _VARIABLE):
                 if name in os.environ:
                     original_of(os.putenv)(name, os.environ[name])
@@ -157,7 +152,7 @@ class Following(ChildLog):
     def log(self, event: Event) -> None:
         """Add to the log, in one write; nothing where the job's first process has ended and removed it."""
         with suppress(OSError):
-            handle = os.open(os.path.join(self._folder, _LOG), os.O_WRONLY | os.O_APPEND)
+            handle = os.open(os.path.join(self.folder, _LOG), os.O_WRONLY | os.O_APPEND)
             try:
                 os.write(handle, msgspec.json.encode(event) + b"\n")
             finally:
@@ -169,39 +164,29 @@ class Following(ChildLog):
         for number in itertools.count(LOWEST_SHARED):
             own = role if number == LOWEST_SHARED else f"{role}.{number}"
             with suppress(FileExistsError):
-                os.close(os.open(os.path.join(self._folder, f"{what}-{own}"), os.O_CREAT | os.O_EXCL))
+                os.close(os.open(os.path.join(self.folder, f"{what}-{own}"), os.O_CREAT | os.O_EXCL))
                 return own
         raise AssertionError
 
     def events(self, folder: str = "") -> list[Event]:
         """The log so far, of ``folder`` or the one that is followed in."""
         try:
-            with open(os.path.join(folder or self._folder, _LOG), "rb") as stream:
+            with open(os.path.join(folder or self.folder, _LOG), "rb") as stream:
                 return msgspec.json.Decoder(Event).decode_lines(stream.read())
         except (OSError, msgspec.MsgspecError):
             return []
 
-    def processes(self, folder: str) -> set[int]:
-        """The numbers of all processes that were heard of in ``folder``."""
-        return {event.pid for event in self.events(folder) if event.pid}
-
     def has_just_started(self, folder: str) -> bool:
-        """Return whether a process was started in ``folder`` a moment ago and has not begun; one that is not followed
-        never begins."""
+        """Return whether a process was started in ``folder`` a moment ago and has not begun: some never do."""
         events = self.events(folder)
         begun = {event.role for event in events if event.event == "begins"}
         is_awaited = any(event.event == "starts" and event.role not in begun for event in events)
         return is_awaited and time.time() - os.stat(os.path.join(folder, _LOG)).st_mtime < _SECONDS_TO_BEGIN
 
-    @property
-    def folder(self) -> str:
-        """The folder that child processes report in; empty if none are followed."""
-        return self._folder
-
     # --- of this process's own ---
 
     def _enter(self, folder: str, role: str, started: Started) -> None:
-        self._folder, self.role, self._started, self._listens = folder, role, started, True
+        self.folder, self.role, self._started, self._listens = folder, role, started, True
         CHILDREN.add(self)
         for name in _ENVIRONMENT_AT:
             self._extend(
@@ -210,9 +195,6 @@ class Following(ChildLog):
         if not self._hooked and hasattr(os, "register_at_fork"):
             self._hooked = True  # after the hook that lifts what the parent has replaced
             os.register_at_fork(before=self._about_to_fork, after_in_child=self._forked)
-
-    def _begin(self) -> None:
-        _call(self._folder, _ORDER, self.role)
 
     # --- processes that start ---
 
@@ -253,7 +235,8 @@ class Following(ChildLog):
         self._next.role = inherited
         if is_counted:
             place = placed(self._sites.innermost(frame), self._sites.users_own(frame))
-            self.log(Event(role=role, event="starts", started_by=started_by, **place))
+            child = msgspec.structs.replace(unknown_child(role), started_by=started_by, **place)
+            self.log(Event(role=role, event="starts", child=child))
         with self._starting:
             self._put_variables()
 
@@ -265,13 +248,13 @@ class Following(ChildLog):
     def _variables(self, program: Mapping[Any, Any]) -> dict[str, str]:
         """Return the variables that a started process needs beside those that the program passes on."""
         role = getattr(self._next, "role", "")
-        if not role or not self._folder:
+        if not role or not self.folder:
             return {}
         own = program.get("PYTHONPATH")
         ours = _BOOTSTRAP if own is None else f"{_BOOTSTRAP}{os.pathsep}{own}"
         if own is not None and own.split(os.pathsep)[0] == _BOOTSTRAP:
             ours = own
-        return {"PYTHONPATH": ours, _VARIABLE: f"{role}:{self._folder}"}
+        return {"PYTHONPATH": ours, _VARIABLE: f"{role}:{self.folder}"}
 
     def _extend(self, owner: Any, name: str) -> None:
         """Make the function ``name`` start programs with an extended environment."""
@@ -300,15 +283,15 @@ class Following(ChildLog):
     def _about_to_fork(self) -> None:
         frame = programs_frame()
         file = frame.f_code.co_filename if frame is not None else ""
-        if self._folder and not file.endswith(FORKS_FOR_PROCESSES):
+        if self.folder and not file.endswith(FORKS_FOR_PROCESSES):
             self._start(StartedBy.FORK, frame)
         elif file.endswith("subprocess.py"):  # it becomes another program at once
             self._next.role = ""
 
     def _forked(self) -> None:
-        role, folder = getattr(self._next, "role", ""), self._folder
+        role, folder = getattr(self._next, "role", ""), self.folder
         if not role or not folder:
-            self._folder = ""
+            self.folder = ""
             return
         self._lifts.clear()  # they were lifted
         self._starting = threading.RLock()  # another thread may have held it
@@ -317,7 +300,12 @@ class Following(ChildLog):
         self._enter(folder, role, Started())
         self.log(Event(role=role, event="begins", pid=os.getpid()))
         with suppress(Exception):  # no business of the program's
-            self._begin()
+            _call(self.folder, _ORDER, self.role)
+
+
+def unknown_child(role: str) -> Child:
+    """The child ``role``, of which nothing else is known yet."""
+    return Child(role=role, started_by=StartedBy.UNSEEN, state=ChildState.NOT_FOLLOWED)
 
 
 def _call(folder: str, name: str, role: str) -> None:
@@ -340,7 +328,8 @@ def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tu
     children: dict[Child, int] = {}
     for role in sorted(by_role, key=lambda role: [int(part) for part in role.split(".")]):
         heard = by_role[role]
-        start, end = (heard.get(event, Event(role=role, event=event)) for event in ("starts", "ends"))
+        said = (heard[event].child if event in heard else None for event in ("starts", "ends"))
+        start, end = (child or unknown_child(role) for child in said)
         if has_trace(role):
             state = ChildState.RECORDED
         elif "begins" not in heard:
@@ -355,17 +344,11 @@ def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tu
             state = ChildState.NOT_FOLLOWED if is_left[role] > 0 else ChildState.WITHOUT_TORCH
         loaded = (Generator(name=name, origin=SeedOrigin.UNSEEN) for name in ("numpy", "python") if name in heard)
         is_line = state in (ChildState.UNTRAINED, ChildState.RECORDED)
-        child = Child(
-            role=role,
+        child = msgspec.structs.replace(
+            end,
             started_by=start.started_by,
-            location=start.location,
-            function=start.function,
-            called_from=start.called_from,
+            **start.place._asdict(),
             state=state,
-            rank=end.rank,
-            calls=end.calls,
-            optimizer_steps=end.optimizer_steps,
-            ended_by=end.ended_by,
             generators={ChildState.UNTRAINED: end.generators, ChildState.WITHOUT_TORCH: tuple(loaded)}.get(state, ()),
             draws=end.draws if state is ChildState.UNTRAINED else (),
         )
@@ -380,3 +363,96 @@ def _are_alike(first: Child, second: Child) -> bool:
 
 #: Of this process.
 FOLLOWING = Following()
+
+
+#: How the folder of a job's log is named, and the file in it that says that the first process needs it no more.
+_PREFIX, _LEFT = "tracer-", "left"
+#: What a child process runs as it loads torch: it records itself as a script is recorded.
+_BEGIN = "tracer.runner.child_processes:begin"
+
+
+class ChildTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Options with which every child is recorded, the same as its parent's."""
+
+    output: str
+    """The parent's trace."""
+    start: int = 0
+    stop: int | None = None
+    source_folder: str | None = None
+    options: RecordOptions
+
+
+class ChildTraces:
+    """Follows what this process starts while it is entered; a child's trace lies beside ``output``.
+
+    ``options`` are those of the recording; without ``output`` traces lie in a temporary folder, until this is removed.
+    ``at_start`` is done in a child that was not forked before its first line.
+    """
+
+    def __init__(
+        self, output: Path | None, options: RecordOptions, *, at_start: Step | None = None, **task: Any
+    ) -> None:
+        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LEFT}"):  # by those that were killed
+            remove_left(str(left.parent))
+        self._folder = tempfile.mkdtemp(prefix=_PREFIX)
+        self._process = os.getpid()
+        # At exit too: after the hook of ``multiprocessing``, which ends the children that are daemons.
+        weakref.finalize(self, _remove, self._folder, self._process)
+        self.output = output or Path(self._folder, "step.json")
+        """The trace that children's traces lie beside."""
+        self._task = ChildTask(output=str(self.output), options=msgspec.structs.replace(options, name=""), **task)
+        self._at_start = at_start
+        self._started = Started()
+        self._is_entered = False
+
+    def begin(self, left_by_fork: Callable[[], None]) -> None:
+        """Follow what this process starts from now on; nothing where another recording follows it.
+
+        ``left_by_fork`` is called in a forked child, which is to leave its parent's recording.
+        """
+        if not FOLLOWING.folder:
+            self._is_entered = True
+            FOLLOWING.follow(self._folder, (_BEGIN, self._task), self._started, self._at_start)
+            FOLLOWING.left_by_fork = left_by_fork
+
+    def end(self) -> None:
+        """Follow no more: processes that run on go on recording themselves."""
+        if self._is_entered and os.getpid() == self._process:
+            self._is_entered = False
+            FOLLOWING.leave()
+
+    def listed(self) -> tuple[Child, ...]:
+        """Return each child process so far: its role, its state, and how it ended."""
+        return children_of(FOLLOWING.events(self._folder), lambda role: child_path(self.output, role).exists())
+
+    def remove(self) -> None:
+        """Remove what children left in the temporary folder."""
+        _remove(self._folder, self._process)
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove a recording's own folder, unless this is a forked child, or a process that runs on will begin there."""
+    if os.getpid() == process:
+        with suppress(OSError):
+            Path(folder, _LEFT).touch()
+        remove_left(folder)
+
+
+def remove_left(folder: str) -> None:
+    """Remove ``folder`` if its job's first process has left it, and none but this one of its processes runs on."""
+    if os.path.exists(os.path.join(folder, _LEFT)):
+        others = {event.pid for event in FOLLOWING.events(folder)} - {0, os.getpid()}
+        if not any(map(_is_running, others)) and not FOLLOWING.has_just_started(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    """Return whether this process exists. One that ended and was not waited for does not, where that can be read."""
+    try:
+        os.kill(process, 0)
+        with open(f"/proc/{process}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[0] != b"Z"
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True

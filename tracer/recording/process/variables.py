@@ -15,18 +15,14 @@ from typing import Any
 
 from tracer.names import EventKind
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import is_torchs_own
+from tracer.recording.origin.sites import is_torchs_own, outwards
 
 #: What stands between ``os.environ[...] = ...`` and its dictionary.
 _PASSING = ("os.py", "_collections_abc.py", "<frozen os>", "<frozen _collections_abc>")
 
 
 class VariableEvents:
-    """Notes in ``log`` the changes of the variables ``names``.
-
-    ``look`` is called before each note, so that a start that nobody saw is noted before the variable that came too
-    late.
-    """
+    """Notes in ``log`` the changes of the variables ``names``; calls ``look`` before, to note starts in their order."""
 
     def __init__(self, log: EventLog, names: Iterable[str], look: Callable[[], None]) -> None:
         self._log = log
@@ -53,9 +49,8 @@ class VariableEvents:
 
 def _is_by_torch(frame: FrameType | None) -> bool:
     """Return whether torch set it. What it sets for its compiler's cache or a worker is not the program's."""
-    while frame is not None and frame.f_code.co_filename.endswith(_PASSING):
-        frame = frame.f_back
-    return frame is not None and is_torchs_own(frame.f_code.co_filename)
+    files = (caller.f_code.co_filename for caller in outwards(frame))
+    return is_torchs_own(next((file for file in files if not file.endswith(_PASSING)), ""))
 
 
 class _Telling(dict[Any, Any]):

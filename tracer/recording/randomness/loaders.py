@@ -23,12 +23,11 @@ from torch.utils.weak import WeakIdKeyDictionary
 from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording import patching
 from tracer.recording.origin.sites import Site, Sites, is_torchs_own, placed, spell
-from tracer.recording.patching import Call, Watch
+from tracer.recording.patching import Call, Target, Watch, Watchers
 from tracer.recording.randomness import own_generators
 from tracer.recording.randomness.generators import SEEDS, seed_caller
 from tracer.recording.randomness.host_generators import HostGenerator, host_generators
 from tracer.recording.randomness.own_generators import hashed_state
-from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Loader
 
 #: Lines that iterate one loader, and data sets that wrap each other, as many as are looked at.

@@ -25,9 +25,8 @@ import msgspec
 from tracer.names import GeneratorKind
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import LIBRARY, USER, Sites, outwards, placed
-from tracer.recording.patching import Call
+from tracer.recording.patching import Call, Target, Watchers
 from tracer.recording.randomness import seed_calls
-from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import OwnGenerator
 
 _RANDOM = os.path.abspath(random.__file__)

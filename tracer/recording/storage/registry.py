@@ -17,9 +17,9 @@ import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.recording.origin.sites import outwards
+from tracer.recording.patching import Target, Watchers
 from tracer.recording.storage.accesses import Access
 from tracer.recording.torch_private import seams, storages
-from tracer.recording.watchers import Target, Watchers
 
 Entry = TypeVar("Entry")
 _PRUNE_AT_LEAST = 4096

@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import CodeType, FrameType
 from typing import Any
 
@@ -38,7 +38,7 @@ COMPILER_MODULES = (OUTPUT_CODE[0], COMPILER[0], CPP_KERNELS[0], TRITON_KERNELS[
 FRAME_COMPILER = ("torch._dynamo.convert_frame", "CatchErrorsWrapper")
 #: Captured CUDA graphs; this torch may have none.
 CUDA_GRAPH = ("torch.cuda.graphs", "CUDAGraph")
-#: Loads a package of AOTInductor's, and runs it; this torch may have none.
+#: Runs a package of AOTInductor's; this torch may have none.
 package_loader: Any = seams.find(torch._C, "_aoti", "AOTIModelPackageLoader")
 #: The logger of graphs as texts, also for code from a cache.
 TRACE_LOG = logging.getLogger("torch.__trace")
@@ -232,3 +232,38 @@ def backend_of(callback: Any) -> str:
         wrapped = (getattr(callback, name, None) for name in names)
         callback = next((inner for inner in wrapped if inner is not None), callback)
     return str(getattr(callback, "compiler_name", None) or getattr(callback, "__name__", None) or "unnamed")
+
+
+_is_compilation_off = False
+
+
+def switch_compilation_off() -> None:
+    """Run compiled functions as they were written from now on (``tracer run --eager``); Dynamo must be loaded.
+
+    The functions keep their wrappers, and so their parameters' names, and no variable is set that children inherit.
+    """
+    global _is_compilation_off
+    _is_compilation_off = True
+    if hasattr(torch.compiler, "set_stance"):  # torch 2.6 and newer
+        torch.compiler.set_stance("force_eager")
+    else:
+        sys.modules["torch._dynamo.config"].disable = True  # type: ignore[attr-defined]
+
+
+@contextmanager
+def compilation_off() -> Iterator[None]:
+    """``switch_compilation_off`` for the block (torch 2.6 and newer)."""
+    global _is_compilation_off
+    before, _is_compilation_off = _is_compilation_off, True
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        _is_compilation_off = before
+
+
+def is_compilation_off() -> bool:
+    """Return whether code is eager because of ``switch_compilation_off``. The script may have undone it."""
+    stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+    is_disabled = getattr(sys.modules.get("torch._dynamo.config"), "disable", False)
+    return _is_compilation_off and (getattr(stance, "stance", "") == "force_eager" or is_disabled is True)

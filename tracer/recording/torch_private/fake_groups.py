@@ -78,8 +78,7 @@ def _on_cpu(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 
 def made_for(mesh: Any) -> str:
     """The kind of device that the program asked for when it made a mesh, or the one that this is a part of."""
-    kind: str = mesh._get_root_mesh()._made_for
-    return kind
+    return str(mesh._get_root_mesh()._made_for)
 
 
 class _Groups:
@@ -115,8 +114,8 @@ class _Groups:
         name = getattr(group, "group_name", None)
         if name is not None:
             self._joined.append(tuple(bound.arguments["global_ranks_in_group"]) or tuple(range(self._size)))
-        if name is not None and backend not in ("", _BACKEND):
-            self._asked[name] = backend
+            if backend not in ("", _BACKEND):
+                self._asked[name] = backend
         return group, store
 
     def backend(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -182,16 +181,14 @@ def _word(backend: Any) -> str:
 def _scattered(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Objects are scattered: this rank's own is in the list if it is the source; else nothing arrives."""
     asked = inspect.signature(call).bind(*args, **kwargs).arguments
-    objects, group = asked.get("scatter_object_input_list"), asked.get("group")
-    if objects:
-        asked["scatter_object_output_list"][0] = objects[dist.get_rank(group)]
+    if objects := asked.get("scatter_object_input_list"):
+        asked["scatter_object_output_list"][0] = objects[dist.get_rank(asked.get("group"))]
 
 
 def _gathered(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Objects are gathered: this rank's own stands for everybody's."""
     asked = inspect.signature(call).bind(*args, **kwargs).arguments
-    objects = asked.get("object_gather_list")
-    if objects is not None:
+    if (objects := asked.get("object_gather_list")) is not None:
         objects[:] = [asked["obj"]] * len(objects)
 
 
@@ -206,18 +203,12 @@ def _attention(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     query, key, value, *others = (*args, *(kwargs[name] for name in ("query", "key", "value") if name in kwargs))
     if distributed is None or not isinstance(query, distributed):
         return call(*args, **kwargs)
-    names = ("attn_mask", "dropout_p", "is_causal")
-    asked = {
-        "attn_mask": None,
-        "dropout_p": 0.0,
-        "is_causal": False,
-        **dict(zip(names, others, strict=False)),
-        **kwargs,
-    }
-    if asked["attn_mask"] is not None:
+    asked = {**dict(zip(("attn_mask", "dropout_p", "is_causal"), others, strict=False)), **kwargs}
+    if asked.get("attn_mask") is not None:
         return call(*args, **kwargs)
     flash = torch.ops.aten._scaled_dot_product_flash_attention.default
-    return flash(query, key, value, asked["dropout_p"], asked["is_causal"], scale=asked.get("scale"))[0]
+    rate, is_causal = asked.get("dropout_p", 0.0), asked.get("is_causal", False)
+    return flash(query, key, value, rate, is_causal, scale=asked.get("scale"))[0]
 
 
 def _is_compiling(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -252,11 +243,6 @@ def check_stage(stage: Any, has_backward: bool) -> None:
         )
 
 
-def _leave_job() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
-
-
 @contextmanager
 def fake_groups(
     rank: int, world_size: int, joined: list[tuple[int, ...]], *, backend: str, mode: ValuesAsOne
@@ -273,7 +259,7 @@ def fake_groups(
     mode.answers.update(c10d=_with_results, _c10d_functional=_in_flight)
     with ExitStack() as undo:
         if not dist.is_initialized():
-            undo.callback(_leave_job)
+            undo.callback(lambda: dist.is_initialized() and dist.destroy_process_group())
         for holders, answer in _Groups(rank, world_size, joined, backend, mode).watches():
             lift = place([holder for holder in holders if hasattr(*holder)], Watch(around=answer))
             if lift is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
 from types import FrameType
@@ -21,7 +21,6 @@ from tracer.errors import UsageError
 from tracer.recording.patching import Watch, place
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.storages import claim_device, claimed_devices, storage_id
-from tracer.recording.torch_private.unsized_results import UNSIZED, positions
 
 
 def _is_factory(name: str, value: Any) -> bool:
@@ -160,9 +159,9 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         if role is _Role.READS:
             return self._read(func, args)
         if role is _Role.UNSIZED:
-            return self._unsized(func, UNSIZED[func], *args, **named)
+            return self._unsized(func, _UNSIZED[func], *args, **named)
         if role is _Role.INDEXES and not self._are_known(args, named):
-            args = (args[0], self._unsized(func, _all_positions, args[1]), *args[2:])
+            args = (args[0], self._unsized(func, lambda *of: [*_all_positions(*of)], args[1]), *args[2:])
         answer = self.answers.get(func.namespace)
         if answer is not None:
             self._forget(args, named)  # other ranks take part
@@ -290,6 +289,98 @@ class ValuesAsOne(FakeTensorMode):  # type: ignore[misc]  # torch does not type 
         return stand_in_for(args[0])
 
 
+# --- results whose shape hangs on values: what the rules return on the meta device stands for a fake tensor ---
+
+_Tensors = torch.Tensor | tuple[torch.Tensor, ...]
+_Values = Callable[[torch.Tensor], torch.Tensor | None]
+"""A real tensor with the values of a fake one; ``None`` if they are not known, and a stand-in is taken."""
+
+
+def _sized(shape: Iterable[int], dtype: torch.dtype = torch.long) -> torch.Tensor:
+    return torch.empty(tuple(shape), dtype=dtype, device="meta")
+
+
+def _nonzero(values: _Values, tensor: torch.Tensor) -> _Tensors:
+    values(tensor)
+    return _sized((tensor.numel(), tensor.dim()))
+
+
+def _unique(values: _Values, tensor: torch.Tensor, *_: object, **__: object) -> _Tensors:
+    return _distinct(values, tensor)
+
+
+def _unique_consecutive(
+    values: _Values, tensor: torch.Tensor, inverse: object = 0, counts: object = 0, dim: int | None = None, **_: object
+) -> _Tensors:
+    return _distinct(values, tensor, dim)
+
+
+def _distinct(values: _Values, tensor: torch.Tensor, dim: int | None = None, *_: object, **__: object) -> _Tensors:
+    """Values, the position of each element among them, and how often each occurs."""
+    values(tensor)
+    shape = (tensor.numel(),) if dim is None else tensor.shape
+    counts = _sized((shape[dim or 0],))
+    return _sized(shape, tensor.dtype), _sized(tensor.shape) if dim is None else counts, counts
+
+
+def _repeat_interleave(values: _Values, repeats: torch.Tensor, *, output_size: int | None = None) -> _Tensors:
+    if output_size is None:
+        values(repeats)
+    return _sized((repeats.numel() if output_size is None else output_size,), repeats.dtype)
+
+
+def _bincount(
+    values: _Values, tensor: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0
+) -> _Tensors:
+    real = values(tensor)
+    largest = (1 if real is None else int(real.max())) if tensor.numel() else -1
+    dtype = torch.long if weights is None else torch.float if weights.dtype is torch.float else torch.double
+    return _sized((max(minlength, largest + 1),), dtype)
+
+
+def _masked_select(values: _Values, tensor: torch.Tensor, mask: torch.Tensor) -> _Tensors:
+    shape, real = torch.broadcast_shapes(tensor.shape, mask.shape), values(mask)
+    return _sized((shape.numel() if real is None else int(real.expand(shape).sum()),), tensor.dtype)
+
+
+def _packed(values: _Values, data: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> _Tensors:
+    """The batch sizes are a real tensor: recurrent layers read them in C++."""
+    batch, longest = (data.shape[0], data.shape[1]) if batch_first else (data.shape[1], data.shape[0])
+    real = values(lengths)
+    steps = [longest] * batch if real is None else real.tolist()
+    sizes = torch.tensor([sum(step > at for step in steps) for at in range(max(steps, default=0))])
+    return _sized((sum(steps), *data.shape[2:]), data.dtype), sizes
+
+
+def _ctc_loss(
+    values: _Values, scores: torch.Tensor, targets: torch.Tensor, _: Any, lengths: Any, *__: object, **___: object
+) -> _Tensors:
+    """The loss, and alignments as long as the longest target."""
+    steps, batch = scores.shape[0], scores.shape[1] if scores.dim() == 3 else 1
+    real = values(lengths) if isinstance(lengths, torch.Tensor) else torch.tensor(lengths)
+    longest = targets.shape[-1] if targets.dim() > 1 else targets.numel() // max(batch, 1)
+    if real is not None and real.numel():
+        longest = int(real.max())
+    return _sized((batch,), scores.dtype), _sized((batch, steps, 2 * longest + 1), scores.dtype)
+
+
+#: By overload: its result. Where values are not known, every element is selected, differs from all others, and is 1;
+#: lengths are as long as can be.
+_UNSIZED: dict[Any, Callable[..., _Tensors]] = {
+    _ATEN.nonzero.default: _nonzero,
+    _ATEN._unique2.default: _unique,
+    _ATEN.unique_consecutive.default: _unique_consecutive,
+    _ATEN.unique_dim.default: _distinct,
+    _ATEN.unique_dim_consecutive.default: _distinct,
+    _ATEN.repeat_interleave.Tensor: _repeat_interleave,
+    _ATEN.bincount.default: _bincount,
+    _ATEN.masked_select.default: _masked_select,
+    _ATEN._pack_padded_sequence.default: _packed,
+    _ATEN._ctc_loss.default: _ctc_loss,
+    _ATEN._ctc_loss.Tensor: _ctc_loss,
+}
+
+
 class _Role(Enum):
     """The services of ``ValuesAsOne`` that an overload needs."""
 
@@ -318,7 +409,7 @@ def _role_of(func: Any) -> _Role:
         return _Role.PLAIN
     if func in (_ATEN.index_put_.default, _ATEN.index_put.default, _ATEN.index.Tensor):
         return _Role.INDEXES
-    if func in UNSIZED:
+    if func in _UNSIZED:
         return _Role.UNSIZED
     if func in (_ATEN.lift_fresh.default, _ATEN.lift_fresh_copy.default):
         return _Role.LIFTS
@@ -342,8 +433,15 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if _is_whole(tensor) else tensor
 
 
-def _all_positions(values: Any, indices: Sequence[Any]) -> list[Any]:
-    return [part for index in indices for part in positions(values, index)]
+def _all_positions(values: _Values, indices: Sequence[Any]) -> Iterator[torch.Tensor | None]:
+    """Indices; in place of a mask the positions that it selects."""
+    for index in indices:
+        if not isinstance(index, torch.Tensor) or index.dtype not in (torch.bool, torch.uint8):
+            yield index
+        elif (mask := values(index)) is None:
+            yield from (_sized((index.numel(),)) for _ in range(index.dim()))
+        else:
+            yield from mask.nonzero(as_tuple=True)
 
 
 def _fake_of_meta(tensor: torch.Tensor) -> torch.Tensor:
@@ -403,11 +501,9 @@ def _is_called_by(name: str) -> bool:
     frame: FrameType | None = sys._getframe(2)
     for _ in range(12):
         if frame is None or name in (frame.f_code.co_name, frame.f_code.co_filename):
-            break
+            return frame is not None
         frame = frame.f_back
-    else:
-        return False
-    return frame is not None
+    return False
 
 
 def _swap(swap: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

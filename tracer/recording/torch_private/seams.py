@@ -17,7 +17,8 @@ from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import TORCH_NAMESPACES
-from tracer.recording.patching import Watch, held_by, place
+from tracer.recording.patching import held_by
+from tracer.tables.settings.declared import DECLARED, Setting
 
 #: Marks the class of the recorder's mode.
 OWN_MODE = "_is_the_recorders"
@@ -62,7 +63,8 @@ pop_mode: Callable[[], Any] | None = getattr(_python_dispatch, "_pop_mode", None
 push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode", None)
 #: The dispatch mode at a position of this thread's stack.
 _mode_at: Callable[[int], Any] | None = find(torch._C, "_get_dispatch_stack_at")
-_without_modes: Callable[[], Any] | None = getattr(_python_dispatch, "_disable_current_modes", None)
+#: A context in which no dispatch mode sees an op.
+without_modes: Callable[[], Any] = getattr(_python_dispatch, "_disable_current_modes", nullcontext)
 #: Pop and push without torch's Python functions around them, which look for modes of another kind first.
 pop_plainly: Callable[[Any], Any] | None = find(torch._C, "_pop_torch_dispatch_stack")
 push_plainly: Callable[[Any], None] | None = find(torch._C, "_push_on_torch_dispatch_stack")
@@ -191,11 +193,6 @@ def pack_hook_code() -> CodeType | None:
     return None if hooks is None else getattr(hooks[0], "__code__", None)
 
 
-def is_dynamo_loaded() -> bool:
-    """Return whether anything has been compiled, or is about to be."""
-    return "torch._dynamo.eval_frame" in sys.modules
-
-
 def skip_code(codes: Iterable[CodeType], *, with_callees: bool) -> None:
     """Tell dynamo's frame evaluator, if it is loaded, to leave this code alone.
 
@@ -295,29 +292,18 @@ def register_with_higher_order_ops(mode_class: type[TorchDispatchMode]) -> None:
     for op in dict(getattr(torch._ops, "_higher_order_ops", {})).values():
         table = getattr(op, "python_key_mode_table", None) or getattr(op, "python_key_table", {})
         if mode_class not in table:
-            op.py_impl(mode_class)(_calls_mode(op))
+            op.py_impl(mode_class)(lambda mode, *args, _op=op, **kwargs: mode.__torch_dispatch__(_op, (), args, kwargs))
 
 
-def _calls_mode(op: Any) -> Callable[..., Any]:
-    def call(mode: Any, *args: Any, **kwargs: Any) -> Any:
-        return mode.__torch_dispatch__(op, (), args, kwargs)
-
-    return call
+#: A compiled module asks it only to decide whether to warn (torch 2.13).
+COUNTS_HOOKS = (sys.modules["torch.nn.modules.module"], "_has_any_global_hook")
 
 
-def hide_hooks_from_compiled_modules(mark: str) -> Callable[[], None]:
-    """Let a compiled module count only global hooks without ``mark``; returns a function that undoes it.
-
-    A compiled module asks ``_has_any_global_hook`` only to decide whether to warn (torch 2.13).
-    """
-    module = sys.modules["torch.nn.modules.module"]
+def has_hook_without(mark: str, *_: Any) -> bool:
+    """Return whether there is a global module hook without ``mark``."""
     kinds = ("backward_pre", "backward", "forward_pre", "forward")
-
-    def has_other_hook(*_: Any) -> bool:
-        tables = (getattr(module, f"_global_{kind}_hooks", {}) for kind in kinds)
-        return any(not hasattr(hook, mark) for table in tables for hook in table.values())
-
-    return place([(module, "_has_any_global_hook")], Watch(around=has_other_hook)) or _nothing
+    tables = (getattr(COUNTS_HOOKS[0], f"_global_{kind}_hooks", {}) for kind in kinds)
+    return any(not hasattr(hook, mark) for table in tables for hook in table.values())
 
 
 # --- random generators ---
@@ -382,10 +368,7 @@ def waits_for_cuda() -> list[tuple[Any, str]]:
 
 
 def sleeping_devices() -> list[Any]:
-    """torch's modules of devices that this build supports and nobody started: they put seeds into a queue.
-
-    The driver is not asked whether there is a GPU: a process that is forked afterwards could not start it.
-    """
+    """torch's modules of devices that nobody started and queue seeds. Asking the driver would break later forks."""
     asleep = (module for _, module in _devices(is_awake=False))
     return [module for module in asleep if (getattr(module, "_is_compiled", None) or module.is_available)()]
 
@@ -412,11 +395,6 @@ def indices_of(tensor: torch.Tensor) -> torch.Tensor:
     """The indices of a sparse tensor, coalesced or not."""
     with without_modes():
         return tensor._indices()
-
-
-def without_modes() -> Any:
-    """A context in which no dispatch mode sees an op."""
-    return (_without_modes or nullcontext)()
 
 
 @contextmanager
@@ -470,3 +448,37 @@ def group_size(group: Any) -> int | None:
         return None if read is None else int(read(group).size())
     except (RuntimeError, TypeError, ValueError):  # the group was destroyed, or is of another kind
         return None
+
+
+# --- settings of the process, and its starts ---
+
+
+def settings() -> list[tuple[Setting, Callable[[], Any]]]:
+    """Each declared setting that can be watched, with its reader, if this torch has the two functions."""
+    return [
+        (setting, getattr(torch._C, setting.watched[1]))
+        for setting in DECLARED
+        if all(name and hasattr(torch._C, name) for name in setting.watched)
+    ]
+
+
+def holders_of(setting: Setting) -> list[tuple[Any, str]]:
+    """Return the holders of the setter of ``torch._C``: that module, ``torch``, the property that users assign to."""
+    setter = setting.watched[0]
+    original = held_by(torch._C, setter)
+    faces: list[tuple[Any, str]] = [(torch, setter)]
+    module = sys.modules.get(setting.made_by.rpartition(".")[0])
+    if module is not None:
+        faces += ((face, "setter") for face in vars(type(module)).values() if "setter" in getattr(face, "__dict__", ()))
+    return [(torch._C, setter), *(holder for holder in faces if held_by(*holder) is original)]
+
+
+#: Starts CUDA for this process, called by whoever needs it.
+START_OF_CUDA = (torch.cuda, "_lazy_init")
+
+
+def process_group_starts() -> list[list[tuple[Any, str]]]:
+    """The holders of each function that makes process groups, if ``torch.distributed`` is loaded and built."""
+    modules = [sys.modules.get(name) for name in ("torch.distributed.distributed_c10d", "torch.distributed")]
+    names = [name for name in ("init_process_group", "new_group") if held_by(modules[0], name) is not None]
+    return [[(owner, name) for owner in modules if held_by(owner, name) is held_by(modules[0], name)] for name in names]

@@ -24,8 +24,17 @@ from tracer.recording.compiled.listing import RegionList
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import Trials
 from tracer.recording.storage.accesses import Access
-from tracer.recording.trials.replay import Prepared, Replay, TrialTally, quietly, results_of, unseen_by_modes
-from tracer.recording.trials.replay_plan import ReplayPlan, plan_replay, tensors_of
+from tracer.recording.trials.replay import (
+    Prepared,
+    Replay,
+    ReplayPlan,
+    TrialTally,
+    plan_replay,
+    quietly,
+    results_of,
+    tensors_of,
+    unseen_by_modes,
+)
 from tracer.recording.values.digests import unseen
 from tracer.tables.compilers import load_compilers
 from tracer.tables.loading import load_tables
@@ -49,13 +58,9 @@ class Risk:
         self._both = (recorded, {**recorded, MODE: DeterministicMode.OFF.value})
         self._tables = [self._under(conditions) for conditions in self._both]
 
-    def of(self, group: CallGroup) -> bool:
-        """Whether two runs of these calls can differ, according to the tables."""
-        return any(_accuse(tables, group) for tables in self._tables)
-
-    def lies_in(self, region: Region, groups: Iterable[CallGroup]) -> bool:
-        """Whether two runs of ``region``, which makes these calls, can differ."""
-        both = [self._under(conditions, region) for conditions in self._both]
+    def of(self, groups: Iterable[CallGroup], region: Region | None = None) -> bool:
+        """Whether two runs of these calls, made in ``region`` if one is given, can differ."""
+        both = self._tables if region is None else [self._under(conditions, region) for conditions in self._both]
         return any(_accuse(tables, group) for group in groups for tables in both)
 
     def suspects(self, region: Region, groups: Iterable[CallGroup]) -> list[CallGroup]:
@@ -161,7 +166,7 @@ class RegionTrials(RegionObserver):
 
     def _read(self, run: Run) -> tuple[TrialTally | None, Untried | None]:
         region, groups, graph = self._regions.one_execution(run)
-        is_asked = self._tries_all or graph is None or self.risk is None or self.risk.lies_in(region, groups)
+        is_asked = self._tries_all or graph is None or self.risk is None or self.risk.of(groups, region)
         tally = TrialTally() if is_asked else None
         if graph is None or run.code.uses_cuda_graphs:
             return tally, Untried.CAPTURED if run.code.uses_cuda_graphs else Untried.COMPILED
@@ -180,12 +185,9 @@ class RegionTrials(RegionObserver):
                 suspects = self.risk.suspects(region, [group for group in groups if group.region == name])
                 outcomes[name] = replace(outcome, together=len(suspects))
                 tried |= {id(group): outcomes[name] for group in suspects}
-        return (
-            tuple(
-                replace(region, tried=outcomes[region.id]) if region.id in outcomes else region for region in regions
-            ),
-            tuple(replace(group, tried=tried[id(group)]) if id(group) in tried else group for group in groups),
-        )
+        of_regions = (replace(each, tried=outcomes[each.id]) if each.id in outcomes else each for each in regions)
+        of_groups = (replace(each, tried=tried[id(each)]) if id(each) in tried else each for each in groups)
+        return tuple(of_regions), tuple(of_groups)
 
 
 def _forbidden_by(name: str) -> Untried | None:
@@ -277,9 +279,7 @@ class TrialObserver(Observer):
 
     def _met(self, info: OverloadInfo, counter: CallCounter) -> TrialTally | None:
         if counter not in self._tallies:
-            is_tried = self._plan(info) is not None and (
-                self._tries_all or self._is_risky(self._describe(info, counter))
-            )
+            is_tried = self._plan(info) is not None and self._is_tried(lambda: self._describe(info, counter))
             self._tallies[counter] = TrialTally() if is_tried else None
         tally = self._tallies[counter]
         if tally is not None:
@@ -291,8 +291,8 @@ class TrialObserver(Observer):
             self._plans[info] = plan_replay(info.func, info.access)
         return self._plans[info]
 
-    def _is_risky(self, group: CallGroup) -> bool:
-        return self._risk is not None and self._risk.of(group)
+    def _is_tried(self, describe: Callable[[], CallGroup]) -> bool:
+        return self._tries_all or (self._risk is not None and self._risk.of([describe()]))
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
         """The outcome of a group's trials, if the group is at risk."""
@@ -301,9 +301,8 @@ class TrialObserver(Observer):
 
     def unreached(self, group: CallGroup) -> CallGroup:
         """Count a group of calls that trials cannot reach, if the group is at risk."""
-        if self._tries_all or self._is_risky(group):
-            return replace(group, tried=Tried(untried={Untried.COMPILED: group.count}))
-        return group
+        untried = Tried(untried={Untried.COMPILED: group.count})
+        return replace(group, tried=untried) if self._is_tried(lambda: group) else group
 
 
 def _outcome(plan: ReplayPlan, args: Args, kwargs: Kwargs, result: Any) -> list[torch.Tensor]:

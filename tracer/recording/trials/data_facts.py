@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -213,11 +214,8 @@ class DataFacts(Observer):
     def _note(self, counter: CallCounter, look: Callable[[], DataShown], args: Args) -> None:
         shown = DataShown.UNREAD
         if not any(isinstance(value, torch.Tensor) and is_capturing(value) for value in args):
-            try:
-                with unseen():
-                    shown = look()
-            except Exception:  # sparse, out of bounds, a tensor of an unforeseen kind
-                shown = DataShown.UNREAD
+            with suppress(Exception), unseen():  # sparse, out of bounds, a tensor of an unforeseen kind
+                shown = look()
         self._tallies.setdefault(counter, Counter())[shown] += 1
 
 
@@ -232,10 +230,10 @@ def _test_of_writes(func: Any, op: Op) -> Test | None:
     if gets is None:
         return None
     adds = _adds(func, op)
-    target = argument_getter(func, "self")
+    target = None if op.onto_zeros or "backward" in op.name else argument_getter(func, "self")
     added = argument_getter(func, "src", "source", "values", "grad_output")
-    factor = argument_getter(func, "alpha")
-    keeps_target = argument_getter(func, "include_self")
+    factor = argument_getter(func, "alpha") or (lambda args, kwargs: 1)
+    keeps_target = argument_getter(func, "include_self") or (lambda args, kwargs: True)
 
     def test(args: Args, kwargs: Kwargs) -> DataShown:
         most = _most_at_one_place(find(*(get(args, kwargs) for get in gets)))
@@ -244,14 +242,12 @@ def _test_of_writes(func: Any, op: Op) -> Test | None:
         if added is None or not adds(args, kwargs):
             return DataShown.DUPLICATES
         numbers = added(args, kwargs)
-        onto = None
-        if not op.onto_zeros and target is not None and "backward" not in op.name:
-            onto = target(args, kwargs) if keeps_target is None or keeps_target(args, kwargs) else None
+        onto = target(args, kwargs) if target is not None and keeps_target(args, kwargs) else None
         # NaN excluded: of two that meet, the first one's payload stays.
         if most == 2 and not (onto is not None and bool(onto.any())) and not bool(numbers.isnan().any()):
             return DataShown.TWICE_ONTO_ZEROS
-        times = 1 if factor is None else factor(args, kwargs)
-        return DataShown.EXACT if _add_exactly(onto, numbers, most, times) else DataShown.DUPLICATES
+        is_exact = _add_exactly(onto, numbers, most, factor(args, kwargs))
+        return DataShown.EXACT if is_exact else DataShown.DUPLICATES
 
     return test
 

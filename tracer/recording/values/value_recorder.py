@@ -16,7 +16,7 @@ from tracer.recording.compiled.executions import Run
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import placed, spell
-from tracer.recording.patching import Call
+from tracer.recording.patching import Call, Target, Watchers
 from tracer.recording.process.following import FOLLOWING
 from tracer.recording.storage.accesses import READS
 from tracer.recording.torch_private import storages
@@ -24,7 +24,6 @@ from tracer.recording.values.call_digests import CallDigests, RegionPlan
 from tracer.recording.values.call_values import CallValues, ValuesFile, default_states
 from tracer.recording.values.digests import digest_bytes
 from tracer.recording.values.moments import Moments, digest_of_numbers
-from tracer.recording.watchers import Target, Watchers
 from tracer.trace.values import Group, Mark, ValueKind
 from tracer.trace.values.columns import NO_DIGEST
 

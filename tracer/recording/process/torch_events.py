@@ -1,13 +1,15 @@
-"""When CUDA, its libraries and the collectives' libraries were first used: they read some settings only then.
+"""Changes of torch's process-wide settings, and when CUDA and the libraries that read some of them were first used.
 
-A start through torch's own functions is seen as it happens; any other is noticed before the next note. The first use of
-a library by ops is read off the recorded calls, at no cost while recording.
+A setting's call makes an event only if the value changes. Attention kernels chosen for one block (``sdpa_kernel``) make
+none: they are an argument of that block's calls. A start through torch's own functions is seen as it happens; any other
+is noticed before the next note. The first use of a library by ops is read off the recorded calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from typing import Any
 
 import torch
 
@@ -15,11 +17,60 @@ from tracer.names import EventKind, Subsystem
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import placed
-from tracer.recording.patching import Call
-from tracer.recording.torch_private import setting_seams as seams
-from tracer.recording.torch_private.seams import answers_reads
-from tracer.recording.watchers import Target, Watchers
+from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.process.settings import read_now
+from tracer.recording.torch_private import seams
 from tracer.trace.records import Event
+
+#: Functions that a block of attention goes through; their caller set nothing for the process.
+_BLOCKS = frozenset({"sdp_kernel", "sdpa_kernel", "_sdpa_kernel"})
+_CUDNN = "torch.backends.cudnn."
+_CUDNN_ENABLED = _CUDNN + "enabled"
+
+
+class SettingEvents:
+    """Notes in ``log`` which of torch's settings take another value."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._unheard: dict[str, str] = {}
+        """cuDNN's settings that changed while cuDNN was off, with their values before."""
+
+    def is_set(self, call: Call, *, name: str, read: Callable[[], Any]) -> None:
+        """``name`` was set; noted if its value changed."""
+        before, value, outer = call.before, str(read()), call.frame.f_back
+        is_of_a_block = {each.f_code.co_name for each in (call.frame, outer) if each is not None} & _BLOCKS
+        if before != value and not is_of_a_block and not self._is_without_effect(name, before, value):
+            self._log.changed(EventKind.SETTING, name, frame=call.frame, before=before, value=value)
+
+    def _is_without_effect(self, name: str, before: str, value: str) -> bool:
+        """Return whether a setting of cuDNN changed while cuDNN was off, or returned to its value before that, as in
+        ``torch.backends.cudnn.flags(enabled=False)``."""
+        if not name.startswith(_CUDNN) or name == _CUDNN_ENABLED:
+            return False
+        if not torch.backends.cudnn.enabled:
+            self._unheard.setdefault(name, before)
+            return True
+        return self._unheard.pop(name, None) == value
+
+
+def _setters() -> Iterator[Target]:
+    for setting, getter in seams.settings():
+        # If a setting has words for its values, torch answers in parts or in numbers.
+        read = partial(read_now, setting) if setting.said else getter
+        yield Target(
+            seams.holders_of(setting),
+            look=partial(_look, read),
+            after=partial(SettingEvents.is_set, name=setting.name, read=read),
+        )
+
+
+def _look(read: Callable[[], Any], call: Call) -> None:
+    call.before = str(read())
+
+
+SETTINGS: Watchers[SettingEvents] = Watchers(_setters)
+
 
 #: Groups of calls of the table of settings, and the library that such a call uses on CUDA.
 _GROUPS = {"matrix-products": Subsystem.CUBLAS, "convolutions": Subsystem.CUDNN}
@@ -53,7 +104,7 @@ class FirstUses:
 
     def cuda_started(self, call: Call | None) -> None:
         """CUDA's start was called, which calls itself again before it is done; or nobody saw it start."""
-        if not self.log.was_used(Subsystem.CUDA) and torch.cuda.is_initialized():
+        if Subsystem.CUDA not in self.log.used and torch.cuda.is_initialized():
             self.log.first_use(Subsystem.CUDA, None if call is None else call.frame)
 
     def group_made(self, call: Call) -> None:
@@ -85,7 +136,7 @@ def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], recorded: I
 
     On fake tensors that run as a machine with GPUs, the CPU's calls are CUDA's once it was started (``recorded``).
     """
-    started = (event.first for event in recorded if _is_first_use(event, Subsystem.CUDA) and answers_reads())
+    started = (event.first for event in recorded if _is_first_use(event, Subsystem.CUDA) and seams.answers_reads())
     since = next(started, None)
     counters: dict[Subsystem, CallCounter] = {}
     for info, counter in counted:
@@ -136,9 +187,9 @@ def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
     return {_GROUPS[group.name]: frozenset(group.ops) for group in load_rows().group if group.name in _GROUPS}
 
 
-def _targets() -> Iterator[Target]:
+def _starts() -> Iterator[Target]:
     yield Target([seams.START_OF_CUDA], after=FirstUses.cuda_started)
     yield from (Target(holders, after=FirstUses.group_made) for holders in seams.process_group_starts())
 
 
-_STARTS: Watchers[FirstUses] = Watchers(_targets)
+_STARTS: Watchers[FirstUses] = Watchers(_starts)

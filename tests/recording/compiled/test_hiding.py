@@ -10,7 +10,7 @@ from types import CodeType
 import pytest
 from torch._dynamo import convert_frame
 
-from tracer.recording import own_code
+from tracer.recording.compiled import hiding
 from tracer.recording.torch_private import seams
 
 MODULE = "tracer.recording.later"
@@ -24,9 +24,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[CodeType]:
     def skip(codes: Iterable[CodeType], *, with_callees: bool) -> None:
         found.extend(codes)
 
-    own_code.leave_to_python()
-    monkeypatch.setattr(own_code, "_told", set(own_code._told))
-    monkeypatch.setattr(own_code._Loaded, "newest", own_code._Loaded.newest)
+    hiding.leave_to_python()
+    monkeypatch.setattr(hiding, "_told", set(hiding._told))
+    monkeypatch.setattr(hiding._Loaded, "newest", hiding._Loaded.newest)
     monkeypatch.setattr(seams, "skip_code", skip)
     return found
 
@@ -42,11 +42,11 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> CodeType:
 
 
 def test_dynamo_is_told_once_of_what_was_loaded_since(told: list[CodeType], monkeypatch: pytest.MonkeyPatch) -> None:
-    own_code.leave_to_python()
+    hiding.leave_to_python()
     assert told == []
     code = loaded(monkeypatch)
     for _ in range(3):
-        own_code.leave_to_python()
+        hiding.leave_to_python()
     assert told == [code]
 
 
@@ -56,8 +56,8 @@ def test_code_that_dynamo_looked_at_before_is_told_until_a_reset_forgot_it(
     code = loaded(monkeypatch)
     monkeypatch.setattr(convert_frame, "input_codes", {code})
     for _ in range(3):
-        own_code.leave_to_python()
+        hiding.leave_to_python()
     monkeypatch.setattr(convert_frame, "input_codes", set())
     for _ in range(3):
-        own_code.leave_to_python()
+        hiding.leave_to_python()
     assert told == [code] * 4

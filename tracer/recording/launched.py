@@ -1,35 +1,42 @@
-"""Triton kernels that a program launches by itself: each launch is counted at its line, its source read once.
+"""Work launched past the dispatcher: Triton kernels that a program launches itself, and captured CUDA graphs.
 
-Integers add up to the same sum in any order, but if the result of such an addition is used, it hands out places in
-order of arrival. A swap is a lock. Launches for timing, and Inductor's, are not counted. Checked on Triton 3.6.
+A launch is counted at its line, its kernel's source read once. Integers add up to the same sum in any order, but if the
+result of such an addition is used, it hands out places in order of arrival. A swap is a lock. Launches for timing, and
+Inductor's, are not counted. Checked on Triton 3.6.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import os
+import sys
 import textwrap
+import weakref
 from _thread import get_ident
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from types import FrameType
 from typing import Any
 
 import msgspec
 import torch
+from msgspec.structs import replace
 
-from tracer.names import BlindSpotKind, KernelLanguage
+from tracer.names import BlindSpotKind, KernelLanguage, RegionGap, RegionInside, RegionKind, RegionOrigin
+from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import fact_readers as facts
+from tracer.recording.calls.groups import CallCounter
 from tracer.recording.compiled.compilations import spelled
-from tracer.recording.events import ORDER
+from tracer.recording.compiled.executions import Run
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.modules import Origin
-from tracer.recording.patching import Call
-from tracer.recording.torch_private import seams
-from tracer.recording.torch_private.seams import without_recording
-from tracer.recording.watchers import Target, Watchers
-from tracer.trace.records import CallGroup, Kernel
+from tracer.recording.origin.sites import Site, outwards, placed
+from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.torch_private import compile_seams, seams
+from tracer.recording.torch_private.seams import loaded, without_recording
+from tracer.trace.records import CallGroup, Kernel, Region
 
 _SWAPS = ("atomic_cas", "atomic_xchg")
 _ASSEMBLY = "inline_asm_elementwise"
@@ -57,10 +64,7 @@ def python_function(kernel: Any) -> Any:
 
 
 def read_source(function: Any, whole_numbers: Mapping[str, bool]) -> Source | None:
-    """What the source of a kernel's Python function shows; ``None`` without one.
-
-    ``whole_numbers``: whether each tensor that it was called with holds integers, by the parameter's name.
-    """
+    """What the source of a kernel's Python function shows; ``None`` without one. ``whole_numbers``: by parameter."""
     reader = _Reader(whole_numbers)
     if not reader.read(function, 0, is_kernel=True):
         return None
@@ -186,6 +190,9 @@ def _resolved(node: ast.AST, names: Mapping[str, Any]) -> Any:
 #: The recorder launches a kernel for digests.
 _OWN = "tracer.recording.values"
 _WHOLE = ("int", "uint", "bool")
+_INDUCTOR = os.path.join("torch", "_inductor", "")
+#: The caller of torch's own helper for captures and replays is at most so many frames up.
+_NEAR = 8
 
 
 class _LaunchedKernel(msgspec.Struct):
@@ -205,50 +212,67 @@ class _LaunchedKernel(msgspec.Struct):
         return f"{self.name} (whole numbers)" if len(atomic) > 1 and is_harmless else self.name
 
 
-class Launched(msgspec.Struct, eq=False):
-    """Launches that agree in everything but their number."""
+class Capture(msgspec.Struct):
+    """One captured graph."""
 
-    kernel: _LaunchedKernel
-    source: Source | None
-    origin: Origin
-    raw: Any
-    node: str
-    count: int = 0
-    order: int = msgspec.field(default_factory=lambda: next(ORDER))
+    name: str
+    site: Site
+    called_from: Site
+    is_seen: bool
+    """Whether it was captured while recording."""
+    calls: dict[Any, int] = msgspec.field(default_factory=dict)
+    """The calls that were captured, by counter."""
+    replays: int = 0
 
 
-class Launches:
-    """The launches of one recording.
+class LaunchedRecord:
+    """The launches and captured graphs of one recording.
 
-    ``on_unread`` is called for a kernel without a source; ``on_launch`` before each launch, which may write anywhere.
+    ``counted`` gives what else is counted; ``on_unseen`` is called before work that may write to any tensor;
+    ``keeps_lines``: whether lines of source are kept with the kernels.
     """
 
     def __init__(
         self,
         attribution: Attribution,
-        on_unread: Callable[[BlindSpotKind, str, FrameType | None], None],
-        on_launch: Callable[[], None],
+        counted: Callable[[], Iterable[CallCounter | Run]],
+        blind_spots: BlindSpots,
+        on_unseen: Callable[[], None],
+        *,
+        keeps_lines: bool,
     ) -> None:
-        self._attribution = attribution
-        self._on_unread = on_unread
-        self._on_launch = on_launch
+        self._attribution, self._sites = attribution, attribution.sites
+        self._counted = counted
+        self._note = blind_spots.note
+        self._on_unseen = on_unseen
+        self._keeps_lines = keeps_lines
+        self._knows_triton = False
         self._kernels: dict[int, tuple[Any, _LaunchedKernel]] = {}
         """By ``id`` of the compiled function, which is kept: it is no tensor."""
-        self.counters: dict[Any, Launched] = {}
+        self._launches: dict[Any, CallCounter] = {}
+        """Each with its kernel, and what the kernel's source shows, as ``extra``."""
         self.is_timing = 0
-        self.keeps_lines = False
-        """Whether lines of source are kept with the kernels."""
+        self._by_object: dict[int, tuple[Callable[[], Any], Capture]] = {}
+        self._running: dict[int, tuple[dict[Any, int], tuple[Site, Site]]] = {}
+        """By ``id`` of the graph that captures: the counts when it began, and where that was."""
+        self._graphs: list[Capture] = []
+
+    def look_again(self) -> None:
+        """Watch Triton if it was loaded since."""
+        if not self._knows_triton and "triton.runtime.jit" in sys.modules:
+            self._knows_triton = True
+            WATCHES.look_again()
 
     def launched(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType | None) -> None:
         """A kernel is about to run."""
         node = seams.current_node()
         if self.is_timing or (node is None and get_ident() != self._attribution.modules.thread):
             return
-        while frame is not None and self._attribution.sites.kind_of(frame.f_code.co_filename) == 0:
+        while frame is not None and self._sites.kind_of(frame.f_code.co_filename) == 0:
             if frame.f_globals.get("__name__", "").startswith(_OWN):
                 return
             frame = frame.f_back
-        self._on_launch()
+        self._on_unseen()
         python = python_function(function)
         tensors = _tensors(function, args, kwargs)
         raw = next(((tensor.dtype, tensor.device, tensor.layout, tensor.ndim) for tensor in tensors.values()), None)
@@ -258,15 +282,15 @@ class Launches:
         if kinds not in kernel.sources:
             kernel.sources[kinds] = read_source(python, whole) if python is not None else None
         if kernel.sources[kinds] is None:
-            self._on_unread(BlindSpotKind.TRITON, f"Triton kernel {kernel.name} was launched", frame)
+            self._note(BlindSpotKind.TRITON, f"Triton kernel {kernel.name} was launched", frame)
         where = self._attribution
         origin, _ = where.outside_engine(frame) if node is None else where.inside_engine(node, frame)
         kind = type(node).__name__ if node is not None else ""
         key = (kernel.name, kinds, origin, kind, raw)
-        counter = self.counters.get(key)
+        counter = self._launches.get(key)
         if counter is None:
             name = where.node_name(node) if node is not None else ""
-            counter = self.counters[key] = Launched(kernel, kernel.sources[kinds], origin, raw, name)
+            counter = self._launches[key] = CallCounter(origin, raw, None, name, (kernel, kernel.sources[kinds]))
         counter.count += 1
 
     def tuned(self, autotuner: Any) -> None:
@@ -291,17 +315,102 @@ class Launches:
         self._kernels[id(function)] = (function, kernel)
         return kernel
 
+    def _counts(self) -> dict[Any, int]:
+        """Counts of everything that runs on a device; calls on the host are not captured."""
+        counts: dict[Any, int] = {
+            source: source.count
+            for source in self._counted()
+            if isinstance(source, Run) or (source.raw is not None and source.raw[1].type != "cpu")
+        }
+        return counts | {source: source.count for source in self._launches.values()}
+
+    def begins(self, call: Call) -> None:
+        """A capture begins."""
+        if not _is_inductors(call.frame):
+            self._running[id(call.first)] = self._counts(), self._place(call)
+
+    def ended(self, call: Call) -> None:
+        """A capture ended."""
+        if id(call.first) in self._running:
+            before, place = self._running.pop(id(call.first))
+            added = {key: count - before.get(key, 0) for key, count in self._counts().items()}
+            self._new(call.first, place, is_seen=True).calls = {key: count for key, count in added.items() if count > 0}
+
+    def replayed(self, call: Call) -> None:
+        """A graph is about to run."""
+        if _is_inductors(call.frame):
+            return
+        self._on_unseen()
+        reference, capture = self._by_object.get(id(call.first), (None, None))
+        if reference is None or capture is None or reference() is not call.first:
+            capture = self._new(call.first, self._place(call), is_seen=False)
+        capture.replays += 1
+        if not capture.is_seen:
+            detail = "a CUDA graph that was captured before recording began was replayed"
+            self._note(BlindSpotKind.CUDA_GRAPH, detail, call.frame)
+
+    def _place(self, call: Call) -> tuple[Site, Site]:
+        return self._sites.innermost(call.frame), self._sites.users_own(call.frame)
+
+    def _new(self, graph: Any, place: tuple[Site, Site], *, is_seen: bool) -> Capture:
+        capture = Capture(f"cuda-graph {len(self._graphs) + 1}", *place, is_seen)
+        self._graphs.append(capture)
+        number = id(graph)
+        reference: Callable[[], Any] = lambda: graph  # noqa: E731
+        with suppress(TypeError):  # an object without weak references is kept, or its number might come again
+            reference = weakref.ref(graph, lambda _: self._by_object.pop(number, None))
+        self._by_object[number] = (reference, capture)
+        return capture
+
     # --- what a trace holds ---
+
+    def _in_graphs(self, key: Any) -> int:
+        """Calls of a counter that were captured, and did not run then."""
+        return sum(capture.calls.get(key, 0) for capture in self._graphs)
+
+    def _of(self, key: Any) -> Iterator[tuple[str, int]]:
+        """The graphs that contain a counter's calls, each with how often they ran there."""
+        for capture in self._graphs:
+            if key in capture.calls and capture.replays:
+                yield capture.name, capture.calls[key] * capture.replays
+
+    def regions(self) -> Iterator[Region]:
+        """A region for each graph."""
+        for capture in self._graphs:
+            yield Region(
+                id=capture.name,
+                kind=RegionKind.CUDA_GRAPH,
+                **placed(capture.site, capture.called_from),
+                device="cuda",
+                origin=RegionOrigin.UNKNOWN if capture.is_seen else RegionOrigin.EARLIER,
+                executions=capture.replays,
+                inside=RegionInside.OPS if capture.is_seen else RegionInside.UNSEEN,
+                why=(None if capture.replays else RegionGap.NEVER_RAN) if capture.is_seen else RegionGap.EARLIER,
+                ops=sum(capture.calls.values()),
+            )
+
+    def times(self, run: Run) -> int:
+        """Return how often a compiled region ran, captured ones at each replay."""
+        return run.count - self._in_graphs(run) + sum(count for _, count in self._of(run))
+
+    def split(self, counted: Iterable[tuple[Any, tuple[int, CallGroup]]]) -> Iterator[tuple[int, CallGroup]]:
+        """The groups of counters, in a graph and outside, each with its position."""
+        for counter, (order, group) in counted:
+            captured = self._in_graphs(counter)
+            if group.count > captured:
+                yield order, replace(group, count=group.count - captured) if captured else group
+            for name, count in self._of(counter):
+                yield order, replace(group, count=count, region=name)
 
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that were launched."""
-        spellings: dict[str, list[Launched]] = defaultdict(list)
-        for counter in self.counters.values():
-            spellings[counter.kernel.spelled(counter.source)].append(counter)
-        return tuple(self._kernel(name, counters) for name, counters in spellings.items())
+        spellings: dict[str, list[tuple[_LaunchedKernel, Source | None]]] = defaultdict(list)
+        for kernel, source in (counter.extra for counter in self._launches.values()):
+            spellings[kernel.spelled(source)].append((kernel, source))
+        return tuple(self._kernel(name, *zip(*each, strict=True)) for name, each in spellings.items())
 
-    def _kernel(self, name: str, counters: list[Launched]) -> Kernel:
-        kernel, sources = counters[0].kernel, [counter.source for counter in counters]
+    def _kernel(self, name: str, kernels: Sequence[_LaunchedKernel], sources: Sequence[Source | None]) -> Kernel:
+        kernel = kernels[0]
         verdicts = {None if source is None else source.atomic for source in sources}
         lines = [line for source in sources if source is not None for line in source.lines]
         return Kernel(
@@ -310,22 +419,26 @@ class Launches:
             device=kernel.device,
             atomic=True if True in verdicts else None if None in verdicts else False,
             is_parallel=not kernel.is_interpreted,  # the interpreter runs one program after the other
-            lines=tuple(dict.fromkeys(lines)) if self.keeps_lines else (),
+            lines=tuple(dict.fromkeys(lines)) if self._keeps_lines else (),
             choice=kernel.choice,
             by_stopwatch=True if kernel.choice else None,
         )
 
-    def group(self, counter: Launched) -> CallGroup:
-        """The launches of ``counter`` as a group of calls."""
-        origin = counter.origin
-        return CallGroup(
-            op=f"triton.{counter.kernel.name}",
-            **origin.in_words(),
-            count=counter.count,
-            node=counter.node,
-            facts=facts.common_facts(counter.raw),
-            kernels=(counter.kernel.spelled(counter.source),),
-        )
+    def groups(self) -> Iterator[tuple[int, CallGroup]]:
+        """The launches, each group with its position."""
+        return self.split((counter, (counter.order, _group(counter))) for counter in self._launches.values())
+
+
+def _group(counter: CallCounter) -> CallGroup:
+    kernel, source = counter.extra
+    return CallGroup(
+        op=f"triton.{kernel.name}",
+        **counter.origin.in_words(),
+        count=counter.count,
+        node=counter.node,
+        facts=facts.common_facts(counter.raw),
+        kernels=(kernel.spelled(source),),
+    )
 
 
 def _tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -335,13 +448,13 @@ def _tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> di
     return {str(name): value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
 
 
-def _on_run(listener: Launches, call: Call) -> None:
+def _on_run(listener: LaunchedRecord, call: Call) -> None:
     if not call.kwargs.get("warmup"):
         keywords = {name: value for name, value in call.kwargs.items() if name not in ("grid", "warmup")}
         listener.launched(call.args[0], call.args[1:], keywords, call.frame)
 
 
-def _on_compiled(listener: Launches, call: Call) -> None:
+def _on_compiled(listener: LaunchedRecord, call: Call) -> None:
     """A kernel that was compiled ahead of time is launched: ``kernel[grid](...)``."""
     function = getattr(getattr(call.first, "src", None), "fn", None)
     listener.launched(function if function is not None else call.first, (), {}, call.frame)
@@ -360,13 +473,21 @@ def _timed(time: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _watched() -> Iterator[Target]:
-    yield Target([(seams.loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
-    yield Target([(seams.loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
-    yield Target([(seams.loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
-    autotuner = seams.loaded("triton.runtime.autotuner", "Autotuner")
+    yield Target([(loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
+    yield Target([(loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
+    yield Target([(loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
+    autotuner = loaded("triton.runtime.autotuner", "Autotuner")
     yield Target([(autotuner, "_bench")], around=_timed)
     yield Target([(autotuner, "run")], after=lambda listener, call: listener.tuned(call.first))
+    graph = loaded(*compile_seams.CUDA_GRAPH)
+    yield Target([(graph, "capture_begin")], before=LaunchedRecord.begins)
+    yield Target([(graph, "capture_end")], after=LaunchedRecord.ended)
+    yield Target([(graph, "replay")], before=LaunchedRecord.replayed)
+
+
+def _is_inductors(frame: FrameType | None) -> bool:
+    return any(_INDUCTOR in caller.f_code.co_filename for caller in islice(outwards(frame), _NEAR))
 
 
 #: The watches of this process.
-WATCHES: Watchers[Launches] = Watchers(_watched)
+WATCHES: Watchers[LaunchedRecord] = Watchers(_watched)

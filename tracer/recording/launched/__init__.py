@@ -1,1 +1,0 @@
-"""Work launched past the dispatcher: the program's own Triton kernels, captured CUDA graphs."""
