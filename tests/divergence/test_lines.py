@@ -440,6 +440,49 @@ def test_a_forked_worker_has_roots_of_its_own(tmp_path: Path) -> None:
     assert (3, Kind.LINE) in lines_of(compared_lines(*runs))
 
 
+#: A library by which the thread that gives is first in run a, and the one that takes in run b.
+PACING = """\
+import os, threading
+done = threading.Event()
+def begins(who):
+    if who == {"a": "taker", "b": "giver"}[os.environ["RUN"]]:
+        done.wait()
+def ends():
+    done.set()
+"""
+#: How a thread takes what another may have ready.
+TAKING = {
+    "without waiting": "try:\n        x = q.get_nowait()\n    except queue.Empty:\n        x = 0\n",
+    "where there is something": "x = 0\n    if not q.empty():\n        x = q.get()\n",
+    "a flag": "x = 0\n    x = 8 if flag.is_set() else 9\n",
+}
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_who_was_faster_shows_at_the_line_that_asks_what_is_ready(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "elsewhere"
+    library.mkdir()
+    (library / "pacing.py").write_text(PACING, encoding="utf-8")
+    monkeypatch.syspath_prepend(library)
+    (tmp_path / "own").mkdir()
+    source = (
+        "import queue, threading\nfrom pacing import begins, ends\n"
+        "CALLS, q, flag = [], queue.Queue(), threading.Event()\n"
+        "def give():\n    begins('giver')\n    q.put(7)\n    flag.set()\n    ends()\n"
+        f"def take():\n    begins('taker')\n    {TAKING[name]}    ends()\n    return x\n"
+        "giver = threading.Thread(target=give)\ngiver.start()\nCALLS.append(take())\ngiver.join()\n"
+    )
+    runs = []
+    for run in "ab":
+        monkeypatch.setenv("RUN", run)
+        runs.append({"": traced(tmp_path / "own", source, name=run)})
+        monkeypatch.delitem(sys.modules, "pacing")
+    first = next(source for source in compared_lines(*runs, [0]).sources if source.reaches)
+    assert (first.location.rpartition("/")[2], first.source) == ("program.py:12", "ready")
+
+
 #: A library's object that has its work done by processes of its own.
 FORKING = """\
 import os, pickle

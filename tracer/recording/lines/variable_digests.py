@@ -29,8 +29,12 @@ _NAMED_ENTRIES = 64
 _MOST_VALUES = 600
 #: Arrays above this many bytes are read in pieces spread over them.
 _WHOLE_ARRAY, _PIECES = 1 << 20, 64
-#: Packages whose objects stand for threads, processes and connections of the system's.
-_HANDLES = frozenset({"threading", "multiprocessing", "subprocess", "concurrent", "asyncio", "socket", "selectors"})
+#: Packages whose objects stand for threads, processes and connections of the system's, or for what these have ready.
+_HANDLES = frozenset(
+    {"threading", "multiprocessing", "subprocess", "concurrent", "asyncio", "socket", "selectors", "queue"}
+)
+#: What such an object holds at a moment, while what is taken out of it is a value; and its number.
+_READY = frozenset({"queue", "unfinished_tasks", "pid"})
 #: By the type of a generator: where the global one of that type is.
 _GLOBAL = {"random.Random": ("random", "_inst"), "numpy.random.mtrand.RandomState": ("numpy.random.mtrand", "_rand")}
 #: Longer texts of a digest are digested themselves.
@@ -356,7 +360,7 @@ def is_handle(kind: type) -> bool:
 def _values_in(kind: type, inside: dict[str, Any]) -> dict[str, Any]:
     """An object's attributes that are values: of a thread, a process or a pool not the numbers that the system gave."""
     if is_handle(kind):
-        return {name: value for name, value in list(inside.items()) if name[:1] != "_" and name != "pid"}
+        return {name: value for name, value in list(inside.items()) if name[:1] != "_" and name not in _READY}
     return dict(inside)
 
 
