@@ -478,7 +478,7 @@ def test_who_was_faster_shows_at_the_line_that_asks_what_is_ready(
     for run in "ab":
         monkeypatch.setenv("RUN", run)
         runs.append({"": traced(tmp_path / "own", source, name=run)})
-        monkeypatch.delitem(sys.modules, "pacing")
+        sys.modules.pop("pacing", None)
     first = next(source for source in compared_lines(*runs, [0]).sources if source.reaches)
     assert (first.location.rpartition("/")[2], first.source) == ("program.py:12", "ready")
 
@@ -537,11 +537,47 @@ def test_what_a_process_gives_comes_from_its_own_line_whoever_takes_it(
     for run in "ab":
         traced(tmp_path / "own", source, name=run)
         runs.append({role: read_lines(tmp_path / "own" / f"{run}.lines{role}") for role in ("", ".1", ".2")})
-    monkeypatch.delitem(sys.modules, "fetching")
+    sys.modules.pop("fetching", None)
     first, second = (source for source in compared_lines(*runs, [0]).sources if source.reaches)
     assert (first.location.rpartition(":")[2], first.source) == (str(line), kind)
     assert second.location.endswith(f":{taken_at}")
     assert second.location in first.path
+
+
+#: A module whose import registers functions, and a number of which every run has another one.
+REGISTERING = """\
+import os
+NAMES, TABLE = [], {}
+def register(function):
+    NAMES.append(function.__name__)
+    TABLE[function.__name__] = function
+    return function
+@register
+def small():
+    return 1
+SCALE = os.urandom(2)
+@register
+def large():
+    return 2
+BIAS = 4
+"""
+
+
+@pytest.mark.parametrize("seen", [0, 20, 10**6])
+def test_a_module_of_a_large_package_is_looked_at_as_its_import_ends(
+    tmp_path: Path, seen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracer.recording.lines.recording._OF_IMPORTS", seen)
+    (tmp_path / "registering.py").write_text(REGISTERING, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    source = "import registering\nCALLS = []\nscale = registering.SCALE\nCALLS.append(scale)\n"
+    runs = []
+    for run in "ab":
+        runs.append({"": traced(tmp_path, source, name=run)})
+        sys.modules.pop("registering", None)
+    roots = [source for source in compared_lines(*runs, [0]).sources if source.reaches]
+    assert [(root.location.rpartition("/")[2], root.source) for root in roots] == [("registering.py:10", "entropy")]
+    assert (len(runs[0][""]) > 40) == (seen > 20)
 
 
 def test_tasks_of_threads_are_paired_by_their_arguments(tmp_path: Path) -> None:

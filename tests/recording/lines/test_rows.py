@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.traced import calls_of, rows_of, traced
 from tracer.recording.lines.recording import LineRecording
+from tracer.recording.lines.variable_digests import Digests
 from tracer.trace.lines import (
     NO_DIGEST,
     TIME_IS_UP,
@@ -243,3 +244,41 @@ def test_after_the_time_for_them_no_lines_are_followed_and_a_note_says_so(tmp_pa
     assert not follows_to_the_end(tmp_path / "a.json")
     traced(tmp_path, source, name="whole")
     assert follows_to_the_end(tmp_path / "whole.json")
+
+
+def test_what_does_not_change_for_long_is_looked_at_where_a_line_names_it(tmp_path: Path) -> None:
+    """A container of many values costs a look nothing at lines of a loop that do not name it; none of its changes is
+    missed."""
+    source = """\
+        many = [[k, k] for k in range(120)]
+        alias, seen = many[3], 0
+        for k in range(200):
+            seen += 1
+            if k == 150:
+                many.append([k])
+        last = many[3]
+        """
+    records = traced(tmp_path, dedent(source))
+    assert [sorted(changed) for changed in rows_of(records, 6)] == [["many"]]
+    looked: list[int] = []
+    counted = Digests._several
+
+    def several(self: Digests, values: list[object], *rest: object) -> str:
+        looked.append(len(values))
+        return counted(self, values, *rest)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Digests, "_several", several)
+        traced(tmp_path, dedent(source), name="b")
+    assert looked.count(120) < 60
+
+
+def test_the_digest_of_a_set_hangs_on_no_order_however_many_values_it_holds() -> None:
+    class Node:
+        def __init__(self, k: int) -> None:
+            self.k, self.links = k, [[k], [k + 1], {"k": [k]}]
+
+    first, second = ({Node(k) for k in range(200)} for _ in "ab")
+    assert Digests().of(first) == Digests().of(second) == "{}200?"
+    assert Digests().of({str(k) for k in range(2000)}) == "{}2000?"
+    assert Digests().of({1, 2}) != Digests().of({1, 3})

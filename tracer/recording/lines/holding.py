@@ -65,7 +65,7 @@ class HeldLines:
     """The values of some lines, kept in or given from files of one folder."""
 
     def __init__(self, asked: Lines) -> None:
-        self._lines, self._gives, self._folder = frozenset(asked.held), asked.gives, Path(asked.folder)
+        self._lines, self.gives, self._folder = frozenset(asked.held), asked.gives, Path(asked.folder)
         self._branches = frozenset(asked.branches)
         self._files: dict[str, BinaryIO | None] = {}
         self._counts: dict[str, int] = {}
@@ -78,7 +78,7 @@ class HeldLines:
     def after(
         self, frame: FrameType, at: str, place: str, changed: Sequence[str], text: LineText, calls: tuple[int, int]
     ) -> bool:
-        """The line ``at`` was executed, in the process and thread ``place``; return whether values were given.
+        """The held line ``at`` was executed, in the process and thread ``place``; return whether values were given.
 
         ``text``: what its statement does. ``calls``: the index of the first call that it made, and of the next one.
         """
@@ -87,7 +87,7 @@ class HeldLines:
         if count > _MOST:
             self._note(at, "it is executed more often than values are kept")
             return False
-        if not self._gives:
+        if not self.gives:
             return self._keep(frame, at, key, changed, text)
         self._write(f"{digest_text(at)}{_CALLS}", f"{calls[0]} {calls[1]}")
         return self._give(frame, at, key, text)
@@ -110,7 +110,7 @@ class HeldLines:
                 else:
                     value = _value_at(frame, path)
                     if named and path not in named and not _is_data(value):  # it holds what the line names
-                        kept[path] = _ALIAS, digest_text(_dumped(kept_form(value)))
+                        kept[path] = _ALIAS, digest_text(_dumped(_orderless(kept_form(value))))
                         continue
                     kept[path] = kept_form(value)
             except Unkeepable as problem:
@@ -175,7 +175,7 @@ class HeldLines:
         except Exception:
             return True
         if form[:1] == (_ALIAS,):
-            return bool(digest_text(_dumped(own)) != form[1])
+            return bool(digest_text(_dumped(_orderless(own))) != form[1])
         return _dumped(own) != _dumped(form[1] if form[:1] == (_ALIKE,) else form)
 
     def _note(self, at: str, problem: str, path: str = "") -> None:
@@ -265,6 +265,15 @@ def _by_form(values: Iterable[Any]) -> dict[bytes, Any]:
             if form[0] in _OBJECTS:
                 found.setdefault(_dumped(form), value)
     return found
+
+
+def _orderless(form: Any) -> Any:
+    """A form in which sets are sorted: one that is given anew may have another order."""
+    if type(form) is tuple and form[:1] in (("set",), ("frozenset",)):
+        return form[0], sorted(_dumped(_orderless(entry)) for entry in form[1])
+    if type(form) is dict:
+        return {name: _orderless(entry) for name, entry in form.items()}
+    return [_orderless(entry) for entry in form] if type(form) in (tuple, list) else form
 
 
 def _is_data(value: Any) -> bool:

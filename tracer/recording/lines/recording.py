@@ -56,6 +56,10 @@ if TYPE_CHECKING:
 _NO_TEXT = LineText()
 #: Executions of hot lines that a frame passes over at first, then twice as many each time.
 _FIRST_WINDOW = 128
+#: Values from which on a look is costly, and such looks after which a name that does not change is passed over.
+_COSTLY, _SETTLED = 128, 32
+#: Values that are looked at while modules of the program's own import each other; later ones are looked at as they end.
+_OF_IMPORTS = 200_000
 #: What is added to the numbers of rows where they begin anew.
 _ANEW = 1 << 40
 
@@ -70,9 +74,18 @@ class _Code:
         self.texts = lines_of(code)
         loaded = {path.partition(".")[0] for text in self.texts.values() for path in (*text.reads, *text.stores)}
         local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-        self.is_held = False
+        self.held: frozenset[int] = frozenset()
+        """Its lines that are held."""
         self.attributes = attributes_in(code)
+        self._named: dict[int, frozenset[str]] = {}
         self.globals = () if self.is_module else tuple(sorted((loaded & {*code.co_names}) - local))
+
+    def named(self, line: int) -> frozenset[str]:
+        """The names that a line reads or stores."""
+        if line not in self._named:
+            text = self.texts.get(line, _NO_TEXT)
+            self._named[line] = frozenset(path.partition(".")[0] for path in (*text.reads, *text.stores))
+        return self._named[line]
 
 
 class _Thread(threading.local):
@@ -130,6 +143,7 @@ class LineRecording:
         self._threads = self._frames = self._forks = 0
         self._role = ""
         self._output = -1
+        self.left_of_imports = _OF_IMPORTS
         self.digests = Digests()
         self._generators: dict[str, str] = {}
         self._source: _Monitoring | _Tracing = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
@@ -266,18 +280,31 @@ class LineRecording:
         known = self._code(code, is_inside=is_inside)
         before = thread.calls.get(known.number, 0)
         count = thread.calls[known.number] = (
-            before + 1 if before < SAMPLED_FROM or known.is_held else _next_sampled(before)
+            before + 1 if before < SAMPLED_FROM or known.held else _next_sampled(before)
         )
-        if count >= SAMPLED_FROM and not known.is_held:
+        if count >= SAMPLED_FROM and not known.held:
             thread.left[id(code)] = _next_sampled(count) - count - 1
         self._frames += 1
         state = _Frame(self, known, self._frames, thread, count)
         if thread.stack:
             state.called_from(thread.stack[-1], frame)
+            state.is_import = known.is_module or thread.stack[-1].is_import
         state.is_inside = is_inside
-        state.write_entered(state.changes(frame, is_entered=True))
+        is_given = self.held is not None and self.held.gives
+        state.write_entered({} if is_given else state.changes(frame, is_entered=True))
         thread.stack.append(state)
         return state
+
+    def passes(self, code: CodeType) -> bool:
+        """Return whether no line of a function is followed: where lines are held, if it has none of these.
+
+        So are functions that modules call as they are imported, once enough was seen of that.
+        """
+        if self.left_of_imports <= 0 and code.co_name != "<module>":
+            stack = self.thread.stack
+            if stack and stack[-1].is_import:
+                return True
+        return self.held is not None and not self._code(code, is_inside=False).held
 
     def _code(self, code: CodeType, *, is_inside: bool) -> _Code:
         known = self._codes.get(id(code))
@@ -286,7 +313,8 @@ class LineRecording:
             path = os.path.join(folder, code.co_filename)
             file = spell(Site(path, 0, "", USER, folder)).rpartition(":")[0]
             known = self._codes[id(code)] = _Code(len(self._codes), code, file, is_library=is_inside)
-            known.is_held = self.held is not None and any(self.held.holds(f"{file}:{line}") for line in known.texts)
+            if self.held is not None:
+                known.held = frozenset(line for line in known.texts if self.held.holds(f"{file}:{line}"))
         return known
 
     def write_code(self, code: _Code) -> None:
@@ -309,12 +337,11 @@ class LineRecording:
         place = self.next_call()
         return -1 if place is None else place
 
-    def changed_generators(self) -> Iterator[tuple[str, str]]:
-        """Yield the states of global generators that changed since the last row."""
-        for name, state in generators():
-            if self._generators.get(name) != state:
-                self._generators[name] = state
-                yield name, state
+    def changed_generators(self) -> dict[str, str]:
+        """The states of global generators that changed since the last row."""
+        changed = {name: state for name, state in generators() if self._generators.get(name) != state}
+        self._generators.update(changed)
+        return changed
 
 
 class _Frame:
@@ -330,7 +357,11 @@ class _Frame:
         """Lines of which there are rows enough: they are passed over until ``left`` is none."""
         self.window = self.left = self.passed = 0
         """Hot lines from one look to the next, those left of them, and all that were passed over."""
-        self.is_stale = self.is_inside = False
+        self.looks = 0
+        """Looks since the first costly one."""
+        self.moved: dict[str, int] = {}
+        """By name: at which of these it was seen to change."""
+        self.is_stale = self.is_inside = self.is_import = False
         self.parent = (-1, 0, 0)
 
     def called_from(self, above: _Frame, frame: FrameType | None) -> None:
@@ -349,6 +380,12 @@ class _Frame:
         number = self.thread.number
         place = self.call = recording.place()
         recording.write(Entered(number, self.number, self.code.number, self.count, *self.parent, place, changed))
+
+    def goes_on(self) -> None:
+        """A generator is resumed."""
+        self.thread.stack.append(self)
+        if self.recording.held is not None:  # what was drawn meanwhile is of lines that are not followed
+            self.recording.changed_generators()
 
     def begin_anew(self) -> None:
         """Every line has its first rows again; their numbers are none that were before."""
@@ -371,6 +408,7 @@ class _Frame:
         """The function returns or yields ``value``."""
         self.counts.setdefault(0, 1)
         self._passed_over()
+        self.line = self.line if frame.f_trace_lines else frame.f_lineno
         self._look(frame, self.line, value, returns=True)
         stack = self.thread.stack
         if self in stack:
@@ -387,35 +425,58 @@ class _Frame:
         recording, key = self.recording, (self.code.number, line)
         if recording.is_over():
             return
+        if recording.held is not None and recording.held.gives:  # what comes of it shows in the calls
+            self._holds(frame, line, (), returns=returns)
+            self.call = recording.place()
+            return
+        if self.is_import and recording.left_of_imports <= 0 and not returns and not self.code.held:
+            frame.f_trace_lines, self.is_stale = False, True
+            return
         n = self.counts[line] = self.counts.get(line, 0) + 1
         if line in self.hot:
             n = self.counts[line] = max(n, SAMPLED_FROM + self.passed)
-        elif n % _ANEW >= SAMPLED_FROM and not self.code.is_held:
+        elif n % _ANEW >= SAMPLED_FROM and not self.code.held:
             self.hot.add(line)
         total = self.thread.totals[key] = self.thread.totals.get(key, 0) + 1
         most = SAMPLED_FROM if line not in self.hot else 2 * SAMPLED_FROM
-        if not self.code.is_held and total > most and total & (total - 1) and not self.is_stale:
+        if not self.code.held and total > most and total & (total - 1) and not self.is_stale:
             self.is_stale = True
             return
         recording.write_text(self.code, line, frame)
-        changed = self.changes(frame)
+        changed = self.changes(frame, 0 if returns else line)
+        if not frame.f_trace_lines:
+            self._write_texts(frame, changed)
         if returns and not self.code.is_module:
             changed[RETURNED] = recording.digests.of(value)
         is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
-        held, at = (None, "") if recording.held is None else (recording.held, f"{self.code.file}:{line}")
-        if held is not None and held.holds(at) and not (returns and _is_suspended(frame)):
-            place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
+        if recording.held is not None:
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
-            names += self._stored(line)
-            texts = self.code.texts
-            text = whole_statement(texts.get(line, _NO_TEXT), texts.values())
-            if held.after(frame, at, place, names, text, (self.call, recording.place())):
+            if self._holds(frame, line, (*names, *self._stored(line)), returns=returns):
                 changed |= self.changes(frame)
-                self.line = self.line if returns else frame.f_lineno
         self.call = recording.place()
         files, self.thread.files = tuple(self.thread.files.values()), {}
         ended = time.time_ns() // 1000
         recording.write(Row(self.number, line, n, self.call, changed, returns, is_sampled, ended, files))
+
+    def _write_texts(self, frame: FrameType, changed: Iterable[str]) -> None:
+        """Write what the lines read that store what ``changed``, if these were not looked at one by one."""
+        names = {path.partition(".")[0] for path in changed}
+        for line, text in self.code.texts.items():
+            if not names.isdisjoint(text.stores):
+                self.recording.write_text(self.code, line, frame)
+
+    def _holds(self, frame: FrameType, line: int, names: Sequence[str], *, returns: bool) -> bool:
+        """Keep or give the values of a line, if it is held; return whether some were given."""
+        recording, held = self.recording, self.recording.held
+        if held is None or line not in self.code.held or (returns and _is_suspended(frame)):
+            return False
+        place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
+        texts = self.code.texts
+        text, calls = whole_statement(texts.get(line, _NO_TEXT), texts.values()), (self.call, recording.place())
+        are_given = held.after(frame, f"{self.code.file}:{line}", place, names, text, calls)
+        if are_given and not returns:
+            self.line = frame.f_lineno
+        return are_given
 
     def _stored(self, line: int) -> Iterator[str]:
         """Yield what a line stores and what may be equal by chance, or has a part that is not seen."""
@@ -425,12 +486,19 @@ class _Frame:
                 if path in self.known or any(self.known[name].endswith(NO_DIGEST) for name in inside):
                     yield path
 
-    def changes(self, frame: FrameType, *, is_entered: bool = False) -> dict[str, str]:
-        """The digests of names whose values are others than at the last look."""
+    def changes(self, frame: FrameType, line: int = 0, *, is_entered: bool = False) -> dict[str, str]:
+        """The digests of names whose values are others than at the last look.
+
+        Where a look is costly, what did not change for long is looked at by a ``line`` that names it, and now and then.
+        """
         digests, known, changed = self.recording.digests, self.known, {}
         is_own, attributes = self.recording.is_own_module, self.code.attributes
+        looked, settled = digests.looked, self.looks - _SETTLED
+        named = self.code.named(line) if line and settled > 0 and self.looks % _SETTLED else None
         for name, value in list(frame.f_locals.items()):
             if name[:2] == "__" and type(value) is not FunctionType:
+                continue
+            if named is not None and name not in named and self.moved.get(name, 0) < settled:
                 continue
             for path, digest in digests.named(name, value):
                 if known.get(path) != digest:
@@ -441,6 +509,8 @@ class _Frame:
                         known[path] = changed[path] = digest
         for name in self.code.globals:
             value = frame.f_globals.get(name)
+            if named is not None and name not in named and self.moved.get(name, 0) < settled:
+                continue
             if not (value is None or issubclass(type(value), CODE)):
                 for path, digest in digests.named(name, value):
                     path = GLOBAL + path
@@ -448,6 +518,12 @@ class _Frame:
                         known[path] = digest
                         if not is_entered:
                             changed[path] = digest
+        looked = digests.looked - looked
+        if looked > _COSTLY or self.looks:
+            self.looks += 1
+            self.moved.update((path.removeprefix(GLOBAL).partition(".")[0], self.looks) for path in changed)
+        if self.is_import:
+            self.recording.left_of_imports -= looked + len(known)
         changed.update(self.recording.changed_generators())
         return changed
 
@@ -509,7 +585,7 @@ class _Tracing:
         if sys.gettrace() is not None:
             return "a debugger, or a measurement of coverage, traces this program already"
         for running in reversed(list(outwards(frame))):
-            if self._recording.follows(running.f_code.co_filename):
+            if self._recording.follows(running.f_code.co_filename) and not self._recording.passes(running.f_code):
                 state = self._recording.entered(running)
                 state.line, state.counts[0] = running.f_lineno, 1
                 running.f_trace = _trace_of(state)
@@ -546,11 +622,11 @@ class _Tracing:
                 is_inside = recording.is_inside(filename)
                 if not is_inside:
                     return None
-            if event != "call" or recording.is_over():
+            if event != "call" or recording.is_over() or recording.passes(code):
                 return None
             known = frame.f_trace  # a generator goes on
             if known is not None and (going_on := _state_of(known)) is not None:
-                going_on.thread.stack.append(going_on)
+                going_on.goes_on()
                 return known
             left = recording.thread.left
             if left.get(id(code)):
@@ -616,6 +692,8 @@ class _Monitoring:
             if not is_inside:
                 return None if recording._inside else self._disable
         with suppress(Exception):  # a failure of the recorder must not reach the program
+            if recording.passes(code):
+                return None
             frame, left = sys._getframe(1), recording.thread.left
             if left.get(id(code)):
                 left[id(code)] -= 1
@@ -630,7 +708,7 @@ class _Monitoring:
 
     def _resumes(self, code: CodeType, offset: int) -> None:
         if (state := self._state(sys._getframe(1))) is not None:
-            state.thread.stack.append(state)
+            state.goes_on()
 
     def _line(self, code: CodeType, line: int) -> Any:
         frame = sys._getframe(1)

@@ -86,6 +86,8 @@ class Digests:
     """Digests values; those of tensors are kept as long as the tensor lives and no op writes to it."""
 
     def __init__(self) -> None:
+        self.looked = 0
+        """Entries and attributes that were looked at."""
         self._tensors: dict[int, tuple[weakref.ref[Any], int, int, str]] = {}
         self._usual: set[type] = set()
         """Types whose objects are read by their attributes."""
@@ -179,8 +181,12 @@ class Digests:
             return self._several([*defaults], depth, look) if defaults else NO_DIGEST
         if issubclass(kind, (set, frozenset)):
             # As a set: the line that iterates it is the one whose values differ.
-            members = _members(kind, value)
-            digests = sorted(self._of(member, depth + 1, look) for member in members[: 4 * _ENTRIES])
+            members, left = _members(kind, value), look.left
+            self.looked += len(members)
+            digests = sorted(self._of(member, depth + 1, look) for member in members if len(members) <= 4 * _ENTRIES)
+            if look.left < 0 <= left or not digests:  # which are looked at hangs on their order
+                look.is_whole &= not members
+                return f"{{}}{len(members)}"
             look.is_whole &= len(members) <= _ENTRIES
             return "{" + ",".join(digests[:_ENTRIES]) + f"}}{len(members)}"
         if issubclass(kind, (list, tuple)) and qualified(kind) not in _TEXTS:
@@ -198,6 +204,7 @@ class Digests:
 
     def _several(self, values: list[Any], depth: int, look: _Look) -> str:
         look.is_whole &= len(values) <= _ENTRIES
+        self.looked += len(values[:_ENTRIES])
         return "[" + ",".join(self._of(entry, depth + 1, look) for entry in values[:_ENTRIES]) + f"]{len(values)}"
 
     def _of_object(self, value: Any, kind: type, depth: int, look: _Look) -> str:
@@ -206,6 +213,7 @@ class Digests:
         if inside is None:
             return look.unseen()
         entries = islice(_values_in(kind, inside).items(), _ENTRIES)
+        self.looked += len(inside)
         parts = [f"{name}={self._of(entry, depth + 1, look)}" for name, entry in entries]
         return f"{kind.__qualname__}({','.join(parts)})"
 
