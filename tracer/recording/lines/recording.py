@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import repeat
+from itertools import count, repeat
 from operator import length_hint
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -140,7 +140,9 @@ class LineRecording:
         self._texts: dict[tuple[int, int], Text] = {}
         self._written: set[Any] = set()
         self.thread = _Thread()
-        self._threads = self._frames = self._forks = 0
+        self._threads, self._frames, self._numbers = count(), count(1), count()
+        """Numbers of threads, frames and codes: two threads never take the same one."""
+        self._forks = 0
         self._role = ""
         self._output = -1
         self.left_of_imports = _OF_IMPORTS
@@ -276,16 +278,15 @@ class LineRecording:
         """A recorded call of a function of the program's begins."""
         thread, code = self.thread, frame.f_code
         if thread.number < 0:
-            thread.number, self._threads = self._threads, self._threads + 1
+            thread.number = next(self._threads)
         known = self._code(code, is_inside=is_inside)
         before = thread.calls.get(known.number, 0)
-        count = thread.calls[known.number] = (
+        calls = thread.calls[known.number] = (
             before + 1 if before < SAMPLED_FROM or known.held else _next_sampled(before)
         )
-        if count >= SAMPLED_FROM and not known.held:
-            thread.left[id(code)] = _next_sampled(count) - count - 1
-        self._frames += 1
-        state = _Frame(self, known, self._frames, thread, count)
+        if calls >= SAMPLED_FROM and not known.held:
+            thread.left[id(code)] = _next_sampled(calls) - calls - 1
+        state = _Frame(self, known, next(self._frames), thread, calls)
         if thread.stack:
             state.called_from(thread.stack[-1], frame)
             state.is_import = known.is_module or thread.stack[-1].is_import
@@ -312,7 +313,7 @@ class LineRecording:
             folder = self._sites.working_directory
             path = os.path.join(folder, code.co_filename)
             file = spell(Site(path, 0, "", USER, folder)).rpartition(":")[0]
-            known = self._codes[id(code)] = _Code(len(self._codes), code, file, is_library=is_inside)
+            known = self._codes[id(code)] = _Code(next(self._numbers), code, file, is_library=is_inside)
             if self.held is not None:
                 known.held = frozenset(line for line in known.texts if self.held.holds(f"{file}:{line}"))
         return known
