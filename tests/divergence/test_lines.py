@@ -480,7 +480,7 @@ def test_who_was_faster_shows_at_the_line_that_asks_what_is_ready(
         runs.append({"": traced(tmp_path / "own", source, name=run)})
         sys.modules.pop("pacing", None)
     first = next(source for source in compared_lines(*runs, [0]).sources if source.reaches)
-    assert (first.location.rpartition("/")[2], first.source) == ("program.py:12", "ready")
+    assert (first.location.rpartition("/")[2], first.source) == ("program.py:12", "done-by-then")
 
 
 #: A library's object that has its work done by processes of its own.
