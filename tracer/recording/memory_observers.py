@@ -19,8 +19,7 @@ from tracer.recording.copies_in_flight import WAITS, CopiesInFlight
 from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.modules import Origin
 from tracer.recording.origin.sites import spell
-from tracer.recording.storage.indices import Distinct, Indices, index_role
-from tracer.recording.storage.known_values import value_role
+from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
 from tracer.recording.storage.overlaps import has_parameters_twice, overlaps_of, shared_entry, writes_over_itself
 from tracer.recording.storage.registry import ESCAPES, MAKES, NumbersTable, Role, StorageRegistry
 from tracer.recording.storage.unwritten import FreshMemory, UnwrittenMemory

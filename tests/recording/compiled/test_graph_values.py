@@ -6,7 +6,7 @@ import pytest
 
 from tracer.recording.compiled.graph_facts import GraphFacts
 from tracer.recording.compiled.graph_text import Graph, read_graph
-from tracer.recording.storage.indices import Distinct
+from tracer.recording.storage.known_numbers import Distinct
 
 FORWARD = """
 class GraphModule(torch.nn.Module):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer import DeterminismTracer, Trace, judge
-from tracer.recording.storage.indices import Indices
+from tracer.recording.storage.known_numbers import Indices
 from tracer.recording.storage.registry import MOST_TENSORS
 
 N = 6

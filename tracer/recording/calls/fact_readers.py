@@ -20,7 +20,7 @@ from tracer.facts.fact import ASK, Services
 from tracer.ops.rows import packet_of
 from tracer.recording.calls.draws import DRAW, draw_reader
 from tracer.recording.origin.sites import is_torchs_own
-from tracer.recording.storage.indices import Indices
+from tracer.recording.storage.known_numbers import Indices
 from tracer.recording.torch_private import seams
 from tracer.trace.records import GROUP_SIZE, FactValue
 

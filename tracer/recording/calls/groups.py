@@ -15,7 +15,7 @@ from tracer.recording.events import ORDER
 from tracer.recording.origin.modules import Origin, Settings
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage.accesses import Access
-from tracer.recording.storage.indices import Indices
+from tracer.recording.storage.known_numbers import Indices
 from tracer.recording.torch_private import kernels, seams
 from tracer.trace.records import BlindSpot
 

@@ -29,7 +29,7 @@ from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Step, is_torchs_own, step_of
 from tracer.recording.patching import Call, Target, Watchers
 from tracer.recording.process.settings import deterministic_mode, read_settings
-from tracer.recording.storage.indices import Distinct
+from tracer.recording.storage.known_numbers import Distinct
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import loaded, without_recording
 from tracer.tables.asked import named_settings

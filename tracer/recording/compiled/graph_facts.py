@@ -28,8 +28,7 @@ from tracer.recording.calls.groups import OverloadInfo
 from tracer.recording.compiled.graph_text import Graph, Name, Node, Unread, Value, flat
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.storage.accesses import Access
-from tracer.recording.storage.indices import Distinct, Indices, index_role
-from tracer.recording.storage.known_values import value_role
+from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
 from tracer.recording.storage.registry import WRITES, NumbersTable, Role
 from tracer.recording.torch_private import compile_seams, seams, storages
 from tracer.trace.arguments import Argument

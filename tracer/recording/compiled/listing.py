@@ -40,7 +40,7 @@ from tracer.recording.origin.sites import (
     placed,
     spell,
 )
-from tracer.recording.storage.indices import Distinct
+from tracer.recording.storage.known_numbers import Distinct
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
 from tracer.trace.records import GENERATOR, CallGroup, FactValue, Kernel, Region, UnwrittenRead

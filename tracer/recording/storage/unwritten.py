@@ -15,7 +15,7 @@ import torch
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.recording.storage import accesses, overlaps
 from tracer.recording.storage.accesses import Access
-from tracer.recording.storage.indices import Indices, written_through
+from tracer.recording.storage.known_numbers import Indices, written_through
 from tracer.recording.storage.native_code import extensions, is_written_unseen
 from tracer.recording.storage.overlaps import MOST_RUNS, Runs, meet, region_of, runs_of, whole, with_more, without
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
