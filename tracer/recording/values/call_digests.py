@@ -24,29 +24,6 @@ _NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
 
 Place = tuple[Any, ...]
 """An argument's name, where its first element lies in the storage (-1: not asked), and its sizes."""
-_Arguments = tuple[tuple[int, str], ...]
-
-
-def parts_of(touched: _Arguments, args: Args, kwargs: Kwargs) -> Iterator[Place]:
-    for position, name in touched:
-        value: Any = argument_at(position, name, args, kwargs)
-        for item in value if type(value) in (list, tuple) else (value,):
-            if type(item) in (_Tensor, _Parameter) and item._is_view():
-                try:
-                    offset = item.storage_offset()
-                    if offset or item.nbytes != storages.storage_bytes(item):
-                        yield (name, offset, *item.shape)
-                except (NotImplementedError, RuntimeError):  # a layout without a storage, or without one shape
-                    continue
-
-
-def sizes_of(sized: _Arguments, args: Args, kwargs: Kwargs) -> Iterator[Place]:
-    """The sizes of tensors of which nothing else matters, as of ``rand_like``'s."""
-    for position, name in sized:
-        value = argument_at(position, name, args, kwargs)
-        if isinstance(value, _Tensor) and not seams.dispatches_itself(type(value)) and not value.is_nested:
-            yield (name, -1, *value.shape)
-
 
 COLLECTIVES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd"})
 """Namespaces of ops that talk to other processes."""
@@ -119,7 +96,7 @@ class Plan:
             is_numbered = is_numbered or plain is not None
             is_placed = is_placed or kind is list or kind is tuple
             numbers.append(plain)
-        places = [*parts_of(self.touched, args, kwargs), *sizes_of(self.sized, args, kwargs)] if is_placed else []
+        places = [*self._places(args, kwargs)] if is_placed else []
         if self.targets:
             kwargs = {**kwargs, **{name: _dtypes(argument_at(at, name, args, kwargs)) for at, name in self.targets}}
         if not places and not is_numbered and not kwargs:
@@ -140,6 +117,23 @@ class Plan:
             if len(self._texts) < _MOST_TEXTS:
                 self._texts[key] = digest
         return digest
+
+    def _places(self, args: Args, kwargs: Kwargs) -> Iterator[Place]:
+        """The parts of tensors that it touches; the sizes of those of which nothing else matters (``rand_like``)."""
+        for position, name in self.touched:
+            value: Any = argument_at(position, name, args, kwargs)
+            for item in value if type(value) in (list, tuple) else (value,):
+                if type(item) in (_Tensor, _Parameter) and item._is_view():
+                    try:
+                        offset = item.storage_offset()
+                        if offset or item.nbytes != storages.storage_bytes(item):
+                            yield (name, offset, *item.shape)
+                    except (NotImplementedError, RuntimeError):  # a layout without a storage, or without one shape
+                        continue
+        for position, name in self.sized:
+            value = argument_at(position, name, args, kwargs)
+            if isinstance(value, _Tensor) and not seams.dispatches_itself(type(value)) and not value.is_nested:
+                yield (name, -1, *value.shape)
 
     def _text(self, args: Args, kwargs: Kwargs, places: list[Place]) -> str:
         """The numbers in words, by the names that the schema gives: ``alpha=1, beta=0.5``."""
