@@ -10,7 +10,7 @@ import pytest
 from tests.support.command import process
 from tracer.files import collector_paused
 
-#: Needed by compiled code, by a judge, or by tables that changed since ``asked.json`` was made from them.
+#: Needed by compiled code, by values, by a judge, or by tables that changed since ``asked.json`` was made from them.
 NOT_AT_ONCE = (
     "tracer.recording.compiled.listing",
     "tracer.recording.compiled.kernel_text",
@@ -19,6 +19,8 @@ NOT_AT_ONCE = (
     "tracer.tables.settings.rows",
     "tracer.tables.loading",
     "packaging.specifiers",
+    "tracer.recording.values.value_recorder",
+    "xxhash",
 )
 
 
