@@ -26,6 +26,7 @@ from tracer.trace.lines import (
     GLOBAL,
     IMPORTS,
     NO_DIGEST,
+    RESULT,
     RETURNED,
     RETURNS,
     SAMPLED_FROM,
@@ -53,8 +54,6 @@ _LONGEST_PATH = 12
 _SHORT = 5
 #: Microseconds by which the time of a file may be early.
 _TICK = 10_000
-#: How what a function returns is named.
-_RESULT = "its result"
 #: The ends of names of functions that put a generator into a state of their own.
 _RESTORING = ("seed", "set_state", "setstate", "set_rng_state", "set_rng_state_all")
 
@@ -750,7 +749,7 @@ class _Comparison:
             values = [tuple(side.get(name, "").removeprefix(STATIC) for side in sides) for name in names]
             first, second = next(((one, two) for one, two in values if is_plain(one) and is_plain(two)), ("", ""))
             spoken = tuple(
-                _RESULT if name == RETURNED else name.removeprefix(GLOBAL)
+                RESULT if name == RETURNED else name.removeprefix(GLOBAL)
                 for name in names
                 if not name.startswith(GENERATOR)
             )
@@ -890,14 +889,14 @@ class _Comparison:
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
         if root.kind is Kind.DRAW and root not in self.gave:
             return next(iter(path), root.location)
-        if root in self.callers and (tuple(names) == (_RESULT,) or root in self.raising):
+        if root in self.callers and (tuple(names) == (RESULT,) or root in self.raising):
             caller, line = self.callers[root]
             at = f"{caller.code.file}:{line}"
             decides = at not in path and not self.one.text(caller, line).stores
             if decides or root in self.raising:  # no exception can be given, but what its function returns
                 return at
         gives_nothing = not names and root.kind is Kind.LINE and root not in self.seeds
-        if gives_nothing or tuple(names) == (_RESULT,):
+        if gives_nothing:
             return next(iter(path), "")
         return self.given_at.get(root.location, root.location)
 

@@ -129,6 +129,15 @@ SOURCES = {
         "async def main():\n    x = await read()\n    return x\ny = asyncio.run(main())\n",
         7,
     ),
+    "an object that is returned at once": (
+        "import os\nclass C:\n    def __init__(self, k): self.k = [k]\ndef make():\n    return C(os.urandom(5))\n"
+        "y = make().k\n",
+        5,
+    ),
+    "a list that is returned at once": (
+        "import os\ndef make():\n    return list(os.urandom(5))\ny = [*make()]\n",
+        3,
+    ),
     "bytes that others hold": ("import os\nb = bytearray()\nt = [b]\nb.extend(os.urandom(9))\ny = bytes(t[0])\n", 4),
     "a generator in an object that leads to others": (
         "import threading, torch\nclass C: pass\nc = C(); c.g = torch.Generator(); c.d = C(); c.d.c = c; c.d.k = 0\n"

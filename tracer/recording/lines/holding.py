@@ -30,7 +30,7 @@ from tracer.recording.lines.variable_digests import (
     slots_of,
 )
 from tracer.recording.options import Lines
-from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, RETURNED, LineText, is_named
+from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, RESULT, RETURNED, LineText, is_named
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
 _MOST, _BYTES, _DEPTH = 20_000, 256 << 20, 8
@@ -50,6 +50,8 @@ _NEXT = "%next"
 _PROBLEMS, _CALLS = ".problems", ".calls"
 #: The suffix of a file that stands where a line was given other values than it had by itself.
 _OTHERS = ".others"
+#: That of one that stands where what a line returned was kept.
+_RESULTS = ".results"
 
 
 def _dumped(value: Any) -> bytes:
@@ -76,7 +78,14 @@ class HeldLines:
         return at in self._lines
 
     def after(
-        self, frame: FrameType, at: str, place: str, changed: Sequence[str], text: LineText, calls: tuple[int, int]
+        self,
+        frame: FrameType,
+        at: str,
+        place: str,
+        changed: Sequence[str],
+        text: LineText,
+        calls: tuple[int, int],
+        returned: Any = None,
     ) -> bool:
         """The held line ``at`` was executed, in the process and thread ``place``; return whether values were given.
 
@@ -88,11 +97,11 @@ class HeldLines:
             self._note(at, "it is executed more often than values are kept")
             return False
         if not self.gives:
-            return self._keep(frame, at, key, changed, text)
+            return self._keep(frame, at, key, changed, text, returned)
         self._write(f"{digest_text(at)}{_CALLS}", f"{calls[0]} {calls[1]}")
-        return self._give(frame, at, key, text)
+        return self._give(frame, at, key, text, returned)
 
-    def _keep(self, frame: FrameType, at: str, key: str, changed: Sequence[str], text: LineText) -> bool:
+    def _keep(self, frame: FrameType, at: str, key: str, changed: Sequence[str], text: LineText, returned: Any) -> bool:
         kept: dict[str, Any] = {_NEXT: frame.f_lineno} if at in self._branches else {}
         named = [path for path in changed if is_named(path, text)]
         if ITERATES in text.calls:  # which of several objects a loop takes, and not what that holds
@@ -102,20 +111,26 @@ class HeldLines:
                     if form[0] in _OBJECTS:
                         kept[name] = _ALIKE, form
         for path in dict.fromkeys((*named, *changed)):
-            if path == RETURNED or path.partition(".")[0] in kept:
+            if path.partition(".")[0] in kept:
                 continue
+            if path == RETURNED:
+                if qualified(type(returned)) not in text.calls:  # others may have it too
+                    continue
+                self._write(f"{digest_text(at)}{_RESULTS}", path)
             try:
                 if path.startswith(GENERATOR):
                     kept[path] = _state_of(path.removeprefix(GENERATOR))
                 else:
-                    value = _value_at(frame, path)
+                    value = returned if path == RETURNED else _value_at(frame, path)
                     if named and path not in named and not _is_data(value):  # it holds what the line names
                         kept[path] = _ALIAS, digest_text(_dumped(_orderless(kept_form(value))))
                         continue
                     kept[path] = kept_form(value)
             except Unkeepable as problem:
                 is_or_holds = "is" if qualified(type(value)) == str(problem) else "holds"
-                self._note(at, f"{is_or_holds} a {problem}, of which no copy can be kept", path)
+                self._note(
+                    at, f"{is_or_holds} a {problem}, of which no copy can be kept", path.replace(RETURNED, RESULT)
+                )
             except Exception:  # a failure of the recorder must not reach the program
                 self._note(at, "is such that no copy can be kept", path)
         data = _dumped(kept)
@@ -133,19 +148,19 @@ class HeldLines:
         stream.write(data)
         return False
 
-    def _give(self, frame: FrameType, at: str, key: str, text: LineText) -> bool:
+    def _give(self, frame: FrameType, at: str, key: str, text: LineText, returned: Any) -> bool:
         if key not in self._files:
             self._files[key] = None
             with suppress(OSError):
                 self._files[key] = open(self._folder / key, "rb")  # noqa: SIM115  (until the run ends)
         stream = self._files[key]
         try:
-            given = {} if stream is None else marshal.load(stream)
+            forms = {} if stream is None else marshal.load(stream)
         except (EOFError, ValueError):
-            given = {}
-        for path, form in given.items():
+            forms = {}
+        for path, form in forms.items():
             try:
-                if not self._has_other(frame, path, form):  # a dict that is iterated must stay as it is
+                if not self._has_other(frame, path, form, returned):  # a dict that is iterated must stay as it is
                     continue
                 if form[:1] == (_ALIAS,):
                     self._note(at, "holds more that differs", path)
@@ -155,23 +170,25 @@ class HeldLines:
                     frame.f_lineno = form  # type: ignore[misc]  # a trace function may set it
                 elif path.startswith(GENERATOR):
                     _set_state(path.removeprefix(GENERATOR), form)
+                elif path == RETURNED:
+                    if given(form, returned) is not returned:
+                        raise Unkeepable(RESULT)
                 else:
                     _put(frame, path, form, is_bound=path.removeprefix(GLOBAL) in text.stores)
             except Exception:  # a failure of the recorder must not reach the program
-                self._note(at, "cannot be given", "the branch" if path == _NEXT else path)
-        return bool(given)
+                self._note(at, "cannot be given", {_NEXT: "the branch", RETURNED: RESULT}.get(path, path))
+        return bool(forms)
 
     @staticmethod
-    def _has_other(frame: FrameType, path: str, form: Any) -> bool:
+    def _has_other(frame: FrameType, path: str, form: Any, returned: Any) -> bool:
         """Return whether the line gave another value by itself."""
         try:
             if path == _NEXT:
                 return bool(frame.f_lineno != form)
-            own = (
-                _state_of(path.removeprefix(GENERATOR))
-                if path.startswith(GENERATOR)
-                else kept_form(_value_at(frame, path))
-            )
+            if path.startswith(GENERATOR):
+                own = _state_of(path.removeprefix(GENERATOR))
+            else:
+                own = kept_form(returned if path == RETURNED else _value_at(frame, path))
         except Exception:
             return True
         if form[:1] == (_ALIAS,):
@@ -188,9 +205,11 @@ class HeldLines:
 
 def problem_of(folder: Path, at: str, names: Iterable[str] = ()) -> str:
     """Why what the line ``at`` gave could not be held, of ``names`` where these are given; empty if it could."""
-    wanted = {"", *names}
+    if RESULT in names and not (folder / f"{digest_text(at)}{_RESULTS}").exists():
+        return f"{RESULT} cannot be given"
+    wanted = tuple(f"{name} " for name in ("", *names))
     with suppress(OSError), open(folder / f"{digest_text(at)}{_PROBLEMS}", encoding="utf-8") as stream:
-        problems = (line.strip() for line in stream if not names or line.partition(" ")[0] in wanted)
+        problems = (line.strip() for line in stream if not names or line.startswith(wanted))
         return next(problems, "")
     return "" if any(folder.glob(f"{digest_text(at)}*")) else "nothing of it could be kept"
 

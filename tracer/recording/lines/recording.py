@@ -427,7 +427,7 @@ class _Frame:
         if recording.is_over():
             return
         if recording.held is not None and recording.held.gives:  # what comes of it shows in the calls
-            self._holds(frame, line, (), returns=returns)
+            self._holds(frame, line, (), value, returns=returns)
             self.call = recording.place()
             return
         if self.is_import and recording.left_of_imports <= 0 and not returns and not self.code.held:
@@ -452,7 +452,7 @@ class _Frame:
         is_sampled, self.is_stale = self.is_stale or total > SAMPLED_FROM, False
         if recording.held is not None:
             names = [name for name, digest in changed.items() if not digest.startswith(STATIC)] or [*changed]
-            if self._holds(frame, line, (*names, *self._stored(line)), returns=returns):
+            if self._holds(frame, line, (*names, *self._stored(line)), value, returns=returns):
                 changed |= self.changes(frame)
         self.call = recording.place()
         files, self.thread.files = tuple(self.thread.files.values()), {}
@@ -466,15 +466,16 @@ class _Frame:
             if not names.isdisjoint(text.stores):
                 self.recording.write_text(self.code, line, frame)
 
-    def _holds(self, frame: FrameType, line: int, names: Sequence[str], *, returns: bool) -> bool:
+    def _holds(self, frame: FrameType, line: int, names: Sequence[str], value: Any, *, returns: bool) -> bool:
         """Keep or give the values of a line, if it is held; return whether some were given."""
         recording, held = self.recording, self.recording.held
         if held is None or line not in self.code.held or (returns and _is_suspended(frame)):
             return False
         place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
-        texts = self.code.texts
+        met, number = recording._texts, self.code.number  # with what may be called
+        texts = {at: met[number, at].text if (number, at) in met else text for at, text in self.code.texts.items()}
         text, calls = whole_statement(texts.get(line, _NO_TEXT), texts.values()), (self.call, recording.place())
-        are_given = held.after(frame, f"{self.code.file}:{line}", place, names, text, calls)
+        are_given = held.after(frame, f"{self.code.file}:{line}", place, names, text, calls, value)
         if are_given and not returns:
             self.line = frame.f_lineno
         return are_given
