@@ -169,8 +169,8 @@ def _compare_losses(first: Values, second: Values) -> tuple[Loss, ...]:
     sides = []
     for values in (first, second):
         rows = values.moments_of(ValueKind.LOSS)
-        steps = values.moments.step[rows]
-        sides.append({int(step): values.moments.digest[rows[steps == step]] for step in np.unique(steps)})
+        steps, begins = np.unique(values.moments.step[rows], return_index=True)  # they come in order
+        sides.append(dict(zip(steps.tolist(), np.split(values.moments.digest[rows], begins[1:]), strict=False)))
 
     def mean(digests: U8 | None) -> float | None:
         return None if digests is None else float(digests.view(np.float64).mean())

@@ -11,6 +11,7 @@ from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.lines import LineSource
 from tracer.names import Phase, Verdict
 from tracer.trace import records
+from tracer.trace.differences import SettingDifference
 from tracer.trace.values import ValueKind
 
 
@@ -30,14 +31,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def words(self) -> str:
         """``aten.mm.default at train.py:4``."""
         return f"{self.op} at {self.location}" if self.location else self.op
-
-
-class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting, variable or version that differs between the recordings."""
-
-    name: str
-    first: str
-    second: str
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,7 +252,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why each recording is incomplete; empty for a complete one."""
     not_digested: int = 0
     """Compared calls whose agreement is unknown."""
-    settings: tuple[Changed, ...] = ()
+    settings: tuple[SettingDifference, ...] = ()
     resumed: Resumed | None = None
     replicas: Replicas | None = None
     """For two ranks of one job, which legitimately read different data: only their parameters are compared, and

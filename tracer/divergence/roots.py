@@ -13,7 +13,7 @@ from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.differing import lie_otherwise, reads_another
 from tracer.divergence.following import Candidate
 from tracer.divergence.loading import loading_of, loads_in
-from tracer.divergence.model import Changed, Place, Root, Seed
+from tracer.divergence.model import Place, Root, Seed
 from tracer.divergence.pairing import Pairs
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
@@ -32,7 +32,7 @@ from tracer.names import (
     Way,
 )
 from tracer.ops.rows import packet_of
-from tracer.trace.differences import NOT_SET, differing_settings
+from tracer.trace.differences import NOT_SET, SettingDifference, differing_settings
 from tracer.trace.file import Trace
 from tracer.trace.records import Event, Tried
 from tracer.trace.values import Group, Mark, ValueKind, Values
@@ -56,7 +56,11 @@ class Compared:
     """What all roots of two recordings have in common."""
 
     def __init__(
-        self, pairs: Pairs, recordings: tuple[Recording, Recording], settings: Iterable[Changed], tables: Tables
+        self,
+        pairs: Pairs,
+        recordings: tuple[Recording, Recording],
+        settings: Iterable[SettingDifference],
+        tables: Tables,
     ) -> None:
         self.pairs, self.recordings, self.tables = pairs, recordings, tables
         self.values = (pairs.first, pairs.second)
@@ -414,10 +418,10 @@ class Evidence:
 
     def _settings(self, root: Root) -> Root:
         changed = self.compared.settings
-        named = ", ".join(f"{setting.name} ({setting.first}, {setting.second})" for setting in changed[:_MOST])
+        named = ", ".join(f"{setting.name} ({', '.join(setting.values)})" for setting in changed[:_MOST])
         named += f" and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
         why = f"everything that it read agrees, what it wrote differs, and so do settings of the runs: {named}"
-        return replace(root, name=changed[0].name, first=changed[0].first, second=changed[0].second, why=why)
+        return replace(root, name=changed[0].name, first=changed[0].values[0], second=changed[0].values[1], why=why)
 
     def _structure(self, root: Root) -> Root:
         """Where the sequences diverge, both continuations, and how many calls each has alone."""
@@ -677,7 +681,7 @@ _SEEDS = ("torch_seed", "cuda_seed")
 NO_KERNELS = frozenset({"PYTHONHASHSEED", "MALLOC_PERTURB_", "RANK", "LOCAL_RANK"})
 
 
-def changed_settings(first: Recording, second: Recording) -> tuple[Changed, ...]:
+def changed_settings(first: Recording, second: Recording) -> tuple[SettingDifference, ...]:
     """Everything of the environments that differs but for seeds, and what the programs set otherwise while they ran.
 
     What could not be read on one side is not known to differ.
@@ -686,10 +690,10 @@ def changed_settings(first: Recording, second: Recording) -> tuple[Changed, ...]
     if environments[0] is None or environments[1] is None:
         return ()
     changed = {}
-    for name, values in differing_settings((environments[0], environments[1])):
-        is_variable = any(name in environment.variables for environment in environments if environment is not None)
-        if name not in _SEEDS and (is_variable or NOT_SET not in values):
-            changed[name] = values
+    for setting in differing_settings((environments[0], environments[1])):
+        is_variable = setting.name in environments[0].variables or setting.name in environments[1].variables
+        if setting.name not in _SEEDS and (is_variable or NOT_SET not in setting.values):
+            changed[setting.name] = setting
     if first.trace is not None and second.trace is not None:
         sides = [
             {(event.name, event.location): event.value for event in trace.events if event.kind in _MADE}
@@ -698,8 +702,8 @@ def changed_settings(first: Recording, second: Recording) -> tuple[Changed, ...]
         for key in dict.fromkeys((*sides[0], *sides[1])):
             made = tuple(side.get(key, NOT_SET) for side in sides)
             if made[0] != made[1]:
-                changed[key[0]] = made
-    return tuple(Changed(name=name, first=ours, second=theirs) for name, (ours, theirs) in changed.items())
+                changed[key[0]] = SettingDifference(name=key[0], values=made)
+    return tuple(changed.values())
 
 
 _MADE = (EventKind.SETTING, EventKind.VARIABLE)

@@ -14,7 +14,7 @@ from tracer.gate.baseline import risk_of
 from tracer.names import SAFE, SEVERITY, Verdict, Word
 from tracer.ops.rows import spoken
 from tracer.tables.versions import speaks_of
-from tracer.trace.differences import differing_settings
+from tracer.trace.differences import SettingDifference, differing_settings
 from tracer.trace.records import Draw
 
 
@@ -50,14 +50,6 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The rule after, or before where it is gone."""
     why: str = ""
     remedy: str = ""
-
-
-class SettingDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded setting or version that is another one."""
-
-    name: str
-    before: str
-    after: str
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,10 +100,7 @@ def compare_judgements(
             for finding in after.findings
             if finding.verdict not in SAFE or finding.deterministic_mode not in SAFE
         ),
-        settings=tuple(
-            SettingDifference(name=name, before=values[0], after=values[1])
-            for name, values in differing_settings((before.trace.environment, after.trace.environment))
-        ),
+        settings=tuple(differing_settings((before.trace.environment, after.trace.environment))),
         tally_before=before.tally.as_is,
         tally_after=after.tally.as_is,
         draws=(

@@ -19,12 +19,12 @@ from tracer.trace.merging import merge_traces
 from tracer.trace.records import CallGroup, Draw, Environment, FactValue
 
 
-class RankSetting(msgspec.Struct, frozen=True, kw_only=True):
-    """A version, setting or environment variable that is not the same on all ranks."""
+class SettingDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """A version, setting or environment variable that is not the same everywhere."""
 
     name: str
     values: tuple[str, ...]
-    """As text, a value a rank."""
+    """As text, a value a recording or rank."""
 
 
 class RankCalls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,7 +47,7 @@ class RankComparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ranks: tuple[int, ...]
     alike: tuple[tuple[int, ...], ...]
     """Ranks that agree in all that is compared, together; one group: all of them."""
-    settings: tuple[RankSetting, ...] = ()
+    settings: tuple[SettingDifference, ...] = ()
     calls: tuple[RankCalls, ...] = ()
     """The calls whose counts differ, the largest difference first. Random draws are calls."""
 
@@ -78,8 +78,7 @@ def compare_ranks(traces: Iterable[Trace]) -> RankComparison | None:
 
 def _compared(merged: Mapping[int, Trace]) -> RankComparison:
     """Each rank's one recording, side by side."""
-    differing = differing_settings([trace.environment for trace in merged.values()])
-    settings = tuple(RankSetting(name=name, values=values) for name, values in differing)
+    settings = tuple(differing_settings([trace.environment for trace in merged.values()]))
     all_calls = [trace.calls for trace in merged.values()]
     are_alike = all(calls == all_calls[0] for calls in all_calls)  # as most are: comparing them whole is quick
     tables = [{} for _ in merged] if are_alike else _tables(all_calls)
@@ -92,8 +91,8 @@ def _compared(merged: Mapping[int, Trace]) -> RankComparison:
 NOT_SET = "not set"
 
 
-def differing_settings(environments: Sequence[Environment]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the name and the values, as text, of what differs; variables and further settings each by its own name."""
+def differing_settings(environments: Sequence[Environment]) -> Iterator[SettingDifference]:
+    """Yield what differs; variables and further settings each by its own name."""
     for field in Environment.__struct_fields__:
         values = [getattr(environment, field) for environment in environments]
         if all(value == values[0] for value in values):
@@ -101,9 +100,9 @@ def differing_settings(environments: Sequence[Environment]) -> Iterator[tuple[st
         if isinstance(values[0], dict):
             for name in sorted(set().union(*values)):
                 if len({(type(value.get(name)), value.get(name)) for value in values}) > 1:
-                    yield name, tuple(_spelled(value.get(name)) for value in values)
+                    yield SettingDifference(name=name, values=tuple(_spelled(value.get(name)) for value in values))
         else:
-            yield field, tuple(map(_spelled, values))
+            yield SettingDifference(name=field, values=tuple(map(_spelled, values)))
 
 
 def _spelled(value: object) -> str:
@@ -180,7 +179,7 @@ def _order(calls: RankCalls) -> tuple[object, ...]:
 def _alike(
     ranks: Iterable[int],
     tables: Sequence[_Table],
-    settings: Sequence[RankSetting],
+    settings: Sequence[SettingDifference],
     calls: Sequence[RankCalls],
 ) -> tuple[tuple[int, ...], ...]:
     """Ranks grouped by everything in which any two of them differ."""

@@ -442,7 +442,7 @@ def comparison_blocks(compared: Comparison) -> Iterator[said.Block]:
         yield said.Bullets(tuple(_items(members)), left_out, "--format json has")
     if compared.settings:
         yield said.Heading("Settings and versions")
-        changes = (f"{setting.name}: {setting.before} -> {setting.after}" for setting in compared.settings)
+        changes = (f"{setting.name}: {' -> '.join(setting.values)}" for setting in compared.settings)
         yield said.Bullets(tuple(changes))
     if compared.draws:
         yield said.Heading("Random draws")

@@ -9,7 +9,7 @@ import msgspec
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.end_states import OF_TRAINING, kept_otherwise
-from tracer.divergence.model import Changed, Divergence, EndState, Loss, NotRestored, Replicas, Root
+from tracer.divergence.model import Divergence, EndState, Loss, NotRestored, Replicas, Root
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
 from tracer.divergence.roots import parted
@@ -21,6 +21,7 @@ from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.plan import step_of_plan
 from tracer.report.sections.root_lines import line_clause, line_sentence, root_line_blocks
 from tracer.report.words import joined, plural
+from tracer.trace.differences import SettingDifference
 from tracer.trace.values import ValueKind
 
 _NOT_RESTORED = {
@@ -259,10 +260,10 @@ def _root(root: Root, source: Mapping[str, str]) -> said.Row:
     )
 
 
-def _changed(settings: Sequence[Changed]) -> said.Fold:
+def _changed(settings: Sequence[SettingDifference]) -> said.Fold:
     """Settings and versions that differ."""
     summary = plural(len(settings), "setting or version that differs", "settings or versions that differ")
-    pairs = tuple((setting.name, f"{setting.first} → {setting.second}") for setting in settings)
+    pairs = tuple((setting.name, " → ".join(setting.values)) for setting in settings)
     brief = "; ".join(f"{name}: {values}" for name, values in pairs[:20])
     return said.Fold(summary, (said.Pairs(pairs, "The first run, then the other"),), brief)
 
