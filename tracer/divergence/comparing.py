@@ -169,7 +169,8 @@ def _compare_losses(first: Values, second: Values) -> tuple[Loss, ...]:
     sides = []
     for values in (first, second):
         rows = values.moments_of(ValueKind.LOSS)
-        steps, begins = np.unique(values.moments.step[rows], return_index=True)  # they come in order
+        rows = rows[np.argsort(values.moments.step[rows], kind="stable")]
+        steps, begins = np.unique(values.moments.step[rows], return_index=True)
         sides.append(dict(zip(steps.tolist(), np.split(values.moments.digest[rows], begins[1:]), strict=False)))
 
     def mean(digests: U8 | None) -> float | None:
