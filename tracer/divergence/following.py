@@ -89,10 +89,9 @@ class Roots:
         self._alike(np.flatnonzero(rest & ~differing.inputs & differing.outputs), Way.WROTE)
         self.candidates += entered
         self._gaps()
-        self.candidates = [candidate for candidate in self.candidates if self.parents[candidate.node] < 0]
-        self.candidates = [self._if_ahead(candidate) for candidate in self.candidates]
-        self.candidates.sort(key=self._order)
-        return Following(tuple(self.candidates), followed(self.parents))
+        ends = followed(self.parents)
+        roots = [candidate for candidate in self.candidates if self.parents[candidate.node] < 0]
+        return Following(tuple(sorted((self._if_ahead(root, ends) for root in roots), key=self._order)), ends)
 
     def _order(self, candidate: Candidate) -> tuple[float, int]:
         """Gaps lie between pairs."""
@@ -167,18 +166,15 @@ class Roots:
         same = (Way.DRAWN, generator, self._group(node) if passed else -1)
         return Candidate(node, Way.DRAWN, same, row, earlier=earlier)
 
-    def _if_ahead(self, candidate: Candidate) -> Candidate:
+    def _if_ahead(self, candidate: Candidate, ends: Ints) -> Candidate:
         """A root that is only a draw of another size, or a draw by one run only, is reported as a draw."""
         if candidate.way not in (Way.NUMBERS, Way.GAP):
             return candidate
         for node, row in self.shows.items():
-            root = node
-            while self.parents[root] >= 0:
-                root = int(self.parents[root])
             is_draw = (
                 self._only_draws(node) if self.pairs.is_gap(node) else self._group(node) == self._group(candidate.node)
             )
-            if root == candidate.node and is_draw:
+            if ends[node] == candidate.node and is_draw:
                 return candidate._replace(way=Way.AHEAD, shows_in=row)
         return candidate
 
