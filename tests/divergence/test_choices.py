@@ -143,3 +143,29 @@ def test_what_is_chosen_by_a_draw_that_differs_follows_from_it(compared: Callabl
 
     (root,) = compared(step, 1, 2).roots
     assert root.cause is RootCause.DRAW
+
+
+@pytest.mark.parametrize("differing", [0, 2])
+def test_a_row_of_data_that_differs_is_input_data_whichever_is_read_first(
+    differing: int, compared: Callable[..., Divergence]
+) -> None:
+    def step(rows: torch.Tensor) -> None:
+        for row in rows:
+            row.exp()
+
+    other = torch.ones(4, 3)
+    other[differing] = 2
+    root = compared(step, torch.ones(4, 3), other).first
+    assert root is not None
+    assert root.cause is RootCause.INPUT_DATA
+
+
+def test_a_row_that_was_read_before_changed_while_no_op_wrote(compared: Callable[..., Divergence]) -> None:
+    def step(late: tuple[torch.Tensor, float]) -> None:
+        late[0][0].exp()
+        late[0].numpy()[0] += late[1]
+        late[0][0].exp()
+
+    root = compared(step, (torch.ones(4, 3), 0.0), (torch.ones(4, 3), 1.0)).first
+    assert root is not None
+    assert root.cause is RootCause.OUTSIDE_CHANGE
