@@ -67,10 +67,8 @@ def other_draws(first: JoinedRanks, second: JoinedRanks, row: int, second_row: i
 
 def _unlike(ones: list[_Draw], others: list[_Draw]) -> tuple[_Draw | None, _Draw | None, _Draw | None] | None:
     """What either draws without a like draw on the other side, and the next draw in both that gives other numbers.
-
     Draws after which the generator stands where it does on the other side change nothing: compiled code may draw what
-    eager code does (``fallback_random``).
-    """
+    eager code does (``fallback_random``)."""
     numbers: dict[object, int] = {}
     keys = [np.array([numbers.setdefault(draw.key, len(numbers)) for draw in side]) for side in (ones, others)]
     at = other_at = 0

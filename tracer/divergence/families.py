@@ -110,11 +110,9 @@ def _with_siblings(divergence: Divergence, role: str, children: Sequence[Child])
 
 
 def _beside(root: Root, places: str) -> Root:
-    """``root`` with the lines that started other processes, if one of them may have written what differs.
-
-    Memory that both have may be written between a digest and the call, and between two replays: against the tables no
-    kernel is blamed then.
-    """
+    """``root`` with the lines that started other processes, if one of them may have written what differs. Memory that
+    both have may be written between a digest and the call, and between two replays: against the tables no kernel is
+    blamed then."""
     if root.contradicts:
         root = replace(root, cause=RootCause.UNKNOWN, shows=Shows.THREADS, contradicts=False)
         root = replace(root, why=Shows.THREADS.says + of_tables(root))
@@ -231,10 +229,8 @@ def siblings(roles: Iterable[str], children: Iterable[Child]) -> Siblings:
 def paired_roles(
     first: Siblings, second: Siblings, distance: Callable[[str, str], float]
 ) -> tuple[dict[str, str], int]:
-    """Each role of the first run with its own in the second, and how many have none.
-
-    ``distance`` of two roles is 0 if they agree: where they come in any order those are a pair, then the nearest.
-    """
+    """Each role of the first run with its own in the second, and how many have none. ``distance`` of two roles is 0 if
+    they agree: where they come in any order those are a pair, then the nearest."""
     pairs: dict[str, str] = {}
     unpaired = 0
     for key in first.keys() | second.keys():

@@ -72,11 +72,9 @@ def check_job(job: Job, name: str, *, is_first: bool) -> None:
 def compared_jobs(
     first: Job, second: Job, shaken: Sequence[Job] = (), of_second: Sequence[Job] = (), *, by_means: bool = False
 ) -> Comparison:
-    """Hold ``second`` against ``first``, each process against its own; see ``compared``.
-
-    Jobs of other numbers of ranks are joined and compared as wholes. The first significant place is that of the process
-    that no other one explains: what a process receives (inputs, reduced gradients) comes after what others compute.
-    """
+    """Hold ``second`` against ``first``, each process against its own; see ``compared``. Jobs of other numbers of ranks
+    are joined and compared as wholes. The first significant place is that of the process that no other one explains:
+    what a process receives (inputs, reduced gradients) comes after what others compute."""
     sides = (first, second, *shaken, *of_second)
     wholes = [job.processes[""] for job in sides if list(job.processes) == [""]]
     if len(wholes) < len(sides):
@@ -217,10 +215,8 @@ def first_call(
     first: Magnitudes, second: Magnitudes, shaken: Magnitudes, place: PlaceDifference
 ) -> CallDifference | None:
     """The first call inside the module of ``place`` whose result differs by more than rounding, or that only one makes.
-
     The recordings hold single calls of that module (``PlaceKind.CALL``). Calls correspond one by one as long as their
-    results agree, and by their ops from there. ``None``: no call stands out.
-    """
+    results agree, and by their ops from there. ``None``: no call stands out."""
     sides = [JoinedRanks(one) for one in (first, second, shaken)]
     with sides[0], sides[1], sides[2]:
         calls = [_calls_in(side, place) for side in sides]

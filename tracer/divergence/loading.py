@@ -39,9 +39,7 @@ def loading_of(
     position: int | None = None,
 ) -> Loading:
     """Return what both recordings show of the loader ``name`` until it gave the batch that ``root`` reads or makes.
-
-    ``position``: of the batch that is being loaded; ``None`` for one that the loader gave.
-    """
+    ``position``: of the batch that is being loaded; ``None`` for one that the loader gave."""
     until = (root.call, root.call if root.other_call is None else root.other_call)
     loaders = []
     for recording in recordings:

@@ -276,11 +276,8 @@ def compared(
     by_means: bool = False,
 ) -> Comparison:
     """Hold ``second`` against ``first``; ``shaken`` are shaken runs of the first, ``of_second`` of the second.
-
     ``by_means``: the means of both decide what is undecided; rounding averages out in them, and a fault does not.
-
-    Raises ``TraceError`` where they have no place in common, or a yardstick has not.
-    """
+    Raises ``TraceError`` where they have no place in common, or a yardstick has not."""
     for one in (first, second):
         check_side(one, str(one.places.path), is_first=one is first)
     sides = [JoinedRanks(one) for one in (first, second, *shaken, *of_second)]
@@ -676,11 +673,9 @@ class _Comparing:
     # --- which of them are the beginning ---
 
     def _in_another_order(self, differences: list[PlaceDifference]) -> set[int]:
-        """Rows inside a module that sorts what it works on, such as tokens by expert, and whose result agrees.
-
-        A permutation that matters goes on to gradients or parameters inside that module too, even where its result
-        hardly depends on it.
-        """
+        """Rows inside a module that sorts what it works on, such as tokens by expert, and whose result agrees. A
+        permutation that matters goes on to gradients or parameters inside that module too, even where its result hardly
+        depends on it."""
         candidates = {one.order for one in differences if one.order in self._same_numbers}
         differing_modules = {
             self._keys[one.order].module for one in differences if one.is_significant and one.order not in candidates
@@ -1058,11 +1053,9 @@ class _Comparing:
         return path
 
     def _note_same_numbers(self, row: int, one: Whole, other: Whole, yardstick: float) -> None:
-        """Norm and largest magnitude agree. Rounding moves a norm far less than it moves the numbers.
-
-        Errors of a relative size ``e`` that know nothing of the ``n`` numbers change their norm by ``e / sqrt(n)`` of
-        itself, and by ``e ** 2``. A norm that moves by ``e``, which is percents in bfloat16, has lost numbers.
-        """
+        """Norm and largest magnitude agree. Rounding moves a norm far less than it moves the numbers. Errors of a
+        relative size ``e`` that know nothing of the ``n`` numbers change their norm by ``e / sqrt(n)`` of itself, and
+        by ``e ** 2``. A norm that moves by ``e``, which is percents in bfloat16, has lost numbers."""
         of_norm = yardstick**2 + max(yardstick / math.sqrt(math.prod(one.form.shape) or 1), _LEAST_OF_A_NORM)
         is_of_one_norm = abs(one.norm - other.norm) <= ROUNDING * min(yardstick, of_norm) * one.norm
         if is_of_one_norm and abs(one.largest - other.largest) <= SIGNIFICANT * yardstick * one.largest:

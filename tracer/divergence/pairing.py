@@ -278,12 +278,9 @@ def pair(
     is_resumed: bool = False,
     in_any_order: bool = False,
 ) -> Pairs:
-    """Align two recordings from ``begins`` on.
-
-    ``is_resumed``: the second recording's calls before the first common one are its setup, and either side may run
-    longer. ``in_any_order``: threads decide the order of calls, so those of a step that read and wrote the same are
-    paired first, wherever they stand in it, and only the rest is aligned.
-    """
+    """Align two recordings from ``begins`` on. ``is_resumed``: the second recording's calls before the first common one
+    are its setup, and either side may run longer. ``in_any_order``: threads decide the order of calls, so those of a
+    step that read and wrote the same are paired first, wherever they stand in it, and only the rest is aligned."""
     keys = _common_numbers(first.groups, second.groups)
     sides = tuple(
         numbers[values.group[begin:]] for values, numbers, begin in zip((first, second), keys, begins, strict=True)

@@ -239,10 +239,8 @@ def _place(root: Root) -> tuple[str, ...]:
 
 
 def with_arms(compared: Mapping[str, Sequence[Divergence]]) -> tuple[Root, ...]:
-    """All roots of all comparisons, each once and with the arms that show it, in order of execution.
-
-    A root that the unvaried runs show keeps their reason: what an arm varied is not its cause.
-    """
+    """All roots of all comparisons, each once and with the arms that show it, in order of execution. A root that the
+    unvaried runs show keeps their reason: what an arm varied is not its cause."""
     arms: dict[tuple[str, ...], dict[str, None]] = {}
     first_shown: dict[tuple[str, ...], Root] = {}
     for arm, divergences in compared.items():

@@ -683,9 +683,7 @@ NO_KERNELS = frozenset({"PYTHONHASHSEED", "MALLOC_PERTURB_", "RANK", "LOCAL_RANK
 
 def changed_settings(first: Recording, second: Recording) -> tuple[SettingDifference, ...]:
     """Everything of the environments that differs but for seeds, and what the programs set otherwise while they ran.
-
-    What could not be read on one side is not known to differ.
-    """
+    What could not be read on one side is not known to differ."""
     environments = first.environment, second.environment
     if environments[0] is None or environments[1] is None:
         return ()

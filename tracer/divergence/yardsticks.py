@@ -81,10 +81,8 @@ class Yardsticks:
         self, key: PlaceKey, ones: Sequence[Whole], others: Sequence[Whole], runs: ShakenRuns
     ) -> float | None:
         """Return how far the means of both configurations are apart, as a multiple of what rounding leaves in a mean.
-
         ``None``: a run has no such tensor, or it stays undecided. Compiled code runs eagerly in shaken runs, so that
-        these cannot acquit it.
-        """
+        these cannot acquit it."""
         means, variance = [], np.zeros(1)
         norm = max(ones[0].norm, others[0].norm)
         for base, shaken in zip((ones, others), runs, strict=True):

@@ -120,10 +120,8 @@ def join(first: Record, second: Record) -> Record:
 
 
 def merged(records: Iterable[Record]) -> tuple[Record, ...]:
-    """Merges those of ``records`` that agree in all fields that must; the first keeps its place.
-
-    An object that comes often, as one that ranks have in common does, costs hardly more than once.
-    """
+    """Merges those of ``records`` that agree in all fields that must; the first keeps its place. An object that comes
+    often, as one that ranks have in common does, costs hardly more than once."""
     stream = list(records)
     times = Counter(map(id, stream))
     by_key: dict[tuple[object, ...], list[Record]] = {}

@@ -74,10 +74,8 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, metaclass=_PlacedMeta):
 
 
 def is_set_up(phase: names.Phase, module: str, place: Place, device: FactValue | None) -> bool:
-    """Return whether a library's constructor made the call on a CPU, outside every module and without a gradient.
-
-    Most such code, a scheduler's for one, runs on the host whatever device a training runs on; a trace cannot show it.
-    """
+    """Return whether a library's constructor made the call on a CPU, outside every module and without a gradient. Most
+    such code, a scheduler's for one, runs on the host whatever device a training runs on; a trace cannot show it."""
     is_apart = phase is names.Phase.OTHER and not module and device == "cpu"
     return is_apart and bool(place.location and place.called_from) and place.function.endswith("__init__")
 
@@ -188,11 +186,9 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     is another. Empty where none changed between calls, and for compiled calls."""
 
     def drawn_on(self, device: str, *, is_fake: bool) -> CallGroup:
-        """The group, recorded on a CPU, with the origin of what it draws from on ``device``.
-
-        Outside the passes it may run on either: the recording does not tell a model that is initialized before it is
-        moved from one that is initialized in its place. On fake tensors a factory is asked for the device.
-        """
+        """The group, recorded on a CPU, with the origin of what it draws from on ``device``. Outside the passes it may
+        run on either: the recording does not tell a model that is initialized before it is moved from one that is
+        initialized in its place. On fake tensors a factory is asked for the device."""
         own = self.facts.get(ORIGIN)
         there = self.facts.get(f"{ELSEWHERE}.{device}", self.facts.get(ELSEWHERE, own))
         if there == own or self.host is not None or self.facts.get(GENERATOR) != "cpu":

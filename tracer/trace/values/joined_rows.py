@@ -75,11 +75,8 @@ def are_alike(ones: Sequence[RowCall], others: Sequence[RowCall]) -> bool:
 
 
 def joined_parts(first: Places, second: Places) -> tuple[int, bool] | None:
-    """Which of two recordings, 0 or 1, has rows of the other's batch, and whether that one has no others.
-
-    It is the one whose sequences are shorter, or that makes more calls. ``None``: no row is in both, or all calls are
-    alike.
-    """
+    """Which of two recordings, 0 or 1, has rows of the other's batch, and whether that one has no others. It is the one
+    whose sequences are shorter, or that makes more calls. ``None``: no row is in both, or all calls are alike."""
     with first, second:
         sides = [row_calls(places) for places in (first, second)]
     steps = [step for step in sides[0] if step in sides[1] and not are_alike(sides[0][step], sides[1][step])]
@@ -119,10 +116,8 @@ class Matching:
                 self._at.setdefault(float(whole.contents.flat[row]), deque()).append(place)
 
     def find(self, call: RowCall) -> tuple[_Ints, _Ints]:
-        """The call and the row of the whole batch of each row of the next call; -1: it is not there.
-
-        A call whose rows are nowhere was handed what the call before computed, if it has as many: its are the same.
-        """
+        """The call and the row of the whole batch of each row of the next call; -1: it is not there. A call whose rows
+        are nowhere was handed what the call before computed, if it has as many: its are the same."""
         ends, self._ends = self._ends, []
         calls, rows = np.full((2, call.contents.size), -1)
         for number, contents in enumerate(call.contents):
@@ -194,10 +189,8 @@ def _trimmed(contents: Any, begin: int, end: int) -> list[tuple[int, int]]:
 
 
 def joined_rows(matching: Matching, parts: Sequence[RowCall], *, of_whole: bool = False) -> list[list[Joined]]:
-    """For each of ``parts``, or each call of the whole batch, its rows among those that both have.
-
-    The same rows may be trained with and evaluated: where both do either, calls that do are held against each other.
-    """
+    """For each of ``parts``, or each call of the whole batch, its rows among those that both have. The same rows may be
+    trained with and evaluated: where both do either, calls that do are held against each other."""
     matching.keeps_modes_apart = bool({call.mode for call in matching.wholes} & {call.mode for call in parts})
     found = [matching.find(part) for part in parts]
     kept = [np.zeros(whole.size, bool) for whole in matching.is_row]

@@ -59,9 +59,7 @@ class Magnitudes(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_magnitudes(path: str | os.PathLike[str]) -> Magnitudes:
     """Read the places of a recording, as far as the file is whole; sums stay in the file until they are asked for.
-
-    Raises ``TraceError`` in one line for what is no file of values, of a later format, or has no magnitudes.
-    """
+    Raises ``TraceError`` in one line for what is no file of values, of a later format, or has no magnitudes."""
     reading = _Reading(path, of_places=True)
     if reading.header is None or not reading.header.magnitudes:
         raise TraceError(
@@ -72,9 +70,7 @@ def read_magnitudes(path: str | os.PathLike[str]) -> Magnitudes:
 
 def read_ranks(trace: str | os.PathLike[str]) -> Magnitudes:
     """The places beside a trace; ``ddp.json`` stands for all of ``ddp.rank0.json``, ``ddp.rank1.json`` and so on.
-
-    Raises ``TraceError`` as ``read_magnitudes`` does, and where the recording of a rank is missing.
-    """
+    Raises ``TraceError`` as ``read_magnitudes`` does, and where the recording of a rank is missing."""
     paths = values_of_ranks(trace)
     first, *others = map(read_magnitudes, paths)
     size = first.header.world_size or 1

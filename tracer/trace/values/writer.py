@@ -106,17 +106,13 @@ class ValuesWriter:
         return self._groups[group]
 
     def numbers(self, text: str) -> int:
-        """The digest of the numbers among a call's arguments, spelt ``alpha=1, 0.001``, which the reader shows.
-
-        The spelling has to tell 1 from 1.0 and True. An empty text is 0: no numbers.
-        """
+        """The digest of the numbers among a call's arguments, spelt ``alpha=1, 0.001``, which the reader shows. The
+        spelling has to tell 1 from 1.0 and True. An empty text is 0: no numbers."""
         return self._text(text_digest(text), text) if text else 0
 
     def entry(self, kind: ValueKind, name: str, digest: int, position: int = -1) -> int:
-        """The next call reads something that no recorded call wrote; returns its origin, for ``call``.
-
-        Once per tensor: while its bytes stay the same, later calls pass the same origin.
-        """
+        """The next call reads something that no recorded call wrote; returns its origin, for ``call``. Once per tensor:
+        while its bytes stay the same, later calls pass the same origin."""
         self._tables["entry"].append((self._names[Name(kind, name)], position, digest, self.calls))
         self._entries += 1
         return -self._entries
