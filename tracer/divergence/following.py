@@ -240,7 +240,10 @@ class Roots:
 
     def _read(self, nodes: Ints) -> None:
         """Calls whose inputs differ although their writers agree; an entry that only one side has may explain it."""
-        lonely = self._lonely_entries() if len(nodes) else {}
+        entries, lonely = self.differing.entries, dict[int, tuple[int, int]]()
+        for side in (1, 0) if len(nodes) else ():
+            for row in np.flatnonzero((entries.pair[side] >= 0) & (entries.other[side] < 0)).tolist():
+                lonely.setdefault(int(entries.pair[side][row]), (side, row))
         for node in nodes.tolist():
             side, row = lonely.get(node, (0, -1))
             same: Hashable = (Way.READ, self._group(node))
@@ -252,14 +255,6 @@ class Roots:
                 values = (self.pairs.first, self.pairs.second)[side]
                 same = (Way.READ, values.names[int(values.entries.name[row])].kind)
             self.candidates.append(Candidate(node, Way.READ, same, row, side))
-
-    def _lonely_entries(self) -> dict[int, tuple[int, int]]:
-        by_node: dict[int, tuple[int, int]] = {}
-        for side in (1, 0):
-            belongs, other = self.differing.entries.pair[side], self.differing.entries.other[side]
-            for row in np.flatnonzero((belongs >= 0) & (other < 0)).tolist():
-                by_node.setdefault(int(belongs[row]), (side, row))
-        return by_node
 
     def _gaps(self) -> None:
         for number, gap in enumerate(self.pairs.gaps, self.pairs.size):

@@ -143,8 +143,11 @@ def _without_followed(trace: Trace, role: str, children: Sequence[Child], loaded
     """``trace``, of the process ``role``, without blind spots for children of whom all is known."""
     followed: Counter[str] = Counter()
     for child in children:
+        noted_by = child.parent
+        while noted_by not in loaded:  # a fork server has no trace
+            noted_by = noted_by.rpartition(".")[0]
         is_here = child.is_followed and (child.state is not ChildState.RECORDED or child.role in loaded)
-        if _noted_by(child, loaded) == role and is_here and child.started_by is not StartedBy.LOADER:
+        if noted_by == role and is_here and child.started_by is not StartedBy.LOADER:
             followed[child.location] += child.count
     spots = []
     for spot in trace.blind_spots:
@@ -155,11 +158,3 @@ def _without_followed(trace: Trace, role: str, children: Sequence[Child], loaded
         if spot.count:
             spots.append(spot)
     return replace(trace, blind_spots=tuple(spots))
-
-
-def _noted_by(child: Child, loaded: Container[str]) -> str:
-    """The role whose trace says that ``child`` was started: its parent's, a fork server's parent's."""
-    role = child.parent
-    while role not in loaded:
-        role = role.rpartition(".")[0]
-    return role
