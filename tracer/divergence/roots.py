@@ -451,7 +451,7 @@ _DETAILS: Mapping[Shows, Callable[[Evidence, Root], Root]] = {
     Shows.THREADS: lambda evidence, root: replace(root, why=root.why + evidence._threads()),
     Shows.SETTINGS: Evidence._settings,
 }
-"""What words that depend on the values that differ are added by."""
+"""What adds the words that depend on the values that differ."""
 
 
 def parted(first: str, second: str) -> tuple[str, str]:
