@@ -48,7 +48,7 @@ def test_findings_of_one_place_are_one_with_the_worst_verdict_and_all_calls() ->
 def test_settings_and_versions_that_differ_are_named() -> None:
     old = judgement(environment=environment(torch="2.4.0", variables={"NCCL_ALGO": "Ring"}))
     new = judgement(environment=environment(torch="2.13.0", cudnn_benchmark=True))
-    told = {one.name: (one.before, one.after) for one in compare_judgements(old, new).settings}
+    told = {one.name: one.values for one in compare_judgements(old, new).settings}
     assert told == {
         "torch": ("2.4.0", "2.13.0"),
         "cudnn_benchmark": ("not set", "True"),
