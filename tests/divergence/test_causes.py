@@ -12,6 +12,7 @@ from tests.support.build import call, environment, finding, trace
 from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import Divergence, Root
+from tracer.divergence.recordings import read_recording
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, Cause, EventKind, Phase, RegionOrigin, SeedOrigin, Verdict
 from tracer.trace.records import BlindSpot, Event, Generator, Region, Tried
@@ -246,8 +247,7 @@ def test_a_generator_that_is_seeded_again_in_each_step_parts_once(record: Record
     assert (root.cause, root.call) == (RootCause.DRAW, 0)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_memory_that_nobody_wrote(record: Recorder, told: bool) -> None:
+def test_memory_that_nobody_wrote(record: Recorder) -> None:
     root = only(compared(record, {"empty": "55"}, empty="aa"))
     assert seen(root) == ("unwritten-memory", "aten.mul.Tensor", 1, "train.py:17")
     assert root.earlier is not None
@@ -379,8 +379,6 @@ def test_a_run_that_was_cut_off_is_compared_as_far_as_it_goes(record: Recorder, 
     whole, cut = record(), record(steps=2)
     data = (tmp_path / "run2.values").read_bytes()
     (tmp_path / "run2.values").write_bytes(data[:-5])
-    from tracer.divergence.recordings import read_recording
-
     cut = read_recording(tmp_path / "run2.values")
     found = compare_recordings(whole, cut)
     assert found.agrees
