@@ -12,7 +12,7 @@ from tracer.divergence.causes import RootCause, Shows
 ADDED = {
     '    UNKNOWN = "unknown"': '    EVICTION = "eviction", "by an evicted page"',
     "    SETTINGS = ": (
-        '    EVICTED = "evicted", RootCause.EVICTION, (Way.WROTE,), lambda _: True, "a page was evicted"'
+        '    EVICTED = "evicted", RootCause.EVICTION, (RootKind.WROTE,), lambda _: True, "a page was evicted"'
     ),
 }
 PROGRAM = """

@@ -700,8 +700,8 @@ class AcceptedBy(Word):
     """It was chosen out by what a gate looks at."""
 
 
-class Way(Word):
-    """The way in which a root shows itself; ``causes`` makes a cause of it."""
+class RootKind(Word):
+    """How a difference was detected; ``causes`` makes a cause of it."""
 
     ENTERED = "entered"
     DRAWN = "drawn"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracer.names import ValueKind, Way, Word
+from tracer.names import RootKind, ValueKind, Word
 
 #: ``roots.Evidence``: what two recordings show of one root.
 Evidence = Any
@@ -160,7 +160,7 @@ class Shows(Word):
 
     _value_: str
     cause: RootCause
-    ways: tuple[Way, ...]
+    ways: tuple[RootKind, ...]
     holds: Callable[[Evidence], bool]
     says: str
     step: tuple[str, str] | None
@@ -168,15 +168,15 @@ class Shows(Word):
     FORKED = (
         "forked",
         RootCause.THREAD_ORDER,
-        (Way.GAP, Way.READ),
+        (RootKind.GAP, RootKind.READ),
         lambda root: root.hangs_on_forks,
         "branches of `torch.jit.fork` run on threads of torch's own, and reached what they share in another order",
     )
-    STRUCTURE = "structure", RootCause.STRUCTURE, (Way.GAP,)
+    STRUCTURE = "structure", RootCause.STRUCTURE, (RootKind.GAP,)
     DRAWN_AHEAD = (
         "drawn-ahead",
         RootCause.DRAW,
-        (Way.AHEAD,),
+        (RootKind.AHEAD,),
         _always,
         "",  # worded by the runs' draws
         (
@@ -184,19 +184,19 @@ class Shows(Word):
             "How often and how much it draws hangs on something that differs: the data, a condition, a length.",
         ),
     )
-    DRAW = "draw", RootCause.DRAW, (Way.DRAWN,)
-    NUMBERS = "numbers", RootCause.ARGUMENT, (Way.NUMBERS,)
+    DRAW = "draw", RootCause.DRAW, (RootKind.DRAWN,)
+    NUMBERS = "numbers", RootCause.ARGUMENT, (RootKind.NUMBERS,)
     RANKS = (
         "ranks",
         RootCause.COLLECTIVE,
-        (Way.RANKS,),
+        (RootKind.RANKS,),
         _always,
         "it is the first optimizer call whose inputs differ between the two ranks: they were not synchronized",
     )
     COLLECTIVE = (
         "collective",
         RootCause.COLLECTIVE,
-        (Way.WROTE,),
+        (RootKind.WROTE,),
         lambda root: root.is_collective,
         "what this process sent agrees in both runs, and what it received differs: the other processes sent"
         " different data",
@@ -204,28 +204,28 @@ class Shows(Word):
     UNWRITTEN = (
         "unwritten",
         RootCause.UNWRITTEN_MEMORY,
-        (Way.ENTERED, Way.READ, Way.WROTE),
+        (RootKind.ENTERED, RootKind.READ, RootKind.WROTE),
         lambda root: root.reads_unwritten,
     )
-    KEPT = "kept", RootCause.INITIAL_STATE, (Way.READ,), lambda root: root.reads_kept
+    KEPT = "kept", RootCause.INITIAL_STATE, (RootKind.READ,), lambda root: root.reads_kept
     BATCH = (
         "batch",
         RootCause.INPUT_DATA,
-        (Way.ENTERED, Way.READ),
+        (RootKind.ENTERED, RootKind.READ),
         lambda root: root.entered is ValueKind.BATCH,
     )
-    ENTERED = "entered", RootCause.UNKNOWN, (Way.ENTERED, Way.READ), lambda root: root.entered is not None
+    ENTERED = "entered", RootCause.UNKNOWN, (RootKind.ENTERED, RootKind.READ), lambda root: root.entered is not None
     NOT_DIGESTED = (
         "not-digested",
         RootCause.UNKNOWN,
-        (Way.READ, Way.WROTE),
+        (RootKind.READ, RootKind.WROTE),
         lambda root: root.is_undigested,
         "it reads something that could not be digested, so the first difference is unknown",
     )
     OTHER_TENSORS = (
         "other-tensors",
         RootCause.INPUT_DATA,
-        (Way.READ, Way.WROTE),
+        (RootKind.READ, RootKind.WROTE),
         lambda root: root.is_given_other_tensors,
         "it is given different tensors in the second run, or the same ones in another order",
         ("Walk the tensors in one order", "Sort what comes out of a set, a dictionary of hashes or a directory."),
@@ -233,7 +233,7 @@ class Shows(Word):
     OTHER_LAYOUT = (
         "other-layout",
         RootCause.ARGUMENT,
-        (Way.READ,),
+        (RootKind.READ,),
         lambda root: root.reads_other_layout,
         "the calls that wrote what it reads agree in both runs, but it reads a view with different strides: Python"
         " chose another order of axes, or an op returned its result in another memory format",
@@ -241,23 +241,23 @@ class Shows(Word):
     PART = (
         "part",
         RootCause.INPUT_DATA,
-        (Way.READ,),
+        (RootKind.READ,),
         lambda root: root.read_part is not None,
         "it reads a part of data from outside the recorded calls that no earlier call read, and the data differ there",
     )
     CHANGED_OUTSIDE = (
         "changed-outside",
         RootCause.OUTSIDE_CHANGE,
-        (Way.READ,),
+        (RootKind.READ,),
         _always,
         "the calls that wrote what it reads agree in both runs, yet it reads different bytes: something other than an"
         " op wrote to this memory",
     )
-    SETTINGS = "settings", RootCause.SETTING, (Way.WROTE,), lambda root: bool(root.compared.settings)
+    SETTINGS = "settings", RootCause.SETTING, (RootKind.WROTE,), lambda root: bool(root.compared.settings)
     OTHER_CODE = (
         "other-code",
         RootCause.STRUCTURE,
-        (Way.WROTE,),
+        (RootKind.WROTE,),
         lambda root: root.runs_other_code,
         "everything that the compiled region read agrees, but it was compiled to different code: a Python number or"
         " branch that differs between the runs went into it, or the compiler's settings or measurements differ",
@@ -265,7 +265,7 @@ class Shows(Word):
     OPAQUE = (
         "opaque",
         RootCause.UNKNOWN,
-        (Way.WROTE,),
+        (RootKind.WROTE,),
         lambda root: root.is_opaque,
         "everything that it read agrees in both runs, and what it wrote differs: it is a custom op, which may draw,"
         " read a clock or add in any order, and nothing inside it is recorded",
@@ -273,7 +273,7 @@ class Shows(Word):
     THREADS = (
         "threads",
         RootCause.UNKNOWN,
-        (Way.WROTE,),
+        (RootKind.WROTE,),
         lambda root: root.is_deterministic_by_tables and bool(root.compared.threads),
         "everything that it read agreed when it was digested, and what it wrote differs",
         RootCause.OUTSIDE_CHANGE.step,
@@ -281,7 +281,7 @@ class Shows(Word):
     REPLAYED = (
         "replayed",
         RootCause.UNKNOWN,
-        (Way.WROTE,),
+        (RootKind.WROTE,),
         lambda root: root.is_called_deterministic and root.tried.trials > 0,
         "everything that it read agrees in both runs, and what it wrote differs; replayed on the spot it gave the same"
         " result each time, so its kernel is not the cause",
@@ -289,7 +289,7 @@ class Shows(Word):
     NOT_REPLAYED = (
         "not-replayed",
         RootCause.UNKNOWN,
-        (Way.WROTE,),
+        (RootKind.WROTE,),
         lambda root: root.is_called_deterministic,
         "everything that it read agrees in both runs, and what it wrote differs; it was not replayed to see whether"
         " its kernel varies",
@@ -297,7 +297,7 @@ class Shows(Word):
     KERNEL = (
         "kernel",
         RootCause.KERNEL,
-        (Way.WROTE,),
+        (RootKind.WROTE,),
         _always,
         "everything that it read agrees in both runs, and what it wrote differs",
     )
@@ -306,7 +306,7 @@ class Shows(Word):
         cls,
         name: str,
         cause: RootCause,
-        ways: tuple[Way, ...],
+        ways: tuple[RootKind, ...],
         holds: Callable[[Evidence], bool] = _always,
         says: str = "",
         step: tuple[str, str] | None = None,
@@ -323,6 +323,6 @@ class Shows(Word):
         return self in (Shows.THREADS, Shows.REPLAYED, Shows.NOT_REPLAYED)
 
     @classmethod
-    def at(cls, way: Way, evidence: Evidence) -> Shows:
+    def at(cls, way: RootKind, evidence: Evidence) -> Shows:
         """The evidence at a root that was found in this way."""
         return next(shows for shows in cls if way in shows.ways and shows.holds(evidence))

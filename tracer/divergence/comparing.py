@@ -18,7 +18,7 @@ from tracer.divergence.resuming import begins_of, digests_by_step, not_restored,
 from tracer.divergence.roots import Compared, Evidence, Tables, changed_settings
 from tracer.errors import TraceError
 from tracer.findings import Finding
-from tracer.names import Phase, Training, Way
+from tracer.names import Phase, RootKind, Training
 from tracer.trace.file import Trace
 from tracer.trace.values import ValueKind, Values
 from tracer.trace.values.columns import U8
@@ -145,7 +145,7 @@ def _follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> F
         return Following((), ends)
     node = int(rows[0])
     ends[differing.any.nonzero()[0]] = node
-    way = Way.RANKS if differing.inputs[node] else Way.NUMBERS if differing.numbers[node] else Way.WROTE
+    way = RootKind.RANKS if differing.inputs[node] else RootKind.NUMBERS if differing.numbers[node] else RootKind.WROTE
     return Following((Candidate(node, way, way),), ends)
 
 

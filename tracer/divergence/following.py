@@ -18,7 +18,7 @@ from tracer.divergence.differing import (
     wrote_elsewhere,
 )
 from tracer.divergence.pairing import Flags, Ints, Pairs
-from tracer.names import GeneratorKind, Way
+from tracer.names import GeneratorKind, RootKind
 from tracer.trace.values import Mark, ValueKind, Values
 
 _TO_HOST, _UNWRITTEN = int(Mark.TO_HOST), int(Mark.UNWRITTEN)
@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
     """A root whose cause is not determined yet."""
 
     node: int
-    way: Way
+    way: RootKind
     same: Hashable
     """Equal for roots with the same cause."""
     row: int = -1
@@ -81,12 +81,12 @@ class Roots:
                 self.candidates.append(candidate)
         numbers = differing.numbers & ~differing.entered & (self.parents[:count] < 0)
         numbers[list(drawn)] = False
-        self._alike(np.flatnonzero(numbers), Way.NUMBERS)
+        self._alike(np.flatnonzero(numbers), RootKind.NUMBERS)
         rest = ~differing.entered & ~differing.numbers & ~differing.drawn & (self.parents[:count] < 0)
         self.first = min([candidate.node for candidate in (*entered, *self.candidates)], default=self.first)
         rest &= ~self._elsewhere(rest, explained)
         self._read(np.flatnonzero(rest & differing.inputs))
-        self._alike(np.flatnonzero(rest & ~differing.inputs & differing.outputs), Way.WROTE)
+        self._alike(np.flatnonzero(rest & ~differing.inputs & differing.outputs), RootKind.WROTE)
         self.candidates += entered
         self._gaps()
         ends = followed(self.parents)
@@ -122,7 +122,7 @@ class Roots:
             self.parents[node] = -1
             # A model that is not seeded differs in every parameter: that is one cause.
             same = (kind, self._group(node)) if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE) else kind
-            by_node[node] = Candidate(node, Way.ENTERED, same, row)
+            by_node[node] = Candidate(node, RootKind.ENTERED, same, row)
         return list(by_node.values())
 
     def _drawn(self) -> Iterator[tuple[int, int | Candidate]]:
@@ -163,19 +163,19 @@ class Roots:
             return earlier  # the same draw, of a different number of values
         # several generators of the program's own share a name
         passed = GeneratorKind.spelt(self.pairs.first.names[generator].name) is GeneratorKind.PASSED
-        same = (Way.DRAWN, generator, self._group(node) if passed else -1)
-        return Candidate(node, Way.DRAWN, same, row, earlier=earlier)
+        same = (RootKind.DRAWN, generator, self._group(node) if passed else -1)
+        return Candidate(node, RootKind.DRAWN, same, row, earlier=earlier)
 
     def _if_ahead(self, candidate: Candidate, ends: Ints) -> Candidate:
         """A root that is only a draw of another size, or a draw by one run only, is reported as a draw."""
-        if candidate.way not in (Way.NUMBERS, Way.GAP):
+        if candidate.way not in (RootKind.NUMBERS, RootKind.GAP):
             return candidate
         for node, row in self.shows.items():
             is_draw = (
                 self._only_draws(node) if self.pairs.is_gap(node) else self._group(node) == self._group(candidate.node)
             )
             if ends[node] == candidate.node and is_draw:
-                return candidate._replace(way=Way.AHEAD, shows_in=row)
+                return candidate._replace(way=RootKind.AHEAD, shows_in=row)
         return candidate
 
     def _only_draws(self, node: int) -> bool:
@@ -197,9 +197,9 @@ class Roots:
     def _group(self, node: int) -> int:
         return int(self.pairs.first.group[self.pairs.at[0][node]]) if 0 <= node < self.pairs.size else -1
 
-    def _alike(self, nodes: Ints, way: Way) -> None:
+    def _alike(self, nodes: Ints, way: RootKind) -> None:
         """Candidates of one group have one cause, and one represents them all, since there may be a million."""
-        if way is not Way.WROTE and self.host >= 0:
+        if way is not RootKind.WROTE and self.host >= 0:
             self.parents[nodes[nodes > self.host]] = self.host
             nodes = nodes[nodes <= self.host]
         groups = self.pairs.first.group[self.pairs.at[0][nodes]]
@@ -226,7 +226,7 @@ class Roots:
             chosen[nodes] = True
         differing.numbers[nodes] = True
         left = [node for node in nodes.tolist() if not self._through_choice(node)]
-        self._alike(np.array(left, np.int64), Way.NUMBERS)
+        self._alike(np.array(left, np.int64), RootKind.NUMBERS)
         return chosen
 
     def _through_choice(self, node: int) -> bool:
@@ -246,23 +246,23 @@ class Roots:
                 lonely.setdefault(int(entries.pair[side][row]), (side, row))
         for node in nodes.tolist():
             side, row = lonely.get(node, (0, -1))
-            same: Hashable = (Way.READ, self._group(node))
+            same: Hashable = (RootKind.READ, self._group(node))
             if row < 0 and not self.pairs.is_resumed and reads_another(self.pairs, node):
                 if self._through_choice(node):
                     continue
-                same = (Way.READ, Way.NUMBERS)
+                same = (RootKind.READ, RootKind.NUMBERS)
             if row >= 0:
                 values = (self.pairs.first, self.pairs.second)[side]
-                same = (Way.READ, values.names[int(values.entries.name[row])].kind)
-            self.candidates.append(Candidate(node, Way.READ, same, row, side))
+                same = (RootKind.READ, values.names[int(values.entries.name[row])].kind)
+            self.candidates.append(Candidate(node, RootKind.READ, same, row, side))
 
     def _gaps(self) -> None:
         for number, gap in enumerate(self.pairs.gaps, self.pairs.size):
             before = int(np.searchsorted(self.pairs.at[0], gap.first))
             if not self._through_python(number, before):
                 groups = (values.group_of(begin) for values, begin, _ in self.pairs.stretches(gap))
-                same = (Way.GAP, gap.first < gap.first_end, *groups)
-                self.candidates.append(Candidate(number, Way.GAP, same))
+                same = (RootKind.GAP, gap.first < gap.first_end, *groups)
+                self.candidates.append(Candidate(number, RootKind.GAP, same))
 
 
 def _rows_before(values: Values) -> Ints:

@@ -27,9 +27,9 @@ from tracer.names import (
     EventKind,
     GeneratorKind,
     Phase,
+    RootKind,
     SeedOrigin,
     Verdict,
-    Way,
 )
 from tracer.ops.rows import packet_of
 from tracer.trace.differences import NOT_SET, SettingDifference, differing_settings
@@ -89,7 +89,7 @@ class Evidence:
             root = replace(root, kind=part.kind, name=part.name)
         if root.cause in (RootCause.INPUT_DATA, RootCause.ARGUMENT):
             root = self._with_loader(root)
-        return root if way in (Way.GAP, Way.AHEAD) else self.compared.tables.beside(root, self.first)
+        return root if way in (RootKind.GAP, RootKind.AHEAD) else self.compared.tables.beside(root, self.first)
 
     def _bare_root(self) -> Root:
         """A root at a pair, or at a call that only one recording has, without a cause."""
@@ -185,8 +185,8 @@ class Evidence:
         """Whether it read unwritten memory."""
         way = self.candidate.way
         if Mark.READ_UNWRITTEN in self._marks:
-            return way is not Way.ENTERED or self.entered is ValueKind.OUTSIDE
-        return way is Way.READ and self._unwritten_origin(self._calls[0][1]) is not None
+            return way is not RootKind.ENTERED or self.entered is ValueKind.OUTSIDE
+        return way is RootKind.READ and self._unwritten_origin(self._calls[0][1]) is not None
 
     @property
     def reads_kept(self) -> bool:
@@ -200,7 +200,7 @@ class Evidence:
         """Whether it read something that was not digested."""
         if Mark.INPUT_NOT_DIGESTED in self._marks:
             return True
-        return self.candidate.way is not Way.WROTE and any(
+        return self.candidate.way is not RootKind.WROTE and any(
             origin >= 0 and int(values.mark_bits[origin]) & Mark.OUTPUT_NOT_DIGESTED
             for values, call in self._calls
             for origin in values.origins_of(call).tolist()
@@ -209,7 +209,7 @@ class Evidence:
     @property
     def is_given_other_tensors(self) -> bool:
         """Whether it gets other tensors, or the same in another order; or writes to one of which it reads nothing."""
-        if self.candidate.way is Way.READ:
+        if self.candidate.way is RootKind.READ:
             return reads_another(self.pairs, self.candidate.node)
         return packet_of(self._group.op).endswith("_") and not any(values.inputs[call] for values, call in self._calls)
 
@@ -408,7 +408,7 @@ class Evidence:
         return replace(root, cause=cause, kind=kind, name=name, why=why)
 
     def _unwritten(self, root: Root) -> Root:
-        origin = None if self.candidate.way is Way.ENTERED else self._unwritten_origin(root.call)
+        origin = None if self.candidate.way is RootKind.ENTERED else self._unwritten_origin(root.call)
         trace = self.compared.recordings[0].trace
         for read in trace.unwritten_reads if origin is None and trace is not None else ():
             if (read.op, read.location, read.module) == (root.op, root.location, root.module):

@@ -23,7 +23,7 @@ from tracer.trace.file import Trace
 Record = TypeVar("Record", bound=msgspec.Struct)
 Key = TypeVar("Key")
 #: Joins two values of a field, the earlier one first.
-Way = Callable[[Any, Any], Any]
+Join = Callable[[Any, Any], Any]
 
 #: The suffix that merging adds to a region's id.
 _NUMBERED = re.compile(r" \(\d+\)$")
@@ -47,8 +47,8 @@ def _summed(first: Mapping[Key, int], more: Mapping[Key, int]) -> Mapping[Key, i
 
 
 #: How the fields of other records are joined.
-_COUNTED: Mapping[str, Way] = {"count": operator.add}
-_JOINED: Mapping[type[msgspec.Struct], Mapping[str, Way]] = {
+_COUNTED: Mapping[str, Join] = {"count": operator.add}
+_JOINED: Mapping[type[msgspec.Struct], Mapping[str, Join]] = {
     records.CallGroup: {
         "count": operator.add,
         "given": _first,
