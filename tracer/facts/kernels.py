@@ -34,10 +34,6 @@ def _is_depthwise(image: torch.Tensor, groups: int, turned: bool) -> bool:
     return not turned and groups > 1 and groups == image.shape[1]
 
 
-def _has_own_depthwise(func: Any, services: Services) -> Reader | None:
-    return None if "transpose" in str(func) else _own_depthwise(func, services)
-
-
 @of_arguments("input", "weight", "stride", "dilation", "groups", "transposed?")
 def _own_depthwise(
     image: torch.Tensor,
@@ -150,14 +146,14 @@ def _head(wrong: Callable[[int], bool], *, notes: bool = False) -> Makes:
             return of_arguments("query", "value")(lambda q, v: wrong(q.shape[-1]) or wrong(v.shape[-1]))(func, services)
         if getters(func, "self", "mat2"):
             return _note_product if notes else None
-        return of_arguments("self")(lambda scores: _is_last_product(scores) and wrong(_LAST.head))(func, services)
+        of_last = of_arguments(
+            "self"
+        )(  # whether the last stored product computed these scores
+            lambda scores: scores.shape[-2:] == (_LAST.rows, _LAST.columns) and wrong(_LAST.head)
+        )
+        return of_last(func, services)
 
     return make
-
-
-def _is_last_product(scores: torch.Tensor) -> bool:
-    """Return whether the last stored product computed ``scores``."""
-    return scores.shape[-2:] == (_LAST.rows, _LAST.columns)
 
 
 def _may_fuse(func: Any, services: Services) -> Reader | None:
@@ -183,7 +179,7 @@ FACTS = (
     ),
     noted_fact(
         "conv.own_depthwise",
-        _has_own_depthwise,
+        lambda func, services: None if "transpose" in str(func) else _own_depthwise(func, services),
         "Is it depthwise, in a dtype and layout for which CUDA has a kernel of torch's own?",
     ),
     marked(

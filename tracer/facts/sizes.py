@@ -70,11 +70,6 @@ def _do_fractional_windows_overlap(sizes: Sequence[int], counts: Sequence[int], 
     )
 
 
-def _windows_overlap(func: Any, services: Services) -> Reader | None:
-    """Pooling: whether one input element can lie in two windows."""
-    return _do_fractional_windows_overlap(func, services) or _do_windows_overlap(func, services)
-
-
 def _meets_thrice(func: Any, services: Services) -> Reader | None:
     """Padding: whether some input element collects three or more gradients. Two give the same sum in either order."""
     copies = _mirrored if "reflection" in str(func) else _replicated
@@ -315,7 +310,11 @@ def _reach_of_cubic(step: float, is_aligned: bool) -> int:
 
 FACTS = (
     asked("shape.scan_is_whole", _scan_is_whole, "Is it one scan over the whole tensor: numel == size(dim)?"),
-    asked("shape.windows_overlap", _windows_overlap, "Pooling: can one element lie in two windows?"),
+    asked(
+        "shape.windows_overlap",
+        lambda func, services: _do_fractional_windows_overlap(func, services) or _do_windows_overlap(func, services),
+        "Pooling: can one element lie in two windows?",
+    ),
     asked(
         "shape.unit_stride_unpadded",
         of_arguments("kernel_size", "stride", "padding")(

@@ -35,7 +35,6 @@ from tracer.tables.settings.rows import (
     PADDABLE,
     SINGLE,
     UNROLLED,
-    AffectedCalls,
     EnvironmentTable,
     SettingRow,
 )
@@ -111,16 +110,18 @@ class _Group(NamedTuple):
     asks: tuple[tuple[str, frozenset[FactValue]], ...]
 
 
-def _asked_by(group: AffectedCalls) -> tuple[tuple[str, frozenset[FactValue]], ...]:
-    conditions = Conditioned(when=group.when)
-    return tuple((key, wanted_values(conditions, key)) for key in group.when)
-
-
 class Dependents:
     """Calls by what a row may need, each counted once whatever it matches."""
 
     def __init__(self, table: EnvironmentTable, judged: Iterable[tuple[CallGroup, Ruling]], trace: Trace) -> None:
-        self._groups = [_Group(group.name, frozenset(group.ops), _asked_by(group)) for group in table.group]
+        self._groups = [
+            _Group(
+                group.name,
+                frozenset(group.ops),
+                tuple((key, wanted_values(Conditioned(when=group.when), key)) for key in group.when),
+            )
+            for group in table.group
+        ]
         self._matching: dict[str, tuple[_Group, ...]] = {}
         self._calls: defaultdict[tuple[frozenset[str], Backend, str, _Held], Counter[str]] = defaultdict(Counter)
         """Their calls, by what they match, backend, region and settings of their own."""
@@ -226,16 +227,17 @@ class BoundRows:
     extrapolated: bool
 
     def __post_init__(self) -> None:
-        self._rows = tuple(row for row in self.rows if speaks_of(row.torch, self.version))
+        held = (row for row in self.rows if speaks_of(row.torch, self.version))
+        self._rows = tuple(row for row in held if self.scene.bears_on(row.backends))
         self._bound: dict[str, BothWays[SettingRow]] = {}
 
     def about(self, about: About) -> Iterator[SettingRow]:
         """The rows about ``about`` that apply to the target."""
-        return (row for row in self._rows if row.about is about and self.scene.bears_on(row.backends))
+        return (row for row in self._rows if row.about is about)
 
     def named(self, row_id: str) -> Iterator[SettingRow]:
         """The row of that id, if it holds for this version and applies to the target."""
-        return (row for row in self._rows if row.id == row_id and self.scene.bears_on(row.backends))
+        return (row for row in self._rows if row.id == row_id)
 
     def may_run_on(self, backends: Collection[Backend]) -> bool:
         """Return whether calls that were not recorded may run on one of ``backends`` (any if empty), as others do."""
@@ -285,9 +287,7 @@ class BoundRows:
     ) -> Iterator[Finding]:
         """The finding of ``row`` for ``facts``, unless it is deterministic in both modes. ``facts_in_mode``: those in
         deterministic mode, if others. ``settings``: what held at the time, if not the target's. ``at``: the place."""
-        if row.id not in self._bound:
-            self._bound[row.id] = self._bind(row, {})
-        ruling = (self._bind(row, settings) if settings else self._bound[row.id]).decide(facts, facts_in_mode)
+        ruling = self._bind(row, settings or {}).decide(facts, facts_in_mode)
         if ruling.is_safe:
             return
         if at is not None:
@@ -313,8 +313,13 @@ class BoundRows:
         yield Finding.of(ruling, **given | fields)
 
     def _bind(self, row: SettingRow, settings: Mapping[str, Value]) -> BothWays[SettingRow]:
-        how: dict[str, Any] = {"backend": self._backend_of(row), "extrapolated": self.extrapolated}
-        return BothWays(row, self.version, {**self.scene.conditions, **settings}, **how)
+        if settings or row.id not in self._bound:
+            how: dict[str, Any] = {"backend": self._backend_of(row), "extrapolated": self.extrapolated}
+            bound = BothWays(row, self.version, {**self.scene.conditions, **settings}, **how)
+            if settings:
+                return bound
+            self._bound[row.id] = bound
+        return self._bound[row.id]
 
     def _backend_of(self, row: SettingRow) -> Backend:
         """The backend of a finding of ``row``; ``recorded`` if there may be several."""

@@ -27,7 +27,7 @@ from tracer.names import (
     Shown,
     Verdict,
 )
-from tracer.tables.rules import Ruling, Switches, strongest
+from tracer.tables.rules import Ruling, Switches
 from tracer.tables.ruling.compiled import Compilation
 from tracer.tables.settings.declared import FORWARD, declared
 from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel, is_set_up
@@ -78,19 +78,6 @@ def tally_of(counted: CallCounts, rulings: Mapping[int, Ruling]) -> Tally:
         by_phase={phase: dict(calls) for phase, calls in by_phase.items()},
         by_module={module: dict(calls) for module, calls in by_module.items()},
     )
-
-
-def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> dict[Backend, tuple[int, int]]:
-    """By backend, calls that are deterministic only by a vendor's list of kernels, and all deterministic calls;
-    backends without the former are omitted. ``counted``: calls by ruling."""
-    weak, every = Counter[Backend](), Counter[Backend]()
-    for name, count in counted.items():
-        ruling = rulings[name]
-        if ruling.verdict is Verdict.DETERMINISTIC and not ruling.observed:
-            every[ruling.backend] += count
-            if ruling.source is not None and strongest(ruling.source.evidence) is EvidenceKind.VENDOR_KERNEL_LIST:
-                weak[ruling.backend] += count
-    return {backend: (count, every[backend]) for backend, count in weak.items() if count}
 
 
 def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> dict[EvidenceKind, int]:

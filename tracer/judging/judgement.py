@@ -21,7 +21,6 @@ from tracer.judging.call_findings import (
     call_findings,
     tally_of,
     unnamed_calls,
-    weakly_grounded,
 )
 from tracer.judging.host_code import host_banners, with_hosts
 from tracer.judging.minimal_settings import (
@@ -35,9 +34,19 @@ from tracer.judging.minimal_settings import (
 )
 from tracer.judging.observations import fill_cost
 from tracer.judging.trials import TrialsHere
-from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings, Training
+from tracer.names import (
+    SEVERITY,
+    Backend,
+    BlindSpotKind,
+    EvidenceKind,
+    Phase,
+    SeedOrigin,
+    Settings,
+    Training,
+    Verdict,
+)
 from tracer.tables.compilers import CompilerTable
-from tracer.tables.rules import Ruling, Switches, Table
+from tracer.tables.rules import Ruling, Switches, Table, strongest
 from tracer.tables.ruling.bound_table import safe_ruling
 from tracer.tables.ruling.compiled import Compilation, CompiledCalls, compilation_of
 from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
@@ -116,7 +125,7 @@ def judge_calls(
         banners=(
             *trials.banners(of_this_run),
             *banners_of(trace, target, target_tables, strict, on_meta),
-            *weak_banners(weakly_grounded(calls_by_ruling, rulings)),
+            *weak_banners(calls_by_ruling, rulings),
             *host_banners(groups, unsafe, target, target_tables),
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
@@ -246,10 +255,7 @@ def banners_of(
             )
     elsewhere = sorted(target_tables.devices.difference(NO_DEVICE))
     if target.backend is not Backend.RECORDED and elsewhere and target.backend.device not in elsewhere:
-        translated = "calls that run as another op there are judged as that op"
-        how = translated if target_tables.was_translated else "ops as recorded"
-        notes = "".join(f" {note.says}" for note in target_tables.notes())
-        yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {how}.{notes}"
+        yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {target_tables.translated()}"
     counts = Counter[BlindSpotKind]()
     for spot in trace.blind_spots:
         counts[spot.kind] += spot.count
@@ -313,12 +319,19 @@ def dropout_banners(groups: Sequence[CallGroup]) -> Iterator[str]:
         )
 
 
-def weak_banners(grounded: Mapping[Backend, tuple[int, int]]) -> Iterator[str]:
-    """Banners about calls that are deterministic by the weakest evidence only; see ``weakly_grounded``."""
-    for backend, (weak, every) in grounded.items():
+def weak_banners(counted: Mapping[int, int], rulings: Mapping[int, Ruling]) -> Iterator[str]:
+    """Banners about calls that are deterministic by the weakest evidence only; ``counted``: calls by ruling."""
+    weak, every = Counter[Backend](), Counter[Backend]()
+    for name, count in counted.items():
+        ruling = rulings[name]
+        if ruling.verdict is Verdict.DETERMINISTIC and not ruling.observed:
+            every[ruling.backend] += count
+            if ruling.source is not None and strongest(ruling.source.evidence) is EvidenceKind.VENDOR_KERNEL_LIST:
+                weak[ruling.backend] += count
+    for backend, count in weak.items():
         yield (
-            f"Of the {every:,} calls that are deterministic on {backend}, {weak:,} are so by the vendor's list of"
-            " kernels only, the weakest evidence: its list of APIs does not name them."
+            f"Of the {every[backend]:,} calls that are deterministic on {backend}, {count:,} are so by the vendor's"
+            " list of kernels only, the weakest evidence: its list of APIs does not name them."
         )
 
 

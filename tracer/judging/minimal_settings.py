@@ -150,8 +150,9 @@ class MinimalSettings:
                 break
         planned = self._union(on_account, process_sets)
         for place, (group, ruling) in enumerate(() if self._is_seeded else self._unsafe):
-            may_draw = self._may_be_seeded(ruling) and _can_be_seeded(group)
-            if may_draw and self._both(group, ruling, planned)[0] is Verdict.SEEDED:
+            cases = ruling.source.case if ruling.source is not None else ()
+            may_be = ruling.translated or any(case.verdict is Verdict.SEEDED for case in cases)
+            if may_be and _can_be_seeded(group) and self._both(group, ruling, planned)[0] is Verdict.SEEDED:
                 on_account[place] |= {SEED}  # which under the planned settings only draws random numbers
         planned = self._union(on_account, process_sets)
         verdicts = [self._both(group, ruling, planned) for group, ruling in self._unsafe]
@@ -162,11 +163,6 @@ class MinimalSettings:
         values: list[dict[str, FactValue]] = [{name: planned[name] for name in names} for names in on_account]
         calls = [(values[place], verdicts[place]) for place in self._alike]
         return Settled(planned, calls, self._process.observe(planned))
-
-    def _may_be_seeded(self, ruling: Ruling) -> bool:
-        """Return whether some case is ``seeded``, of the ruling's rule or of an op that the call may run as."""
-        cases = ruling.source.case if ruling.source is not None else ()
-        return ruling.translated or any(case.verdict is Verdict.SEEDED for case in cases)
 
     def _least(self, group: CallGroup, ruling: Ruling) -> frozenset[str]:
         """The fewest settings under which the call is good in both modes, else good as is."""

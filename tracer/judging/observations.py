@@ -43,11 +43,9 @@ from tracer.tables.versions import release
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     Draw,
-    Environment,
     Kernel,
     Loader,
     OverlapWrite,
-    OwnGenerator,
     Region,
     Tried,
     UnwrittenRead,
@@ -98,15 +96,11 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding | Note]:
             facts = {"origin": SeedOrigin.MACHINE.value, "seed.number": "drawn" if is_drawn else "none"}
             how = "seeded by the machine" if first.seeded_at else "never seeded"
             subject = f"generator {generator}, {_DRAWN if is_drawn else how}"
-            at, name = _seeding(first), f"generator {generator}"
+            at = first
+            if first.seeded_at:  # the line that seeded it at random, not that of the first draw
+                at = msgspec.structs.replace(first, location=first.seeded_at, function="", called_from="")
+            name = f"generator {generator}"
             yield from rows.finding(row, facts, subject=subject, name=name, ops=ops, at=at, phase=first.phase)
-
-
-def _seeding(draw: Draw) -> Draw:
-    """The line that seeded a generator at random, if recorded; else that of the first draw."""
-    if not draw.seeded_at:
-        return draw
-    return msgspec.structs.replace(draw, location=draw.seeded_at, function="", called_from="")
 
 
 def _host_generators(rows: BoundRows) -> Iterator[Finding]:
@@ -153,7 +147,7 @@ def _own_generators(rows: BoundRows) -> Iterator[Finding]:
         facts: dict[str, Value] = {
             "origin": SeedOrigin.MACHINE.value,
             "by.library": made.by_library,
-            "made.often": _is_made_often(made),
+            "made.often": made.count > 1 or made.function.rpartition(".")[2] in _FOR_A_SAMPLE,
             "made.drew": made.drew,
             "seed.number": "drawn" if made.is_seeded else "none",
         }
@@ -164,11 +158,6 @@ def _own_generators(rows: BoundRows) -> Iterator[Finding]:
 
 #: Methods by which a data set returns a sample.
 _FOR_A_SAMPLE = ("__getitem__", "__getitems__", "__next__", "__iter__")
-
-
-def _is_made_often(origin: OwnGenerator) -> bool:
-    """Return whether this line creates a new generator for each sample or call."""
-    return origin.count > 1 or origin.function.rpartition(".")[2] in _FOR_A_SAMPLE
 
 
 def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:
@@ -335,17 +324,17 @@ def _compiled_under(row: SettingRow, scene: TraceUnderTarget) -> Iterator[_Compi
     if "compiled-templates" in row.needs:
         regions = [region for region in regions if not _chose_without_timing(region, scene)]
     is_by_region = scene.is_recorded and not replaced and has_regions and row.needs
-    environment = scene.environment
+    environment, is_read = scene.environment, bool(row.field or row.variable or row.read)
     if not is_by_region:
-        read = _read_by(row, environment, scene)
-        if read is not None or not _reads(row):
+        read = read_setting(row, environment)
+        if read is not None or not is_read:
             yield _CompiledUnder(read, {}, None)
         return
     alike: dict[tuple[ReadSetting | None, tuple[tuple[str, Value], ...]], set[str]] = {}
     for region in regions:
         settings = {**environment.settings, **region.options}
-        read = _read_by(row, msgspec.structs.replace(environment, settings=settings), scene)
-        if read is None and _reads(row):
+        read = read_setting(row, msgspec.structs.replace(environment, settings=settings))
+        if read is None and is_read:
             continue
         held: dict[str, Value] = {"inductor_deterministic": bool(settings.get(INDUCTOR_FLAG))}
         if region.deterministic_mode is not None:
@@ -360,14 +349,6 @@ def _chose_without_timing(region: Region, scene: TraceUnderTarget) -> bool:
     is_here = backend is Backend.RECORDED or (scene.trace.environment.hip is None and backend.device == region.device)
     is_seen = region.origin is RegionOrigin.COMPILED and bool(region.kernels)
     return is_here and is_seen and not any(kernel.by_stopwatch for kernel in region.kernels)
-
-
-def _reads(row: SettingRow) -> bool:
-    return bool(row.field or row.variable or row.read)
-
-
-def _read_by(row: SettingRow, environment: Environment, scene: TraceUnderTarget) -> ReadSetting | None:
-    return read_setting(row, environment) if _reads(row) else None
 
 
 def _hides_calls(trace: Trace) -> bool:
@@ -446,14 +427,9 @@ def _is_here(region: Region, scene: TraceUnderTarget) -> bool:
     return here and release(environment.torch) == scene.target.torch
 
 
-def _backend_of(device: str, scene: TraceUnderTarget) -> Backend:
-    backend = scene.target.backend
-    is_known = backend is Backend.RECORDED and device in Backend._value2member_map_
-    return Backend(device) if is_known else backend
-
-
-def _of_region(region: Region, backend: Backend, claim: str, **says: Any) -> Finding:
+def _of_region(region: Region, device: str, backend: Backend, claim: str, **says: Any) -> Finding:
     """A finding at the region's place, which has no call; ``says``: its other fields."""
+    backend = device_backend(device, is_rocm=False) if backend is Backend.RECORDED else backend
     return Finding(
         rule=f"{region.backend or 'generated'}-{backend}-{claim}",
         op="",
@@ -475,7 +451,8 @@ def _varied(region: Region, tried: Tried, scene: TraceUnderTarget) -> Finding:
     ref = f"region {region.id}: {outcome}"
     return _of_region(
         region,
-        _backend_of(region.device, scene),
+        region.device,
+        scene.target.backend,
         "tried",
         count=region.executions,
         verdict=as_is,
@@ -499,7 +476,8 @@ def _finding(kernel: Kernel, region: Region, scene: TraceUnderTarget) -> Finding
     shown = Evidence(kind=EvidenceKind.GENERATED, ref=claim)
     return _of_region(
         region,
-        _backend_of(device, scene),
+        device,
+        scene.target.backend,
         "adds-atomically",
         count=region.executions * kernel.calls,
         verdict=kernel.verdict_of_additions,

@@ -206,7 +206,10 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
     for row in changed:
         ops = rows.ops_for(row)
         for event in scene.trace.events if ops is not None else ():
-            if event.kind is not (row.watches or EventKind.SETTING) or not _is_in_the_middle(event):
+            if event.kind is not (row.watches or EventKind.SETTING):
+                continue
+            in_the_middle = event.while_recording and event.after_calls and event.is_followed
+            if not (event.after_draws if event.kind is EventKind.SEED else in_the_middle):
                 continue
             if event.name not in row.events if row.events else event.name in own:
                 continue
@@ -221,13 +224,6 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
                 subject = f"{name}, reseeded"
             fields: dict[str, Any] = {"phase": event.phase} if ops else {"phase": event.phase, "count": event.count}
             yield from rows.finding(row, facts, subject=subject, name=name, ops=ops, at=event, **fields)
-
-
-def _is_in_the_middle(event: Event) -> bool:
-    """Return whether it came after a recorded call that depends on it."""
-    if event.kind is EventKind.SEED:
-        return event.after_draws
-    return event.while_recording and event.after_calls and event.is_followed
 
 
 def _took_effect(event: Event) -> bool:

@@ -41,7 +41,8 @@ class TrialsHere:
                 if not group.tried.together:  # else its region's trials are counted
                     self._join(group.tried)
                     self._varied += bool(group.tried.varied)
-                bears = self._bears_on(group)
+                backend = Backend.CPU if group.host is not None else self._target.backend
+                bears = self._is_here(backend, (group.facts.get("device"),))
                 self._bear |= bears
                 group = group if bears else replace(group, tried=None)
             groups.append(group)
@@ -50,10 +51,6 @@ class TrialsHere:
     def _join(self, tried: Tried | None) -> None:
         if tried is not None:
             self._recorded = tried if self._recorded is None else joined(self._recorded, tried, 0)
-
-    def _bears_on(self, group: CallGroup) -> bool:
-        backend = Backend.CPU if group.host is not None else self._target.backend
-        return self._is_here(backend, (group.facts.get("device"),))
 
     def _bears_on_region(self, region: Region) -> bool:
         return self._is_here(self._target.backend, region.device.split(","))

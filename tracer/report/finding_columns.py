@@ -158,11 +158,6 @@ def _evidence(evidence: tuple[Evidence, ...]) -> str:
     return "\n".join(f"{EVIDENCE_STRENGTH[item.kind]}: {' '.join(item.ref.split())}" for item in evidence)
 
 
-def _reason(row: Judged) -> str:
-    reason = row.finding.reason
-    return f"{UNKNOWN_REASONS[reason]} {row.finding.reason_detail}".strip() if reason else ""
-
-
 def _planned(row: Judged) -> str:
     """Return the verdict under the plan's settings, where they change anything."""
     if row.finding.planned is None:
@@ -244,7 +239,14 @@ COLUMNS: tuple[FindingColumn, ...] = (
     _ruling("deterministic_mode", in_files=True, cell=attrgetter("finding.deterministic_mode.value")),
     _ruling("cause", in_files=True, cell=lambda row: row.finding.cause.value if row.finding.cause else ""),
     _ruling("why", "Why", Look.PROSE, leads=True),
-    _ruling("reason", "Unknown because", leads=True, cell=_reason),
+    _ruling(
+        "reason",
+        "Unknown because",
+        leads=True,
+        cell=lambda row: (
+            f"{UNKNOWN_REASONS[row.finding.reason]} {row.finding.reason_detail}".strip() if row.finding.reason else ""
+        ),
+    ),
     _ruling("remedy", "What to do", Look.PROSE, leads=True, in_files=True),
     _ruling("code", "Code to paste", Look.PASTE, leads=True),
     _ruling(

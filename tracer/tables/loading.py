@@ -190,7 +190,7 @@ def _inherited(table: Table, parent: Table) -> Iterator[Rule]:
     claimed = {op for rule in table.rule for op in rule.ops}
     releases = reviewed_releases(table.reviewed)
     for rule in parent.rule:
-        ops = tuple(op for op in rule.ops if op not in claimed and _packet(op) not in claimed)
+        ops = tuple(op for op in rule.ops if claimed.isdisjoint((op, op.rpartition(".")[0])))
         reached = {id(case) for release in releases for case, _ in pieces(rule.case, release)}
         live = [case for case in rule.case if id(case) in reached or case is rule.case[-1]]
         said = f"Inherited from {parent.backend}"
@@ -201,19 +201,15 @@ def _inherited(table: Table, parent: Table) -> Iterator[Rule]:
                 ops=ops,
                 why=f"{said}, whose source {table.backend} compiles; not read or run there. {rule.why}",
                 case=tuple(replace(case, why=f"{said}. {case.why}") if case.why else case for case in live),
-                evidence=tuple(_weakened(row, table, parent) for row in rule.evidence),
+                evidence=tuple(
+                    RuleEvidence(
+                        kind=min(EvidenceKind.DOCUMENTED, row.kind, key=list(EvidenceKind).index),
+                        ref=INHERITED.format(parent.backend, table.backend) + row.ref,
+                        inherited_from=parent.backend,
+                    )
+                    for row in rule.evidence
+                ),
             )
-
-
-def _weakened(row: RuleEvidence, table: Table, parent: Table) -> RuleEvidence:
-    kind = min(EvidenceKind.DOCUMENTED, row.kind, key=list(EvidenceKind).index)
-    ref = INHERITED.format(parent.backend, table.backend) + row.ref
-    return RuleEvidence(kind=kind, ref=ref, inherited_from=parent.backend)
-
-
-def _packet(op: str) -> str:
-    """``aten.scatter`` for ``aten.scatter.src``; a packet is returned unchanged."""
-    return op.rpartition(".")[0] if op.count(".") == 2 else op
 
 
 def with_dispatched(table: Table, dispatched: Dispatched) -> Table:

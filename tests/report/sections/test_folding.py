@@ -13,7 +13,7 @@ from tracer import judge
 from tracer.findings import Acceptance, Finding
 from tracer.names import AcceptedBy, Verdict
 from tracer.report.render.page import findings_json
-from tracer.report.sections.folding import Row, patterns, rows_of, together, within
+from tracer.report.sections.folding import Row, rows_of, within
 from tracer.report.words import which_runs_as
 
 
@@ -71,26 +71,11 @@ def test_what_a_reader_has_no_room_for_is_one_row_a_verdict_that_counts_it(most:
     assert sum(row.calls for row in shown) == 40
 
 
-@pytest.mark.parametrize(
-    ("paths", "folded"),
-    [
-        (["net.fc"], ["net.fc"]),
-        ([f"layers.{n}.mlp" for n in range(12)], ["layers.*.mlp"]),
-        ([f"body.layer{n}.{m}.conv1" for n in range(1, 5) for m in (0, 1)], ["body.layer[1-4].*.conv1"]),
-        (["block2", "block4", "block5"], ["block[2,4-5]"]),
-        (["a.b", "a.b.c"], ["a.b", "a.b.c"]),
-        ([f"{a}.{b}" for a in "xy" for b in "pqrs"], ["x.*", "y.*"]),
-        (["stage1x2", "stage1x3"], ["stage1x[2-3]"]),
-        ([], []),
-    ],
-)
-def test_module_paths_fold_by_pattern(paths: list[str], folded: list[str]) -> None:
-    assert list(patterns(paths)) == folded
-
-
-def test_patterns_go_no_further_up_than_what_all_paths_share() -> None:
-    paths = [f"net.{name}.{n}" for name in ("stem", "body", "neck", "head", "aux") for n in range(3)]
-    assert together(patterns(paths)) == "net.{stem.*, body.*, neck.* and 2 more}"
+def test_a_row_names_the_first_modules_of_its_findings() -> None:
+    (row,) = rows(*(finding(module=f"layers.{n}.mlp", location=f"net.py:{n}") for n in range(12)))
+    assert row.modules == "layers.0.mlp, layers.1.mlp and 10 more"
+    assert rows(finding(module="net.fc"))[0].modules == "net.fc"
+    assert rows(finding(module=""))[0].modules == ""
 
 
 def test_draws_that_repeat_are_one_line_and_no_finding_in_the_count() -> None:

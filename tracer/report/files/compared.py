@@ -62,7 +62,7 @@ def divergence_json(divergence: Divergence) -> dict[str, Any]:
     """Return the JSON of two recordings: the fields that several runs have too, and the rest."""
     document = _leading(divergence, runs=2, arms={})
     rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(divergence, roots=(), without_effect=()))
-    rest["sources"] = [_source(source) for source in divergence.sources]
+    rest["sources"] = [_fields(source) for source in divergence.sources]
     if divergence.resumed is not None:
         lacks = ((lack.kind.value, lack.name, lack_of(lack)) for lack in divergence.resumed.not_restored)
         rest["resumed"]["not_restored"] = [{"kind": kind, "name": name, "why": why} for kind, name, why in lacks]
@@ -76,7 +76,7 @@ def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, 
         repeated,
         runs=len([run for run in repeated.runs if run.arm == UNVARIED and not run.held]),
         arms={
-            arm: msgspec.to_builtins(outcome) | {"first": outcome.first and _root(outcome.first)}
+            arm: msgspec.to_builtins(outcome) | {"first": outcome.first and _fields(outcome.first)}
             for arm, outcome in repeated.arms.items()
         },
     )
@@ -93,7 +93,7 @@ def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, 
         "is_inference": divergence.is_inference,
         "outputs": divergence.outputs,
         "not_digested": divergence.not_digested,
-        "sources": [_source(source) for source in repeated.sources],
+        "sources": [_fields(source) for source in repeated.sources],
         "held": [
             *(
                 {"line": "+".join(held.lines), "agrees": held.agrees, "runs": held.runs, "no_proof": held.problem}
@@ -122,29 +122,32 @@ def _leading(compared: Divergence | Repeated, *, runs: int, arms: Mapping[str, A
         "agrees": compared.agrees,
         "runs": runs,
         "calls_compared": compared.calls_compared,
-        "first": compared.first and _root(compared.first),
-        "roots": [_root(root) for root in compared.roots],
-        "without_effect": [_root(root) for root in compared.without_effect],
+        "first": compared.first and _fields(compared.first),
+        "roots": [_fields(root) for root in compared.roots],
+        "without_effect": [_fields(root) for root in compared.without_effect],
         "arms": dict(arms),
     }
 
 
-def _root(root: Root) -> dict[str, Any]:
-    """A root with its evidence as a sentence."""
-    fields: dict[str, Any] = msgspec.to_builtins(root)
-    return {name: value for name, value in fields.items() if name not in ("shows", "seed", "loading")}
+#: What only the comparing needs of a root, of a line, and of a comparison of configurations.
+_INNER = {
+    Root: ("shows", "seed", "loading"),
+    LineSource: ("held_at", "may_call"),
+    Comparison: ("earliest", "second_is_narrower", "parts_in", "agreeing", "lacks_ends"),
+}
 
 
-def _source(source: LineSource) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(source)
-    return {name: value for name, value in fields.items() if name not in ("held_at", "may_call")}
+def _fields(told: Root | LineSource | Comparison) -> dict[str, Any]:
+    """The fields that a reader is told; infinite numbers are ``None``."""
+    fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(told))
+    return {name: value for name, value in fields.items() if name not in _INNER[type(told)]}
 
 
 def _held(held: Held) -> dict[str, Any]:
     """Return the circumstances that were held: one, several joined by ``+``, or ``all``."""
     fields: dict[str, Any] = msgspec.to_builtins(held)
     name = ALL if held.is_all and len(held.circumstances) > 1 else "+".join(held.circumstances)
-    return {"circumstance": name, **fields, "first": held.first and _root(held.first)}
+    return {"circumstance": name, **fields, "first": held.first and _fields(held.first)}
 
 
 # --- two configurations: ``compare.json`` and ``compare.html`` ---------------------------------------------
@@ -198,11 +201,6 @@ def code_of(comparison: Comparison) -> int:
     return 0
 
 
-#: What only the making of it needs.
-_INNER = ("earliest", "second_is_narrower", "parts_in", "agreeing", "lacks_ends")
-
-
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """The comparison as ``compare.json`` holds it. Infinite numbers are ``null``."""
-    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(comparison))
-    return {"schema": SCHEMA} | {name: value for name, value in document.items() if name not in _INNER}
+    return {"schema": SCHEMA, **_fields(comparison)}

@@ -200,15 +200,9 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
     scope += f"; {plural(raising, 'call')} would raise in deterministic mode" if raising else ""
     missing = ", ".join(unseen(report))
     not_seen = f"; not seen: {missing}" if missing else ""
-    left_open = ", ".join(not_judged(report))
-    return verdict, f"{_NO_RISK}{data}{scope}{not_seen}; not judged: {left_open}; {_WHO_JUDGES}"
-
-
-def not_judged(report: ReportView) -> tuple[str, ...]:
-    """Return what may differ between runs though no rule covers it, named by what there was of it."""
-    unfollowed = report.judgement.fill.unfollowed if report.judgement.fill is not None else 0
-    memory = f"reads of the memory of {plural(unfollowed, 'call')}, which could not be followed" if unfollowed else ""
-    return tuple(part for part in (memory, _NOT_JUDGED) if part)
+    unfollowed = judgement.fill.unfollowed if judgement.fill is not None else 0
+    memory = f"reads of the memory of {plural(unfollowed, 'call')}, which could not be followed, " if unfollowed else ""
+    return verdict, f"{_NO_RISK}{data}{scope}{not_seen}; not judged: {memory}{_NOT_JUDGED}; {_WHO_JUDGES}"
 
 
 def unseen(report: ReportView) -> tuple[str, ...]:

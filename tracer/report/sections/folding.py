@@ -1,4 +1,4 @@
-"""Findings that share an answer are one row where people read: by op, by pattern of modules, by remedy.
+"""Findings that share an answer are one row where people read: by op, by remedy.
 
 Nothing is dropped: what a reader has no room for is one more row a verdict, which counts it. Files for programs, and a
 reader of everything, have each finding.
@@ -14,20 +14,11 @@ from typing import NamedTuple
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Verdict
 from tracer.plan import place_of
-from tracer.report.words import (
-    compiled_in,
-    consecutive,
-    is_call,
-    phase_of,
-    plural,
-    some,
-    subject_of,
-)
+from tracer.report.words import compiled_in, is_call, phase_of, plural, some, subject_of
 
-_NUMBER = re.compile(r"\d+")
 _WHOLE_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
-#: Patterns of modules, and places, that a row names.
-_PATTERNS, _PLACES = 3, 2
+#: Modules, and places, that a row names.
+_MODULES, _PLACES = 2, 2
 #: Ops that a row names which stands for several.
 _OPS = 4
 
@@ -76,11 +67,9 @@ class Row(NamedTuple):
 
     @property
     def modules(self) -> str:
-        """Their modules: the path of one, patterns of several."""
-        paths = [
-            finding.module for finding in self.findings if finding.module and finding.location + finding.called_from
-        ]
-        return paths[0] if len(paths) == 1 else together(patterns(paths))
+        """Their modules, the first of several."""
+        placed = (finding.module for finding in self.findings if finding.location + finding.called_from)
+        return some(list(dict.fromkeys(filter(None, placed))), _MODULES)
 
     @property
     def compiled(self) -> str:
@@ -127,58 +116,6 @@ def within(rows: Sequence[Row], most: int | None) -> tuple[Row, ...]:
     for row in rows[most:]:
         rest[row.verdicts] += row.findings
     return (*rows[:most], *(Row(tuple(left_over), is_rest=True) for left_over in rest.values()))
-
-
-def patterns(paths: Iterable[str], most: int = _PATTERNS) -> tuple[str, ...]:
-    """Module paths as patterns, as deep as ``most`` of them go: ``layers.*.mlp``, ``body.layer[1-4].*``."""
-    split = [path.split(".") for path in dict.fromkeys(paths)]
-    groups: dict[tuple[str, bool], list[list[str]]] = {}
-    for depth in range(max(map(len, split), default=0), _shared(split), -1):
-        groups = {}
-        for parts in split:
-            shape = _NUMBER.sub("#", ".".join(parts[:depth])), len(parts) > depth
-            groups.setdefault(shape, []).append(parts[:depth])
-        if len(groups) <= most:
-            break
-    return tuple(
-        ".".join(map(_segment, zip(*group, strict=True))) + (".*" if goes_deeper else "")
-        for (_, goes_deeper), group in groups.items()
-    )
-
-
-def together(paths: Sequence[str]) -> str:
-    """``paths`` with the beginning that they share said once: ``net.{body.*, head}``."""
-    split = [path.split(".") for path in paths]
-    shared = _shared(split)
-    rest = some([".".join(parts[shared:]) for parts in split], _PATTERNS)
-    return f"{'.'.join(split[0][:shared])}.{{{rest}}}" if shared else rest
-
-
-def _shared(split: Sequence[Sequence[str]]) -> int:
-    """Return the number of leading parts that all paths share; of one path, none."""
-    count = 0
-    for parts in zip(*split, strict=False):
-        if len(set(parts)) > 1:
-            break
-        count += 1
-    return count if len(split) > 1 else 0
-
-
-def _segment(names: tuple[str, ...]) -> str:
-    """One part of a path: ``mlp``, ``*`` for numbers, ``layer[1-4]`` for names that end in different ones."""
-    if len(set(names)) == 1:
-        return names[0]
-    if all(map(str.isdecimal, names)):
-        return "*"
-    pieces, numbers = _NUMBER.split(names[0]), zip(*map(_NUMBER.findall, names), strict=True)
-    return pieces[0] + "".join(f"{_span(each)}{piece}" for each, piece in zip(numbers, pieces[1:], strict=True))
-
-
-def _span(numbers: tuple[str, ...]) -> str:
-    if len(set(numbers)) == 1:
-        return numbers[0]
-    runs = consecutive(sorted(set(map(int, numbers))))
-    return f"[{','.join(f'{run[0]}-{run[-1]}' if len(run) > 1 else str(run[0]) for run in runs)}]"
 
 
 def like_draws(findings: Iterable[Finding], notes: Mapping[int, str] | None = None) -> Iterator[tuple[int, ...]]:

@@ -28,8 +28,8 @@ def settings(report: ReportView, reader: Reader) -> Section | None:
     if findings := _findings(report, reader, About.SETTING, About.LATE, About.CHANGED, About.COMPILED):
         lead = "What holds for the whole process, and the recorded calls that make it matter."
         blocks += [said.lead(lead), *findings]
-    if report.judgement.notes:
-        differ = "differs" if len(report.judgement.notes) == 1 else "differ"
+    if notes := report.judgement.notes:
+        differ = "differs" if len(notes) == 1 else "differ"
         same = "Two runs on one machine agree whatever these are; other machines or versions may give other bits."
         rows = tuple(
             said.Row(
@@ -37,13 +37,13 @@ def settings(report: ReportView, reader: Reader) -> Section | None:
                 blocks=said.paragraphs(note.why, note.remedy)
                 + _quiet("Calls that depend on it: ", calls_by_op(note.ops) if note.ops else ""),
             )
-            for note in report.judgement.notes
+            for note in notes
         )
-        summary = f"{plural(len(report.judgement.notes), 'setting')} that {differ} between machines only"
-        brief = joined([note.subject for note in report.judgement.notes[: reader.rows]])
+        summary = f"{plural(len(notes), 'setting')} that {differ} between machines only"
+        brief = joined([note.subject for note in notes[: reader.rows]])
         blocks.append(said.Fold(summary, (said.quiet(same), said.Rows(rows)), brief))
-        subjects = some([note.subject for note in report.judgement.notes], 1)
-        gist = f"{len(report.judgement.notes):,} that {differ} between machines only: {subjects}"
+        subjects = some([note.subject for note in notes], 1)
+        gist = f"{len(notes):,} that {differ} between machines only: {subjects}"
     return Section(anchor="settings", title="Settings", blocks=tuple(blocks), gist=gist) if blocks else None
 
 
@@ -61,7 +61,16 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
     if rows:
         shown, left_out = first(rows, reader.rows)
         columns = said.columns("Generator", "State", "Set at", "Drawn by", long="State")
-        blocks.append(said.Table(columns, tuple(map(_generator_cells, shown)), noun="generator", left_out=left_out))
+        cells = tuple(
+            (
+                said.Code(row.name),
+                (said.Badge(row.verdict, SEED_ORIGINS[row.origin].label), said.Soft(SEED_ORIGINS[row.origin].said)),
+                said.Code(row.seeded_at),
+                row.draws,
+            )
+            for row in shown
+        )
+        blocks.append(said.Table(columns, cells, noun="generator", left_out=left_out))
     blocks += _quiet("Not drawn from: ", ", ".join(untouched_generators(report.judgement)), ".")
     blocks += findings
     if report.judgement.draws and reader.is_whole:
@@ -91,7 +100,8 @@ def _draws_in_brief(rows: Sequence[GeneratorRow]) -> Words:
 def memory(report: ReportView, reader: Reader) -> Section | None:
     """Memory that was given without being written, and what filling it costs."""
     findings = _findings(report, reader, About.MEMORY, About.OVERLAP)
-    blocks: list[said.Block] = [] if report.judgement.fill is None else [said.lead(fill_words(report.judgement.fill))]
+    fill = report.judgement.fill
+    blocks: list[said.Block] = [] if fill is None else [said.lead(fill_words(fill))]
     blocks += findings
     if report.judgement.trace.allocations and reader.is_whole:
         shown, left_out = first(sorted(report.judgement.trace.allocations, key=lambda group: -group.bytes), reader.rows)
@@ -99,7 +109,7 @@ def memory(report: ReportView, reader: Reader) -> Section | None:
         heads = said.columns("Op", "Phase", "Module", "Place", *figures, brief="Phase", figures=figures)
         blocks.append(said.Heading("Memory that was given without being written"))
         blocks.append(said.Table(heads, tuple(map(_allocation_cells, shown)), noun="place", left_out=left_out))
-    gist = fill_in_brief(report.judgement.fill) if report.judgement.fill is not None else ""
+    gist = fill_in_brief(fill) if fill is not None else ""
     return Section(anchor="memory", title="Memory", blocks=tuple(blocks), gist=gist) if blocks else None
 
 
@@ -152,12 +162,6 @@ def _findings(report: ReportView, reader: Reader, *about: About) -> tuple[said.B
 
 def _quiet(lead: str, text: str, end: str = "") -> tuple[said.Block, ...]:
     return (said.quiet(f"{lead}{text}{end}"),) if text else ()
-
-
-def _generator_cells(row: GeneratorRow) -> tuple[Words, ...]:
-    origin = SEED_ORIGINS[row.origin]
-    state = (said.Badge(row.verdict, origin.label), said.Soft(origin.said))
-    return said.Code(row.name), state, said.Code(row.seeded_at), row.draws
 
 
 def _ledger(draws: Iterable[Draw]) -> list[tuple[Words, ...]]:

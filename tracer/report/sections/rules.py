@@ -29,6 +29,7 @@ _GRADE_HEADINGS = {
     EvidenceKind.DOCUMENTED: "Doc.",
     EvidenceKind.VENDOR_KERNEL_LIST: "List",
 }
+_LETTERS = {grade: "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0] for grade in GRADES}
 #: How a candidate reads that is no op's name.
 _SPOKEN = {"": "no op that is known", STAYS: "itself"}
 
@@ -87,18 +88,16 @@ def rules_blocks(table: Table) -> Iterator[Block]:
     rules = [(rule, spans(rule, table.reviewed_for(rule))[-1]) for rule in (*table.rule, *table.compiled)]
     yield said.Table(
         said.columns("Rule", "By default", "Under the mode", ""),
-        tuple((rule.id, _worst(span.as_is), _worst(span.in_mode), _letter(rule)) for rule, span in rules),
+        tuple(
+            (rule.id, _worst(span.as_is), _worst(span.in_mode), _LETTERS[strongest(rule.evidence)])
+            for rule, span in rules
+        ),
         is_grid=True,
     )
     yield quiet(
         "*: the worst of several, by call. m, b, s, d, v: the best evidence is measured, seen in builds of torch, read"
         " in a source, documented, or the vendor's list of kernels."
     )
-
-
-def _letter(rule: Rule) -> str:
-    grade = strongest(rule.evidence)
-    return "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0]  # seen in a build
 
 
 def _worst(verdicts: tuple[Verdict, ...]) -> str:

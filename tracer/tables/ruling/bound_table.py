@@ -132,6 +132,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 _RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
+_WORST = "Which one runs is not known here, so the worst verdict is reported."
 _RECORD_THERE = "Record the step on the target itself: then its own ops are judged."
 
 
@@ -205,7 +206,7 @@ class BoundTranslation:
             spoken,
             reason=unknown.reason if unknown is not None else None,
             reason_detail=unknown.reason_detail if unknown is not None else "",
-            why=_why(spoken, self.row, here),
+            why=" ".join(filter(None, (spoken.why, self.row.why, _WORST if len({r.both for r in here}) > 1 else ""))),
             runs_as=" or ".join(name.removesuffix(".default") for name in names),
             evidence=spoken.evidence if spoken.translated else (*spoken.evidence, *evidence_of(self.row.evidence)),
             translated=True,
@@ -258,11 +259,3 @@ def _hangs_on_target(choices: tuple[_Choice, ...], verdicts: list[Verdict]) -> b
         choice.hangs_on_target for choice, verdict in zip(choices, verdicts, strict=True) if verdict is Verdict.RAISES
     ]
     return 0 < len(refused) < len(verdicts) and all(refused)
-
-
-def _why(spoken: Ruling, row: Translation, judged: list[Ruling]) -> str:
-    """The rule's reason, then the translation that led to it."""
-    parts = [spoken.why, row.why]
-    if len({ruling.both for ruling in judged}) > 1:
-        parts.append("Which one runs is not known here, so the worst verdict is reported.")
-    return " ".join(part for part in parts if part)

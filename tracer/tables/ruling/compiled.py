@@ -104,17 +104,15 @@ class CompiledCalls:
             bound = self._bound(rule, table)
             call = call._replace(bound=bound, known_facts=with_derived(group.facts, node, bound.facts))
         ruling = call.outcome(backend, *self._compiled_alike(kernels, backend, region))
-        if self._ran_in_mode(region) and ruling.deterministic_mode is not Verdict.RAISES:
+        was_on = region.deterministic_mode in (DeterministicMode.WARN, DeterministicMode.ON)
+        is_off = MODE not in self.changed and self.settings.get(MODE) == DeterministicMode.OFF.value
+        # The mode was on for this region alone: Dynamo runs code compiled under the mode only there.
+        if was_on and is_off and ruling.deterministic_mode is not Verdict.RAISES:
             decided = ruling.decided.deterministic_mode
             both = Deciding(as_is=decided, deterministic_mode=decided)
             ruling = replace(ruling, verdict=ruling.deterministic_mode, decided=both)
         is_newer = table is not None and placed(table.reviewed, self.version) == "newer"
         return replace(ruling, extrapolated=ruling.extrapolated or is_newer)
-
-    def _ran_in_mode(self, region: Region) -> bool:
-        """Return whether the mode was on for this region only. Dynamo runs code compiled under the mode only there."""
-        was_on = region.deterministic_mode in (DeterministicMode.WARN, DeterministicMode.ON)
-        return was_on and MODE not in self.changed and self.settings.get(MODE) == DeterministicMode.OFF.value
 
     def _bound(self, rule: CompiledRule, table: CompilerTable) -> BothWays[CompiledRule]:
         if id(rule) not in self._rules:

@@ -230,12 +230,8 @@ def meta_calls(calls: Iterable[CallGroup]) -> int:
     )
 
 
+@cache
 def moves_only(op: str) -> bool:
     """Return whether ``op`` allocates, views, fills or copies, and computes nothing."""
     packet = op.rpartition(".")[0]
-    return _ALLOCATES in packet or packet in _moving_ops()
-
-
-@cache
-def _moving_ops() -> frozenset[str]:
-    return frozenset(op for rule in load_classes().rule if rule.id in _MOVES for op in rule.ops)
+    return _ALLOCATES in packet or any(packet in rule.ops for rule in load_classes().rule if rule.id in _MOVES)

@@ -28,7 +28,7 @@ from tracer.tables.ruling.run_evidence import (
     settled_by_data,
 )
 from tracer.tables.settings.declared import MODE
-from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, TargetNote, Translations
+from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, DERIVATIONS, FORWARD_FACTS
 from tracer.trace.arguments import TensorForm
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, is_set_up
@@ -348,7 +348,11 @@ class TargetTables:
             facts = {**facts, **self._forward.backward_facts.get((_forward_of(op), *place), {})}
         translation = None
         if facts.get("device") == RECORDED_ON and self._is_for_device and group.host is None:
-            translation = self._translation(op, bound)
+            if op not in self._translated:
+                if self._translator is None:
+                    self._translator = Translator(self.translations, self.backend, bound.version, self.settings)
+                self._translated[op] = None if bound.refusal is not None else self._translator.row_of(op)
+            translation = self._translated[op]
             if translation is not None and translation.row.forward:
                 facts = {**facts, **self._forward.facts.get((translation.row.forward, *place), {})}
             if self._forward.widening and (*place, group.called_from) in self._forward.widening:
@@ -391,23 +395,12 @@ class TargetTables:
         tables.look_ahead(self._forward)
         return tables
 
-    def _translation(self, op: str, bound: BoundTable) -> BoundTranslation | None:
-        """Return the translation of calls of ``op`` for the target; ``None`` if there is none."""
-        if op not in self._translated:
-            if self._translator is None:
-                self._translator = Translator(self.translations, self.backend, bound.version, self.settings)
-            self._translated[op] = None if bound.refusal is not None else self._translator.row_of(op)
-        return self._translated[op]
-
-    @property
-    def was_translated(self) -> bool:
-        """Whether any call was judged as another op than was recorded."""
-        return any(row is not None for row in self._translated.values())
-
-    def notes(self) -> Iterator[TargetNote]:
-        """Notes on differences that single ops do not show, for ops that were recorded."""
-        if self._translator is not None:
-            yield from self._translator.notes.values()
+    def translated(self) -> str:
+        """How calls of another device were judged, and notes on differences that single ops do not show."""
+        is_any = any(row is not None for row in self._translated.values())
+        how = "calls that run as another op there are judged as that op" if is_any else "ops as recorded"
+        notes = self._translator.notes.values() if self._translator is not None else ()
+        return f"{how}.{''.join(f' {note.says}' for note in notes)}"
 
     def used(self) -> Iterator[BoundTable]:
         """The tables that were consulted."""
