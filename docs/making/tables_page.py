@@ -79,8 +79,9 @@ def _absence(tables: list[Table]) -> Iterator[str]:
         if seen is None:
             continue
         confirmed = sum(one.kind is EvidenceKind.DISPATCHED for rule in table.rule for one in rule.evidence)
-        newest = {op for entry in seen.vouched if entry.last == seen.newest for op in entry.ops}
-        others = sum(len(entry.ops) for entry in seen.rest)
+        last = seen.builds[-1].rpartition(".")[0]
+        newest = {op for entry in seen.vouched if entry.last == last for op in entry.ops}
+        others = sum(len(entry["ops"]) for entry in seen.rest)
         yield f"## Seen in builds of torch: {table.backend}\n"
         yield (
             f"Builds of torch {', '.join(seen.builds)} were run without a device, as {seen.device}"
@@ -88,16 +89,17 @@ def _absence(tables: list[Table]) -> Iterator[str]:
         )
         yield f"{confirmed} of {len(table.rule)} rules have `dispatched` evidence."
         yield f"Of {len(newest) + others} recorded ops that no rule names, {len(newest)} launch no kernel that adds"
-        yield f"atomically in torch {seen.newest} and before. That {others} are deterministic rests on absence"
+        yield f"atomically in torch {last} and before. That {others} are deterministic rests on absence"
         yield "alone: torch's page does not list them.\n"
         yield from _grid("what stands against more", "ops")
         for entry in seen.rest:
-            yield _row(entry.why, ", ".join(f"`{op}`" for op in sorted(entry.ops)))
+            yield _row(entry["why"], ", ".join(f"`{op}`" for op in sorted(entry["ops"])))
         yield ""
         if seen.counted:
             yield "Kernels that count with whole numbers, and why who comes first decides nothing:\n"
             for one in seen.counted:
-                yield f"- {', '.join(f'`{kernel}`' for kernel in one.kernels)}: {one.why} ({one.ref})"
+                kernels = ", ".join(f"`{kernel}`" for kernel in one["kernels"])
+                yield f"- {kernels}: {one['why']} ({one['ref']})"
             yield ""
 
 
@@ -191,7 +193,7 @@ def _row(*cells: object) -> str:
 def _by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
     """For each reviewed release, rules by grade where a case speaks of it; builds say nothing of older releases."""
     releases = reviewed_releases(table.reviewed)
-    seen = () if table.dispatched is None else releases[releases.index(table.dispatched.oldest) :]
+    seen = () if table.dispatched is None else releases[releases.index(table.dispatched.builds[0].rpartition(".")[0]) :]
     return {
         release: Counter(
             strongest(rule.evidence, without=() if release in seen else (EvidenceKind.DISPATCHED,))

@@ -25,8 +25,8 @@ from tracer.tables.rules import (
     Reviewed,
     Table,
     WantedValue,
+    check_ids,
     load,
-    misspelt_rule,
 )
 from tracer.tables.settings.rows import load_rows
 from tracer.tables.versions import reviewed_releases, speaks_of
@@ -46,6 +46,14 @@ class CompiledCase(Case, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     facts: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)
     """Facts of that call, instead of the recorded ones."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.calls and self.calls != ITSELF and not OP.fullmatch(self.calls):
+            raise ValueError(f"calls {self.calls!r}, which is neither an op nor `{ITSELF}`")
+        for key, value in self.facts.items():
+            if key not in RECORDED_FACTS or not in_domain(key, value):
+                raise ValueError(f"{key} = {value!r} is not a fact of a call")
+
     def op_called(self, op: str) -> str:
         """The op that runs instead of ``op``; empty for a generated kernel."""
         return op if self.calls == ITSELF else self.calls
@@ -55,6 +63,11 @@ class CompiledRule(LibraryRule, frozen=True, kw_only=True, forbid_unknown_fields
     """Ops that the compiler treats alike, on the backends that the rule names."""
 
     case: tuple[CompiledCase, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.backends) != 1:
+            raise ValueError("a rule must name exactly one backend, for which kernels are made")
 
 
 class CompilerTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
@@ -79,23 +92,12 @@ class CompilerTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=T
     def _index(self) -> dict[Backend, dict[str, CompiledRule]]:
         return {b: {op: rule for rule in self.speaking_of(b) for op in rule.ops} for b in self.backends}
 
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        yield from super().misspelt()
-        for number, rule in enumerate(self.rule):
-            path = f"$.rule[{number}]"
-            if len(rule.backends) != 1:
-                yield f"{path}.backends ({rule.id})", "a rule must name exactly one backend, for which kernels are made"
-            for backend in rule.backends:
-                yield from misspelt_rule(path, rule, f"{self.compiler}-{backend}")
-                if backend not in self.backends:
-                    yield f"{path}.backends ({rule.id})", f"the table does not cover {backend}"
-            for place, case in enumerate(rule.case):
-                here = f"{path}.case[{place}] ({rule.id})"
-                if case.calls and case.calls != ITSELF and not OP.fullmatch(case.calls):
-                    yield here, f"calls {case.calls!r}, which is neither an op nor `{ITSELF}`"
-                for key, value in case.facts.items():
-                    if key not in RECORDED_FACTS or not in_domain(key, value):
-                        yield here, f"{key} = {value!r} is not a fact of a call"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for rule in self.rule:
+            check_ids([rule], f"{self.compiler}-{rule.backends[0]}")
+            if rule.backends[0] not in self.backends:
+                raise ValueError(f"{rule.id}: the table does not cover {rule.backends[0]}")
 
 
 #: Compilers that have a table, and its file.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from tracer.names import Backend
-from tracer.tables.rules import OP, SCHEMA, Rule, load, misspelt_schema
+from tracer.tables.rules import SCHEMA, Rule, check_ops, load
 
 EXAMPLES = Path(__file__).with_name("examples.toml")
 
@@ -27,6 +27,13 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cuda_only: str = ""
     """The reason why it cannot run on a CPU, as a phrase; empty if it can."""
 
+    def __post_init__(self) -> None:
+        check_ops(self.ops)
+        if not self.ops:
+            raise ValueError("dispatches no op")
+        if not self.code.strip():
+            raise ValueError("has no code")
+
 
 class Examples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All examples, in the order in which rules search them."""
@@ -37,19 +44,6 @@ class Examples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def of(self, rule: Rule) -> Example | None:
         """The example of a rule: the first one that dispatches one of its ops."""
         return next((example for example in self.example if any(_speaks_of(rule, op) for op in example.ops)), None)
-
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        """See ``Reviewed``."""
-        yield from misspelt_schema(self.schema)
-        for number, example in enumerate(self.example):
-            path = f"$.example[{number}]"
-            if not example.ops:
-                yield path, "dispatches no op"
-            if not example.code.strip():
-                yield path, "has no code"
-            for place, op in enumerate(example.ops):
-                if not OP.fullmatch(op):
-                    yield f"{path}.ops[{place}]", f"{op!r} is not of the form namespace.name[.overload]"
 
 
 NO_EXAMPLES = Examples(schema=SCHEMA, example=())

@@ -6,10 +6,10 @@ Unknown fields are an error: a misspelt key must not widen a rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -48,6 +48,10 @@ class Conditioned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Keys of the vocabulary, joined by AND; the values of a list by OR. Empty: always."""
     torch: str = ""
     """Versions of torch for which it holds (``">=2.6,<2.9"``); empty for every reviewed one."""
+
+    def __post_init__(self) -> None:
+        check_conditions(self.when)
+        check_range(self.torch, ("<", ">="))
 
 
 class Case(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -102,6 +106,9 @@ class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
     """Op to the vendor's kernels that it runs (``aclnnSort``; if several, any of them). Evidence from a vendor's list
     of kernels is about these; a rule that rests on it alone names them for each of its ops."""
 
+    def __post_init__(self) -> None:
+        check_ops(self.ops, namespaces=type(self) is LibraryRule)
+
 
 class Ruling(Statement, frozen=True, kw_only=True, gc=False):
     """What the tables and the run say of a call, and the rule that says it."""
@@ -143,6 +150,13 @@ class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     backends: tuple[Backend, ...] = ()
     """Backends on which it holds; empty for every one."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if Backend.RECORDED in self.backends:
+            raise ValueError("a rule is for backends, not for `recorded`")
+        if own := [op for op in self.ops if type(self) is LibraryRule and op.partition(".")[0] in TORCH_NAMESPACES]:
+            raise ValueError(f"{own[0]!r} is torch's own op; it belongs in a backend's table")
+
 
 class AnsweredRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A compiler's rule in which a backend's own answers replace the ops that it calls; see ``tables.compilers``."""
@@ -159,10 +173,8 @@ class Reviewed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reviewed: str
     """Versions of torch that it was written for: ``">=1.11,<=2.15"``."""
 
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        """Every value that the types allow and the vocabulary does not: its path, and the fault."""
-        yield from misspelt_schema(self.schema)
-        yield from bad_range("$.reviewed", self.reviewed or "nothing", ("<", "<=", ">="))
+    def __post_init__(self) -> None:
+        check_range(self.reviewed or "nothing", ("<", "<=", ">="))
 
 
 class LibraryTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -176,16 +188,10 @@ class LibraryTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The rules that hold on ``backend``."""
         return tuple(rule for rule in self.rule if not rule.backends or backend in rule.backends)
 
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        yield from (*super().misspelt(), *misspelt_variables(self.variables), *misspelt_rules(self.rule, "lib"))
-        for number, rule in enumerate(self.rule):
-            path = f"$.rule[{number}]"
-            if Backend.RECORDED in rule.backends:
-                yield f"{path}.backends", "a rule is for backends, not for `recorded`"
-            for place, op in enumerate(rule.ops):
-                if op.partition(".")[0] in TORCH_NAMESPACES:
-                    where = f"{path}.ops[{place}] ({rule.id})"
-                    yield where, f"{op!r} is torch's own op; it belongs in a backend's table"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_variables(self.variables)
+        check_ids(self.rule, "lib")
 
 
 class ClassTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -193,8 +199,9 @@ class ClassTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     rule: tuple[Rule, ...]
 
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        yield from (*super().misspelt(), *misspelt_rules(self.rule, CLASS_ID))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ids(self.rule, CLASS_ID)
 
 
 class Vouched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -205,22 +212,6 @@ class Vouched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Releases: ``2.4``, ``2.15``."""
     ops: frozenset[str]
     """Overloads, as torch prints them."""
-
-
-class Rest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ops that were recorded and are not known to be safe."""
-
-    why: str
-    ops: frozenset[str]
-
-
-class IntegerKernels(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Kernels that add integers only, and why their results do not depend on the order."""
-
-    kernels: tuple[str, ...]
-    why: str
-    ref: str
-    """The source that was read."""
 
 
 class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -235,22 +226,10 @@ class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     rules: dict[str, str]
     """Rule to the evidence on it."""
     vouched: tuple[Vouched, ...] = ()
-    rest: tuple[Rest, ...] = ()
-    counted: tuple[IntegerKernels, ...] = ()
-
-    @property
-    def oldest(self) -> str:
-        """The oldest minor release that was recorded: ``2.4``."""
-        return self.builds[0].rpartition(".")[0]
-
-    @property
-    def newest(self) -> str:
-        """The newest minor release that was recorded: ``2.15``."""
-        return self.builds[-1].rpartition(".")[0]
-
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        """See ``Reviewed``."""
-        return misspelt_schema(self.schema)
+    rest: tuple[dict[str, Any], ...] = ()
+    """Ops that were recorded and are not known to be safe, and why: for readers of the file."""
+    counted: tuple[dict[str, Any], ...] = ()
+    """Kernels that add integers only, and the source that says so: for readers of the file."""
 
 
 class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
@@ -295,19 +274,14 @@ class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     def _shared(self) -> dict[str, Rule]:
         return {op: rule for rule in self.libraries for op in rule.ops}
 
-    def misspelt(self) -> Iterator[tuple[str, str]]:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.backend is Backend.RECORDED:
-            yield "$.backend", "a table is for a backend, not for `recorded`"
-        if self.dispatched is not None:
-            yield "$.dispatched", "kernels seen in builds belong in a file of their own"
-        if self.compiled:
-            yield "$.compiled", "rules for compilers belong in their own tables"
-        if self.libraries:
-            yield "$.libraries", "rules for libraries belong in libraries.toml"
-        if self.ask and self.ask.count("{op}") + 1 != len(self.ask.split("{")):
-            yield "$.ask", "only {op} is allowed in braces"
-        yield from (*super().misspelt(), *misspelt_variables(self.variables))
-        yield from misspelt_rules(self.rule, str(self.backend))
+            raise ValueError("a table is for a backend, not for `recorded`")
+        if self.ask.count("{op}") != self.ask.count("{"):
+            raise ValueError("ask: only {op} is allowed in braces")
+        check_variables(self.variables)
+        check_ids(self.rule, str(self.backend))
 
 
 def evidence_of(cited: Cased | Iterable[RuleEvidence]) -> tuple[Evidence, ...]:
@@ -337,6 +311,10 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ref: str
     """The source in the library: version, file and name."""
 
+    def __post_init__(self) -> None:
+        if not self.library.isidentifier():
+            raise ValueError(f"{self.library!r} is not the name of a package")
+
 
 class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every switch that is known."""
@@ -356,22 +334,14 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return whether the remedy of ``rule`` needs no edit of the line."""
         return rule in self.in_hand or rule.partition("-")[2] in self.in_hand
 
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        """See ``Reviewed``."""
-        yield from misspelt_schema(self.schema)
-        for number, switch in enumerate(self.switch):
-            if not switch.library.isidentifier():
-                yield f"$.switch[{number}]", f"{switch.library!r} is not the name of a package"
 
-
-class TableFile(Protocol):
-    """What can be read from a file of tables."""
-
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        """See ``Reviewed``."""
-
-
-Model = TypeVar("Model", bound=TableFile)
+Model = TypeVar("Model", bound=msgspec.Struct)
+#: Fields that loading sets; in a file of their own.
+_SET_BY_LOADING = {
+    "dispatched": "<backend>_dispatched.toml",
+    "compiled": "a compiler's table",
+    "libraries": "libraries.toml",
+}
 
 
 def parse(text: str, source: str, model: type[Model]) -> Model:
@@ -380,8 +350,11 @@ def parse(text: str, source: str, model: type[Model]) -> Model:
         table = msgspec.convert(toml_values(text), model, strict=True)
     except (ValueError, RecursionError) as problem:
         raise TableError(f"{source}: {problem}", hint="see docs/adding-a-rule.md") from problem
-    for path, fault in table.misspelt():
-        raise TableError(f"{source}: {fault} at {path}", hint="see docs/adding-a-rule.md")
+    if (schema := getattr(table, "schema", SCHEMA)) != SCHEMA:
+        raise TableError(f"{source}: schema {schema} is not {SCHEMA}", hint="install the release that reads it")
+    for name, file in _SET_BY_LOADING.items():
+        if getattr(table, name, None):
+            raise TableError(f"{source}: {name} belong in {file}", hint="see docs/adding-a-rule.md")
     return table
 
 
@@ -404,58 +377,41 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 
-def misspelt_schema(schema: int) -> Iterator[tuple[str, str]]:
-    """A file whose schema this release does not read."""
-    if schema != SCHEMA:
-        yield "$.schema", f"schema {schema} is not {SCHEMA}, which this release reads"
+def check_ops(ops: Iterable[str], *, namespaces: bool = False) -> None:
+    """Raise ``ValueError`` for what is no op's name; ``namespaces``: whether a whole one, ``profiler.*``, may stand."""
+    for op in ops:
+        if not OP.fullmatch(op) and not (namespaces and NAMESPACE.fullmatch(op)):
+            raise ValueError(f"{op!r} is not of the form namespace.name[.overload]")
 
 
-def misspelt_variables(variables: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Those that cannot be names of environment variables."""
-    for number, variable in enumerate(variables):
+def check_ids(rows: Iterable[Any], leader: str) -> None:
+    """Raise ``ValueError`` for rows whose id is not kebab-case or does not begin with ``leader``."""
+    for row in rows:
+        if not (ID.fullmatch(row.id) and row.id.startswith(f"{leader}-")):
+            raise ValueError(f"{row.id!r} is not kebab-case with the prefix `{leader}-`")
+
+
+def check_variables(variables: Iterable[str]) -> None:
+    """Raise ``ValueError`` for what cannot be the name of an environment variable."""
+    for variable in variables:
         if not VARIABLE.fullmatch(variable):
-            yield f"$.variables[{number}]", f"{variable!r} is not the name of an environment variable"
+            raise ValueError(f"{variable!r} is not the name of an environment variable")
 
 
-def misspelt_rules(rules: Iterable[Rule], leader: str) -> Iterator[tuple[str, str]]:
-    """As ``misspelt_rule``, for all rules of a table."""
-    for number, rule in enumerate(rules):
-        yield from misspelt_rule(f"$.rule[{number}]", rule, leader)
-
-
-def misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str]]:
-    """Every value of ``rule`` that the types allow and the vocabulary does not; its id must begin with ``leader``."""
-    if not (ID.fullmatch(rule.id) and rule.id.startswith(f"{leader}-")):
-        yield f"{path}.id", f"{rule.id!r} is not kebab-case with the prefix `{leader}-`"
-    for place, op in enumerate(rule.ops):
-        if not OP.fullmatch(op) and not (type(rule) is LibraryRule and NAMESPACE.fullmatch(op)):
-            yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not of the form namespace.name[.overload]"
-    for place, case in enumerate(rule.case):
-        yield from misspelt_conditions(f"{path}.case[{place}] ({rule.id})", case.when, case.torch)
-
-
-def misspelt_conditions(path: str, when: Mapping[str, WantedValue], torch: str) -> Iterator[tuple[str, str]]:
-    """Every key or value of a condition that the vocabulary does not have, with ``path``."""
-    if torch:
-        yield from bad_range(path, torch, ("<", ">="))
+def check_conditions(when: Mapping[str, WantedValue]) -> None:
+    """Raise ``ValueError`` for a key or value of a condition that the vocabulary does not have."""
     for key, wanted in when.items():
         if key not in DOMAINS:
-            yield path, f"unknown condition {key!r}"
-            continue
+            raise ValueError(f"unknown condition {key!r}")
         if wanted == []:
-            yield path, f"{key} has no values"
+            raise ValueError(f"{key} has no values")
         for value in wanted if isinstance(wanted, list) else [wanted]:
             if not allowed(key, value):
-                yield path, f"{key} has no value {value!r}"
+                raise ValueError(f"{key} has no value {value!r}")
 
 
-def bad_range(path: str, text: str, operators: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """A range names minor releases. A case's has no ``<=``, because ``<=2.6`` excludes 2.6.1."""
-    try:
-        parts = list(specifiers(text))
-    except ValueError as problem:
-        yield path, str(problem)
-        return
-    for part in parts:
+def check_range(text: str, operators: tuple[str, ...]) -> None:
+    """Raise ``ValueError`` unless the range names minor releases. A case's has no ``<=``, which excludes 2.6.1."""
+    for part in specifiers(text):
         if part.operator not in operators or not re.fullmatch(r"\d+\.\d+", part.version):
-            yield path, f"{str(part)!r} is not one of {' '.join(operators)} with a minor release"
+            raise ValueError(f"{str(part)!r} is not one of {' '.join(operators)} with a minor release")

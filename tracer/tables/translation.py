@@ -7,7 +7,7 @@ shows and what a target may run instead; dtype, hardware and sizes decide among 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -17,22 +17,23 @@ import msgspec
 from tracer.facts.fact import Value
 from tracer.names import Backend
 from tracer.tables.rules import (
-    ID,
     OP,
     SCHEMA,
     Conditioned,
     Reviewed,
     RuleEvidence,
     Table,
+    check_ids,
+    check_ops,
+    check_range,
     load,
-    misspelt_conditions,
 )
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, in_domain
 
 #: The table's file.
 TRANSLATIONS = Path(__file__).parent / "translations.toml"
 #: Prefix of every id, which distinguishes it from a rule's.
-_LEAD = "to-"
+_LEAD = "to"
 #: Stands for the recorded op, if the target may run it too.
 STAYS = "recorded"
 #: Devices whose recordings are translated. Ops recorded on others are judged as recorded.
@@ -52,6 +53,12 @@ class TargetOp(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     perhaps: bool = False
     """The program may choose another call there, by the device. If only such candidates raise, the verdict is
     ``conditional``."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key, value in self.facts.items():
+            if (key not in RECORDED_FACTS and key != "dtype") or not in_domain(key, value):
+                raise ValueError(f"{key} = {value!r} is not a recorded fact")
 
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -73,6 +80,16 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     recorded_by: str = ""
     """Versions of torch whose recordings contain the ops; empty for every one."""
 
+    def __post_init__(self) -> None:
+        check_ops(self.ops)
+        _check_targets(self.to)
+        check_range(self.recorded_by, ("<", ">="))
+        for op in (candidate.op for candidate in self.becomes):
+            if op not in ("", STAYS) and not (OP.fullmatch(op) and op.count(".") == 2):
+                raise ValueError(f"{op!r} is not of the form namespace.name.overload")
+        if self.forward and not (OP.fullmatch(self.forward) and self.forward.count(".") == 1):
+            raise ValueError(f"{self.forward!r} is not of the form namespace.name")
+
 
 class TargetNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A difference that single ops do not show: reported, never applied."""
@@ -85,6 +102,10 @@ class TargetNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     only, because verdicts do not depend on it."""
     evidence: tuple[RuleEvidence, ...]
 
+    def __post_init__(self) -> None:
+        check_ops(self.seen)
+        _check_targets(self.to)
+
 
 class Translations(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """All known differences between a CPU recording and a run on another device."""
@@ -92,26 +113,14 @@ class Translations(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     translation: tuple[Translation, ...] = ()
     note: tuple[TargetNote, ...] = ()
 
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        yield from super().misspelt()
-        for number, row in enumerate(self.translation):
-            path = f"$.translation[{number}] ({row.id})"
-            yield from _misspelt_row(path, row.id, row.to, row.ops)
-            yield from misspelt_conditions(path, {}, row.recorded_by)
-            if row.forward and not (OP.fullmatch(row.forward) and row.forward.count(".") == 1):
-                yield path, f"{row.forward!r} is not of the form namespace.name"
-            for place, candidate in enumerate(row.becomes):
-                here = f"{path}.becomes[{place}]"
-                yield from misspelt_conditions(here, candidate.when, candidate.torch)
-                if candidate.op not in ("", STAYS) and not (
-                    OP.fullmatch(candidate.op) and candidate.op.count(".") == 2
-                ):
-                    yield here, f"{candidate.op!r} is not of the form namespace.name.overload"
-                for key, value in candidate.facts.items():
-                    if (key not in RECORDED_FACTS and key != "dtype") or not in_domain(key, value):
-                        yield here, f"{key} = {value!r} is not a recorded fact"
-        for number, note in enumerate(self.note):
-            yield from _misspelt_row(f"$.note[{number}] ({note.id})", note.id, note.to, note.seen)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ids((*self.translation, *self.note), _LEAD)
+
+
+def _check_targets(to: tuple[Backend, ...]) -> None:
+    if Backend.RECORDED in to or Backend(RECORDED_ON) in to:
+        raise ValueError(f"a recording on {RECORDED_ON} can only be translated to another backend")
 
 
 #: No translations: every op runs as it was recorded.
@@ -140,13 +149,3 @@ def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Ma
         for op in (*row.ops, row.forward) if row.forward else row.ops:
             wanted[op].update(keys.intersection(RECORDED_FACTS))
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items() if keys})
-
-
-def _misspelt_row(path: str, id: str, to: tuple[Backend, ...], ops: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    if not (ID.fullmatch(id) and id.startswith(_LEAD)):
-        yield path, f"{id!r} is not kebab-case with the prefix `{_LEAD}`"
-    if Backend.RECORDED in to or Backend(RECORDED_ON) in to:
-        yield path, f"a recording on {RECORDED_ON} can only be translated to another backend"
-    for op in ops:
-        if not OP.fullmatch(op):
-            yield path, f"{op!r} is not of the form namespace.name[.overload]"

@@ -6,7 +6,7 @@ A row is like a rule, but about the process (``names.About``). It applies if cer
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -15,17 +15,17 @@ import msgspec
 from tracer.facts.fact import Value
 from tracer.names import About, Backend, Differs, EventKind, GeneratorKind, Subsystem
 from tracer.tables.rules import (
-    ID,
-    OP,
-    VARIABLE,
     Case,
     Cased,
     Reviewed,
     RuleEvidence,
     WantedValue,
-    bad_range,
+    check_conditions,
+    check_ids,
+    check_ops,
+    check_range,
+    check_variables,
     load,
-    misspelt_conditions,
 )
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, in_domain
 
@@ -62,6 +62,10 @@ class AffectedCalls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """``aten.mm`` (every overload), ``aten.mm.default``, ``c10d.*``; empty for any op for which ``when`` holds."""
     when: dict[str, WantedValue] = {}
     """Facts that the call must have, as in a rule's condition; a dtype class stands for its members."""
+
+    def __post_init__(self) -> None:
+        check_ops(self.ops, namespaces=True)
+        check_conditions(self.when)
 
 
 class SettingRow(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -112,6 +116,25 @@ class SettingRow(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     case: tuple[Case, ...] = ()
     evidence: tuple[RuleEvidence, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_ids([self], LEADER)
+        check_range(self.torch, ("<", ">="))
+        check_variables(filter(None, [self.variable]))
+        if self.about is About.CALL:
+            raise ValueError("a row cannot be about calls; rules of a backend's table are")
+        if self.category not in CATEGORIES:
+            raise ValueError(f"unknown category {self.category!r}")
+        if self.read and not _PATH.fullmatch(self.read):
+            raise ValueError(f"{self.read!r} is not a dotted name")
+        if len([source for source in (self.field, self.variable, self.read) if source]) > 1:
+            raise ValueError("names more than one of field, variable and read")
+        for key in (key for case in self.case for key in case.when):
+            if key not in PROCESS_FACTS and key not in SETTINGS:
+                raise ValueError(f"{key!r} is not a fact of the process")
+        for key, value in self.sets.items():
+            if key in SETTINGS and not in_domain(key, value):
+                raise ValueError(f"sets {key} to {value!r}, which is not one of its values")
+
 
 class EnvironmentTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """All rows, and the groups of calls that they name."""
@@ -119,17 +142,12 @@ class EnvironmentTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_field
     row: tuple[SettingRow, ...]
     group: tuple[AffectedCalls, ...] = ()
 
-    def misspelt(self) -> Iterator[tuple[str, str]]:
-        yield from super().misspelt()
-        names = {group.name for group in self.group}
-        for number, group in enumerate(self.group):
-            path = f"$.group[{number}] ({group.name})"
-            for op in group.ops:
-                if not (OP.fullmatch(op) or re.fullmatch(r"\w+\.\*", op)):
-                    yield path, f"{op!r} is not of the form namespace.name[.overload]"
-            yield from misspelt_conditions(path, group.when, "")
-        for number, row in enumerate(self.row):
-            yield from _misspelt_row(f"$.row[{number}] ({row.id})", row, names)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = {group.name for group in self.group} | RESERVED.keys()
+        for row in self.row:
+            if unknown := [group for group in row.needs if group not in known]:
+                raise ValueError(f"{row.id} needs {unknown[0]!r}, which is not a group")
 
 
 #: The headings under which rows are listed, in their order.
@@ -150,32 +168,3 @@ def variables_of(rows: Iterable[SettingRow]) -> frozenset[str]:
     """Environment variables that rows name, by value or as set too late."""
     named = {row.variable for row in rows if row.variable}
     return frozenset(named.union(*(row.events for row in rows if row.watches is EventKind.VARIABLE)))
-
-
-def _misspelt_row(path: str, row: SettingRow, groups: set[str]) -> Iterator[tuple[str, str]]:
-    if not (ID.fullmatch(row.id) and row.id.startswith(f"{LEADER}-")):
-        yield path, f"{row.id!r} is not kebab-case with the prefix `{LEADER}-`"
-    if row.about is About.CALL:
-        yield path, "a row cannot be about calls; rules of a backend's table are"
-    if row.category not in CATEGORIES:
-        yield path, f"unknown category {row.category!r}"
-    if row.variable and not VARIABLE.fullmatch(row.variable):
-        yield path, f"{row.variable!r} is not the name of an environment variable"
-    if row.read and not _PATH.fullmatch(row.read):
-        yield path, f"{row.read!r} is not a dotted name"
-    if len([source for source in (row.field, row.variable, row.read) if source]) > 1:
-        yield path, "names more than one of field, variable and read"
-    for group in row.needs:
-        if group not in groups and group not in RESERVED:
-            yield path, f"needs {group!r}, which is not a group"
-    if row.torch:
-        yield from bad_range(path, row.torch, ("<", ">="))
-    for place, case in enumerate(row.case):
-        where = f"{path}.case[{place}]"
-        yield from misspelt_conditions(where, case.when, case.torch)
-        for key in case.when:
-            if key not in PROCESS_FACTS and key not in SETTINGS:
-                yield where, f"{key!r} is not a fact of the process"
-    for key, value in row.sets.items():
-        if key in SETTINGS and not in_domain(key, value):
-            yield path, f"sets {key} to {value!r}, which is not one of its values"
