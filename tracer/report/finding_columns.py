@@ -19,6 +19,7 @@ from tracer.findings import Condition, Deciding, Evidence, Finding, Judgement
 from tracer.names import Backend, Word
 from tracer.plain import visible
 from tracer.plan import name_of, place_of
+from tracer.report.view import ReportView
 from tracer.report.words import (
     ABOUT,
     EVIDENCE_STRENGTH,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tracer.judging.call_findings import JudgedCall
-    from tracer.report.view import ReportView
 
 _EXTRAPOLATED = "Extrapolated: the target's torch is newer than the table."
 

@@ -6,14 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.report.finding_columns import FINDINGS
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
+from tracer.report.view import ReportView
 
 
 class Format(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,12 +11,10 @@ from tracer.findings import Acceptance, Change, FillCost, Finding, Judgement, No
 from tracer.names import EvidenceKind, Training
 from tracer.plain import json_text
 from tracer.report.sections.answers import headline
+from tracer.report.view import ReportView
 from tracer.trace import records
 from tracer.trace.differences import RankComparison
 from tracer.trace.records import FactValue
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 #: Raised when a field is renamed, removed or changes its meaning; a new optional field does not raise it.
 REPORT_SCHEMA = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from tracer.findings import Acceptance, Finding
@@ -11,10 +10,8 @@ from tracer.gate.baseline import file_of
 from tracer.names import AT_RISK, Verdict
 from tracer.plain import one_line, visible
 from tracer.plan import place_of
+from tracer.report.view import ReportView
 from tracer.report.words import counted, phase_of, statement_of
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 #: Findings of a case that are told, and the characters of each.
 _LINES, _LONGEST = 100, 2_000

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import tracer
@@ -20,11 +20,9 @@ from tracer.gate.baseline import file_of, risk_of
 from tracer.names import AcceptedBy, Verdict
 from tracer.plain import one_line, visible
 from tracer.report.sections.findings import of_this_run, rests_on_a_rule
+from tracer.report.view import ReportView
 from tracer.report.words import VERDICTS, counted, phase_of, statement_of
 from tracer.trace.records import split_place
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 SCHEMA_URI = "https://json.schemastore.org/sarif-2.1.0.json"
 #: GitHub keeps this many results of a run, the worst by level; what is left out is counted in the file.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from tracer.names import Detail
 from tracer.plain import one_line, visible
@@ -12,10 +11,8 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Block, Reader, Width, Words, flat
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.order import sections_of
+from tracer.report.view import ReportView
 from tracer.report.words import VERDICTS, plural
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 #: Bytes; GitHub refuses a summary of more than 1 MiB, and of a comment more than 65,536 characters.
 LIMIT = 900_000

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
@@ -34,10 +34,8 @@ from tracer.report.sections.findings import accepted_in_words
 from tracer.report.sections.folding import like_draws
 from tracer.report.sections.order import sections_of
 from tracer.report.sections.recorded import command
+from tracer.report.view import ReportView
 from tracer.report.words import VERDICTS, by_severity, plural
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 _PACKAGE = Path(__file__).resolve().parent.parent.parent
 #: The one ``export`` of the bundle, an ES module: ``export{a as DataTable,b as default,c as jQuery};``

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from rich.box import SIMPLE_HEAD
@@ -26,10 +26,8 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Block, Reader, Section, Width, Words, flat
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.order import sections_of
+from tracer.report.view import ReportView
 from tracer.report.words import VERDICTS, plural
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 #: Characters of one sentence and of one name that are shown unless all is; the middle of a longer one is left out.
 _LONGEST, _LONGEST_NAME, _ALL = 480, 240, 2_000

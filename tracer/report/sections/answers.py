@@ -29,6 +29,7 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections.calls import ModeEffect, mode_effect, tally_of
 from tracer.report.sections.plan import is_suggestion
+from tracer.report.view import ReportView
 from tracer.report.words import (
     EVIDENCE_STRENGTH,
     GUARANTEE,
@@ -48,7 +49,6 @@ from tracer.tables.versions import reviewed_in_words
 
 if TYPE_CHECKING:
     from tracer.divergence.repeated import Repeated
-    from tracer.report.view import ReportView
 
 #: Causes by which a conditional call hangs on its data; by others it hangs on the machine or its settings.
 _DATA = (Cause.ATOMIC_ACCUMULATION, Cause.TIE_ORDER, Cause.WRITE_RACE, None)

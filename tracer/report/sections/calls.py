@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tracer.findings import Finding, Judgement
 from tracer.names import SEVERITY, VARYING, Phase, Verdict
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words
+from tracer.report.view import ReportView
 from tracer.report.words import VERDICTS, by_severity, calls_behind, is_call, plural
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 #: Blocks that are drawn, the widest first; levels below the root; the thinnest block in percent of the whole.
 MOST_BLOCKS = 500

@@ -21,12 +21,12 @@ from tracer.names import (
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
+from tracer.report.view import ReportView
 from tracer.report.words import plural, some
 from tracer.trace.records import Kernel, Region
 
 if TYPE_CHECKING:
     from tracer.judging.call_findings import JudgedCall
-    from tracer.report.view import ReportView
 
 LANGUAGES: Mapping[KernelLanguage, str] = {
     KernelLanguage.CPP: "generated C++",

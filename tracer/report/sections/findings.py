@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import tracer
 from tracer.findings import Acceptance, Finding, Judgement
@@ -31,6 +31,7 @@ from tracer.report.finding_columns import backend_of
 from tracer.report.sections.answers import evidence_counts, unnamed_sentence
 from tracer.report.sections.calls import targets_shown
 from tracer.report.sections.folding import Row, rows_of, within
+from tracer.report.view import ReportView
 from tracer.report.words import (
     ABOUT,
     HOST_CODE,
@@ -45,9 +46,6 @@ from tracer.report.words import (
     subject_of,
 )
 from tracer.trace.records import split_place
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 _OF_THIS_RUN = (EvidenceKind.TRIED, EvidenceKind.OBSERVED)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tracer.names import Detail
 from tracer.report.blocks import Reader, Section
@@ -14,9 +14,7 @@ from tracer.report.sections.findings import findings, own_lines, refuted, settle
 from tracer.report.sections.plan import plan
 from tracer.report.sections.process import draws, loading, memory, settings
 from tracer.report.sections.recorded import collectives, environment, not_seen, processes, ranks
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
+from tracer.report.view import ReportView
 
 _DEPTHS = tuple(Detail)
 

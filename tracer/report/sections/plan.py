@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tracer.findings import Change, Need
 from tracer.names import Prerequisite
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, first
+from tracer.report.view import ReportView
 from tracer.report.words import consecutive, joined, plural
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 _NOTHING = "Nothing that was recorded asks for a change"
 _AFTER_RUNS = "First what runs were seen to differ by, root for root; then what else can make them differ."

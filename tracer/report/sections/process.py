@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tracer.findings import FillCost, Judgement
 from tracer.names import SEVERITY, About, SeedOrigin, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
+from tracer.report.view import ReportView
 from tracer.report.words import ABOUT, SEED_ORIGINS, calls_by_op, joined, ops_behind, plural, size, some, subject_of
 from tracer.trace.records import Allocation, Draw, Loader
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 #: Settings, generators and loaders that are named where one line must do.
 _GIST = 2

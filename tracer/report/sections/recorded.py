@@ -7,22 +7,19 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from tracer.findings import Process, Target
 from tracer.names import BlindSpotKind, ChildState, StartedBy, Training
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
+from tracer.report.view import ReportView
 from tracer.report.words import CHILD_STATES, SEED_ORIGINS, consecutive, joined, plural, some, steps_in_words
 from tracer.tables.settings.declared import DECLARED
+from tracer.trace.differences import RankComparison
 from tracer.trace.records import GROUP_SIZE, BlindSpot, Environment, TraceSource
-
-if TYPE_CHECKING:
-    from tracer.findings import Process, Target
-    from tracer.report.view import ReportView
-    from tracer.trace.differences import RankComparison
 
 #: How a trace is named that a rank wrote.
 _RANK = re.compile(r"\.rank\d+\.")
