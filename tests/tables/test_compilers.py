@@ -7,7 +7,7 @@ import pytest
 from tests.tables.samples import parse_compiler
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict
-from tracer.tables.compilers import ITSELF, compiled_facts, load_compiler, load_compilers
+from tracer.tables.compilers import ITSELF, compiled_facts, load_compilers
 from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_tables, required_facts
 
@@ -88,7 +88,7 @@ def test_compiled_calls_are_asked_what_the_called_op_is_asked() -> None:
 
 
 def test_a_compilers_rule_is_found_by_overload_and_on_its_own_backend_alone() -> None:
-    table = load_compiler("inductor")
+    table = load_compilers()["inductor"]
     assert table.find("aten.index_put.default", Backend.CPU) is not table.find("aten.index_put.default", Backend.CUDA)
     assert table.find("aten.cumsum.default", Backend.CPU) is None
     assert table.find("aten.scatter.value", Backend.CPU) is None
@@ -110,7 +110,7 @@ WITHOUT_RULE = {
 def test_what_varies_eagerly_and_is_lowered_has_a_rule() -> None:
     lowering = pytest.importorskip("torch._inductor.lowering")
     lowered = {str(op) for op in lowering.lowerings} - {str(op) for op in lowering.fallbacks}
-    table, missing = load_compiler("inductor"), set()
+    table, missing = load_compilers()["inductor"], set()
     for backend in table.backends:
         for rule in load_tables()[backend].rule:
             if {case.verdict for case in rule.case} <= {Verdict.DETERMINISTIC, Verdict.SEEDED}:

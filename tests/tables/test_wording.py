@@ -12,7 +12,7 @@ import pytest
 
 from tests.tables.samples import field_type
 from tracer.names import OF_A_RUN, About, Differs, EventKind, EvidenceKind, Verdict
-from tracer.tables.compilers import ITSELF, CompiledCase, load_compiler
+from tracer.tables.compilers import ITSELF, CompiledCase, load_compilers
 from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import load_classes, load_libraries, load_tables
 from tracer.tables.rules import Case, Rule, RuleEvidence
@@ -24,7 +24,7 @@ from tracer.trace.records import Environment
 
 RULES = [
     rule
-    for table in (*load_tables().values(), load_libraries(), load_classes(), load_compiler("inductor"))
+    for table in (*load_tables().values(), load_libraries(), load_classes(), load_compilers()["inductor"])
     for rule in table.rule
 ]
 ROWS = load_rows().row
@@ -133,7 +133,7 @@ def test_a_compilers_case_has_a_verdict_or_names_what_is_called() -> None:
             return False
         return case.verdict is Verdict.UNKNOWN if case.calls else case.verdict is not Verdict.UNKNOWN or bool(case.why)
 
-    assert wrong(lambda rule: all(map(is_sound, rule.case)), load_compiler("inductor").rule) == []
+    assert wrong(lambda rule: all(map(is_sound, rule.case)), load_compilers()["inductor"].rule) == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -121,16 +122,9 @@ class Fact(msgspec.Struct, frozen=True):
         return lambda args, kwargs: True if read(args, kwargs) else MISSING
 
 
-def asked(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
-    """A boolean fact that is recorded for ops whose rules use it."""
-    return Fact(key, BOOL, Kind.ASKED, about, read, on_plain)
+def _boolean(kind: Kind, key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
+    return Fact(key, BOOL, kind, about, read, on_plain)
 
 
-def noted_fact(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
-    """A boolean fact that may exempt a call."""
-    return Fact(key, BOOL, Kind.NOTED, about, read, on_plain)
-
-
-def marked(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
-    """A boolean fact that may make a call a finding."""
-    return Fact(key, BOOL, Kind.MARKED, about, read, on_plain)
+#: Boolean facts: recorded for ops whose rules use them; that may exempt a call; that may make one a finding.
+asked, noted_fact, marked = (partial(_boolean, kind) for kind in (Kind.ASKED, Kind.NOTED, Kind.MARKED))

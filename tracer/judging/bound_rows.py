@@ -28,7 +28,7 @@ from tracer.names import (
 from tracer.ops.rows import packet_of, row_of, spoken
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
 from tracer.tables.rules import Conditioned, Ruling, evidence_of
-from tracer.tables.settings.declared import FORWARD, SEEDS
+from tracer.tables.settings.declared import FORWARD, SEEDS, held
 from tracer.tables.settings.rows import (
     ALIGNED,
     OWN_DEPTHWISE,
@@ -83,12 +83,7 @@ class TraceUnderTarget(NamedTuple):
 
     def has(self, name: str, value: FactValue) -> bool:
         """Return whether the setting ``name``, as ``judge(..., settings=...)`` takes it, has ``value`` already."""
-        if name in SEEDS:
-            return name in self.sets
-        if name in Environment.__struct_fields__:
-            held = getattr(self.environment, name)
-            return held is not None and (held if isinstance(held, bool) else str(held)) == value
-        return (self.environment.settings if "." in name else self.environment.variables).get(name) == value
+        return name in self.sets if name in SEEDS else held(name, self.environment) == value
 
     def bears_on(self, backends: Iterable[Backend]) -> bool:
         """Return whether one of ``backends`` applies to this target. Any does if each call keeps its own device."""
@@ -258,9 +253,9 @@ class BoundRows:
     def ops_by_settings(self, row: SettingRow) -> Iterator[tuple[dict[str, FactValue], dict[str, int]]]:
         """The calls that ``row`` affects, by the settings that they ran under, as ``finding`` takes those."""
         changed = self.scene.sets
-        for held in self.dependents.held if row.needs else ():
-            own = {key: value for key, value in held if key.removeprefix(FORWARD) not in changed}
-            if ops := self.dependents.of(row, held=held):
+        for ran_under in self.dependents.held if row.needs else ():
+            own = {key: value for key, value in ran_under if key.removeprefix(FORWARD) not in changed}
+            if ops := self.dependents.of(row, held=ran_under):
                 yield settings_of(self.scene.environment, Settings.RECORDED, own) if own else {}, ops
 
     def matters_unset(self, row: SettingRow) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -106,17 +106,6 @@ class FindingColumn(Column[Judged]):
     on_page: Callable[[Judged], Cell] | None = None
     """Returns its cell for the page, where that is another text."""
     detail: Detail | None = None
-
-
-def rows(judgement: Judgement, findings: Sequence[Finding] | None = None) -> Iterator[Judged]:
-    """A row a finding, in the judgement's order; of ``findings`` alone where they are given."""
-    for finding in judgement.findings if findings is None else findings:
-        yield Judged(finding, judgement)
-
-
-def in_files() -> tuple[FindingColumn, ...]:
-    """The columns of CSV and data frames."""
-    return tuple(column for column in COLUMNS if column.in_files)
 
 
 def on_page(part: Part) -> tuple[FindingColumn, ...]:
@@ -333,13 +322,13 @@ def table_columns(table: str) -> tuple[Column[Any], ...]:
     """The columns of the table called so; ``ReportError`` for a name that is none."""
     if table not in TABLES:
         raise ReportError(f"there is no table {table!r}", hint=f"choose from {', '.join(TABLES)}")
-    return in_files() if table == FINDINGS else CALLS
+    return tuple(column for column in COLUMNS if column.in_files) if table == FINDINGS else CALLS
 
 
 def _cells(report: ReportView, table: str) -> list[tuple[Cell, ...]]:
     """The cells of each row."""
     readers = [column.cell for column in table_columns(table)]
-    entries: Iterator[Any] = rows(report.judgement)
+    entries: Iterator[Any] = (Judged(finding, report.judgement) for finding in report.findings)
     if table != FINDINGS:
         entries = (_Call(call, report.target.torch) for call in report.calls)
     return [tuple([read(entry) for read in readers]) for entry in entries]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.errors import ReportError
 from tracer.findings import Change, Finding, Judgement, Process, Tally, Target
+from tracer.names import VARYING, Verdict
 from tracer.plan import Step, make_plan, step_of
 from tracer.trace.records import BlindSpot, FactValue
 
@@ -16,6 +18,30 @@ if TYPE_CHECKING:
     from tracer.findings import Acceptance
     from tracer.judging.call_findings import JudgedCall
     from tracer.trace.differences import RankComparison
+
+
+class ModeEffect(NamedTuple):
+    """Findings by what turning deterministic mode on would do."""
+
+    fixed: list[Finding]
+    """Not deterministic as things stand, deterministic then."""
+    raises: list[Finding]
+    no_effect: list[Finding]
+    """At risk or unknown, then too."""
+
+
+def mode_effect(findings: Iterable[Finding]) -> ModeEffect:
+    """Return the effect of deterministic mode on the calls of ``findings``."""
+    effect = ModeEffect([], [], [])
+    for finding in findings:
+        in_mode, as_is = finding.deterministic_mode, finding.verdict
+        if in_mode is Verdict.RAISES:
+            effect.raises.append(finding)
+        elif in_mode is Verdict.DETERMINISTIC and as_is not in (Verdict.DETERMINISTIC, Verdict.SEEDED):
+            effect.fixed.append(finding)
+        elif in_mode in (*VARYING, Verdict.UNKNOWN) and as_is is not Verdict.DETERMINISTIC:
+            effect.no_effect.append(finding)
+    return effect
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,6 +94,11 @@ class ReportView:
     def repeating(self) -> tuple[Finding, ...]:
         """Findings that ask for nothing: they draw from generators that start alike in every run."""
         return tuple(finding for finding in self.findings if step_of(finding, self.target) is Step.NOTHING)
+
+    @cached_property
+    def mode_effect(self) -> ModeEffect:
+        """The effect of deterministic mode on what ``findings`` speak of."""
+        return mode_effect(self.findings)
 
     @property
     def spoken_for(self) -> dict[int, Acceptance]:

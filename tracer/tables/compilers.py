@@ -12,7 +12,6 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from tracer.errors import TableError
 from tracer.facts.fact import Value
 from tracer.names import Backend, Verdict
 from tracer.tables.conditions import pieces, wanted_values
@@ -100,22 +99,13 @@ class CompilerTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=T
                 raise ValueError(f"{rule.id}: the table does not cover {rule.backends[0]}")
 
 
-#: Compilers that have a table, and its file.
-COMPILERS: Mapping[str, Path] = {"inductor": Path(__file__).parent / "inductor.toml"}
-
-
-@cache
-def load_compiler(name: str) -> CompilerTable:
-    """A compiler's table, read and checked once. Raises ``TableError`` if there is none."""
-    if name not in COMPILERS:
-        raise TableError(f"there is no table for {name}", hint=f"tables exist for {', '.join(COMPILERS)}")
-    return load(COMPILERS[name], CompilerTable)
+INDUCTOR = Path(__file__).parent / "inductor.toml"
 
 
 @cache
 def load_compilers() -> Mapping[str, CompilerTable]:
-    """Every compiler's table, by name."""
-    return MappingProxyType({name: load_compiler(name) for name in COMPILERS})
+    """Every compiler's table, by name, read and checked once."""
+    return MappingProxyType({"inductor": load(INDUCTOR, CompilerTable)})
 
 
 @cache

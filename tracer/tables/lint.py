@@ -12,7 +12,7 @@ from typing import Union
 
 from tracer.errors import TableError
 from tracer.names import TORCH_NAMESPACES, Backend
-from tracer.tables.compilers import COMPILERS, CompilerTable, load_compiler, load_compilers
+from tracer.tables.compilers import INDUCTOR, CompilerTable, load_compilers
 from tracer.tables.conditions import pieces, uncovered, wanted_values
 from tracer.tables.examples import EXAMPLES, Examples, load_examples
 from tracer.tables.loading import existing_tables, load_classes, load_libraries, load_table, load_tables, table_file
@@ -34,7 +34,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
         ("libraries.toml", load_libraries),
         ("classes.toml", load_classes),
         *((table_file(backend).name, partial(load_table, backend)) for backend in existing_tables()),
-        *((file.name, partial(load_compiler, name)) for name, file in COMPILERS.items()),
+        (INDUCTOR.name, lambda: load_compilers()["inductor"]),
         (ROWS.name, load_rows),
         (TRANSLATIONS.name, load_translations),
         (EXAMPLES.name, load_examples),

@@ -74,6 +74,10 @@ def sarif_log(report: ReportView) -> dict[str, Any]:
         **({"informationUri": site} if (site := site_address()) else {}),
         "rules": list(rules.values()),
     }
+    notes = [
+        *report.banners,
+        *([f"{left_out:,} findings beyond the first {LIMIT:,} were left out."] if left_out else []),
+    ]
     run = {
         "tool": {"driver": driver},
         "automationDetails": {"id": f"determinism/{report.target.backend}/{report.target.torch}/"},
@@ -82,7 +86,12 @@ def sarif_log(report: ReportView) -> dict[str, Any]:
             "PACKAGES": {"description": {"text": "The folder that a library is installed in."}},
         },
         "columnKind": "unicodeCodePoints",
-        "invocations": [_invocation(report, left_out)],
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [{"level": "note", "message": {"text": _short(note)}} for note in notes],
+            }
+        ],
         "results": results,
         "properties": {"resultsLeftOut": left_out, "calls": report.tally.total},
     }
@@ -109,17 +118,6 @@ def _script(report: ReportView) -> str:
             return script
     own = [file_of(finding.called_from) for finding in report.findings if finding.called_from]
     return next(iter((*names, *own, *files)), "")
-
-
-def _invocation(report: ReportView, left_out: int) -> dict[str, Any]:
-    """Return what every reader must know of the run: banners, and what was left out."""
-    notes = [*report.banners]
-    if left_out:
-        notes.append(f"{left_out:,} findings beyond the first {LIMIT:,} were left out.")
-    return {
-        "executionSuccessful": True,
-        "toolExecutionNotifications": [{"level": "note", "message": {"text": _short(note)}} for note in notes],
-    }
 
 
 def _rule(finding: Finding) -> dict[str, Any]:

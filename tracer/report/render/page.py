@@ -27,7 +27,7 @@ from tracer.names import SEVERITY, Detail, Phase, Verdict
 from tracer.plain import LINE_NUMBER, one_line, visible
 from tracer.report import blocks as said
 from tracer.report.blocks import PAGE, Reader, Words, flat
-from tracer.report.finding_columns import Judged, Part, details, on_page, rows
+from tracer.report.finding_columns import Judged, Part, details, on_page
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, Block, model_map, targets_shown, worst_inside
 from tracer.report.sections.findings import accepted_in_words
@@ -64,7 +64,9 @@ def render(report: ReportView) -> str:
         style=Markup(texts["style.css"]),
         bundle=Markup(bundle) if bundle else None,
         script=Markup(texts["script.js"]),
-        script_hashes=" ".join(map(_hash, scripts)),
+        script_hashes=" ".join(  # as a Content-Security-Policy spells them
+            f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
+        ),
         data=Markup(findings_json(report, model_map(report.tally.by_module))),
     )
 
@@ -194,11 +196,6 @@ def assets() -> dict[str, str]:
     return {name: (folder / name).read_text(encoding="utf-8") for name in ("style.css", "script.js")}
 
 
-def _hash(script: str) -> str:
-    """``script``'s source expression for a Content-Security-Policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
 # --- the findings as data ---------------------------------------------------------------------------------
 
 # Every string stands once, rows are numbers: a row is what was recorded (a place) and what was ruled on it. Both
@@ -226,7 +223,8 @@ class _Rows:
 
     def of(self, judgement: Judgement, findings: Sequence[Finding]) -> list[tuple[int, int]]:
         """A row a finding: its place and its ruling."""
-        return [(self._half(Part.PLACE, row), self._half(Part.RULING, row)) for row in rows(judgement, findings)]
+        rows = (Judged(finding, judgement) for finding in findings)
+        return [(self._half(Part.PLACE, row), self._half(Part.RULING, row)) for row in rows]
 
     def _half(self, part: Part, row: Judged) -> int:
         cells = [make(row) for make in self.makers[part]]

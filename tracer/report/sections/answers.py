@@ -27,7 +27,7 @@ from tracer.plain import one_line
 from tracer.plan import Step, is_mode_on, place_of, step_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
-from tracer.report.sections.calls import ModeEffect, mode_effect, tally_of
+from tracer.report.sections.calls import tally_of
 from tracer.report.sections.plan import is_suggestion
 from tracer.report.view import ReportView
 from tracer.report.words import (
@@ -95,12 +95,6 @@ def head_of(report: ReportView) -> said.Head:
     verdict, line = headline(report)
     backend, settings = target_words(judgement)
     inference = f"{_inference(judgement)}. ".capitalize() if _inference(judgement) else ""
-    effect = mode_effect(report.findings)
-    effects = (
-        ("fixed", Verdict.DETERMINISTIC, effect.fixed),
-        ("raises", Verdict.RAISES, effect.raises),
-        ("no effect", Verdict.UNKNOWN, effect.no_effect),
-    )
     reviewed = (
         (f"Table {name}, reviewed for", f"torch {reviewed_in_words(versions)}")
         for name, versions in sorted(judgement.tables.items())
@@ -113,7 +107,7 @@ def head_of(report: ReportView) -> said.Head:
         judged=f"{inference}Judged for {backend}, torch {report.target.torch}, settings {settings}.",
         target=(("Backend", backend), ("torch", report.target.torch), ("Settings", settings), *reviewed),
         tally=tally_of(report),
-        in_mode=tuple(_figure(findings, label, verdict) for label, verdict, findings in effects),
+        in_mode=_mode_figures(report, "fixed", "raises", "no effect"),
         findings=len(report.open_findings),
         guarantee=GUARANTEE,
         banners=report.banners,
@@ -196,7 +190,7 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
     scope = f" in what is known of {calls}" if verdict is Verdict.UNKNOWN else f" in {calls}"
     if verdict is Verdict.SEEDED:
         scope += ", whose draws that were seen are seeded" if draws_repeat(report) else " once seeded"
-    raising = calls_behind(mode_effect(report.findings).raises)
+    raising = calls_behind(report.mode_effect.raises)
     scope += f"; {plural(raising, 'call')} would raise in deterministic mode" if raising else ""
     missing = ", ".join(unseen(report))
     not_seen = f"; not seen: {missing}" if missing else ""
@@ -240,15 +234,9 @@ def condition(report: ReportView) -> str:
 
 def questions(report: ReportView, reader: Reader) -> Section:
     """The three questions with their answers."""
-    blocks: tuple[said.Block, ...] = (said.Cards(answers(report)),)
-    if reader.is_whole:
-        blocks += (said.quiet(GUARANTEE),)
+    cards = said.Cards((_can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)))
+    blocks = (cards, said.quiet(GUARANTEE)) if reader.is_whole else (cards,)
     return Section(anchor="answers", title="", label="Answers", blocks=blocks)
-
-
-def answers(report: ReportView) -> tuple[said.Card, said.Card, said.Card]:
-    """The answers to the three questions, in the user's order."""
-    return _can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)
 
 
 def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
@@ -348,22 +336,19 @@ def _with_verdict(report: ReportView, *verdicts: Verdict, calls: bool = True) ->
 
 def _what_does_the_mode_do(report: ReportView) -> said.Card:
     question = "If I switch deterministic mode on, what becomes deterministic, and what raises?"
-    effect = mode_effect(report.findings)
-    figures = (
-        _figure(effect.fixed, "become deterministic", Verdict.DETERMINISTIC),
-        _figure(effect.raises, "raise", Verdict.RAISES),
-        _figure(effect.no_effect, "stay at risk or unknown", Verdict.UNKNOWN),
-    )
-    return said.Card(question, _mode_sentence(report, effect) if met(report) else _NOTHING, figures)
+    figures = _mode_figures(report, "become deterministic", "raise", "stay at risk or unknown")
+    return said.Card(question, _mode_sentence(report) if met(report) else _NOTHING, figures)
 
 
-def _figure(findings: Iterable[Finding], label: str, verdict: Verdict) -> said.Figure:
-    """Return the number of calls, and of places."""
-    return said.Figure(calls_behind(findings), label, verdict, sites_of(findings))
+def _mode_figures(report: ReportView, *labels: str) -> tuple[said.Figure, ...]:
+    """The calls, and places, that deterministic mode settles, raises at, and does nothing for."""
+    verdicts = (Verdict.DETERMINISTIC, Verdict.RAISES, Verdict.UNKNOWN)
+    each = zip(report.mode_effect, labels, verdicts, strict=True)
+    return tuple(said.Figure(calls_behind(group), label, verdict, sites_of(group)) for group, label, verdict in each)
 
 
-def _mode_sentence(report: ReportView, effect: ModeEffect) -> str:
-    fixed, raising, stays = effect
+def _mode_sentence(report: ReportView) -> str:
+    fixed, raising, stays = report.mode_effect
     blocks = [finding for finding in report.findings if MODE in finding.settings]
     if is_mode_on(report.target) and not blocks:
         if not raising and not stays:

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tracer.findings import Finding, Judgement
-from tracer.names import SEVERITY, VARYING, Phase, Verdict
+from tracer.findings import Judgement
+from tracer.names import SEVERITY, Phase, Verdict
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words
-from tracer.report.view import ReportView
+from tracer.report.view import ReportView, mode_effect
 from tracer.report.words import VERDICTS, by_severity, calls_behind, is_call, plural
 
 #: Blocks that are drawn, the widest first; levels below the root; the thinnest block in percent of the whole.
@@ -166,16 +166,6 @@ def tally_of(report: ReportView) -> said.Tally:
 MOST_ROWS_ELSEWHERE = 3_000
 
 
-class ModeEffect(NamedTuple):
-    """Findings by what turning deterministic mode on would do."""
-
-    fixed: list[Finding]
-    """Not deterministic as things stand, deterministic then."""
-    raises: list[Finding]
-    no_effect: list[Finding]
-    """At risk or unknown, then too."""
-
-
 def targets(report: ReportView, reader: Reader) -> Section | None:
     """All targets side by side, the report's own first, where the trace was judged for several."""
     shown = targets_shown(report)
@@ -191,7 +181,12 @@ def targets(report: ReportView, reader: Reader) -> Section | None:
             ),
             f"{len(judgement.findings):,}",
             *(f"{judgement.tally[verdict]:,}" for verdict in verdicts),
-            _in_words(mode_effect(judgement.findings)),
+            ", ".join(
+                f"{calls:,} {word}"
+                for group, word in zip(mode_effect(judgement.findings), ("fixed", "raise", "as before"), strict=True)
+                if (calls := calls_behind(group))
+            )
+            or "nothing to fix",
         )
         for judgement in shown
     )
@@ -207,25 +202,6 @@ def targets_shown(report: ReportView) -> tuple[Judgement, ...]:
     for judgement in report.portability:
         by_target.setdefault((judgement.target.backend, judgement.target.torch), judgement)
     return tuple(by_target.values())
-
-
-def mode_effect(findings: Iterable[Finding]) -> ModeEffect:
-    """Return the effect of deterministic mode on the calls of ``findings``."""
-    effect = ModeEffect([], [], [])
-    for finding in findings:
-        in_mode, as_is = finding.deterministic_mode, finding.verdict
-        if in_mode is Verdict.RAISES:
-            effect.raises.append(finding)
-        elif in_mode is Verdict.DETERMINISTIC and as_is not in (Verdict.DETERMINISTIC, Verdict.SEEDED):
-            effect.fixed.append(finding)
-        elif in_mode in (*VARYING, Verdict.UNKNOWN) and as_is is not Verdict.DETERMINISTIC:
-            effect.no_effect.append(finding)
-    return effect
-
-
-def _in_words(effect: ModeEffect) -> str:
-    counts = zip(map(calls_behind, effect), ("fixed", "raise", "as before"), strict=True)
-    return ", ".join(f"{calls:,} {word}" for calls, word in counts if calls) or "nothing to fix"
 
 
 def _worst_of(judgement: Judgement) -> Verdict:
