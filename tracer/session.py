@@ -82,14 +82,14 @@ class Session:
     def recorder(self) -> Recorder:
         """The recorder; torch is imported with it."""
         from tracer.recording.recorder import Recorder
-        from tracer.tables.asked import compiled_facts, named_variables, required_facts
+        from tracer.tables.asked import asked, compiled_facts
 
         recorder = Recorder(
             self._model,
             self.options,
-            asked=required_facts(),
+            asked=asked().facts,
             asked_compiled=compiled_facts,
-            variables=named_variables(),
+            variables=asked().variables,
             values=self._path if self.options.values or self.options.magnitudes else None,
             on_step=self._on_step,
             watch=self._watch,

@@ -20,7 +20,7 @@ from tracer.tables.settings.rows import load_rows
 def test_the_tables_that_ship_are_clean_in_one_line(tracer: Command) -> None:
     done = tracer("tables", "lint")
     assert (done.code, done.err) == (0, "")
-    assert re.fullmatch(r"\d+ tables, [\d,]+ rules, [\d,]+ cases.*: each case can be reached\.\n", done.out)
+    assert re.fullmatch(r"\d+ tables, [\d,]+ rules, [\d,]+ cases: each case can be reached\.\n", done.out)
 
 
 @pytest.mark.skipif(Version(version("torch")) < Version("2.13"), reason="some ops are newer than this torch")

@@ -14,14 +14,14 @@ from tracer.tables.asked import asked_text
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> None:
-    asked._asked.cache_clear()
+    asked.asked.cache_clear()
 
 
 def test_it_is_what_the_tables_say() -> None:
     """``python -m tracer.tables.asked`` writes it anew."""
     assert asked.FILE.read_text(encoding="utf-8") == asked_text()
-    assert asked.required_facts() == loading.required_facts()
-    assert asked.named_variables() == loading.named_variables()
+    assert asked.asked().facts == loading.required_facts()
+    assert asked.asked().variables == loading.named_variables()
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"tables": "of others", "variables": [], "facts": {}}'])
@@ -31,8 +31,8 @@ def test_without_one_of_these_tables_the_tables_are_read(
     monkeypatch.setattr(asked, "FILE", tmp_path / "asked.json")
     if text is not None:
         asked.FILE.write_text(text, encoding="utf-8")
-    assert asked.required_facts() == loading.required_facts()
-    assert asked.named_variables() == loading.named_variables()
+    assert asked.asked().facts == loading.required_facts()
+    assert asked.asked().variables == loading.named_variables()
 
 
 def test_a_recording_begins_without_reading_a_backends_table(tmp_path: Path) -> None:

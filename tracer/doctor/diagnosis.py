@@ -21,7 +21,7 @@ from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
 from tracer.recording.process.settings import read_settings, set_variables
 from tracer.report import blocks as said
 from tracer.report.words import GUARANTEE, VERDICTS, by_severity, joined, plural
-from tracer.tables.asked import named_settings, named_variables
+from tracer.tables.asked import asked
 from tracer.tables.conditions import BoundRule, CaseOutcome
 from tracer.tables.settings.rows import CATEGORIES, EnvironmentTable, SettingRow
 from tracer.tables.settings.target_settings import settings_of
@@ -336,8 +336,8 @@ def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
             python=platform.python_version(),
             platform=f"{platform.system()}-{platform.machine()}",
             torch="",
-            variables=set_variables(named_variables()),
-            settings=read_settings(named_settings()),
+            variables=set_variables(asked().variables),
+            settings=read_settings(asked().settings),
         )
         here: tuple[Backend, ...] = tuple(Backend(word) for word in Backend if word is not Backend.RECORDED)
         has_torch = False

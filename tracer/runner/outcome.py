@@ -93,9 +93,9 @@ class ScriptRecording:
         from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.randomness.host_generators import HOST
         from tracer.recording.torch_private import LAUNCHER
-        from tracer.tables.asked import named_variables
+        from tracer.tables.asked import asked
 
-        self._watch = ProcessWatch(Sites(), named_variables(), from_start=True)
+        self._watch = ProcessWatch(Sites(), asked().variables, from_start=True)
         self._watch.enter()
         when_imported("numpy", lambda: None)  # control-C waits until it is loaded
         when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))

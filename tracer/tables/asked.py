@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 
 import msgspec
 
@@ -53,36 +52,22 @@ def asked_text() -> str:
     """The content of ``asked.json``, sorted."""
     from tracer.plain import json_lines
 
-    asked = asked_by_tables()
-    facts = {op: sorted(keys) for op, keys in sorted(asked.facts.items())}
-    held = {"tables": asked.tables, "variables": sorted(asked.variables), "settings": asked.settings, "facts": facts}
+    told = asked_by_tables()
+    facts = {op: sorted(keys) for op, keys in sorted(told.facts.items())}
+    held = {"tables": told.tables, "variables": sorted(told.variables), "settings": told.settings, "facts": facts}
     return json_lines(held, depth=2) + "\n"
 
 
 @cache
-def _asked() -> AskedFacts:
+def asked() -> AskedFacts:
+    """What was generated; if a table has changed since, what the tables themselves ask."""
     try:
-        asked = msgspec.json.decode(FILE.read_bytes(), type=AskedFacts)
-        if asked.tables == digest_of_tables():
-            return asked
+        generated = msgspec.json.decode(FILE.read_bytes(), type=AskedFacts)
+        if generated.tables == digest_of_tables():
+            return generated
     except (OSError, msgspec.DecodeError):
         pass
     return asked_by_tables()
-
-
-def required_facts() -> Mapping[str, frozenset[str]]:
-    """See ``tracer.tables.loading.required_facts``."""
-    return MappingProxyType(_asked().facts)
-
-
-def named_variables() -> frozenset[str]:
-    """See ``tracer.tables.loading.named_variables``."""
-    return _asked().variables
-
-
-def named_settings() -> tuple[str, ...]:
-    """See ``tracer.tables.loading.named_settings``."""
-    return _asked().settings
 
 
 def compiled_facts() -> Mapping[str, frozenset[str]]:

@@ -15,7 +15,7 @@ import torch
 from tests.support.command import process
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.process.settings import read_settings, set_variables
-from tracer.tables.asked import named_settings
+from tracer.tables.asked import asked
 from tracer.tables.loading import named_settings as from_tables
 from tracer.tables.loading import named_variables
 from tracer.tables.settings.rows import load_rows
@@ -111,8 +111,8 @@ def test_asking_imports_nothing(module: types.ModuleType) -> None:
 def test_neither_settings_nor_variables_nor_events_import_torch() -> None:
     modules = "process.settings", "process.variables", "events", "process_watch"
     code = "import sys\n" + "".join(f"import tracer.recording.{name}\n" for name in modules)
-    code += "from tracer.tables.asked import named_settings\n"
-    code += "tracer.recording.process.settings.read_settings(named_settings())\n"
+    code += "from tracer.tables.asked import asked\n"
+    code += "tracer.recording.process.settings.read_settings(asked().settings)\n"
     code += "watch = tracer.recording.process_watch.ProcessWatch(tracer.recording.origin.sites.Sites(), ['A'])\n"
     code += "watch.enter()\nimport os\nos.environ['A'] = '1'\nassert len(watch.log.listed()) == 1\nwatch.leave()\n"
     done = process("-c", code + "print('torch' in sys.modules)", cwd=ROOT)
@@ -126,7 +126,7 @@ def test_variables_are_those_of_the_names_that_are_set(monkeypatch: pytest.Monke
 
 
 def test_each_setting_is_asked_once(module: types.ModuleType) -> None:
-    names = named_settings()
+    names = asked().settings
     assert len(set(names)) == len(names)
     assert names == from_tables()
 
@@ -135,12 +135,12 @@ def test_the_environment_of_a_trace_has_what_the_table_names(monkeypatch: pytest
     named = [one.variable for one in load_rows().row if one.variable]
     assert named
     assert set(named) <= named_variables()
-    read_settings(named_settings())  # what is read once from a variable is read before a test sets it
+    read_settings(asked().settings)  # what is read once from a variable is read before a test sets it
     for name in named:
         monkeypatch.setenv(name, "set-by-a-test")
     found = capture_environment()
     assert {name: found.variables[name] for name in named} == dict.fromkeys(named, "set-by-a-test")
-    assert found.settings == read_settings(named_settings())
+    assert found.settings == read_settings(asked().settings)
     assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
 
 
@@ -155,13 +155,13 @@ def test_what_asking_would_settle_is_asked_after_calls_only() -> None:
     )
     done = process("-c", code, cwd=ROOT)
     assert done.out.startswith(("DEFAULT ", "NO AVX "))  # torch 2.4 has the second name for it
-    asked = read_settings(named_settings(), before_calls=True)
-    assert "torch.backends.cpu.get_cpu_capability" not in asked
-    assert "torch.cuda.tunable.is_enabled" not in read_settings(named_settings())
+    before = read_settings(asked().settings, before_calls=True)
+    assert "torch.backends.cpu.get_cpu_capability" not in before
+    assert "torch.cuda.tunable.is_enabled" not in read_settings(asked().settings)
 
 
 def test_reading_the_tables_settings_starts_nothing_and_draws_nothing() -> None:
     state = torch.get_rng_state()
-    read_settings(named_settings())
+    read_settings(asked().settings)
     assert torch.equal(torch.get_rng_state(), state)
     assert not torch.cuda.is_initialized()

@@ -14,12 +14,19 @@ from tests.support.build import call, finding, judgement, process_finding, repor
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, BlindSpotKind, Gradients, Phase, Training, Verdict
 from tracer.report import Report
+from tracer.report.blocks import PAGE, Card, Cards
 from tracer.report.render.terminal import to_text
-from tracer.report.sections.answers import answers, evidence_counts, head_of, headline
+from tracer.report.sections.answers import evidence_counts, head_of, headline, questions
 from tracer.session import judge
 from tracer.trace.records import Allocation, BlindSpot, TraceSource
 
 NOT_JUDGED = "; not judged: what Python itself reads; `tracer repeat` judges that"
+
+
+def answers(made: Report) -> tuple[Card, ...]:
+    cards, *_ = questions(made, PAGE).blocks
+    assert isinstance(cards, Cards)
+    return cards.cards
 
 
 def test_risk_is_answered_with_calls_places_and_the_line_that_has_most() -> None:

@@ -32,7 +32,7 @@ from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.storage.known_numbers import Distinct
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import loaded, without_recording
-from tracer.tables.asked import named_settings
+from tracer.tables.asked import asked
 from tracer.trace.records import FactValue
 
 CONFIG = "torch._inductor.config."
@@ -54,7 +54,7 @@ _MOST_PROGRAMS = 4096
 
 def compiler_settings() -> dict[str, FactValue]:
     """Inductor's current settings, by their full names."""
-    return read_settings((*(name for name in named_settings() if name.startswith(CONFIG)), UNROLLS_BELOW))
+    return read_settings((*(name for name in asked().settings if name.startswith(CONFIG)), UNROLLS_BELOW))
 
 
 class Program:

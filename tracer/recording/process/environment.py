@@ -18,7 +18,7 @@ from tracer.names import DeterministicMode
 from tracer.recording.calls.fact_readers import dtype_word
 from tracer.recording.process.settings import deterministic_mode, read_now, read_settings, set_variables
 from tracer.recording.torch_private.seams import cudnn_number
-from tracer.tables.asked import named_settings, named_variables
+from tracer.tables.asked import asked
 from tracer.tables.settings.declared import DECLARED, MODE
 from tracer.trace.records import CudaDevice, Environment, FactValue
 
@@ -35,7 +35,7 @@ def _read(reader: Callable[[], T]) -> T | None:
 
 def capture_environment(*, before_calls: bool = False) -> Environment:
     """Read the settings of this process; ``before_calls`` leaves what reading would initialize to ``completed``."""
-    settings = read_settings(named_settings(), before_calls=before_calls)
+    settings = read_settings(asked().settings, before_calls=before_calls)
     own = (setting for setting in DECLARED if "." in setting.key and setting.condition is not None)
     settings |= {setting.key: value for setting in own if (value := read_now(setting)) is not None}
     return Environment(
@@ -53,7 +53,7 @@ def capture_environment(*, before_calls: bool = False) -> Environment:
         default_dtype=dtype_word(torch.get_default_dtype()),
         torch_seed=_read(torch.initial_seed),
         cuda_seed=_read(torch.cuda.initial_seed) if torch.cuda.is_initialized() else None,
-        variables=set_variables(named_variables()),
+        variables=set_variables(asked().variables),
         settings=settings,
     )
 
@@ -94,7 +94,7 @@ def values_now() -> dict[str, str]:
 
 def completed(environment: Environment) -> Environment:
     """``environment`` with what had not started or was not loaded when it was captured."""
-    settings = read_settings(named_settings())
+    settings = read_settings(asked().settings)
     cuda_devices = environment.devices or _read(devices) or ()
     return msgspec.structs.replace(environment, devices=cuda_devices, settings=settings | environment.settings)
 
