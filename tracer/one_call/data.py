@@ -12,8 +12,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tracer.names import DataShown
-from tracer.ops.op import Index, IndexBelow, Op, Route, Writes
-from tracer.ops.rows import row_of
+from tracer.ops.rows import Index, IndexBelow, Op, Route, Writes, row_of
 from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord
 from tracer.trace.records import FactValue
 

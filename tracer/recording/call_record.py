@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from tracer.facts.argument_readers import MISSING
 from tracer.names import BlindSpotKind, HostCode, Phase
-from tracer.ops.op import Touch
-from tracer.ops.rows import packet_of, row_of
+from tracer.ops.rows import Touch, packet_of, row_of
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts

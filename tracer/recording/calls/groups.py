@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from tracer.names import BlindSpotKind, Phase
-from tracer.ops.op import Formula
-from tracer.ops.rows import rows
+from tracer.ops.rows import Formula, rows
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.events import ORDER
 from tracer.recording.origin.modules import Origin, Settings

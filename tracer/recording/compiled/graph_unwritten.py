@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.ops.op import Touch, Writes
-from tracer.ops.rows import VIEWS, row_of
+from tracer.ops.rows import VIEWS, Touch, Writes, row_of
 from tracer.recording.compiled.graph_text import Graph, Node, Value, flat
 from tracer.recording.torch_private import compile_seams, seams
 

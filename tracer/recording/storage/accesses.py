@@ -13,8 +13,7 @@ import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import TORCH_NAMESPACES
-from tracer.ops.op import Op, Touch
-from tracer.ops.rows import row_of
+from tracer.ops.rows import Op, Touch, row_of
 from tracer.recording.torch_private import seams
 
 #: Read: every element, or so many that unwritten ones show.

@@ -16,8 +16,7 @@ import torch
 
 from tracer.facts.argument_readers import Args, Kwargs, argument_getter, getters
 from tracer.names import SETTLING_DATA, DataShown
-from tracer.ops.op import Op, Orders, Writes
-from tracer.ops.rows import row_of
+from tracer.ops.rows import Op, Orders, Writes, row_of
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.values.device import is_capturing

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from tracer.facts.fact import Value
 from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
-from tracer.ops.op import Touch
-from tracer.ops.rows import packet_of, row_of
+from tracer.ops.rows import Touch, packet_of, row_of
 from tracer.tables.rules import Ruling, Table
 from tracer.tables.ruling.bound_table import BoundTable, BoundTranslation, Translator, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
