@@ -88,13 +88,12 @@ class _Hanging:
 class Program:
     """Lines of code, which are never broken: what is copied from here runs."""
 
-    def __init__(self, code: str, columns: int, *, dim: bool = False) -> None:
-        self._style = Style(bold=not dim, dim=dim)
-        self._lines = [f"{'':{columns}}{line}".rstrip() for line in visible(code).splitlines()]
+    def __init__(self, code: str, columns: int) -> None:
+        self._lines = [f"{'':{columns}}{line}".rstrip() for line in code.splitlines()]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self._lines:
-            yield Segment(f"{line}\n", self._style)
+            yield Segment(f"{line}\n", Style(bold=True))
 
 
 def printed(
@@ -267,7 +266,7 @@ class Drawing:
             for row in block.rows:
                 yield hanging("-", self._line(block, row), left)
                 for piece in (piece for cell in row for piece in flat(cell) if isinstance(piece, said.Lines)):
-                    yield Program(piece.text, left + 4, dim=True)
+                    yield from self._code(piece.text, left + 4, "dim")
         yield from self._left_out(block, left)
 
     def _grouped(self, block: said.Table, left: int) -> Iterator[RenderableType]:
@@ -299,7 +298,7 @@ class Drawing:
         for step in block.steps:
             yield hanging(f"{step.number}.", Prose(one_line(step.advice, self.longest)), left)
             lines = [line for line in step.code.splitlines() if line and (self.unfolds or line != "import torch")]
-            yield Program("\n".join(lines), left + 3)
+            yield from self._code("\n".join(lines), left + 3, "bold")
             place = one_line(step.where, self.longest_name)
             below = "; ".join(filter(None, (place, step.worth)))
             yield indented(". ".join((below, *step.needs)), left + 3, style="dim")
@@ -368,3 +367,7 @@ class Drawing:
     def _left_out(self, block: said.Bullets | said.Rows | said.Table, left: int) -> Iterator[RenderableType]:
         if block.left_out:
             yield indented(f"{block.left_out:,} more; {block.elsewhere} them all.", left, style="dim")
+
+    def _code(self, code: str, left: int, style: str) -> Iterator[RenderableType]:
+        for line in visible(code).splitlines():
+            yield indented(line, left, style=style)
