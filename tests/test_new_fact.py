@@ -29,7 +29,7 @@ sizes.FACTS += (Fact("shape.has_seven", BOOL, Kind.NOTED, "Has the tensor seven 
 
 import torch
 from tracer.recording.recorder import Recorder
-from tracer.tables.vocabulary import DOMAINS, NOTED_FACTS, UNNOTED, in_words
+from tracer.tables.vocabulary import DOMAINS, UNNOTED, in_words
 
 recorder = Recorder(
     None, variables=(), asked_compiled=dict,
@@ -41,7 +41,6 @@ torch.ones(6).sin()
 recorder.stop()
 print(json.dumps({
     "domain": DOMAINS["shape.has_seven"],
-    "noted": "shape.has_seven" in NOTED_FACTS,
     "absent": UNNOTED["shape.has_seven"],
     "words": in_words("shape.has_seven", frozenset({True})),
     "recorded": [call.facts.get("shape.has_seven") for call in recorder.trace("").calls if "sin" in call.op],
@@ -50,7 +49,6 @@ print(json.dumps({
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == {
         "domain": [False, True],
-        "noted": True,
         "absent": False,
         "words": "shape.has_seven: true",
         "recorded": [True, None],

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.facts.fact import Value
+from tracer.facts.every_fact import of_kind
+from tracer.facts.fact import Kind, Value
 from tracer.names import Backend, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_table
 from tracer.tables.rules import Rule
 from tracer.tables.versions import release
-from tracer.tables.vocabulary import DERIVED_FACTS
 
 VERSIONS = ("1.13", "2.6", "2.13", "2.15")
 MODES = ("off", "warn", "on")
@@ -34,7 +34,7 @@ FACTS: Mapping[str, Value] = {
     "dtype": "float32",
     "layout": "strided",
     "ndim": 2,
-    **dict.fromkeys(DERIVED_FACTS, False),
+    **dict.fromkeys(of_kind(Kind.DERIVED), False),
     "index.broadcasts": "no",
 }
 SETTINGS: Mapping[str, Value] = {

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from tests.support.build import call, trace
 from tests.tables.samples import keys_of, rule_text, table
 from tracer import judge
-from tracer.facts.fact import Value
+from tracer.facts.every_fact import of_kind
+from tracer.facts.fact import Kind, Value
 from tracer.names import UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
 from tracer.tables.rules import Case, Rule
 from tracer.tables.versions import reviewed_releases
-from tracer.tables.vocabulary import DOMAINS, NOTED_FACTS, SETTINGS, UNNOTED
+from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED
 
 RULES = [(holder, rule) for holder in load_tables().values() for rule in holder.rule]
 RACE = (
@@ -155,7 +156,7 @@ def test_no_shipped_case_accuses_outright_where_a_noted_fact_holds() -> None:
 
 
 def _holds_by_note(case: Case) -> bool:
-    return any(case.when.get(fact) is True for fact in NOTED_FACTS)
+    return any(case.when.get(fact) is True for fact in of_kind(Kind.NOTED))
 
 
 @pytest.mark.parametrize(

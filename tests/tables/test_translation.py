@@ -10,7 +10,8 @@ from tests.support.build import call, trace
 from tests.tables.samples import GOOD_REF, parse_translations, rule_text, split, table
 from tests.tables.test_schemas import ELSEWHERE, overloads
 from tracer.errors import TableError
-from tracer.facts.fact import Value
+from tracer.facts.every_fact import of_kind
+from tracer.facts.fact import Kind, Value
 from tracer.findings import Judgement, Target
 from tracer.judging import judge_calls
 from tracer.names import Backend, Settings, Verdict
@@ -28,7 +29,7 @@ from tracer.tables.translation import (
     load_translations,
 )
 from tracer.tables.versions import RELEASES, release, reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, SETTINGS, UNNOTED
+from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED
 
 HEAD = 'schema = 1\nreviewed = ">=1.11,<=2.15"\n'
 ROW = """
@@ -161,7 +162,7 @@ def test_a_note_is_said_where_its_ops_were_seen_and_only_there(note: TargetNote)
 def test_every_derived_fact_has_its_derivation() -> None:
     from tracer.tables.vocabulary import DERIVATIONS
 
-    assert set(DERIVATIONS) == set(DERIVED_FACTS)
+    assert set(DERIVATIONS) == set(of_kind(Kind.DERIVED))
 
 
 def test_a_derivation_reads_the_facts_that_it_names_and_no_other() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -65,13 +65,19 @@ def _reduce_op(func: Any, services: Services) -> Reader | None:
 def _asked_of_c10d(services: Services) -> str:
     """The reduction in the options of the function of ``torch.distributed`` that led to this call; empty if none did,
     as where a C++ reducer calls."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and services.is_torchs_own(frame.f_code.co_filename):
+    for frame in _torchs_frames(services):
         options = (value for name, value in frame.f_locals.items() if name.endswith("opts"))
         for reduction in (held for held in (getattr(value, "reduceOp", None) for value in options) if held is not None):
             return str(getattr(reduction, "op", reduction))
-        frame = frame.f_back
     return ""
+
+
+def _torchs_frames(services: Services) -> Iterator[FrameType]:
+    """The frames of torch's own functions that led to this call, and the recorder's, from the inside out."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and services.is_torchs_own(frame.f_code.co_filename):
+        yield frame
+        frame = frame.f_back
 
 
 def _any_order(func: Any, services: Services) -> Test | None:
@@ -127,15 +133,9 @@ def _caller(function: str, services: Services) -> FrameType | None:
     """The frame of ``torch.nn.functional``'s ``function`` that led to this call."""
     from torch.nn import functional
 
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if code.co_filename == functional.__file__ and code.co_name == function:
-            return frame
-        if not services.is_torchs_own(code.co_filename):
-            return None
-        frame = frame.f_back
-    return None
+    codes = ((frame, frame.f_code) for frame in _torchs_frames(services))
+    its_own = (f for f, code in codes if code.co_filename == functional.__file__ and code.co_name == function)
+    return next(its_own, None)
 
 
 def _is_direct(func: Any, services: Services) -> Test | None:

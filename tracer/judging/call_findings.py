@@ -23,7 +23,6 @@ from tracer.names import (
     Cause,
     EvidenceKind,
     Phase,
-    RegionKind,
     Shown,
     Verdict,
 )
@@ -216,14 +215,11 @@ def _generated(
 
 def _kernels(compilation: Compilation, groups: Iterable[CallGroup], device: str) -> Iterator[tuple[str, Kernel]]:
     """The id of the region that it was generated for, empty for one that the program launched, and the kernel."""
-    for group in groups:
-        region = compilation.regions.get(group.region or "")
-        if region is None or region.kind is RegionKind.CUDA_GRAPH:
-            launched = (compilation.launched.get(name) for name in group.kernels)
-            yield from (("", kernel.launched_on(device)) for kernel in launched if kernel is not None)
-            continue
-        by_name = {kernel.name: kernel for kernel in region.kernels}
-        yield from ((region.id, by_name[name]) for name in group.kernels if name in by_name)
+    for region, kernels in map(compilation.kernels_of, groups):
+        if region is None:
+            yield from (("", kernel.launched_on(device)) for kernel in kernels)
+        else:
+            yield from ((region.id, kernel) for kernel in kernels)
 
 
 def _ref(compilation: Compilation, showing: list[tuple[str, Kernel]], shown: Shown) -> str:

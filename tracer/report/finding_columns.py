@@ -289,11 +289,6 @@ class _Call(NamedTuple):
         return json.dumps(facts, ensure_ascii=False, separators=(",", ":")) if facts else ""
 
 
-def _fields(path: str, *names: str) -> Iterator[Column[Any]]:
-    """A column for each field called so, of what stands at ``path`` in a row."""
-    return (Column(name=name, cell=attrgetter(f"{path}{name}")) for name in names)
-
-
 #: A row a group of recorded calls, deterministic ones too.
 CALLS: tuple[Column[_Call], ...] = (
     Column(name="backend", cell=lambda row: row.judged.ruling.backend.value),  # whose table judged it
@@ -301,7 +296,10 @@ CALLS: tuple[Column[_Call], ...] = (
     Column(name="op", cell=lambda row: row.judged.group.op),
     Column(name="runs_as", cell=lambda row: row.judged.ruling.runs_as),
     Column(name="phase", cell=lambda row: row.judged.group.phase.value),
-    *_fields("judged.group.", "module", "location", "function", "called_from", "node"),
+    *(
+        Column(name=name, cell=attrgetter(f"judged.group.{name}"))
+        for name in ("module", "location", "function", "called_from", "node")
+    ),
     Column(name="count", cell=lambda row: row.judged.group.count, is_number=True),
     Column(name="verdict", cell=lambda row: row.judged.ruling.verdict.value),
     Column(name="deterministic_mode", cell=lambda row: row.judged.ruling.deterministic_mode.value),

@@ -19,8 +19,6 @@ def _domains(*kinds: Kind) -> _Domains:
     return {key: fact.domain for key, fact in of_kind(*kinds).items()}
 
 
-#: Facts that are recorded if they hold, and exempt a call.
-NOTED_FACTS: _Domains = _domains(Kind.NOTED)
 #: A fact of a backward call to the fact that its forward call has: ``aten.sample_backward`` takes it from
 #: ``aten.sample`` at the same place.
 FORWARD_FACTS: Mapping[str, str] = {key: fact.of_forward for key, fact in FACTS.items() if fact.of_forward}
@@ -28,8 +26,6 @@ FORWARD_FACTS: Mapping[str, str] = {key: fact.of_forward for key, fact in FACTS.
 DERIVATIONS: Mapping[str, Derivation] = {key: fact.derivation for key, fact in FACTS.items() if fact.derivation}
 BACKWARD_OF = "_backward"
 """Suffix that a backward op's name adds to its forward's."""
-#: Facts that the judge derives, which are never missing for lack of recording.
-DERIVED_FACTS: _Domains = _domains(Kind.DERIVED)
 #: Settings of the target, each declared with its domain in ``tables.settings.declared``.
 SETTINGS: _Domains = {condition.key: condition.domain for condition in conditions()}
 

@@ -53,6 +53,14 @@ class Compilation(NamedTuple):
     is_rocm: bool
     """Whether its ``cuda`` devices were AMD GPUs."""
 
+    def kernels_of(self, group: CallGroup) -> tuple[Region | None, list[Kernel]]:
+        """The compiled region of a call, and its kernels; outside one, as in a CUDA graph, those that it launched."""
+        region = self.regions.get(group.region or "")
+        if region is not None and region.kind is RegionKind.CUDA_GRAPH:
+            region = None
+        by_name = self.launched if region is None else {kernel.name: kernel for kernel in region.kernels}
+        return region, [by_name[name] for name in group.kernels if name in by_name]
+
 
 def compilation_of(trace: Trace, compilers: Mapping[str, CompilerTable]) -> Compilation:
     """The regions and launched kernels of ``trace``, and the tables of their compilers."""
@@ -84,15 +92,10 @@ class CompiledCalls:
 
     def outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> Ruling:
         """The ruling on a call that ran in a region or launched a kernel; ``eager`` judges its eager kernels."""
-        region = self.compilation.regions.get(group.region or "")
-        is_compiled = region is not None and region.kind is not RegionKind.CUDA_GRAPH
-        if group.region is not None and not is_compiled and not group.kernels:
+        region, kernels = self.compilation.kernels_of(group)
+        if group.region is not None and region is None and not group.kernels:
             return eager(group.op, group.facts)
-        by_name = self.compilation.launched
-        if region is not None and is_compiled:
-            by_name = {kernel.name: kernel for kernel in region.kernels}
-        kernels = [by_name[name] for name in group.kernels if name in by_name]
-        if region is None or not is_compiled or (kernels and all(kernel.is_the_programs for kernel in kernels)):
+        if region is None or (kernels and all(kernel.is_the_programs for kernel in kernels)):
             kernels = [kernel.launched_on(backend.device) for kernel in kernels]
             return CompiledCall(group.op, None, None, kernels, eager, group.facts).outcome(backend, True, True)
         table = self.compilation.tables.get(region.backend)

@@ -308,7 +308,7 @@ class TargetTables:
                 return unknown_ruling(self.backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
             backend = self._backend_of(str(device))
         else:
-            backend = self._backend_for(group.host)
+            backend = self.backend if group.host is None else Backend.CPU
         if group.host is HostCode.IMPORT or (device == META and self.backend is Backend.RECORDED):
             ruling = safe_ruling(backend)  # it computes nothing
         elif device == META:
@@ -369,8 +369,10 @@ class TargetTables:
         op, device, is_backward, host = group.op, group.facts.get("device"), group.phase is _BACKWARD, group.host
         if not _is_plain(group) or host is HostCode.IMPORT:
             return
-        is_recorded = self.backend is Backend.RECORDED
-        bound = self._bound.get(self._backend_of(str(device)) if is_recorded else self._backend_for(host))
+        backend = self.backend if host is None else Backend.CPU
+        if self.backend is Backend.RECORDED:
+            backend = self._backend_of(str(device))
+        bound = self._bound.get(backend)
         if not isinstance(bound, BoundTable) or (is_backward and _forward_of(op) in self._forward.told_packets):
             return
         asks = bound.asks(op)
@@ -416,9 +418,6 @@ class TargetTables:
         if device in NO_DEVICE:
             return Backend.CPU
         return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
-
-    def _backend_for(self, host: HostCode | None) -> Backend:
-        return self.backend if host is None else Backend.CPU
 
     def _bind(self, backend: Backend, device: str) -> BoundTable | Ruling:
         table = self.tables.get(backend)
