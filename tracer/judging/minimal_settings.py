@@ -103,13 +103,6 @@ def _can_be_seeded(group: CallGroup) -> bool:
     return not repeats and kind is not GeneratorKind.PASSED and not is_undone
 
 
-def _asked_of(group: CallGroup, ruling: Ruling) -> object:
-    """Everything that a ruling on ``group`` depends on, including its place if the forward call there may decide."""
-    place = (group.module, group.location) if ruling.translated else ()
-    facts = frozenset(group.facts.items())
-    return (id(ruling), group.op, group.phase is Phase.BACKWARD, group.node, *place, facts)
-
-
 class MinimalSettings:
     """The search for the fewest settings for the calls that are not safe."""
 
@@ -123,7 +116,14 @@ class MinimalSettings:
     ) -> None:
         """``tables_under`` returns the tables under settings on top of the target's own, which include ``sets``."""
         distinct: dict[object, int] = {}
-        self._alike = [distinct.setdefault(_asked_of(group, ruling), len(distinct)) for group, ruling in unsafe]
+        self._alike = []
+        for (
+            group,
+            ruling,
+        ) in unsafe:  # by all that a ruling hangs on; its place if a forward call may decide
+            place = (group.module, group.location) if ruling.translated else ()
+            facts = (group.phase is Phase.BACKWARD, group.node, *place, frozenset(group.facts.items()))
+            self._alike.append(distinct.setdefault((id(ruling), group.op, *facts), len(distinct)))
         """For each call that is not safe, its index in ``_unsafe``, which has one of each kind."""
         first = dict(zip(reversed(self._alike), reversed(unsafe), strict=True))
         self._unsafe = [first[place] for place in range(len(distinct))]

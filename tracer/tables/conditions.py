@@ -103,7 +103,11 @@ class BoundRule:
         settings = with_forward(settings)
         self._settings = settings
         self._cases = [case for case in rule.case if speaks_of(case.torch, version)]
-        live = list(_until_certain((case for case in self._cases if may_hold(case, settings)), settings))
+        live: list[Case] = []
+        for case in (case for case in self._cases if may_hold(case, settings)):
+            live.append(case)
+            if all(key in SETTINGS and key in settings for key in case.when):
+                break  # it holds for every call
         asked = dict.fromkeys(key for case in live for key in case.when if key not in SETTINGS)
         self.facts: tuple[str, ...] = tuple(asked)
         """Facts that can matter, in a fixed order."""
@@ -242,14 +246,6 @@ def with_forward(settings: Mapping[str, Value]) -> dict[str, Value]:
 def in_deterministic_mode(settings: Mapping[str, Value]) -> dict[str, Value]:
     """``settings`` with the mode on, in the forward too."""
     return {**settings, MODE: DeterministicMode.ON.value, FORWARD + MODE: DeterministicMode.ON.value}
-
-
-def _until_certain(cases: Iterable[Case], settings: Mapping[str, Value]) -> Iterator[Case]:
-    """``cases`` up to the first that holds for every call under ``settings``."""
-    for case in cases:
-        yield case
-        if all(key in SETTINGS and key in settings for key in case.when):
-            return
 
 
 def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:

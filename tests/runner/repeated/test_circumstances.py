@@ -12,8 +12,10 @@ from tracer.cli.repeat import EXAMPLES
 from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
 from tracer.plain import json_text
+from tracer.report.blocks import PAGE
 from tracer.report.files.compared import repeated_json
-from tracer.report.sections.runs import repeated_headline, sensitive
+from tracer.report.render.terminal import drawn, printed
+from tracer.report.sections.runs import repeated_blocks, repeated_headline
 from tracer.runner.repeated.declared import Circumstance, Start, parse_held, parse_varied
 from tracer.runner.repeated.launching import _own_store
 
@@ -60,8 +62,9 @@ def test_a_root_of_the_unvaried_runs_is_the_program_itself_and_one_of_an_arm_alo
         ("train.py:10", ("unvaried", "threads"), RootCause.KERNEL),
         ("train.py:20", ("threads",), RootCause.KERNEL),
     ]
-    assert sensitive(found.roots[0]) == "It differs with nothing varied: it is the program itself."
-    assert sensitive(found.roots[1]) == "It differs in threads only: it is sensitive to that."
+    text = " ".join(printed(drawn(repeated_blocks(found, PAGE)), width=100, color=False).split())
+    assert "Seen in: unvaried, threads. It differs with nothing varied: it is the program itself." in text
+    assert "Seen in: threads. It differs in threads only: it is sensitive to that." in text
     assert found.arms[Circumstance.THREADS.value].alone == 1
 
 

@@ -21,7 +21,6 @@ from tracer.names import (
     Phase,
     UnknownReason,
     Verdict,
-    Word,
 )
 from tracer.plain import visible
 from tracer.plan import place_of
@@ -68,17 +67,6 @@ _UNKNOWN_LEAD = "Unknown is an answer: these calls may be safe or not, and nothi
 _ELSEWHERE = "the HTML, CSV and JSON reports have"
 _HEADS = ("Now, then under the mode", "Calls", "Op and place", "What to do")
 _COLUMNS = said.columns(*_HEADS, brief=_HEADS[0], figures=(_HEADS[1],), long=_HEADS[2])
-
-
-class Filters(NamedTuple):
-    """The choices of the page table's filters."""
-
-    verdicts: tuple[Word, ...]
-    phases: tuple[Word, ...]
-    backends: tuple[str, ...]
-    causes: tuple[Word, ...]
-    abouts: tuple[str, ...]
-    has_gate: bool
 
 
 def refuted(report: ReportView, reader: Reader) -> Section | None:
@@ -181,20 +169,21 @@ def _cells(row: Row, advice: str) -> tuple[Words, ...]:
     return badges, f"{row.calls:,}", name, advice
 
 
-def _filters(report: ReportView, *, has_gate: bool) -> Filters:
+def _filters(report: ReportView, *, has_gate: bool) -> dict[str, object]:
+    """The choices of the page table's filters."""
     findings = report.findings
     # A set a kind: words of two kinds that are spelt alike are equal.
     verdicts, abouts = {finding.verdict for finding in findings}, {finding.about for finding in findings}
     causes = {finding.cause for finding in findings}
     phases = {finding.phase for finding in findings if phase_of(finding)}
-    return Filters(
-        tuple(filter(verdicts.__contains__, SEVERITY)),
-        tuple(filter(phases.__contains__, Phase)),
-        tuple(sorted({backend_of(finding, report.judgement).value for finding in findings})),
-        tuple(filter(causes.__contains__, Cause)),
-        tuple(ABOUT[about].label for about in About if about in abouts),
-        has_gate,
-    )
+    return {
+        "verdicts": list(filter(verdicts.__contains__, SEVERITY)),
+        "phases": list(filter(phases.__contains__, Phase)),
+        "backends": sorted({backend_of(finding, report.judgement).value for finding in findings}),
+        "causes": list(filter(causes.__contains__, Cause)),
+        "abouts": [ABOUT[about].label for about in About if about in abouts],
+        "has_gate": has_gate,
+    }
 
 
 def _reasons(findings: Iterable[Finding], most: int) -> tuple[said.Block, ...]:

@@ -67,24 +67,19 @@ def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
     """The head of a report on the first of several runs: what they showed, then what the tables say of it."""
     shown = _shown(repeated)
     agrees = repeated.agrees and shown is repeated
+    others, more = "", head.tally.total - shown.divergence.calls[0]
+    if more > 0:
+        others = (
+            f". The report counts {plural(more, 'call')} more: views, and what torch notes for itself, which have no"
+            " values of their own, and the calls inside compiled regions"
+        )
     return msgspec.structs.replace(
         head,
         verdict=head.verdict if agrees else Verdict.NONDETERMINISTIC,
         headline=repeated_headline(repeated),
         kicker=f"{head.kicker} on runs that were compared",
-        compared=f"Run 1 and {shown.second}: {_counts(shown.divergence)}{_others_of(head, shown.divergence)}",
+        compared=f"Run 1 and {shown.second}: {_counts(shown.divergence)}{others}",
         of_tables=(head.verdict, head.headline),
-    )
-
-
-def _others_of(head: said.Head, divergence: Divergence) -> str:
-    """Return why the report counts more calls than were compared."""
-    more = head.tally.total - divergence.calls[0]
-    if more <= 0:
-        return ""
-    return (
-        f". The report counts {plural(more, 'call')} more: views, and what torch notes for itself, which have no values"
-        " of their own, and the calls inside compiled regions"
     )
 
 
@@ -239,9 +234,15 @@ def _root(root: Root, source: Mapping[str, str]) -> said.Row:
     called = f" (called from {root.called_from})" if root.location and root.called_from else ""
     of = " of the second run" if root.only_second else ""
     process = f" of {root.process}" if root.process else ""
-    sentences = [f"{_capital(root.why)}." if root.why else "", f"{consequence(root)}."]
+    follows = plural(root.follows, "call follows", "calls follow") if root.follows else "Nothing follows"
+    again = f"; the same cause shows at {plural(root.same_cause, 'further call')}" if root.same_cause else ""
+    sentences = [f"{_capital(root.why)}." if root.why else "", f"{follows} from it{again}."]
     if root.arms and root.arms != (UNVARIED,):
-        sentences.append(f"Seen in: {', '.join(root.arms)}. {sensitive(root)}")
+        arms = ", ".join(root.arms)
+        sensitive = f"It differs in {arms} only: it is sensitive to that."
+        if UNVARIED in root.arms:
+            sensitive = "It differs with nothing varied: it is the program itself."
+        sentences.append(f"Seen in: {arms}. {sensitive}")
     tables: Words = ""
     if root.verdict is not None:
         tables = ("In the tables: ", (said.Badge(root.verdict), " ", said.Code(root.rule)))
@@ -319,8 +320,11 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
         return _of_replicas(divergence.replicas)
     if root is not None:
         diverges = f"in {place_of(root, has_steps=not divergence.is_inference)}, {root.cause.words}"
-        if _trains_alike(divergence):
-            left = left_otherwise(kept_otherwise((*divergence.ends, *divergence.notes))).removeprefix("they ")
+        kept = kept_otherwise((*divergence.ends, *divergence.notes))
+        trains = divergence.reaches_nothing and divergence.states_compared and not divergence.is_inference
+        is_of_training = any(divergence.partial) or any(end.kind in OF_TRAINING for end in kept)
+        if trains and kept and not is_of_training:
+            left = left_otherwise(kept).removeprefix("they ")
             both = f"{_capital(second)} and {first} {left}, and train alike"
             return f"{both}. They diverge {diverges}; it reaches nothing that trains."
         return f"{_capital(second)} diverges from {first} {diverges}."
@@ -333,14 +337,6 @@ def divergence_headline(divergence: Divergence, first: str = "the first run", se
     but = ", but not everything was restored" if lacking else ""
     left = f", but {left_otherwise(divergence.ends)}" if divergence.ends else _and_in_outputs(divergence)
     return f"{_capital(second)} agrees with {first} in all {calls}{_but_beside(divergence)}{digested}{but}{left}."
-
-
-def _trains_alike(divergence: Divergence) -> bool:
-    """Whether they print or write otherwise, and no difference reaches what they train."""
-    kept = kept_otherwise((*divergence.ends, *divergence.notes))
-    is_of_training = any(end.kind in OF_TRAINING for end in kept)
-    trains = divergence.reaches_nothing and divergence.states_compared and not divergence.is_inference
-    return bool(trains and kept and not is_of_training and not any(divergence.partial))
 
 
 def _but_beside(divergence: Divergence) -> str:
@@ -419,13 +415,6 @@ def place_of(root: Root, *, has_steps: bool = True) -> str:
 def short_call_of(root: Root) -> str:
     """The op as people call it, ``aten.index_put_``, or the compiled region that differed as a whole."""
     return f"compiled region {root.region}" if root.region else name_of(root.op) or "the sequence of calls"
-
-
-def consequence(root: Root) -> str:
-    """Return the consequences of a root, and how often its cause shows again."""
-    follows = plural(root.follows, "call follows", "calls follow") if root.follows else "Nothing follows"
-    again = f"; the same cause shows at {plural(root.same_cause, 'further call')}" if root.same_cause else ""
-    return f"{follows} from it{again}"
 
 
 def not_restored(lack: NotRestored) -> str:
@@ -591,15 +580,6 @@ def settings_sentence(repeated: Repeated) -> str:
     return f"Set before the program's first line: {settings}."
 
 
-def sensitive(root: Root) -> str:
-    """Return what the arms that show ``root`` say about it; empty if nothing was varied."""
-    if not root.arms or root.arms == (UNVARIED,):
-        return ""
-    if UNVARIED in root.arms:
-        return "It differs with nothing varied: it is the program itself."
-    return f"It differs in {', '.join(root.arms)} only: it is sensitive to that."
-
-
 def losses_sentence(losses: Sequence[Loss], second: str) -> str:
     """``The losses diverge at step 3: 0.41 in run 1, 0.39 in run 2``, without its full stop."""
     loss = next((loss for loss in losses if loss.differs), None)
@@ -615,7 +595,8 @@ def losses_sentence(losses: Sequence[Loss], second: str) -> str:
 
 def nan_clause(losses: Sequence[Loss]) -> str:
     """Since when both losses are NaN, so that agreement says nothing; empty where the last ones are numbers."""
-    numbers = [place for place, loss in enumerate(losses) if not (_is_nan(loss.first) and _is_nan(loss.second))]
+    pairs = enumerate((loss.first, loss.second) for loss in losses)
+    numbers = [place for place, pair in pairs if not all(value is not None and math.isnan(value) for value in pair)]
     begins = numbers[-1] + 1 if numbers else 0
     if begins == len(losses):
         return ""
@@ -626,10 +607,6 @@ def nan_at_end(states: Sequence[str]) -> str:
     """Return the states that hold NaN in both runs at the end; empty for none."""
     more = f" and {plural(len(states) - 1, 'more state')}" if len(states) > 1 else ""
     return f"{states[0]}{more} hold{'s' * (len(states) == 1)} NaN at the end" if states else ""
-
-
-def _is_nan(loss: float | None) -> bool:
-    return loss is not None and math.isnan(loss)
 
 
 def _number(loss: float | None) -> str:
