@@ -9,22 +9,22 @@ import pytest
 from tests.report.browser import Browser, Opened
 from tests.support.build import finding, report
 from tracer.report import finding_columns
-from tracer.report.finding_columns import Detail, FindingColumn, Look, Part
+from tracer.report.finding_columns import FindingColumn, Look, OpenedLine, RowHalf
 
 ADDED = (
     FindingColumn(
         name="letters",
         cell=lambda row: len(row.finding.op),
         is_number=True,
-        part=Part.PLACE,
-        detail=Detail("Letters of the op"),
+        part=RowHalf.PLACE,
+        detail=OpenedLine("Letters of the op"),
     ),
     FindingColumn(
         name="shouted",
         cell=lambda row: row.finding.rule.upper(),
         on_page=lambda row: f"{row.finding.rule.upper()} on the page",
-        part=Part.RULING,
-        detail=Detail("Shouted", Look.CODE),
+        part=RowHalf.RULING,
+        detail=OpenedLine("Shouted", Look.CODE),
     ),
     FindingColumn(name="of_files", cell=lambda row: "for files alone"),
 )

@@ -47,7 +47,7 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column(Generic[Row]):
+class CellColumn(Generic[Row]):
     """One column of a table that programs read."""
 
     name: str
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
     judgement: Judgement
 
 
-class Part(Word):
+class RowHalf(Word):
     """The half of a page's row that a column belongs to; halves repeat, and each is written once."""
 
     PLACE = "place"
@@ -86,7 +86,7 @@ class Look(Word):
     """Lines of code to copy."""
 
 
-class Detail(NamedTuple):
+class OpenedLine(NamedTuple):
     """The line of an opened row for a column; an empty cell is not shown."""
 
     label: str
@@ -96,24 +96,24 @@ class Detail(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FindingColumn(Column[Judged]):
+class FindingColumn(CellColumn[Judged]):
     """One column of the findings, and in which formats it stands."""
 
     in_files: bool = True
     """Whether it stands in CSV and data frames."""
-    part: Part | None = None
+    part: RowHalf | None = None
     """``None``: the page does not have it."""
     on_page: Callable[[Judged], Cell] | None = None
     """Returns its cell for the page, where that is another text."""
-    detail: Detail | None = None
+    detail: OpenedLine | None = None
 
 
-def on_page(part: Part) -> tuple[FindingColumn, ...]:
+def on_page(part: RowHalf) -> tuple[FindingColumn, ...]:
     """The columns of one half of the page's rows."""
     return tuple(column for column in COLUMNS if column.part is part)
 
 
-def details() -> tuple[tuple[str, Detail], ...]:
+def details() -> tuple[tuple[str, OpenedLine], ...]:
     """Return the details of an opened row, by the column's name, in the order of reading."""
     shown = [(column.name, column.detail) for column in COLUMNS if column.detail is not None]
     return tuple(sorted(shown, key=lambda detail: not detail[1].leads))
@@ -173,7 +173,7 @@ def _condition(condition: Condition) -> str:
 
 
 def _column(
-    part: Part,
+    part: RowHalf,
     name: str,
     label: str = "",
     look: Look = Look.TEXT,
@@ -192,11 +192,11 @@ def _column(
         in_files=in_files,
         part=part,
         on_page=on_page,
-        detail=Detail(label, look, leads) if label else None,
+        detail=OpenedLine(label, look, leads) if label else None,
     )
 
 
-_place, _ruling = partial(_column, Part.PLACE), partial(_column, Part.RULING)
+_place, _ruling = partial(_column, RowHalf.PLACE), partial(_column, RowHalf.RULING)
 
 #: Every column. Files have theirs in this order; so do the halves of the page's rows, and what an opened row shows.
 COLUMNS: tuple[FindingColumn, ...] = (
@@ -290,33 +290,33 @@ class _Call(NamedTuple):
 
 
 #: A row a group of recorded calls, deterministic ones too.
-CALLS: tuple[Column[_Call], ...] = (
-    Column(name="backend", cell=lambda row: row.judged.ruling.backend.value),  # whose table judged it
-    Column(name="torch", cell=lambda row: row.torch),
-    Column(name="op", cell=lambda row: row.judged.group.op),
-    Column(name="runs_as", cell=lambda row: row.judged.ruling.runs_as),
-    Column(name="phase", cell=lambda row: row.judged.group.phase.value),
+CALLS: tuple[CellColumn[_Call], ...] = (
+    CellColumn(name="backend", cell=lambda row: row.judged.ruling.backend.value),  # whose table judged it
+    CellColumn(name="torch", cell=lambda row: row.torch),
+    CellColumn(name="op", cell=lambda row: row.judged.group.op),
+    CellColumn(name="runs_as", cell=lambda row: row.judged.ruling.runs_as),
+    CellColumn(name="phase", cell=lambda row: row.judged.group.phase.value),
     *(
-        Column(name=name, cell=attrgetter(f"judged.group.{name}"))
+        CellColumn(name=name, cell=attrgetter(f"judged.group.{name}"))
         for name in ("module", "location", "function", "called_from", "node")
     ),
-    Column(name="count", cell=lambda row: row.judged.group.count, is_number=True),
-    Column(name="verdict", cell=lambda row: row.judged.ruling.verdict.value),
-    Column(name="deterministic_mode", cell=lambda row: row.judged.ruling.deterministic_mode.value),
-    Column(name="rule", cell=lambda row: row.judged.ruling.rule),  # empty where none was needed
-    Column(name="cause", cell=lambda row: row.judged.ruling.cause.value if row.judged.ruling.cause else ""),
-    Column(name="reason", cell=lambda row: row.judged.ruling.reason.value if row.judged.ruling.reason else ""),
-    Column(name="device", cell=lambda row: str(row.judged.group.facts.get("device", ""))),
-    Column(name="dtype", cell=lambda row: str(row.judged.group.facts.get("dtype", ""))),
-    Column(name="facts", cell=lambda row: row.facts),
-    Column(name="region", cell=lambda row: row.judged.group.region or ""),  # empty for a call that ran eagerly
+    CellColumn(name="count", cell=lambda row: row.judged.group.count, is_number=True),
+    CellColumn(name="verdict", cell=lambda row: row.judged.ruling.verdict.value),
+    CellColumn(name="deterministic_mode", cell=lambda row: row.judged.ruling.deterministic_mode.value),
+    CellColumn(name="rule", cell=lambda row: row.judged.ruling.rule),  # empty where none was needed
+    CellColumn(name="cause", cell=lambda row: row.judged.ruling.cause.value if row.judged.ruling.cause else ""),
+    CellColumn(name="reason", cell=lambda row: row.judged.ruling.reason.value if row.judged.ruling.reason else ""),
+    CellColumn(name="device", cell=lambda row: str(row.judged.group.facts.get("device", ""))),
+    CellColumn(name="dtype", cell=lambda row: str(row.judged.group.facts.get("dtype", ""))),
+    CellColumn(name="facts", cell=lambda row: row.facts),
+    CellColumn(name="region", cell=lambda row: row.judged.group.region or ""),  # empty for a call that ran eagerly
 )
 
 #: Tables by the name that ``--table`` takes.
 TABLES = (FINDINGS, "calls")
 
 
-def table_columns(table: str) -> tuple[Column[Any], ...]:
+def table_columns(table: str) -> tuple[CellColumn[Any], ...]:
     """The columns of the table called so; ``ReportError`` for a name that is none."""
     if table not in TABLES:
         raise ReportError(f"there is no table {table!r}", hint=f"choose from {', '.join(TABLES)}")

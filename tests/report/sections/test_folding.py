@@ -13,11 +13,11 @@ from tracer import judge
 from tracer.findings import Acceptance, Finding
 from tracer.names import AcceptedBy, Verdict
 from tracer.report.render.page import findings_json
-from tracer.report.sections.folding import Row, rows_of, within
+from tracer.report.sections.folding import FindingRow, rows_of, within
 from tracer.report.words import which_runs_as
 
 
-def rows(*findings: Finding) -> tuple[Row, ...]:
+def rows(*findings: Finding) -> tuple[FindingRow, ...]:
     return rows_of(findings, lambda each: each.remedy)
 
 

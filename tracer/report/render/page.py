@@ -27,9 +27,9 @@ from tracer.names import SEVERITY, Detail, Phase, Verdict
 from tracer.plain import LINE_NUMBER, one_line, visible
 from tracer.report import blocks as said
 from tracer.report.blocks import PAGE, Reader, Words, flat
-from tracer.report.finding_columns import Judged, Part, details, on_page
+from tracer.report.finding_columns import Judged, RowHalf, details, on_page
 from tracer.report.sections.answers import head_of
-from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, Block, model_map, targets_shown, worst_inside
+from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, MapBlock, model_map, targets_shown, worst_inside
 from tracer.report.sections.findings import accepted_in_words
 from tracer.report.sections.folding import like_draws
 from tracer.report.sections.order import sections_of
@@ -217,22 +217,22 @@ class _Rows:
 
     def __init__(self) -> None:
         self.strings = _numbering()
-        self.columns = {part: on_page(part) for part in Part}
-        self.makers = {part: tuple(column.on_page or column.cell for column in self.columns[part]) for part in Part}
-        self.halves = {part: _numbering() for part in Part}
+        self.columns = {part: on_page(part) for part in RowHalf}
+        self.makers = {part: tuple(column.on_page or column.cell for column in self.columns[part]) for part in RowHalf}
+        self.halves = {part: _numbering() for part in RowHalf}
 
     def of(self, judgement: Judgement, findings: Sequence[Finding]) -> list[tuple[int, int]]:
         """A row a finding: its place and its ruling."""
         rows = (Judged(finding, judgement) for finding in findings)
-        return [(self._half(Part.PLACE, row), self._half(Part.RULING, row)) for row in rows]
+        return [(self._half(RowHalf.PLACE, row), self._half(RowHalf.RULING, row)) for row in rows]
 
-    def _half(self, part: Part, row: Judged) -> int:
+    def _half(self, part: RowHalf, row: Judged) -> int:
         cells = [make(row) for make in self.makers[part]]
         strings = self.strings
         return self.halves[part][tuple([strings[cell] if isinstance(cell, str) else int(cell) for cell in cells])]
 
 
-def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
+def findings_json(report: ReportView, blocks: tuple[MapBlock, ...] = ()) -> str:
     """The page's JSON: strings, places, rulings, the rows of each target, and the words of verdicts.
 
     ``blocks`` are those of the model's map, which each target colours. No character in the JSON can end the element
@@ -241,8 +241,8 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
     table = _Rows()
     own = table.of(report.judgement, report.findings)
     data: dict[str, Any] = {
-        "place_fields": [column.name for column in table.columns[Part.PLACE]],
-        "ruling_fields": [column.name for column in table.columns[Part.RULING]],
+        "place_fields": [column.name for column in table.columns[RowHalf.PLACE]],
+        "ruling_fields": [column.name for column in table.columns[RowHalf.RULING]],
         "numbers": [column.name for column in chain(*table.columns.values()) if column.is_number],
         "details": [{"field": name, "label": detail.label, "look": detail.look.value} for name, detail in details()],
         "targets": [_target(report, judgement, table, blocks) for judgement in targets_shown(report)],
@@ -253,14 +253,14 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
         ],
         "phases": [phase.value for phase in Phase],
     }
-    data |= {"places": list(table.halves[Part.PLACE]), "rulings": list(table.halves[Part.RULING])}
+    data |= {"places": list(table.halves[RowHalf.PLACE]), "rulings": list(table.halves[RowHalf.RULING])}
     data["accepted"] = [(waiver.finding, table.strings[accepted_in_words(waiver)]) for waiver in report.accepted or ()]
     data["strings"] = [visible(text) for text in table.strings]
     text = msgspec.json.encode(data).decode("utf-8")
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
 
 
-def _target(report: ReportView, judgement: Judgement, table: _Rows, blocks: tuple[Block, ...]) -> dict[str, Any]:
+def _target(report: ReportView, judgement: Judgement, table: _Rows, blocks: tuple[MapBlock, ...]) -> dict[str, Any]:
     """One target's name, command, colours and rows; the report's own rows stand beside all others'."""
     target, tally, findings = judgement.target, judgement.tally, judgement.findings
     is_own = judgement is report.judgement

@@ -85,7 +85,7 @@ class _Hanging:
             mark = " " * cell_len(mark)
 
 
-class Program:
+class UnbrokenCode:
     """Lines of code, which are never broken: what is copied from here runs."""
 
     def __init__(self, code: str, columns: int) -> None:
@@ -233,7 +233,7 @@ class Drawing:
         yield Padding(Prose(block.text, style="bold"), (1, 0, 0, left)) if left else heading(block.text)
 
     def _sample(self, block: said.Sample, left: int) -> Iterator[RenderableType]:
-        yield Program(block.code, left + 3)
+        yield UnbrokenCode(block.code, left + 3)
 
     def _bullets(self, block: said.Bullets, left: int) -> Iterator[RenderableType]:
         for item in block.items:

@@ -25,7 +25,7 @@ OUTSIDE = "outside modules"
 MODULE_ROWS = 12
 
 
-class Block(NamedTuple):
+class MapBlock(NamedTuple):
     """One module with all that it contains."""
 
     path: str
@@ -101,7 +101,7 @@ def _risky_modules(report: ReportView) -> Sequence[tuple[str, Mapping[Verdict, i
     return sorted(risky, key=lambda item: (*(-item[1].get(verdict, 0) for verdict in worse), item[0]))[:MODULE_ROWS]
 
 
-def model_map(by_module: Mapping[str, Mapping[Verdict, int]]) -> tuple[Block, ...]:
+def model_map(by_module: Mapping[str, Mapping[Verdict, int]]) -> tuple[MapBlock, ...]:
     """The whole, then its modules from the outside in, neighbours in the order in which they first ran."""
     root = _tree(by_module)
     if not root.counts:
@@ -113,7 +113,7 @@ def model_map(by_module: Mapping[str, Mapping[Verdict, int]]) -> tuple[Block, ..
     return tuple(blocks)
 
 
-def worst_inside(by_module: Mapping[str, Mapping[Verdict, int]], blocks: tuple[Block, ...]) -> list[int]:
+def worst_inside(by_module: Mapping[str, Mapping[Verdict, int]], blocks: tuple[MapBlock, ...]) -> list[int]:
     """For ``blocks`` of another target: each its worst verdict's place in ``SEVERITY``, then its calls."""
     root, empty = _tree(by_module), _Module("", "")
     numbers: list[int] = []
@@ -140,11 +140,11 @@ def _tree(by_module: Mapping[str, Mapping[Verdict, int]]) -> _Module:
     return root
 
 
-def _blocks(module: _Module, depth: int, left: float, width: float) -> Iterator[Block]:
+def _blocks(module: _Module, depth: int, left: float, width: float) -> Iterator[MapBlock]:
     verdict, worst = _worst(module.counts)
     total = module.counts.total()
     is_outside = depth == 1 and not module.path and module.label == OUTSIDE
-    yield Block(module.path, module.label, depth, round(left, 3), round(width, 3), total, verdict, worst, is_outside)
+    yield MapBlock(module.path, module.label, depth, round(left, 3), round(width, 3), total, verdict, worst, is_outside)
     for child in module.children.values():
         share = width * child.counts.total() / total if total else 0.0
         yield from _blocks(child, depth + 1, left, share)

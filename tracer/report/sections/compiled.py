@@ -59,7 +59,7 @@ _INSIDE: Mapping[RegionInside, str] = {
 }
 
 
-class Inside(NamedTuple):
+class RegionShown(NamedTuple):
     """One region with what is known of its inside."""
 
     region: Region
@@ -110,18 +110,18 @@ def compiled(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="compiled", title="Compiled code", blocks=blocks, gist=gist)
 
 
-def _summary(inside: Inside) -> tuple[said.Block, ...]:
+def _summary(inside: RegionShown) -> tuple[said.Block, ...]:
     facts = said.quiet("; ".join(_facts(inside.region)))
     return (facts, said.Paragraph(f"{inside.gap}.")) if inside.gap else (facts,)
 
 
-def _telling(inside: Inside) -> tuple[said.Block, ...]:
+def _telling(inside: RegionShown) -> tuple[said.Block, ...]:
     """The kernels of which there is something to say."""
     telling = [kernel for kernel in inside.kernels if kernel.adds_in_any_order or kernel.choice or kernel.by_stopwatch]
     return (_kernels(telling, _TELLING),) if telling else ()
 
 
-def _folded(inside: Inside, is_first: bool) -> tuple[said.Block, ...]:
+def _folded(inside: RegionShown, is_first: bool) -> tuple[said.Block, ...]:
     kernels, calls = inside.kernels, inside.calls
     if not kernels and not calls:
         return ()
@@ -176,7 +176,7 @@ def _op(call: JudgedCall) -> tuple[Words, ...]:
     )
 
 
-def regions_inside(report: ReportView) -> list[Inside]:
+def regions_inside(report: ReportView) -> list[RegionShown]:
     """The regions, the worst first, then those that ran most often."""
     by_region: defaultdict[str | None, list[JudgedCall]] = defaultdict(list)
     for call in report.judged_calls or ():
@@ -188,7 +188,7 @@ def regions_inside(report: ReportView) -> list[Inside]:
     return sorted(insides, key=lambda it: (SEVERITY.index(it.verdict), -it.region.executions, it.region.id))
 
 
-def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> Inside:
+def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> RegionShown:
     """``of_whole``: the verdict of a finding that is about the region and none of its calls."""
     gap = _INSIDE[region.inside]
     if gap and region.why is not None:
@@ -202,7 +202,7 @@ def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -
     verdicts |= set() if of_whole is None else {of_whole}
     calls.sort(key=lambda call: (SEVERITY.index(call.ruling.verdict), -call.group.count, call.group.op))
     kernels = tuple(sorted(region.kernels, key=lambda kernel: not kernel.adds_in_any_order))
-    return Inside(region, min(verdicts, key=SEVERITY.index), tuple(calls), kernels, gap)
+    return RegionShown(region, min(verdicts, key=SEVERITY.index), tuple(calls), kernels, gap)
 
 
 def regions_sentence(report: ReportView) -> str:

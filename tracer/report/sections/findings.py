@@ -29,7 +29,7 @@ from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
 from tracer.report.sections.answers import evidence_counts, unnamed_sentence
 from tracer.report.sections.calls import targets_shown
-from tracer.report.sections.folding import Row, rows_of, within
+from tracer.report.sections.folding import FindingRow, rows_of, within
 from tracer.report.view import ReportView
 from tracer.report.words import (
     ABOUT,
@@ -119,7 +119,7 @@ def _table(report: ReportView, listed: Sequence[Finding], reader: Reader) -> tup
         return ()
     if reader.is_whole:
         single, left_out = first(listed, reader.findings)
-        cells = tuple(_cells(Row((finding,)), _advice(finding)) for finding in single)
+        cells = tuple(_cells(FindingRow((finding,)), _advice(finding)) for finding in single)
         return (said.Table(_COLUMNS, cells, "finding", left_out, _ELSEWHERE, is_grouped=True),)
     changes = dict(_changes(report, reader))
     advice = {id(finding): changes.get(id(finding)) or _advice(finding) for finding in listed}
@@ -143,7 +143,7 @@ def _advice(finding: Finding) -> str:
     return f"{UNKNOWN_REASONS[finding.reason]}{detail}"
 
 
-def _cells(row: Row, advice: str) -> tuple[Words, ...]:
+def _cells(row: FindingRow, advice: str) -> tuple[Words, ...]:
     finding, (verdict, in_mode) = row.first, row.verdicts
     badges = said.Badge(verdict), said.Soft(("→ ", said.Badge(in_mode)) if in_mode is not verdict else "", " ", False)
     if row.is_rest:
@@ -324,7 +324,7 @@ MOST_LINES, OPEN_LINES = 200, 25
 _NAMES, _LONGEST = 4, 200
 
 
-class Line(NamedTuple):
+class UserLine(NamedTuple):
     """One line of code and what was found there."""
 
     number: int
@@ -340,11 +340,11 @@ class Line(NamedTuple):
     """Library lines that it led to."""
 
 
-class Lines(NamedTuple):
+class UserLines(NamedTuple):
     """The page's section: by file, from the top; the file with the worst line first."""
 
-    open: dict[str, list[Line]]
-    folded: dict[str, list[Line]]
+    open: dict[str, list[UserLine]]
+    folded: dict[str, list[UserLine]]
     left_out: int
     """Lines beyond ``MOST_LINES``."""
 
@@ -364,7 +364,7 @@ def own_lines(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="lines", title="Your lines", blocks=blocks)
 
 
-def user_lines(report: ReportView) -> Lines:
+def user_lines(report: ReportView) -> UserLines:
     """The lines behind the findings."""
     by_line: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
@@ -374,11 +374,11 @@ def user_lines(report: ReportView) -> Lines:
     shown, left_out = first(ordered, MOST_LINES)
     sources = report.judgement.trace.source_lines
     lines = [_line(number, place, group, sources.get(place, "")) for number, (place, group) in enumerate(shown, 1)]
-    return Lines(_by_file(lines[:OPEN_LINES]), _by_file(lines[OPEN_LINES:]), left_out)
+    return UserLines(_by_file(lines[:OPEN_LINES]), _by_file(lines[OPEN_LINES:]), left_out)
 
 
-def _by_file(lines: list[Line]) -> dict[str, list[Line]]:
-    files: dict[str, list[Line]] = {}
+def _by_file(lines: list[UserLine]) -> dict[str, list[UserLine]]:
+    files: dict[str, list[UserLine]] = {}
     for line in lines:
         files.setdefault(line.place.rpartition(":")[0] or line.place, []).append(line)
     for members in files.values():
@@ -386,11 +386,11 @@ def _by_file(lines: list[Line]) -> dict[str, list[Line]]:
     return files
 
 
-def _line(number: int, place: str, group: list[Finding], source: str) -> Line:
+def _line(number: int, place: str, group: list[Finding], source: str) -> UserLine:
     through = Counter(finding.location for finding in group if finding.called_from and finding.location)
     calls = calls_behind(group)
     counted = plural(len(group), "finding") + (f", {plural(calls, 'call')}" if calls else "")
-    return Line(
+    return UserLine(
         number,
         place,
         " ".join(visible(source).splitlines())[:_LONGEST],

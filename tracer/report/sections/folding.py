@@ -23,7 +23,7 @@ _MODULES, _PLACES = 2, 2
 _OPS = 4
 
 
-class Row(NamedTuple):
+class FindingRow(NamedTuple):
     """Findings with one answer, or those beyond what a reader has room for."""
 
     findings: tuple[Finding, ...]
@@ -84,7 +84,7 @@ class Row(NamedTuple):
         return some(list(dict.fromkeys(map(subject_of, self.findings))), _OPS)
 
 
-def rows_of(findings: Iterable[Finding], answer_of: Callable[[Finding], object]) -> tuple[Row, ...]:
+def rows_of(findings: Iterable[Finding], answer_of: Callable[[Finding], object]) -> tuple[FindingRow, ...]:
     """A row for each op, phase and answer, the worst and most called first.
 
     ``answer_of`` gives what is said of a finding: what to do about it.
@@ -104,18 +104,18 @@ def rows_of(findings: Iterable[Finding], answer_of: Callable[[Finding], object])
             is_alone,
             answer_of(finding),
         ].append(finding)
-    rows = (Row(tuple(group)) for group in groups.values())
+    rows = (FindingRow(tuple(group)) for group in groups.values())
     return tuple(sorted(rows, key=lambda row: (*map(SEVERITY.index, row.verdicts), -row.calls)))
 
 
-def within(rows: Sequence[Row], most: int | None) -> tuple[Row, ...]:
+def within(rows: Sequence[FindingRow], most: int | None) -> tuple[FindingRow, ...]:
     """At most ``most`` of ``rows``, then one more for each pair of verdicts that has others."""
     if most is None or len(rows) <= most:
         return tuple(rows)
     rest: defaultdict[tuple[Verdict, Verdict], list[Finding]] = defaultdict(list)
     for row in rows[most:]:
         rest[row.verdicts] += row.findings
-    return (*rows[:most], *(Row(tuple(left_over), is_rest=True) for left_over in rest.values()))
+    return (*rows[:most], *(FindingRow(tuple(left_over), is_rest=True) for left_over in rest.values()))
 
 
 def like_draws(findings: Iterable[Finding], notes: Mapping[int, str] | None = None) -> Iterator[tuple[int, ...]]:
