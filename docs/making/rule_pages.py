@@ -13,7 +13,7 @@ from tracer.names import Backend, Differs
 from tracer.report.sections.rules import from_to, rows_in_short
 from tracer.tables.compilers import with_compiled
 from tracer.tables.examples import Examples, load_examples, program
-from tracer.tables.explaining import VerdictRow, VersionSpan, is_inherited, spans
+from tracer.tables.explaining import VerdictRow, VersionSpan, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.rules import AnsweredRule, LibraryRule, Rule, Table
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, SettingRow, load_rows
@@ -245,3 +245,8 @@ def _escaped(text: str) -> str:
     for place in range(0, len(parts), 2):
         parts[place] = _MARKUP.sub(r"\\\g<0>", parts[place]).replace("&", "&amp;").replace("<", "&lt;")
     return "`".join(parts)
+
+
+def is_inherited(rule: Rule) -> bool:
+    """Return whether a rule was inherited from another backend's table."""
+    return bool(rule.evidence) and all(row.inherited_from is not None for row in rule.evidence)

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+from docs.making.rule_pages import is_inherited
 from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
 from tracer.tables.compilers import load_compilers, with_compiled
-from tracer.tables.explaining import VersionSpan, counted, is_inherited, spans
+from tracer.tables.explaining import VersionSpan, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.rules import GRADES, Rule, Table, strongest
 from tracer.tables.settings.rows import CATEGORIES, load_rows
@@ -60,7 +61,7 @@ def _backends(tables: list[Table], history: dict[int, tuple[VersionSpan, ...]]) 
     )
     for table in tables:
         yield _row(
-            *counted(table),
+            *_counted(table),
             sum(_is_open(history[id(rule)][-1]) for rule in table.rule),
             Verdict.DETERMINISTIC if table.deny_list else Verdict.UNKNOWN,
         )
@@ -202,3 +203,13 @@ def _by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
         )
         for release in releases
     }
+
+
+def _counted(table: Table) -> tuple[str, ...]:
+    """Its backend, the reviewed releases, its rules and the ops that they name (a packet counts once), its rules by
+    their strongest evidence, and those of them that it inherits."""
+    releases = reviewed_releases(table.reviewed)
+    grades = Counter(strongest(rule.evidence) for rule in table.rule)
+    ops, inherited = {op for rule in table.rule for op in rule.ops}, sum(map(is_inherited, table.rule))
+    counts = (len(table.rule), len(ops), *(grades[grade] for grade in GRADES), inherited)
+    return str(table.backend), f"{releases[0]} to {releases[-1]}", *map(str, counts)

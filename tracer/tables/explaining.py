@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import product
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 from tracer.errors import TargetError, UsageError
 from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.conditions import Conditions, disjoint, wanted_values, with_forward
-from tracer.tables.rules import GRADES, AnsweredRule, Case, Cased, Rule, Table, strongest
+from tracer.tables.rules import AnsweredRule, Case, Cased, Rule, Table
 from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.settings.rows import EnvironmentTable, SettingRow, load_rows
 from tracer.tables.settings.target_settings import settings_of
@@ -338,18 +337,3 @@ def find_rows(text: str, table: EnvironmentTable) -> tuple[SettingRow, ...]:
     by_id = [row for row in table.row if row.id == text.strip()]
     whole = by_id or [row for row in table.row if wanted in names[row.id]]
     return tuple(whole or [row for row in table.row if any(map(ends_alike, names[row.id]))])
-
-
-def counted(table: Table) -> tuple[str, ...]:
-    """Its backend, the reviewed releases, its rules and the ops that they name (a packet counts once), its rules by
-    their strongest evidence, and those of them that it inherits."""
-    releases = reviewed_releases(table.reviewed)
-    grades = Counter(strongest(rule.evidence) for rule in table.rule)
-    ops, inherited = {op for rule in table.rule for op in rule.ops}, sum(map(is_inherited, table.rule))
-    counts = (len(table.rule), len(ops), *(grades[grade] for grade in GRADES), inherited)
-    return str(table.backend), f"{releases[0]} to {releases[-1]}", *map(str, counts)
-
-
-def is_inherited(rule: Rule) -> bool:
-    """Return whether a rule was inherited from another backend's table."""
-    return bool(rule.evidence) and all(row.inherited_from is not None for row in rule.evidence)

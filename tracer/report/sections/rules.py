@@ -12,23 +12,15 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Block, Row, Rows, Words, first, quiet
 from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
-from tracer.tables.explaining import Explanation, VerdictRow, VersionSpan, counted, spans
+from tracer.tables.explaining import Explanation, VerdictRow, VersionSpan, spans
 from tracer.tables.rules import GRADES, AnsweredRule, Rule, Table, strongest
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.translation import STAYS
-from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.versions import reviewed_in_words, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import in_words
 
 #: Ops of a rule that an explanation names; ``tracer tables show`` names all.
 _OPS_SHOWN = 12
-#: The column of rules by the best evidence of a kind.
-_GRADE_HEADINGS = {
-    EvidenceKind.MEASURED: "Meas.",
-    EvidenceKind.DISPATCHED: "Build",
-    EvidenceKind.SOURCE: "Source",
-    EvidenceKind.DOCUMENTED: "Doc.",
-    EvidenceKind.VENDOR_KERNEL_LIST: "List",
-}
 _LETTERS = {grade: "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0] for grade in GRADES}
 #: How a candidate reads that is no op's name.
 _SPOKEN = {"": "no op that is known", STAYS: "itself"}
@@ -62,17 +54,17 @@ def rule_blocks(rule: Rule, table: Table, examples: Examples = NO_EXAMPLES) -> I
 
 def overview_blocks(tables: Sequence[Table]) -> Iterator[Block]:
     """The tables that exist, a line each."""
-    heads = ("Rules", "Ops", *(_GRADE_HEADINGS[grade] for grade in GRADES), "Inh.")
-    yield said.Table(
-        said.columns("Backend", "Reviewed", *heads, figures=heads),
-        tuple(map(counted, tables)),
-        is_grid=True,
+    heads = ("Rules", "Ops")
+    rows = tuple(
+        (
+            str(table.backend),
+            f"torch {reviewed_in_words(table.reviewed)}",
+            str(len(table.rule)),
+            str(len({op for rule in table.rule for op in rule.ops})),
+        )
+        for table in tables
     )
-    yield quiet(
-        "Reviewed: versions of torch. Meas., Build, Source, Doc., List: rules by the best evidence of each"
-        " (measured, seen in builds of torch, read in a source, documented, a vendor's list of kernels). Inh.: of"
-        " these, inherited from another backend's table."
-    )
+    yield said.Table(said.columns("Backend", "Reviewed for", *heads, figures=heads), rows, is_grid=True)
     for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):
         names = [str(table.backend) for table in tables if table.deny_list is is_deny]
         if names:
