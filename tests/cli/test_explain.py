@@ -12,8 +12,7 @@ from tests.support.command import Command, process, tracer_process
 from tracer.names import Backend
 from tracer.report.render.terminal import drawn, printed
 from tracer.report.sections.rules import rule_blocks
-from tracer.tables.examples import load_examples
-from tracer.tables.explaining import find_rules, spelled
+from tracer.tables.explaining import find_rules, load_examples, spelled
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.rules import Rule
 

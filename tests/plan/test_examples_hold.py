@@ -26,7 +26,7 @@ from tracer.divergence.model import Divergence
 from tracer.divergence.recordings import read_recording
 from tracer.names import Backend, Verdict
 from tracer.recording.process.settings import make, read_now, read_settings
-from tracer.tables.examples import Example, program
+from tracer.tables.explaining import Example, program
 from tracer.tables.settings.declared import DECLARED, declared
 from tracer.tables.settings.rows import SettingRow, load_rows
 

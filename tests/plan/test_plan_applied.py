@@ -61,8 +61,9 @@ def test_the_plans_lines_leave_no_risk_but_where_the_plan_says_that_some_stays(
         if verdict not in (Verdict.DETERMINISTIC, Verdict.SEEDED)
     }
     assert at_risk(after) <= stays
+    ran_in = after.judgement.trace.environment
     for name, value in before.planned_settings.items():
-        made = getattr(after.environment, name, None) or after.environment.variables.get(name)
+        made = getattr(ran_in, name, None) or ran_in.variables.get(name)
         assert str(made) == str(value), name
 
 

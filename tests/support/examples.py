@@ -12,7 +12,7 @@ from torch import distributed
 
 from tracer import DeterminismTracer, Trace
 from tracer.names import Backend
-from tracer.tables.examples import Example, load_examples, program
+from tracer.tables.explaining import Example, load_examples, program
 
 #: Those that a CPU can run.
 RUN = [example for example in load_examples().example if not example.cuda_only]

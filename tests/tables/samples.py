@@ -8,7 +8,7 @@ from functools import partial
 from tracer.facts.fact import Value
 from tracer.tables.compilers import CompilerTable
 from tracer.tables.conditions import pieces
-from tracer.tables.examples import Examples
+from tracer.tables.explaining import Examples
 from tracer.tables.rules import Case, Cased, ClassTable, LibraryTable, Reviewed, Table, parse
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.translation import Translations

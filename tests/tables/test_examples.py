@@ -9,7 +9,7 @@ from tests.tables.samples import parse_examples
 from tracer import Trace, judge
 from tracer.errors import TableError
 from tracer.names import Backend, Settings, Verdict
-from tracer.tables.examples import Example, load_examples, program
+from tracer.tables.explaining import Example, load_examples, program
 from tracer.tables.loading import load_tables
 from tracer.tables.rules import Rule, Table
 from tracer.tables.translation import load_translations

@@ -41,8 +41,7 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     """
     from tracer.report.sections.rules import explanation_blocks, row_explanation
     from tracer.tables.compilers import with_compiled
-    from tracer.tables.examples import load_examples
-    from tracer.tables.explaining import explain, find_rows, find_rules
+    from tracer.tables.explaining import explain, find_rows, find_rules, load_examples
     from tracer.tables.loading import load_tables
     from tracer.tables.settings.rows import load_rows
     from tracer.tables.translation import load_translations

@@ -63,8 +63,7 @@ def list_tables(backend: str | None, settings: bool) -> int:
 def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
     from tracer.report.sections.rules import row_blocks, rule_blocks
-    from tracer.tables.examples import load_examples
-    from tracer.tables.explaining import find_rows, find_rules, refusal
+    from tracer.tables.explaining import find_rows, find_rules, load_examples, refusal
     from tracer.tables.settings.rows import load_rows
 
     tables, settings = tables_for(backend), load_rows()

@@ -102,7 +102,11 @@ def call_findings(
         name = id(call.ruling)
         if name not in says:
             says[name] = numbers.setdefault(call.ruling.says, len(says))
-        gathered[_identity(call, says[name])].append(call)
+        group, facts = call.group, call.group.facts
+        where = (group.region is None, facts.get("device"), facts.get(ORIGIN))
+        settled = (tuple(call.sets), call.planned, tuple(_own_settings(call).items()))
+        key = (says[name], *_SITE(group), *where, *settled)
+        gathered[key].append(call)
     deciding: dict[tuple[int, ...], Deciding] = {}
     for alike in gathered.values():
         ruling = alike[0].ruling
@@ -130,13 +134,6 @@ def _ran_under(setting: tuple[str, FactValue]) -> str:
 
 
 _SITE = attrgetter("op", "phase", "module", "location", "function", "called_from", "forward_unknown", "host")
-
-
-def _identity(call: Unsafe, saying: int) -> tuple[object, ...]:
-    """The key by which groups are merged into a finding: equal rulings on one op at one place, settled alike."""
-    group, facts = call.group, call.group.facts
-    where = (group.region is None, facts.get("device"), facts.get(ORIGIN))
-    return (saying, *_SITE(group), *where, tuple(call.sets), call.planned, tuple(_own_settings(call).items()))
 
 
 def _finding(alike: list[Unsafe], deciding: Deciding, generated: Generated) -> Finding:

@@ -299,12 +299,14 @@ class _CompiledUnder(NamedTuple):
 
 def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
     scene = rows.scene
+    ran = [region for region in scene.trace.regions if region.backend in _INDUCTORS and region.executions]
+    hides_calls = not scene.trace.regions or any(region.inside in _WITHOUT_OPS for region in ran)
     for how in sorted(compiled_how(scene.trace)):
         for row in rows.about(About.COMPILED):
             for under in _compiled_under(row, scene):
                 facts: dict[str, Value] = {"compiled": how}
                 subject, ops = row.name, rows.ops_for(row, under.regions)
-                if ops is None and _hides_calls(scene.trace) and rows.may_run_on(row.backends):
+                if ops is None and hides_calls and rows.may_run_on(row.backends):
                     ops = {}
                 if under.read is not None:
                     facts["value"], subject = under.read.word, subject_of(row, under.read)
@@ -349,12 +351,6 @@ def _chose_without_timing(region: Region, scene: TraceUnderTarget) -> bool:
     is_here = backend is Backend.RECORDED or (scene.trace.environment.hip is None and backend.device == region.device)
     is_seen = region.origin is RegionOrigin.COMPILED and bool(region.kernels)
     return is_here and is_seen and not any(kernel.by_stopwatch for kernel in region.kernels)
-
-
-def _hides_calls(trace: Trace) -> bool:
-    """Return whether there is code of Inductor whose ops were not recorded."""
-    regions = [region for region in trace.regions if region.backend in _INDUCTORS and region.executions]
-    return not trace.regions or any(region.inside in _WITHOUT_OPS for region in regions)
 
 
 _INDUCTORS = ("inductor", "")

@@ -1,19 +1,22 @@
-"""What the tables say about an op, a rule or an API for one version of torch, without a trace."""
+"""What the tables say of an op, a rule or an API for one version of torch, without a trace; programs that show it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from tracer.errors import TargetError, UsageError
 from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.conditions import Conditions, disjoint, wanted_values, with_forward
-from tracer.tables.rules import AnsweredRule, Case, Cased, Rule, Table
+from tracer.tables.rules import SCHEMA, AnsweredRule, Case, Cased, Rule, Table, check_ops, load
 from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.settings.rows import EnvironmentTable, SettingRow, load_rows
 from tracer.tables.settings.target_settings import settings_of
@@ -218,8 +221,10 @@ def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tupl
     name = text.strip() if is_rule_id(text, tables) else spelled(text)
     if is_rule_id(text, tables):
         return _named(lambda rule, name: rule.id == name, name, tables)
+    spaces = {op.partition(".")[0] for table in tables.values() for rule in rules_of(table) for op in rule.ops}
+    is_op = "." in name and name.partition(".")[0] in ({*TORCH_NAMESPACES} | spaces) - {"torch"}
     # A library may spell its ops and its functions alike: `torchvision.roi_align`, `torchvision.ops.roi_align`.
-    return (is_op(name, tables) and _named(_names_op, name, tables)) or _named(_names_api, name, tables)
+    return (is_op and _named(_names_op, name, tables)) or _named(_names_api, name, tables)
 
 
 def _named(
@@ -240,12 +245,6 @@ def find_translations(
     rows = [row for row in translations.translation if any(_same_op(op, name) for op in row.ops)]
     by_target = {backend: tuple(row for row in rows if backend in row.to) for backend in tables}
     return {backend: becomes for backend, becomes in by_target.items() if becomes}
-
-
-def is_op(name: str, tables: Mapping[Backend, Table]) -> bool:
-    """Return whether a normalized name is an op's, by its namespace."""
-    named = {op.partition(".")[0] for table in tables.values() for rule in rules_of(table) for op in rule.ops}
-    return "." in name and name.partition(".")[0] in ({*TORCH_NAMESPACES} | named) - {"torch"}
 
 
 def is_torchs(name: str) -> bool:
@@ -337,3 +336,60 @@ def find_rows(text: str, table: EnvironmentTable) -> tuple[SettingRow, ...]:
     by_id = [row for row in table.row if row.id == text.strip()]
     whole = by_id or [row for row in table.row if wanted in names[row.id]]
     return tuple(whole or [row for row in table.row if any(map(ends_alike, names[row.id]))])
+
+
+# --- examples: programs that dispatch certain ops, for all backends ---
+
+EXAMPLES = Path(__file__).with_name("examples.toml")
+
+#: torch's name of a backend's device, where it differs.
+_DEVICES: Mapping[Backend, str] = {Backend.ROCM: "cuda"}
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A program that dispatches certain ops."""
+
+    ops: tuple[str, ...]
+    """Packets or overloads that it dispatches, or that the target runs instead of what a CPU dispatches."""
+    code: str
+    """Its lines. ``torch`` is imported and ``device`` is set before them."""
+    cuda_only: str = ""
+    """The reason why it cannot run on a CPU, as a phrase; empty if it can."""
+
+    def __post_init__(self) -> None:
+        check_ops(self.ops)
+        if not self.ops:
+            raise ValueError("dispatches no op")
+        if not self.code.strip():
+            raise ValueError("has no code")
+
+
+class Examples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All examples, in the order in which rules search them."""
+
+    schema: int
+    example: tuple[Example, ...]
+
+    def of(self, rule: Rule) -> Example | None:
+        """The example of a rule: the first one that dispatches one of its ops."""
+        return next((example for example in self.example if any(_speaks_of(rule, op) for op in example.ops)), None)
+
+
+NO_EXAMPLES = Examples(schema=SCHEMA, example=())
+
+
+@cache
+def load_examples() -> Examples:
+    """The packaged examples, read and checked once."""
+    return load(EXAMPLES, Examples)
+
+
+def program(example: Example, backend: Backend) -> str:
+    """The complete program for a backend, with its imports and its device."""
+    imports = "import torch\nimport torch_npu" if backend is Backend.NPU else "import torch"
+    return f'{imports}\n\ndevice = "{_DEVICES.get(backend, backend.value)}"\n\n{example.code.strip()}\n'
+
+
+def _speaks_of(rule: Rule, op: str) -> bool:
+    """Whether a rule names an op, its packet, or one of its overloads."""
+    return any(op == name or op.startswith(f"{name}.") or name.startswith(f"{op}.") for name in rule.ops)

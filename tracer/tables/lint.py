@@ -14,7 +14,7 @@ from tracer.errors import TableError
 from tracer.names import TORCH_NAMESPACES, Backend
 from tracer.tables.compilers import INDUCTOR, CompilerTable, load_compilers
 from tracer.tables.conditions import pieces, uncovered, wanted_values
-from tracer.tables.examples import EXAMPLES, Examples, load_examples
+from tracer.tables.explaining import EXAMPLES, Examples, load_examples
 from tracer.tables.loading import existing_tables, load_classes, load_libraries, load_table, load_tables, table_file
 from tracer.tables.rules import Cased, ClassTable, LibraryTable, Rule, Table
 from tracer.tables.settings.rows import ROWS, EnvironmentTable, SettingRow, load_rows

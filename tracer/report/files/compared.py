@@ -161,14 +161,9 @@ def write_comparison(comparison: Comparison, folder: Path, wanted: Iterable[str]
 
     Raises ``ReportError`` in one line for what cannot be written.
     """
-    written = []
-    for name in wanted:
-        if name == "json":
-            text = json_text(comparison_json(comparison))
-        else:
-            text = _page(comparison, script)
-        written.append(write_whole(folder / f"compare.{name}", text.encode("utf-8"), error=ReportError))
-    return written
+    made = {"json": lambda: json_text(comparison_json(comparison)), "html": lambda: _page(comparison, script)}
+    texts = ((name, made[name]().encode("utf-8")) for name in wanted)
+    return [write_whole(folder / f"compare.{name}", text, error=ReportError) for name, text in texts]
 
 
 def _page(comparison: Comparison, script: str) -> str:

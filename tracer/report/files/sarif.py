@@ -134,8 +134,8 @@ def _rule(finding: Finding) -> dict[str, Any]:
         "properties": {"tags": ["determinism", *([finding.cause.value] if finding.cause else [])]},
     }
     # Every rule cites evidence; what stands for the lack of a rule cites none, and has no page.
-    if rests_on_a_rule(finding) and (page := page_of_rule(finding.rule)):
-        rule["helpUri"] = page
+    if rests_on_a_rule(finding) and (site := site_address()):
+        rule["helpUri"] = f"{site}rules/{finding.rule}.html"
     return rule
 
 
@@ -208,8 +208,3 @@ def site_address() -> str:
         return ""
     by_label = dict(url.split(", ", 1) for url in urls)
     return f"{by_label[LABEL].rstrip('/')}/" if LABEL in by_label else ""
-
-
-def page_of_rule(rule: str) -> str:
-    """The address of a rule's or a setting's page; empty where no site is configured."""
-    return f"{address}rules/{rule}.html" if (address := site_address()) else ""

@@ -106,7 +106,9 @@ def memory(report: ReportView, reader: Reader) -> Section | None:
         figures = ("Calls", "Followed", "To fill")
         heads = said.columns("Op", "Phase", "Module", "Place", *figures, brief="Phase", figures=figures)
         blocks.append(said.Heading("Memory that was given without being written"))
-        blocks.append(said.Table(heads, tuple(map(_allocation_cells, shown)), noun="place", left_out=left_out))
+        figures_of = ((group, group.count, group.count - group.unfollowed) for group in shown)
+        cells = tuple((*_place_cells(group), f"{n:,}", f"{seen:,}", size(group.bytes)) for group, n, seen in figures_of)
+        blocks.append(said.Table(heads, cells, noun="place", left_out=left_out))
     gist = fill_in_brief(fill) if fill is not None else ""
     return Section(anchor="memory", title="Memory", blocks=tuple(blocks), gist=gist) if blocks else None
 
@@ -167,15 +169,14 @@ def _ledger(draws: Iterable[Draw]) -> list[tuple[Words, ...]]:
     counts: Counter[tuple[Words, ...]] = Counter()
     for draw in draws:
         origin = SEED_ORIGINS[draw.origin]
-        place = said.Code(name_of(draw.op)), draw.phase.value, said.Code(draw.module), said.Code(_place(draw))
-        cells = (*place, (said.Code(draw.generator), " ", said.Badge(origin.verdict, origin.label)))
+        cells = (*_place_cells(draw), (said.Code(draw.generator), " ", said.Badge(origin.verdict, origin.label)))
         counts[cells] += draw.count
     return [(*cells, f"{calls:,}") for cells, calls in counts.items()]
 
 
-def _allocation_cells(group: Allocation) -> tuple[Words, ...]:
-    place = said.Code(name_of(group.op)), group.phase.value, said.Code(group.module), said.Code(_place(group))
-    return (*place, f"{group.count:,}", f"{group.count - group.unfollowed:,}", size(group.bytes))
+def _place_cells(record: Draw | Allocation) -> tuple[Words, ...]:
+    """The op or function, its phase, module and line."""
+    return said.Code(name_of(record.op)), record.phase.value, said.Code(record.module), said.Code(_place(record))
 
 
 def _place(record: Draw | Allocation | Loader) -> str:

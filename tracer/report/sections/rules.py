@@ -11,8 +11,16 @@ from tracer.plain import one_line
 from tracer.report import blocks as said
 from tracer.report.blocks import Block, Row, Rows, Words, first, quiet
 from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural
-from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
-from tracer.tables.explaining import Explanation, VerdictRow, VersionSpan, spans
+from tracer.tables.explaining import (
+    NO_EXAMPLES,
+    Example,
+    Examples,
+    Explanation,
+    VerdictRow,
+    VersionSpan,
+    program,
+    spans,
+)
 from tracer.tables.rules import GRADES, AnsweredRule, Rule, Table, strongest
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.translation import STAYS
