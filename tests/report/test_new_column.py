@@ -9,7 +9,7 @@ import pytest
 from tests.report.browser import Browser, Opened
 from tests.support.build import finding, report
 from tracer.report import finding_columns
-from tracer.report.finding_columns import FindingColumn, Look, OpenedLine, RowHalf
+from tracer.report.finding_columns import FindingColumn, Look, RowHalf
 
 ADDED = (
     FindingColumn(
@@ -17,16 +17,19 @@ ADDED = (
         cell=lambda row: len(row.finding.op),
         is_number=True,
         part=RowHalf.PLACE,
-        detail=OpenedLine("Letters of the op"),
+        label="Letters of the op",
+        in_files=True,
     ),
     FindingColumn(
         name="shouted",
         cell=lambda row: row.finding.rule.upper(),
         on_page=lambda row: f"{row.finding.rule.upper()} on the page",
         part=RowHalf.RULING,
-        detail=OpenedLine("Shouted", Look.CODE),
+        label="Shouted",
+        look=Look.CODE,
+        in_files=True,
     ),
-    FindingColumn(name="of_files", cell=lambda row: "for files alone"),
+    FindingColumn(name="of_files", cell=lambda row: "for files alone", in_files=True),
 )
 
 

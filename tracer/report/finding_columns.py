@@ -86,26 +86,21 @@ class Look(Word):
     """Lines of code to copy."""
 
 
-class OpenedLine(NamedTuple):
-    """The line of an opened row for a column; an empty cell is not shown."""
-
-    label: str
-    look: Look = Look.TEXT
-    leads: bool = False
-    """Whether it precedes what was recorded, as the reason and the remedy do."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class FindingColumn(CellColumn[Judged]):
     """One column of the findings, and in which formats it stands."""
 
-    in_files: bool = True
+    in_files: bool = False
     """Whether it stands in CSV and data frames."""
     part: RowHalf | None = None
     """``None``: the page does not have it."""
     on_page: Callable[[Judged], Cell] | None = None
     """Returns its cell for the page, where that is another text."""
-    detail: OpenedLine | None = None
+    label: str = ""
+    """Its name in an opened row of the page, where an empty cell is not shown; empty if it is not shown at all."""
+    look: Look = Look.TEXT
+    leads: bool = False
+    """Whether it precedes what was recorded in an opened row, as the reason and the remedy do."""
 
 
 def on_page(part: RowHalf) -> tuple[FindingColumn, ...]:
@@ -113,10 +108,9 @@ def on_page(part: RowHalf) -> tuple[FindingColumn, ...]:
     return tuple(column for column in COLUMNS if column.part is part)
 
 
-def details() -> tuple[tuple[str, OpenedLine], ...]:
-    """Return the details of an opened row, by the column's name, in the order of reading."""
-    shown = [(column.name, column.detail) for column in COLUMNS if column.detail is not None]
-    return tuple(sorted(shown, key=lambda detail: not detail[1].leads))
+def details() -> list[FindingColumn]:
+    """Return the columns that an opened row shows, in the order of reading."""
+    return sorted((column for column in COLUMNS if column.label), key=lambda column: not column.leads)
 
 
 def backend_of(finding: Finding, judgement: Judgement) -> Backend:
@@ -178,22 +172,12 @@ def _column(
     label: str = "",
     look: Look = Look.TEXT,
     *,
-    leads: bool = False,
-    in_files: bool = False,
     cell: Callable[[Judged], Cell] | None = None,
-    on_page: Callable[[Judged], Cell] | None = None,
-    is_number: bool = False,
+    **more: Any,
 ) -> FindingColumn:
     """A column of one half of the page's rows. It holds the finding's field ``name`` unless ``cell`` says otherwise."""
-    return FindingColumn(
-        name=name,
-        cell=cell or attrgetter(f"finding.{name}"),
-        is_number=is_number,
-        in_files=in_files,
-        part=part,
-        on_page=on_page,
-        detail=OpenedLine(label, look, leads) if label else None,
-    )
+    cell = cell or attrgetter(f"finding.{name}")
+    return FindingColumn(name=name, cell=cell, part=part, label=label, look=look, **more)
 
 
 _place, _ruling = partial(_column, RowHalf.PLACE), partial(_column, RowHalf.RULING)
@@ -206,7 +190,7 @@ COLUMNS: tuple[FindingColumn, ...] = (
         in_files=True,
         cell=lambda row: backend_of(row.finding, row.judgement).value,
     ),
-    FindingColumn(name="torch", cell=attrgetter("judgement.target.torch")),
+    FindingColumn(name="torch", cell=attrgetter("judgement.target.torch"), in_files=True),
     _ruling("rule", "Rule", Look.CODE, in_files=True),
     _place("subject", "Speaks of", Look.CODE),
     _place("ops", "Matters for these calls", Look.CODE_LINES, cell=_ops),

@@ -244,7 +244,7 @@ def findings_json(report: ReportView, blocks: tuple[MapBlock, ...] = ()) -> str:
         "place_fields": [column.name for column in table.columns[RowHalf.PLACE]],
         "ruling_fields": [column.name for column in table.columns[RowHalf.RULING]],
         "numbers": [column.name for column in chain(*table.columns.values()) if column.is_number],
-        "details": [{"field": name, "label": detail.label, "look": detail.look.value} for name, detail in details()],
+        "details": [{"field": one.name, "label": one.label, "look": one.look.value} for one in details()],
         "targets": [_target(report, judgement, table, blocks) for judgement in targets_shown(report)],
         "rows": own,
         "verdicts": [
