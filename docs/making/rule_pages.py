@@ -165,8 +165,9 @@ def _history(told: Sequence[VersionSpan], rest: str) -> str:
 def _grid(rows: tuple[VerdictRow, ...], rest: str) -> str:
     lines = [f"| {rest}s | mode off | warn only | mode on |", "|---|---|---|---|"]
     for words, row in rows_in_short(rows, rest):
-        on = f"{row.on}, through `{row.route}`" if row.route else str(row.on)
-        cells = [_escaped(words).replace("\n", "<br>"), str(row.off), str(row.warn), on]
+        *others, on = map(str, row.verdicts)
+        on = f"{on}, through `{row.route}`" if row.route else on
+        cells = [_escaped(words).replace("\n", "<br>"), *others, on]
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines)
 

@@ -42,14 +42,10 @@ _GATHERED_WINDOWS = 125
 _RADIX_KS = frozenset({64, 128, 256, 512, 1024})
 
 
-def _scan_is_whole(func: Any, services: Services) -> Reader | None:
+@of_arguments("self|input", "dim?")
+def _scan_is_whole(source: torch.Tensor, dim: int | None) -> bool:
     """``multinomial`` has no ``dim``: it scans the probabilities of each row."""
-
-    @of_arguments("self|input", *(() if "multinomial" in str(func) else ("dim",)))
-    def read(source: torch.Tensor, dim: int = -1) -> bool:
-        return bool(source.dim() == 0 or source.numel() == source.size(dim))
-
-    return read(func, services)
+    return bool(source.dim() == 0 or source.numel() == source.size(-1 if dim is None else dim))
 
 
 @of_arguments("kernel_size", "stride?", "dilation?")

@@ -34,18 +34,12 @@ class VerdictRow(NamedTuple):
 
     when: Conditions
     """Facts and settings, joined by AND; the values of each by OR. Empty for every call."""
-    off: Verdict
-    warn: Verdict
-    on: Verdict
+    verdicts: tuple[Verdict, Verdict, Verdict]
+    """With the mode off, in ``warn_only``, and on."""
     notes: tuple[str, ...] = ()
     """The cases' additions to the rule's ``why``."""
     route: str = ""
     """The replacement of the op in deterministic mode, if any; see ``Case.route``."""
-
-    @property
-    def verdicts(self) -> tuple[Verdict, Verdict, Verdict]:
-        """With the mode off, in ``warn_only``, and on."""
-        return self.off, self.warn, self.on
 
 
 class VersionSpan(NamedTuple):
@@ -145,7 +139,7 @@ def _rows(live: list[Case]) -> tuple[VerdictRow, ...]:
         for on, when_on in ons if met is not None else ():
             if (when := _meet(met or {}, when_on)) is not None:
                 notes = tuple(dict.fromkeys(case.why for case in (off, warn, on) if case.why))
-                rows.append(VerdictRow(when, off.verdict, warn.verdict, on.verdict, notes, on.route))
+                rows.append(VerdictRow(when, (off.verdict, warn.verdict, on.verdict), notes, on.route))
     return tuple(_joined(rows))
 
 

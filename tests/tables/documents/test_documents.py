@@ -141,8 +141,8 @@ def holds(check: Check, version: str) -> None:
             if all(known[key] in values for key, values in row.when.items() if key in known)
             and row.when.get("dtype") != TRUTHS
         ]
-        assert min((row.off for row in rows), key=SEVERITY.index) in check.off, where
-        assert {row.on for row in rows} == {check.on}, where
+        assert min((row.verdicts[0] for row in rows), key=SEVERITY.index) in check.off, where
+        assert {row.verdicts[2] for row in rows} == {check.on}, where
 
 
 @cache

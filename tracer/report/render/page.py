@@ -102,9 +102,7 @@ def page_environment() -> Environment:
     )
     environment.filters.update(
         shown=lambda text: one_line(str(text), _LONGEST),
-        placed=lambda text: _whole_numbers(one_line(str(text), _LONGEST)),
         breakable=lambda text: _whole_numbers(one_line(str(text), _LONGEST), _broken),
-        prose=lambda text: _prose(one_line(str(text), _LONGEST)),
         pasted=lambda text: visible(str(text)),
         brief=lambda text: one_line(str(text), _BRIEF),
         grouped=lambda count: f"{count:,}",

@@ -209,14 +209,6 @@ def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[CallPlace
     )
 
 
-class _Asks(NamedTuple):
-    """What rulings on calls of one op, device and phase depend on."""
-
-    facts: tuple[str, ...]
-    node: bool
-    """Whether on the autograd node too."""
-
-
 @dataclass(eq=False)
 class TargetTables:
     """The tables bound to one target."""
@@ -244,8 +236,9 @@ class TargetTables:
         self._bound: dict[Backend, BoundTable | Ruling] = {}
         self._translator: Translator | None = None
         self._translated: dict[str, BoundTranslation | None] = {}
-        self._asks: dict[tuple[str, FactValue | None, bool, HostCode | None], _Asks] = {}
-        """By op, device, whether in the backward pass, and why it runs on the host."""
+        self._asks: dict[tuple[str, FactValue | None, bool, HostCode | None], tuple[tuple[str, ...], bool]] = {}
+        """The facts that rulings depend on, and whether they do on the autograd node: by op, device, whether in the
+        backward pass, and why it runs on the host."""
         self._rulings: dict[tuple[object, ...], Ruling] = {}
         """By everything that they may depend on."""
         self.devices: set[str] = set()
@@ -296,7 +289,7 @@ class TargetTables:
         if asks is None or not _is_plain(group) or place in self._forward.math_routes:
             where = (*place, group.called_from, group.phase, group.node, group.region, group.kernels)
             return (*at, *where, frozenset(facts.items()))
-        return (*at, group.node if asks.node else "", *map(facts.get, asks.facts))
+        return (*at, group.node if asks[1] else "", *map(facts.get, asks[0]))
 
     def _judged(self, group: CallGroup) -> Ruling:
         """Return the ruling on a call: its backend, whether it runs a kernel there, and as which op."""
@@ -387,7 +380,7 @@ class TargetTables:
         derived = [DERIVATIONS[key] for key in asks if key in DERIVATIONS]
         recorded = (key for key in asks if key not in DERIVATIONS)
         every = dict.fromkeys((*_OF_EVERY_CALL, *recorded, *(name for fact in derived for name in fact.reads)))
-        self._asks[op, device, is_backward, host] = _Asks(tuple(every), is_backward and bool(derived))
+        self._asks[op, device, is_backward, host] = tuple(every), is_backward and bool(derived)
 
     @cached_property
     def _under_recorded(self) -> TargetTables:
