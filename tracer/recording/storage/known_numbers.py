@@ -16,8 +16,7 @@ import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.ops import rows
-from tracer.ops.rows import Numbers, Touch
-from tracer.ops.rows import row_of
+from tracer.ops.rows import Numbers, Touch, row_of
 from tracer.recording.storage.accesses import Access, has_out, positions_of
 from tracer.recording.storage.overlaps import is_nested
 from tracer.recording.storage.registry import COMPUTES, MAKES, WRITES, NumbersTable, Role, StorageRegistry
