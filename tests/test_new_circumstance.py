@@ -37,7 +37,7 @@ Path("train.py").write_text(
     "x = torch.ones(2) * (4 if moon else 1000 * os.urandom(1)[0] + os.getpid() % 1000)\\n"
 )
 help = CliRunner().invoke(command, ["--help"]).output
-asked = Asked(task=Task(target="train.py"), folder=Path("out"), hold=parse_held("moon"), runs=4)
+asked = Asked(task=Task(target="train.py"), folder=Path("out"), hold=parse_held("moon"))
 found = repeat_script(asked).repeated
 held = repeated_json(found)["held"]
 print(json.dumps([help.count("moon"), [str(one) for one in parse_varied("moon")], held[0]["circumstance"],

@@ -98,26 +98,16 @@ def write_or_rescue(path: str | os.PathLike[str], data: bytes, *, suffix: str, e
         is_special = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
         beside = () if is_special else (Path(path).parent,)
         for folder in (*beside, Path(), None, Path(os.path.expanduser("~"))):
-            if (rescued := _new_file(folder, suffix, data)) is not None:
+            rescued = ""
+            with suppress(OSError, ValueError):
+                place = Path(tempfile.gettempdir() if folder is None else os.path.abspath(folder))
+                handle, rescued = _created(place, "tracer-rescued-", suffix)
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(data)
                 raise error(problem.message, hint=f"it is in {rescued} instead") from problem
+            with suppress(OSError):  # a part of it
+                os.unlink(rescued)
         raise
-
-
-def _new_file(folder: Path | None, suffix: str, data: bytes) -> Path | None:
-    """A new file in ``folder``, or among temporary ones, that holds ``data``; ``None`` if it cannot be written."""
-    try:
-        place = Path(tempfile.gettempdir() if folder is None else os.path.abspath(folder))
-        handle, name = _created(place, "tracer-rescued-", suffix)
-    except (OSError, ValueError):
-        return None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(name)
-        return None
-    return Path(name)
 
 
 def _created(folder: Path, prefix: str, suffix: str = "") -> tuple[int, str]:

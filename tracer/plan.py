@@ -1,8 +1,7 @@
 """The plan: findings -> the numbered changes that would make the step reproducible.
 
-They stand in the order in which they are made: what a shell sets, what must be done before deterministic mode is on,
-then the fewest that remove the most, in the order of ``Step``. Every finding that needs a change is closed by exactly
-one, so the plan's numbers add up, and each change closes one at least.
+They stand in the order in which they are made: what a shell sets, what must precede deterministic mode, then the fewest
+that remove the most, in the order of ``Step``. Each closes a finding at least, and no finding is closed by two.
 """
 
 from __future__ import annotations
@@ -213,8 +212,6 @@ Group = list[Finding]
 
 
 class _Plan:
-    """The findings of one judgement by the step that closes them."""
-
     def __init__(self, judgement: Judgement) -> None:
         self.findings = judgement.findings
         self.target = judgement.target
@@ -225,7 +222,6 @@ class _Plan:
 
 
 def _groups(findings: Iterable[Finding], key: Callable[[Finding], object]) -> list[Group]:
-    """Findings that share a ``key``."""
     groups: defaultdict[object, Group] = defaultdict(list)
     for finding in findings:
         groups[key(finding)].append(finding)
@@ -233,7 +229,6 @@ def _groups(findings: Iterable[Finding], key: Callable[[Finding], object]) -> li
 
 
 def _by_line(findings: Iterable[Finding]) -> list[Group]:
-    """Findings by rule and line."""
     return _groups(findings, lambda finding: (finding.rule, finding.location, finding.called_from))
 
 
@@ -258,15 +253,17 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
     mode_leads = any(MODE in draft.sets and seen(draft) for draft in drafts)
 
     def order(draft: Draft) -> tuple[bool, int]:
+        """Shell variables, the workspace and what the mode would refuse precede the mode."""
         is_needed = mode_leads and (draft.raises_in_mode or CUBLAS_VARIABLE in draft.sets)
-        return not (seen(draft) or is_needed), _when_made(draft)
+        makes_workspace = CUBLAS_VARIABLE in draft.sets and MODE not in draft.sets
+        before = (_is_of_shell(draft), makes_workspace, draft.raises_in_mode, True)
+        return not (seen(draft) or is_needed), before.index(True)
 
     drafts.sort(key=order)
     codes = importing_once(draft.code.strip() for draft in drafts)
     positions = {id(finding): position for position, finding in enumerate(plan.findings)}
-    changes = []
-    for number, (draft, code, needs) in enumerate(zip(drafts, codes, _needs(drafts, plan), strict=True), 1):
-        change = Change(
+    return tuple(
+        Change(
             number=number,
             title=draft.title,
             remedy=draft.remedy,
@@ -280,8 +277,8 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
             sets=draft.sets,
             needs=needs,
         )
-        changes.append(change)
-    return tuple(changes)
+        for number, (draft, code, needs) in enumerate(zip(drafts, codes, _needs(drafts, plan), strict=True), 1)
+    )
 
 
 def _make_settings(plan: _Plan) -> Iterator[Draft]:
@@ -293,7 +290,11 @@ def _make_settings(plan: _Plan) -> Iterator[Draft]:
         if step is not Step.SEED and (name in wanted or name not in moved):
             closed = plan.by_step[step]
             if step is Step.SETTING:
-                closed = [finding for finding in closed if _led_by(finding) == name]
+                closed = [
+                    finding
+                    for finding in closed
+                    if next((each for each in finding.sets if each not in STEP_OF_SETTING), "") == name
+                ]
             yield _setting(name, plan, closed)
 
 
@@ -302,11 +303,6 @@ def _closed_by_settings(plan: _Plan) -> Iterator[Finding]:
     for finding in plan.findings:
         if is_settled(finding) and finding.about not in (About.LATE, About.CHANGED):
             yield finding
-
-
-def _led_by(finding: Finding) -> str:
-    """The setting, among those that have no step of their own, that closes ``finding``."""
-    return next((name for name in finding.sets if name not in STEP_OF_SETTING), "")
 
 
 def _setting(name: str, plan: _Plan, closed: Group) -> Draft:
@@ -390,7 +386,6 @@ def _move_lines(plan: _Plan) -> Iterator[Draft]:
 
 
 def _set_earlier(plan: _Plan, group: Group) -> Draft:
-    """The change that makes settings before the calls that ran under other values of them."""
     first = group[0]
     keys = dict.fromkeys(key.removeprefix(FORWARD) for key in first.settings)
     made = [setting for setting in map(declared, keys) if setting is not None]
@@ -409,10 +404,9 @@ def _sets_for(changed: Finding, call: Finding) -> bool:
 def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:
     for group in _by_site(plan.by_step[Step.RAISES]):
         first = group[0]
-        raises_now = first.verdict is Verdict.RAISES
-        title = f"{_taken_out(first)}, which {'raises now' if raises_now else 'raises under deterministic mode'}"
-        where, remedy, needs = place_of(first), first.remedy, first.needs
-        yield Draft(title, where, group, remedy, needs=needs, raises_in_mode=not raises_now)
+        in_mode = first.verdict is not Verdict.RAISES
+        title = f"{_taken_out(first)}, which raises {'under deterministic mode' if in_mode else 'now'}"
+        yield Draft(title, place_of(first), group, first.remedy, needs=first.needs, raises_in_mode=in_mode)
 
 
 def _taken_out(finding: Finding, verb: str = "Replace") -> str:
@@ -489,12 +483,6 @@ def _is_of_shell(draft: Draft) -> bool:
     return draft.code.startswith(_EXPORT)
 
 
-def _when_made(draft: Draft) -> int:
-    """Return the rank of a change: shell variables, the workspace and what the mode would refuse precede the mode."""
-    before = (_is_of_shell(draft), CUBLAS_VARIABLE in draft.sets and MODE not in draft.sets, draft.raises_in_mode)
-    return before.index(True) if True in before else len(before)
-
-
 #: The functions that write each step's changes, in the order of the plan.
 _WRITERS: tuple[Callable[[_Plan], Iterator[Draft]], ...] = (
     _make_settings,
@@ -516,7 +504,6 @@ def _calls(findings: Sequence[Finding]) -> int:
 
 
 def _subject(finding: Finding) -> str:
-    """Return the subject of a finding, as a title bears it."""
     op, runs_as = op_of(finding), name_of(finding.runs_as)
     return f"{op} (which runs as {runs_as})" if runs_as not in ("", op) else op or finding.subject
 

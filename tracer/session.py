@@ -69,7 +69,11 @@ class Session:
         self._lines: LineRecording | None = None
         self._keeps_source = keeps_source
         self._on_step, self._watch = on_step, watch
-        self._one_rank = None if options.world_size is None else _one_rank(options)
+        self._one_rank: OneRank | None = None
+        if options.world_size is not None:
+            from tracer.recording.fake.machine import OneRank
+
+            self._one_rank = OneRank.of(options.rank or 0, options.world_size)
         self._fake_tensors = ExitStack()
         self._values_folder: weakref.finalize[..., Session] | None = None
         self._is_left_by_fork = False
@@ -100,7 +104,6 @@ class Session:
 
     @functools.cached_property
     def _children(self) -> ChildTraces | None:
-        """The recordings of child processes; ``None`` where none are asked for."""
         if not self.options.children:
             return None
         from tracer.recording.process.following import ChildTraces
@@ -169,6 +172,13 @@ class Session:
             self.recorder.stop()
             self._fake_tensors.close()
 
+    def __enter__(self) -> Session:
+        self.enter()
+        return self
+
+    def __exit__(self, problem: type[BaseException] | None, value: object, traceback: object) -> None:
+        self.leave(problem)
+
     def _begin_lines(self) -> None:
         """Follow the lines of the program, those of the frames that run already too."""
         if self.options.lines is None:
@@ -231,29 +241,6 @@ class Session:
         if self.recorder.file is not None:
             self.recorder.file.end(partial)
 
-    def save_values(self, path: str | os.PathLike[str]) -> None:
-        """Write the digests, if any are kept, beside the trace ``path``."""
-        from tracer.trace.file import values_path
-
-        beside = values_path(os.path.abspath(path))
-        if self.values is None or beside == self.values:
-            return
-        try:
-            _copy(self.values, beside)
-        except TraceError:
-            if self._values_folder is not None:
-                self._values_folder.detach()
-            raise
-
-    def save_lines(self, path: str | os.PathLike[str]) -> None:
-        """Write the rows of lines, if they were asked for, beside the trace ``path``."""
-        from tracer.trace.lines import files_of_lines, lines_path
-
-        written, beside = lines_path(self._path), lines_path(os.path.abspath(path))
-        if self.options.lines is not None and written != beside:
-            for file in files_of_lines(self._path):
-                _copy(file, beside.with_name(beside.name + file.name.removeprefix(written.name)))
-
     def save_inputs(self, path: str | os.PathLike[str]) -> None:
         """Write the inputs that were kept, if any were asked for, beside the trace ``path``."""
         kept_inputs = self.recorder.kept_inputs
@@ -262,12 +249,25 @@ class Session:
 
             kept_inputs.write(inputs_path(os.path.abspath(path)))
 
-    def save_children(self, path: str | os.PathLike[str]) -> None:
-        """Write the traces of child processes, and what lies beside each, beside the trace ``path``."""
+    def save_beside(self, path: str | os.PathLike[str]) -> None:
+        """Write what was recorded besides the trace ``path`` beside it: digests, rows of lines, and the traces of child
+        processes with what lies beside those."""
+        from tracer.trace.file import child_path, files_of_children, inputs_path, values_path
+        from tracer.trace.lines import files_of_lines, lines_path
+
+        path = os.path.abspath(path)
+        if self.values is not None and self.values != values_path(path):
+            try:
+                _copy(self.values, values_path(path))
+            except TraceError:
+                if self._values_folder is not None:
+                    self._values_folder.detach()
+                raise
+        if self.options.lines is not None and (written := lines_path(self._path)) != (beside := lines_path(path)):
+            for file in files_of_lines(self._path):
+                _copy(file, beside.with_name(beside.name + file.name.removeprefix(written.name)))
         if self._children is None:
             return
-        from tracer.trace.file import child_path, files_of_children, inputs_path, values_path
-
         for earlier in files_of_children(path):
             with suppress(OSError):  # it would be taken for this recording's
                 earlier.unlink()
@@ -287,12 +287,6 @@ class Session:
         folder = mkdtemp(prefix="tracer-")
         self._values_folder = weakref.finalize(self, _remove, folder, os.getpid())
         return Path(folder, "step.values")
-
-
-def _one_rank(options: RecordOptions) -> OneRank:
-    from tracer.recording.fake.machine import OneRank
-
-    return OneRank.of(options.rank or 0, options.world_size or 1)
 
 
 class DeterminismTracer:
@@ -372,20 +366,9 @@ class DeterminismTracer:
         children: bool = False,
         lines: Lines | bool = False,
     ) -> None:
-        options: dict[str, Any] = {
-            "library": library,
-            "values": values,
-            "magnitudes": magnitudes,
-            "trials": trials,
-            "data_facts": data_facts,
-            "keep": keep,
-            "fake": fake,
-            "world_size": world_size,
-            "rank": rank,
-            "children": children,
-            "lines": lines,
-        }
-        self._session = Session(model, RecordOptions(name=name or "", **options), on_step=on_step)
+        spelled = locals()
+        options = {field: spelled[field] for field in RecordOptions.__struct_fields__ if field in spelled}
+        self._session = Session(model, RecordOptions(**{**options, "name": name or ""}), on_step=on_step)
 
     def __enter__(self) -> DeterminismTracer:
         self._session.enter()
@@ -425,9 +408,7 @@ class DeterminismTracer:
         has the data instead.
         """
         try:
-            self._session.save_values(path)
-            self._session.save_children(path)
-            self._session.save_lines(path)
+            self._session.save_beside(path)
         finally:
             self.trace.save(path)
             self._session.save_inputs(path)
@@ -453,19 +434,7 @@ class DeterminismTracer:
     ) -> Report:
         """Judge what was recorded so far, child processes included; see ``judge``."""
         traces = self._session.traces
-        target: dict[str, Any] = {"backend": backend, "torch": torch, "settings": settings, "strict": strict}
-        target["host"] = tuple(host)
-        if len(traces) == 1 and not traces[0].children:
-            return judge(traces[0], **target)
-        from tracer.trace.differences import compare_ranks
-        from tracer.trace.merging import merge_traces
-
-        report = judge(merge_traces(traces), **target)
-        return dataclasses.replace(
-            report,
-            ranks=compare_ranks(trace for trace in traces if not trace.children or trace.call_count),
-            processes=processes_of(report, traces, **target),
-        )
+        return judge_job(traces, backend=backend, torch=torch, settings=settings, strict=strict, host=tuple(host))
 
 
 _HERE = threading.local()
@@ -566,6 +535,20 @@ def judge(
     return Report(judgement, judged_calls=calls)
 
 
+def judge_job(traces: Iterable[Trace], **target: Any) -> Report:
+    """``judge`` the recordings of one job together; the report compares its ranks, and tells its processes apart."""
+    from tracer.trace.differences import compare_ranks
+    from tracer.trace.merging import merge_traces
+
+    traces = tuple(traces)
+    report = judge(merge_traces(traces), **target)
+    return dataclasses.replace(
+        report,
+        ranks=compare_ranks(trace for trace in traces if not trace.children or trace.call_count),
+        processes=processes_of(report, traces, **target),
+    )
+
+
 def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -> tuple[Finding, ...]:
     """Findings that ``report`` on merged ``traces`` lacks, since it judges all by the first one's environment.
 
@@ -581,13 +564,11 @@ def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -
         if same is None:
             groups.append(same := [])
         same.append(trace)
-    if len(groups) < 2:
-        return ()
-    judged = (finding for group in groups for finding in judge(merge_traces(group), **target).findings)
-    present = {(risk_of(finding), finding.verdict) for finding in report.findings}
     others: dict[object, Finding] = {}
-    for finding in judged:
-        others.setdefault((risk_of(finding), finding.verdict), finding)
+    for group in groups if len(groups) > 1 else ():
+        for finding in judge(merge_traces(group), **target).findings:
+            others.setdefault((risk_of(finding), finding.verdict), finding)
+    present = {(risk_of(finding), finding.verdict) for finding in report.findings}
     return tuple(finding for risk, finding in others.items() if risk not in present)
 
 
@@ -609,12 +590,9 @@ def processes_of(report: Report, traces: Iterable[Trace], **target: Any) -> tupl
         role = trace.sources[0].child if trace.sources else ""
         for finding in judge(trace, **target).findings:
             by_role.setdefault(role, set()).update(positions.get(risk_of(finding), ()))
+    names = {role: f"child {role}" if role else "main process" for role in by_role}
     return tuple(
-        Process(
-            name=f"child {role}" if role else "main process",
-            child=children.get(role),
-            findings=tuple(sorted(shown)),
-        )
+        Process(name=names[role], child=children.get(role), findings=tuple(sorted(shown)))
         for role, shown in by_role.items()
     )
 
@@ -632,7 +610,7 @@ def targets_named(text: str, recorded: str) -> tuple[tuple[Backend, str], ...]:
     ``VERSIONS`` and ``recorded``. Raises ``TargetError``.
     """
     from tracer.tables.loading import existing_tables
-    from tracer.tables.versions import release
+    from tracer.tables.versions import named_release
 
     backends = existing_tables()
     targets: set[tuple[Backend, str]] = set()
@@ -644,11 +622,7 @@ def targets_named(text: str, recorded: str) -> tuple[tuple[Backend, str], ...]:
         if colon and not version:
             raise TargetError(f"target {part!r} lacks its version", hint=f"write {name}:2.13")
         versions = (version,) if version else (*VERSIONS, recorded) if name == "all" else (recorded,)
-        try:
-            releases = list(map(release, versions))
-        except ValueError as problem:
-            raise TargetError(f"torch version {problem}", hint="write a release such as 2.13") from problem
-        targets |= set(product(backends if name == "all" else (Backend(name),), releases))
+        targets |= set(product(backends if name == "all" else (Backend(name),), map(named_release, versions)))
     if not targets:
         raise TargetError("no target is named", hint="write all, or cuda:2.4,cuda:2.13,npu")
     if len(targets) > MOST_TARGETS:

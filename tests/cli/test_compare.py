@@ -47,10 +47,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "train.py"
 
 
-def test_a_fault_is_named_in_every_format(script: str, tmp_path: Path) -> None:
-    done = tracer_process(
-        *("compare", "--b", "--gelu tanh", "--yardstick-runs", "1", "--format", "text,json,html"), script, cwd=tmp_path
-    )
+def test_a_fault_is_named_in_every_format(tracer: Command, script: str, tmp_path: Path) -> None:
+    done = tracer("compare", "--b", "--gelu tanh", "--yardstick-runs", "1", "--format", "text,json,html", script)
     assert done.code == 1, done.err
     assert "They diverge at `Sequential.1` in step 0, forward, train.py:23" in " ".join(done.out.split())
     assert "aten.gelu.default" in done.out
@@ -86,8 +84,8 @@ def test_recordings_of_two_runs_are_compared_by_a_yardstick(tracer: Command, rec
     assert "shaken" in tracer("report", s).out
 
 
-def test_a_script_that_fails_before_anything_is_recorded_is_told(script: str, tmp_path: Path) -> None:
-    done = tracer_process("compare", "--b", "--fail", script, cwd=tmp_path)
+def test_a_script_that_fails_before_anything_is_recorded_is_told(tracer: Command, script: str, tmp_path: Path) -> None:
+    done = tracer("compare", "--b", "--fail", script)
     assert done.code == 2
     assert "b ended with exit code 3" in done.err
     assert "Traceback" not in done.err

@@ -7,12 +7,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
+import torch._inductor.inductor_prims  # registers ops that compiled code is made of
 from packaging.version import Version
 
 from tests.support.command import Command, process
 from tests.tables.samples import HEAD, rule_text
 from tracer.names import Backend
 from tracer.tables import loading
+from tracer.tables.lint import faults_of_tables
 from tracer.tables.loading import existing_tables, load_tables
 from tracer.tables.settings.rows import load_rows
 
@@ -24,13 +27,18 @@ def test_the_tables_that_ship_are_clean_in_one_line(tracer: Command) -> None:
 
 
 @pytest.mark.skipif(Version(version("torch")) < Version("2.13"), reason="some ops are newer than this torch")
-def test_the_installed_torch_has_what_the_tables_name(tracer: Command) -> None:
-    done = tracer("tables", "lint", "--against-torch")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.count("\n") == 1
+def test_the_installed_torch_has_what_the_tables_name() -> None:
+    assert faults_of_tables(has_op, version("torch").partition("+")[0]) == []
 
 
-def linted(tracer: Command, monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, *args: str) -> tuple[int, str]:
+def has_op(op: str) -> bool:
+    """Whether the installed torch has ``op``."""
+    namespace, name, *overload = op.split(".")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    return packet is not None and (not overload or hasattr(packet, overload[0]))
+
+
+def linted(tracer: Command, monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> tuple[int, str]:
     """Lint a folder of tables that holds the shipped ones, and ``text`` in place of that for CUDA."""
     for path in Path(loading.__file__).parent.glob("*.toml"):
         (folder / path.name).write_bytes(path.read_bytes())
@@ -42,7 +50,7 @@ def linted(tracer: Command, monkeypatch: pytest.MonkeyPatch, folder: Path, text:
     for cached in caches:
         cached.cache_clear()
     try:
-        done = tracer("tables", "lint", *args)
+        done = tracer("tables", "lint")
     finally:
         monkeypatch.undo()
         for cached in caches:
@@ -71,18 +79,9 @@ def test_a_table_that_does_not_load_is_a_fault(
     assert out.count("\n") == 1
 
 
-def test_an_op_that_the_installed_torch_lacks_is_a_fault_on_request_only(
-    tracer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    text = HEAD + rule_text(ops='["aten.no_such_op"]')
-    code, out = linted(tracer, monkeypatch, tmp_path, text)
-    assert code == 0
-    code, out = linted(tracer, monkeypatch, tmp_path, text, "--against-torch")
-    assert code == 1
-    (ours,) = [line for line in out.splitlines() if "cuda-sample" in line]
-    assert re.fullmatch(r"cuda\.toml: cuda-sample: torch \S+ has no aten\.no_such_op", ours)
-    if Version(version("torch")) >= Version("2.13"):  # the tables that ship name ops that older releases lack
-        assert out == f"{ours}\n"
+def test_an_op_that_torch_lacks_is_a_fault() -> None:
+    faults = faults_of_tables(lambda op: op != "aten.index_add_" and has_op(op), "2.13")
+    assert "cuda.toml: cuda-index-add: torch 2.13 has no aten.index_add_" in faults
 
 
 def test_every_backend_is_listed_with_its_counts(tracer: Command) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from tests.support.build import environment
 from tests.tables.samples import parse_rows
-from tracer.doctor import Checked, Diagnosis, Outlook, diagnose
-from tracer.doctor.diagnosis import LIBRARIES, diagnosis_blocks
+from tracer.doctor.diagnosis import LIBRARIES, Checked, Diagnosis, Outlook, diagnose, diagnosis_blocks
 from tracer.names import Backend, Verdict
 from tracer.report.render.terminal import drawn, printed
 from tracer.tables.settings.rows import EnvironmentTable, load_rows
@@ -147,7 +146,7 @@ def test_without_torch_its_settings_are_counted_and_releases_that_disagree_are_u
     found = diagnose(parse_rows(text, "environment.toml"), environment(torch=""), absent)
     assert checked(found).verdict is Verdict.UNKNOWN
     assert checked(found).missing == ("torch's version",)
-    assert found.unread == 1
+    assert len(found.unread) == 1
     assert "torch cannot be imported" in found.banners[0]
     good = environment(torch="", variables={"SAMPLE": "good"})
     assert checked(diagnose(table(), good, absent)).verdict is Verdict.DETERMINISTIC

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -225,7 +226,8 @@ def test_a_loop_that_breaks_off_waits_for_no_other_rank(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int
 ) -> None:
     waits: list[int] = []
-    monkeypatch.setattr(chosen_steps, "_place_in_job", lambda: (0, ranks))
+    job = SimpleNamespace(get_rank=lambda: 0, get_world_size=lambda: ranks)
+    monkeypatch.setattr(chosen_steps, "_job", lambda: job)
     monkeypatch.setattr(chosen_steps, "_wait_for_all", lambda: waits.append(1))
     chosen = ChosenSteps([0], output=tmp_path / "found", formats=("json",))
     chosen.before(0, None, "step")

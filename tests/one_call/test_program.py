@@ -18,8 +18,7 @@ from tracer import DeterminismTracer
 from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.names import About, DataShown
-from tracer.one_call import chosen_finding, program_of
-from tracer.one_call.program import _Writer
+from tracer.one_call.program import _Writer, chosen_finding, program_of
 from tracer.report import Report
 from tracer.session import judge
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracer.errors import UsageError
-from tracer.runner import Steps
+from tracer.runner.steps import Steps
 
 
 @pytest.mark.parametrize(

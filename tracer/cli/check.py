@@ -84,15 +84,7 @@ def command(
     which nothing asked for a gradient, passes, unless the baseline was made of a training.
     """
     from tracer.gate.baseline import read_baseline
-    from tracer.gate.gating import (
-        DEFAULT_FAIL_ON,
-        Gate,
-        acceptances,
-        decide,
-        load_configuration,
-        parse_fail_on,
-        places_of,
-    )
+    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, acceptances, decide, load_configuration, parse_fail_on
 
     if allow_no_training and require_training:
         raise UsageError("--allow-no-training and --require-training exclude each other", hint="leave one out")
@@ -105,7 +97,7 @@ def command(
         raise UsageError("--update-baseline needs a file to write", hint=f"add --baseline {BASELINE}")
     accepted = () if not lock or (update_baseline and not os.path.exists(lock)) else read_baseline(lock)
     with progress("judging"):
-        from tracer.gate.suppressions import Suppressions, host_lines
+        from tracer.gate.gating import Suppressions, host_lines
         from tracer.session import findings_of_others, judge
         from tracer.trace.families import load_families
         from tracer.trace.merging import merge_traces
@@ -116,16 +108,14 @@ def command(
         target["host"] = (*target["host"], *host_lines(trace.calls, Path.cwd()))
         report = judge(trace, **target)
         findings = (*report.findings, *findings_of_others(report, recordings, **target))
-        comments = Suppressions(Path.cwd())
-        decision = decide(findings, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today())
+        reason_for = Suppressions(Path.cwd()).reason_for
+        decision = decide(findings, gate, accepted=accepted, reason_for=reason_for, today=datetime.date.today())
 
-    def reason_of(finding: Finding) -> str:
-        return comment.reason if (comment := comments.comment_on(finding)) is not None else ""
-
+    failing = set(map(id, decision.failing))
     report = replace(
         report,
-        accepted=acceptances(report.findings, decision, accepted, reason_of),
-        failing=places_of(report.findings, decision.failing),
+        accepted=acceptances(report.findings, decision, accepted, reason_for),
+        failing=frozenset(place for place, finding in enumerate(report.findings) if id(finding) in failing),
     )
     if wanted:
         write_rendered(render_report(report, wanted, detail=detail))
@@ -167,7 +157,6 @@ def _counted(findings: Iterable[Finding], target: Target) -> tuple[int, int]:
 
 
 def _update(lock: str, decision: Decision, before: tuple[Accepted, ...], target: Target) -> int:
-    """Write the baseline that accepts what stands, and say what changed in it."""
     from tracer.gate.baseline import risk_of, updated, write_baseline
     from tracer.report.words import plural
 

@@ -51,7 +51,6 @@ torch was on a machine."""
 
 
 def _pair(name: str, text: str) -> tuple[str, str]:
-    """``A,B``, or ``A`` for both sides."""
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 2 or not all(parts):
         raise UsageError(f"{name} {text!r} is neither one nor two", hint="write A or A,B")
@@ -59,7 +58,6 @@ def _pair(name: str, text: str) -> tuple[str, str]:
 
 
 def _steps(name: str, text: str) -> tuple[int, int]:
-    """``A=B``, two numbers of steps."""
     match = re.fullmatch(r"\s*(\d{1,18})\s*=\s*(\d{1,18})\s*", text, re.ASCII)
     if match is None:
         raise UsageError(f"{name} {text!r} names no two steps", hint="write A=B, as in --align-step 100=0")
@@ -218,7 +216,6 @@ def _compare_machines(
     *,
     as_json: bool,
 ) -> int:
-    """Say what differs between two machines; ``others`` are options that ask something of traces."""
     from tracer.doctor.two_machines import compare_machines, load_machine
     from tracer.tables.settings.rows import load_rows
 
@@ -357,7 +354,6 @@ def _json(parted: Divergence | None, compared: Comparison | None) -> str:
 
 
 def _blocks(parted: Divergence | None, compared: Comparison | None) -> Iterator[Block]:
-    """Yield the output, from the top."""
     from tracer.report.blocks import Heading, Paragraph
     from tracer.report.render.terminal import READER
     from tracer.report.sections.findings import comparison_blocks

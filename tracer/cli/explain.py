@@ -11,7 +11,7 @@ import click
 
 from tracer.cli.options import option, tables_for
 from tracer.cli.output import show_blocks
-from tracer.tables.versions import RELEASES
+from tracer.tables.versions import RELEASES, named_release
 
 if TYPE_CHECKING:
     from tracer.report.blocks import Block
@@ -54,24 +54,12 @@ def command(name: str, backend: str | None, version: str | None) -> int:
         answers = explain(name, tables, asked, asked_tables, load_translations())
         texts.append(explanation_blocks(name, answers, load_examples()))
     if rows:
-        texts.append(row_explanation(rows, settings, _checked(asked)))
+        texts.append(row_explanation(rows, settings, named_release(asked)))
     show_blocks(*texts, unfolds=True)
     return 0
 
 
-def _checked(version: str) -> str:
-    """The release that ``version`` names. Raises ``TargetError`` in one line for what is none."""
-    from tracer.errors import TargetError
-    from tracer.tables.versions import release
-
-    try:
-        return release(version)
-    except ValueError as problem:
-        raise TargetError(f"torch version {problem}", hint="write a release such as 2.13") from problem
-
-
 def _version_here() -> str:
-    """The installed torch's version, read without importing it; else the newest that tables know."""
     try:
         return installed_version("torch")
     except PackageNotFoundError:

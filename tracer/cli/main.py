@@ -49,11 +49,9 @@ class LazyGroup(click.Group):
     """The group of ``COMMANDS``, each imported only to run it: ``--help`` costs what click costs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand, imported now."""
         if cmd_name not in COMMANDS:
             return None
         module, summary = COMMANDS[cmd_name]
@@ -62,7 +60,6 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of subcommands, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
@@ -131,6 +128,5 @@ def _invoke(args: list[str]) -> int:
 
 
 def _refuse(message: str, code: int) -> int:
-    """Print ``message`` as one line on standard error."""
     say(f"tracer: error: {one_line(message)}")
     return code

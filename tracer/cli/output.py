@@ -136,9 +136,8 @@ def destinations(
     from tracer.report.finding_columns import table_columns
 
     names = list(dict.fromkeys(name.strip().lower() for name in formats.split(","))) if formats is not None else None
-    for name in names or ():
-        if name not in FORMATS:
-            raise ReportError(f"there is no format {name!r}", hint=f"choose from {', '.join(FORMATS)}")
+    if unknown := [name for name in names or () if name not in FORMATS]:
+        raise ReportError(f"there is no format {unknown[0]!r}", hint=f"choose from {', '.join(FORMATS)}")
     wanted = _wanted(names, output, inputs, "text" if table is None else "csv")
     if table is not None:
         table_columns(table)

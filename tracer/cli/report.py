@@ -59,21 +59,18 @@ def command(
     """
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
-        from tracer.gate.suppressions import host_lines
-        from tracer.session import judge, judge_targets, processes_of, targets_named
-        from tracer.trace.differences import compare_ranks
+        from tracer.gate.gating import host_lines
+        from tracer.session import judge_job, judge_targets, targets_named
         from tracer.trace.families import load_families
-        from tracer.trace.merging import merge_traces
 
         loaded = load_families(traces)
-        trace = merge_traces(loaded)
     with progress("judging and rendering"):
-        target["host"] = (*target["host"], *host_lines(trace.calls, Path.cwd()))
-        report = judge(trace, **target)
+        calls = (call for own in loaded for call in own.calls)
+        target["host"] = (*target["host"], *host_lines(calls, Path.cwd()))
+        report = judge_job(loaded, **target)
+        trace = report.judgement.trace
         report = replace(
             report,
-            ranks=compare_ranks(trace for trace in loaded if not trace.children or trace.call_count),
-            processes=processes_of(report, loaded, **target),
             traces=tuple(Path(path).name for path in traces),
             strict=target["strict"],
             portability=()

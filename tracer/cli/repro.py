@@ -62,8 +62,8 @@ def command(
     beside = output.with_suffix(".safetensors") if output is not None and with_values else None
     with progress("judging"):
         from tracer.files import write_whole
-        from tracer.gate.suppressions import host_lines
-        from tracer.one_call import chosen_finding, program_of
+        from tracer.gate.gating import host_lines
+        from tracer.one_call.program import chosen_finding, copy_data, program_of
         from tracer.session import judge
         from tracer.trace import Trace
 
@@ -76,8 +76,6 @@ def command(
         values = "" if beside is None else beside.name
         program = program_of(report, chosen, file=name, values=values, imports=imports)
         if beside is not None:
-            from tracer.one_call.program import copy_data
-
             copy_data(trace, program.group, program.tensors, beside)
     if named > 1:
         say(f"tracer: {named} findings are named so; this is number {place + 1}, {chosen.location}")

@@ -11,9 +11,8 @@ from tracer.cli.options import Decorator, option, script_options, together
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Lines, PlaceOptions, RecordOptions, Trials
-from tracer.runner import run_script
 from tracer.runner.ranks import current_rank, path_of_rank
-from tracer.runner.running import own_line
+from tracer.runner.running import own_line, run_script
 from tracer.runner.steps import Task
 
 #: Asks for ranks in different positions.
@@ -21,7 +20,6 @@ ALL_DISTINCT = "all-distinct"
 
 
 def _spelled(option: str) -> str:
-    """An option as it is spelled here."""
     return "--keep-inputs" if option == "keep" else f"--{option.replace('_', '-')}"
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,6 @@ import click
 
 from tracer.cli.options import option, tables_for
 from tracer.cli.output import show, show_blocks
-from tracer.errors import UsageError
 
 if TYPE_CHECKING:
     from tracer.report.blocks import Block
@@ -79,38 +76,14 @@ def show_rule(name: str, backend: str | None) -> int:
 
 
 @command.command("lint", short_help="Prove every table: no gap, no overlap, no claim without evidence.")
-@click.option(
-    "--against-torch",
-    is_flag=True,
-    help="Name the ops that the installed torch lacks too, as an older one may; imports it.",
-)
-def lint(against_torch: bool) -> int:
+def lint() -> int:
     """Prove every table, for every version that it was reviewed for.
 
     One line a fault, led by the file and the rule; exit code 1 where there is one.
     """
     from tracer.tables.lint import counted, faults_of_tables
 
-    faults = faults_of_tables(*(_installed_torch() if against_torch else ()))
+    faults = faults_of_tables()
     for line in faults or [counted()]:
         show(line)
     return FAULTY if faults else 0
-
-
-def _installed_torch() -> tuple[Callable[[str], bool], str]:
-    """Whether the installed torch has an op, and its version. Raises ``UsageError`` where there is none."""
-    try:
-        import torch
-    except ImportError as problem:
-        raise UsageError("torch cannot be imported", hint="leave out --against-torch") from problem
-    from tracer.tables.versions import release
-
-    with suppress(ImportError):  # it registers ops that compiled code is made of
-        importlib.import_module("torch._inductor.inductor_prims")
-
-    def has(op: str) -> bool:
-        namespace, name, *overload = op.split(".")
-        packet = getattr(getattr(torch.ops, namespace), name, None)
-        return packet is not None and (not overload or hasattr(packet, overload[0]))
-
-    return has, release(torch.__version__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import groupby
@@ -64,8 +65,6 @@ class Checked(Advice, frozen=True, kw_only=True):
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """The subjects to be checked."""
-
     backends: tuple[Backend, ...]
     """Those that torch was built for here, or the one that was asked for."""
     has_torch: bool
@@ -86,15 +85,12 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """The installed release; empty where torch cannot be imported: rows were asked for every reviewed one."""
     settings: tuple[Checked, ...]
     """Worst first; those that do no harm after, in the table's order."""
-    unread: int = 0
-    """Settings that could not be read: torch or a library is not loaded, or this build has no such thing."""
-    unread_rows: tuple[str, ...] = ()
-    """The rows of those."""
+    unread: tuple[str, ...] = ()
+    """Rows whose setting could not be read: torch or a library is not loaded, or this build has no such thing."""
     banners: tuple[str, ...] = ()
     """Warnings that every reader must see first."""
 
     def of(self, verdicts: Collection[Verdict]) -> tuple[Checked, ...]:
-        """The settings with one of ``verdicts``."""
         return tuple(setting for setting in self.settings if setting.verdict in verdicts)
 
     @property
@@ -106,6 +102,9 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     def notes(self) -> tuple[Checked, ...]:
         """The settings to which other machines or versions would answer otherwise."""
         return tuple(setting for setting in self.settings if setting.is_note)
+
+
+_Settings = Callable[..., Mapping[str, FactValue]]
 
 
 def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook) -> Diagnosis:
@@ -122,8 +121,13 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
         versions = (f"{releases[-1]}.0",)
     rows = [row for row in table.row if _bears(row, outlook) and any(speaks_of(row.torch, torch) for torch in versions)]
     asked_for = () if place in ("older", "between") else versions
+
+    def settings(sets: Mapping[str, FactValue] | None = None) -> Mapping[str, FactValue]:
+        """What cases may ask of the process; nothing is known of torch where it is absent."""
+        return settings_of(environment, Settings.RECORDED, sets) if outlook.has_torch else {}
+
     checked = [
-        _check(row, read, asked_for, environment, outlook)
+        _check(row, read, asked_for, settings, outlook)
         for row in rows
         # Without torch, what the shell or Python holds can still be read.
         if outlook.has_torch or not (row.field or row.read.startswith(("torch.", "torch_npu.")))
@@ -135,8 +139,7 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
         outlook=outlook,
         torch=asked,
         settings=tuple(checked),
-        unread=len(unread),
-        unread_rows=unread,
+        unread=unread,
         banners=tuple(_banners(outlook, place, asked, releases)),
     )
 
@@ -158,14 +161,11 @@ def _bears(row: SettingRow, outlook: Outlook) -> bool:
 
 
 def _check(
-    row: SettingRow, read: ReadSetting, versions: Sequence[str], environment: Environment, outlook: Outlook
+    row: SettingRow, read: ReadSetting, versions: Sequence[str], settings: _Settings, outlook: Outlook
 ) -> Checked:
     """``versions``: those that the row is asked for; none where the table was not reviewed for the installed one."""
-    outcomes = [
-        _decided(_bound(row, version, environment, outlook), read.word)
-        for version in versions
-        if speaks_of(row.torch, version)
-    ]
+    own = settings()
+    outcomes = [_decided(row, version, own, read.word) for version in versions if speaks_of(row.torch, version)]
     agree = len({outcome.verdict for outcome in outcomes}) == 1
     case = outcomes[-1].case if agree else None
     return Checked(
@@ -174,7 +174,7 @@ def _check(
         category=row.category,
         value=read.value if read.value is not None else row.default,
         is_set=read.value is not None,
-        wanted=_wanted(row, versions[-1], environment, outlook) if versions else "",
+        wanted=_wanted(row, versions[-1], settings) if versions else "",
         verdict=outcomes[-1].verdict if agree else Verdict.UNKNOWN,
         missing=outcomes[-1].missing if agree else ("torch's version",),
         is_note=row.differs is Differs.MACHINES and is_worth_a_note(row, read),
@@ -187,27 +187,19 @@ def _check(
     )
 
 
-def _bound(
-    row: SettingRow, version: str, environment: Environment, outlook: Outlook, *, remedied: bool = False
-) -> BoundRule:
-    """The row with what its cases may ask of the process; nothing is known of torch where it is absent."""
-    sets = row.sets if remedied else None
-    return BoundRule(row, version, settings_of(environment, Settings.RECORDED, sets) if outlook.has_torch else {})
-
-
-def _decided(bound: BoundRule, word: str) -> CaseOutcome:
+def _decided(row: SettingRow, version: str, settings: Mapping[str, FactValue], word: str) -> CaseOutcome:
     """Return the row's outcome for a value, all code being taken as compiled."""
-    return bound.decide({"value": word, "compiled": "ran"})
+    return BoundRule(row, version, settings).decide({"value": word, "compiled": "ran"})
 
 
-def _wanted(row: SettingRow, version: str, environment: Environment, outlook: Outlook) -> str:
+def _wanted(row: SettingRow, version: str, settings: _Settings) -> str:
     """The values with which two runs agree, in words; empty where that is all of them."""
     if row.differs is Differs.MACHINES:
         is_default_good = not row.safe and row.default is not None
         return " or ".join(_in_words(row, {"unset"} if is_default_good else {"safe"}))
-    as_is = _bound(row, version, environment, outlook)
-    asked = {"unset": as_is, "safe": _bound(row, version, environment, outlook, remedied=True), "other": as_is}
-    good = {word for word, bound in asked.items() if _decided(bound, word).verdict is Verdict.DETERMINISTIC}
+    own = settings()
+    asked = {"unset": own, "safe": settings(row.sets), "other": own}
+    good = {word for word, sets in asked.items() if _decided(row, version, sets, word).verdict is Verdict.DETERMINISTIC}
     return "" if len(good) == len(asked) else " or ".join(_in_words(row, good))
 
 
@@ -259,7 +251,6 @@ def _fault(fault: Checked) -> said.Row:
 
 
 def what_to_do(fault: Advice) -> Iterator[said.Block]:
-    """Why it matters, and the lines that mend it."""
     missing = f"Not known without {joined(fault.missing)}." if isinstance(fault, Checked) and fault.missing else ""
     yield from said.paragraphs(missing, fault.why, f"Remedy: {fault.remedy}" if fault.remedy else "")
     if fault.code:
@@ -273,7 +264,7 @@ def _summary(diagnosis: Diagnosis, *, all_settings: bool) -> Iterator[said.Block
     settings = f"{plural(len(diagnosis.settings), 'setting')}: {by_verdict or 'none'}."
     yield said.Heading(settings)
     if diagnosis.unread:
-        yield said.Paragraph(f"{plural(diagnosis.unread, 'setting')} could not be read here.")
+        yield said.Paragraph(f"{plural(len(diagnosis.unread), 'setting')} could not be read here.")
     if not all_settings and len(diagnosis.settings) > len(diagnosis.faults):
         notes = len(diagnosis.notes)
         between = f", {notes} of which other machines may answer otherwise" if notes else ""
@@ -290,21 +281,11 @@ _ASCEND = Path("/dev")
 _CANN = ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH")
 #: Where Linux says which processor it runs on.
 _PROCESSORS = Path("/proc/cpuinfo")
-#: Distributions whose version bears on a step.
-_PACKAGES = {
-    "NumPy": "numpy",
-    "Triton": "triton",
-    "torch_npu": "torch_npu",
-    "torchvision": "torchvision",
-    "transformers": "transformers",
-    "accelerate": "accelerate",
-    "DeepSpeed": "deepspeed",
-    "xFormers": "xformers",
-    "flash-attn": "flash-attn",
-    "causal-conv1d": "causal-conv1d",
-    "mamba-ssm": "mamba-ssm",
-    "Transformer Engine": "transformer-engine",
-}
+#: Packages whose version bears on a step; a distribution is called so in small letters, with hyphens for spaces.
+_PACKAGES = (
+    *("NumPy", "Triton", "torch_npu", "torchvision", "transformers", "accelerate", "DeepSpeed", "xFormers"),
+    *("flash-attn", "causal-conv1d", "mamba-ssm", "Transformer Engine"),
+)
 #: Libraries that torch was built with, as ``torch.__config__.show()`` spells them.
 _BUILT_WITH = {
     "BLAS": re.compile(r"\bBLAS_INFO=([\w.-]+)"),
@@ -358,7 +339,6 @@ def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
 
 
 def _backends(torch: Any) -> Iterator[Backend]:
-    """Yield the backends of this build of torch; a device need not be there."""
     yield Backend.CPU
     if torch.version.hip is not None:
         yield Backend.ROCM
@@ -386,24 +366,19 @@ def _versions(environment: Environment, built: str) -> Iterator[tuple[str, str]]
     for name, spelling in _BUILT_WITH.items():
         if version_of_it := spelling.search(built):
             yield name, version_of_it[1]
-    for name, distribution in _PACKAGES.items():
-        try:
-            yield name, version(distribution)
-        except PackageNotFoundError:
-            continue
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            yield name, version(name.lower().replace(" ", "-"))
     if cann := _cann():
         yield "CANN", cann
 
 
 def _cann() -> str:
-    """CANN's version, from the file that its toolkit carries."""
     for variable in _CANN:
         home = os.environ.get(variable)
         for name in ("compiler/version.info", "version.info") if home else ():
-            for line in _text_of(Path(str(home), name)).splitlines():
-                key, _, value = line.partition("=")
-                if key.strip().lower() == "version":
-                    return value.strip()
+            if found := _first_value(Path(str(home), name), "version", "="):
+                return found
     return ""
 
 
@@ -415,25 +390,19 @@ def _devices() -> Iterator[CudaDevice]:
         yield CudaDevice(name="Ascend NPU")
 
 
-def _first_value(path: Path, key: str) -> str:
+def _first_value(path: Path, key: str, between: str = ":") -> str:
     """Of a file whose lines are ``key: value``, the first value of ``key``; empty where there is none."""
-    for line in _text_of(path).splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == key:
-            return value.strip()
-    return ""
+    lines = (line.partition(between) for line in _text_of(path).splitlines())
+    return next((value.strip() for name, _, value in lines if name.strip().lower() == key.lower()), "")
 
 
 def _text_of(path: Path) -> str:
-    """Return the text of a system file; empty if it cannot be read."""
-    try:
+    with suppress(OSError, ValueError):
         return read_text(path)
-    except (OSError, ValueError):
-        return ""
+    return ""
 
 
 def _listed(folder: Path, pattern: str) -> list[Path]:
-    try:
+    with suppress(OSError):
         return sorted(folder.glob(pattern))
-    except OSError:
-        return []
+    return []

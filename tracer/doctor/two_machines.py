@@ -131,8 +131,6 @@ class MachineDifference(Advice, frozen=True, kw_only=True):
 
 
 class MachineComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two machines side by side."""
-
     schema: int = SCHEMA
     first: str
     """The name of the first machine's file."""
@@ -168,7 +166,7 @@ def compare_machines(
     of_settings: dict[str, MachineDifference] = {}
     same = set()
     settings = [{setting.row: setting for setting in diagnosis.settings} for diagnosis in wide]
-    unread = [diagnosis.unread_rows for diagnosis in wide]
+    unread = [diagnosis.unread for diagnosis in wide]
     bearing_on = {row.id: [machine.bears(row) for machine in machines] for row in table.row}
     for row in sorted(table.row, key=lambda row: (not all(bearing_on[row.id]), CATEGORIES.index(row.category))):
         source, bearing = row.field or row.variable or row.read, bearing_on[row.id]
@@ -286,7 +284,6 @@ def comparison_blocks(compared: MachineComparison) -> Iterator[said.Block]:
 
 
 def _verdict(compared: MachineComparison) -> str:
-    """The number of differences, and how much of them matters."""
     counts = Counter(difference.matters for difference in compared.differences)
     parts = (
         (counts[Differs.RUNS], "can make two runs on one machine differ"),
@@ -301,7 +298,6 @@ def _verdict(compared: MachineComparison) -> str:
 
 
 def _difference(difference: MachineDifference, compared: MachineComparison) -> said.Row:
-    """Both values, the reason why it matters, and the remedy."""
     verdict, label, where = Verdict.UNKNOWN, "not known whether it matters", ""
     if difference.matters is Differs.RUNS and difference.verdicts is not None:
         verdict, label = by_severity(Counter(difference.verdicts))[0][0], "two runs on one machine can differ"

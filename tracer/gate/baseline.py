@@ -44,8 +44,6 @@ class Risk(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """One line of the lock file."""
-
     risk: Risk
     verdict: Verdict
     """The worst verdict that is accepted."""
@@ -169,7 +167,6 @@ def format_baseline(accepted: Iterable[Accepted]) -> str:
 
 
 def write_baseline(path: str | os.PathLike[str], accepted: Iterable[Accepted]) -> None:
-    """Write the lock file, whole or not at all."""
     write_whole(path, format_baseline(accepted).encode("utf-8"), error=BaselineError)
 
 

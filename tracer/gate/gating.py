@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+import glob
+import io
+import re
+import tokenize
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -15,6 +20,7 @@ from tracer.files import read_text, toml_values
 from tracer.findings import Acceptance, Finding
 from tracer.gate.baseline import Accepted, BaselineComparison, Risk, compare, file_of, risk_of
 from tracer.names import AcceptedBy, Verdict
+from tracer.trace.records import CallGroup, split_place
 
 Item = TypeVar("Item")
 #: What ``--fail-on`` takes beside verdicts: any finding that no baseline accepts, whatever its verdict.
@@ -24,8 +30,6 @@ DEFAULT_FAIL_ON = (Verdict.RAISES, Verdict.NONDETERMINISTIC)
 
 
 class Gate(NamedTuple):
-    """The conditions on which a gate fails."""
-
     verdicts: frozenset[Verdict] = frozenset(DEFAULT_FAIL_ON)
     """Verdicts that stop, unless the baseline accepts the finding."""
     new: bool = False
@@ -71,12 +75,17 @@ def decide(
     gate: Gate,
     *,
     accepted: Iterable[Accepted] = (),
-    is_silenced: Callable[[Finding], bool] = lambda finding: False,
+    reason_for: Callable[[Finding], str | None] = lambda finding: None,
     today: datetime.date,
 ) -> Decision:
-    """Put each of ``findings`` through ``gate``; ``accepted`` is the baseline, as of ``today``."""
-    selected, ignored = _parted(findings, lambda finding: _is_named(names_of(finding), gate))
-    silenced, judged = _parted(selected, is_silenced)
+    """Put each of ``findings`` through ``gate``; ``accepted`` is the baseline, as of ``today``, and
+    ``reason_for`` gives the reason of the comment in the code that silences a finding."""
+
+    def is_selected(finding: Finding) -> bool:
+        return _is_named(_names(finding, file_of(finding.location), file_of(finding.called_from)), gate)
+
+    selected, ignored = _parted(findings, is_selected)
+    silenced, judged = _parted(selected, lambda finding: reason_for(finding) is not None)
     looked_at, passed_over = set(map(risk_of, selected)), set(map(risk_of, ignored))
 
     def is_passed_over(risk: Risk) -> bool:
@@ -91,7 +100,6 @@ def decide(
 
 
 def _parted(items: Iterable[Item], is_first: Callable[[Item], bool]) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    """``items`` for which ``is_first`` holds, and the others."""
     parts: tuple[list[Item], list[Item]] = ([], [])
     for item in items:
         parts[not is_first(item)].append(item)
@@ -102,15 +110,15 @@ def acceptances(
     findings: Sequence[Finding],
     decision: Decision,
     accepted: Iterable[Accepted] = (),
-    reason_at: Callable[[Finding], str] = lambda finding: "",
+    reason_for: Callable[[Finding], str | None] = lambda finding: None,
 ) -> tuple[Acceptance, ...]:
     """Return which of ``findings`` the ``decision`` accepts, and why, in their order: ``accepted`` is the baseline,
-    ``reason_at`` gives the reasons of comments in the code."""
+    ``reason_for`` gives the reasons of comments in the code."""
     reasons = {line.risk: line.reason for line in accepted}
     places = {id(finding): place for place, finding in enumerate(findings)}
     by_group: tuple[tuple[AcceptedBy, tuple[Finding, ...], Callable[[Finding], str]], ...] = (
         (AcceptedBy.BASELINE, decision.compared.accepted, lambda finding: reasons.get(risk_of(finding), "")),
-        (AcceptedBy.COMMENT, decision.silenced, reason_at),
+        (AcceptedBy.COMMENT, decision.silenced, lambda finding: reason_for(finding) or ""),
         (AcceptedBy.SELECTION, decision.ignored, lambda finding: ""),
     )
     spoken = [(finding, by, reason) for by, group, reason in by_group for finding in group if id(finding) in places]
@@ -118,18 +126,8 @@ def acceptances(
     return tuple(Acceptance(finding=places[id(f)], by=by, reason=reason(f)) for f, by, reason in spoken)
 
 
-def places_of(findings: Sequence[Finding], some: Iterable[Finding]) -> frozenset[int]:
-    """Return the positions of ``some`` among ``findings``, from 0."""
-    wanted = set(map(id, some))
-    return frozenset(place for place, finding in enumerate(findings) if id(finding) in wanted)
-
-
-def names_of(finding: Finding) -> tuple[str, ...]:
-    """Return the names that a glob may match: rule, op (with and without overload), module, and files."""
-    return _names(finding, file_of(finding.location), file_of(finding.called_from))
-
-
 def _names(named: Finding | Risk, *files: str) -> tuple[str, ...]:
+    """Return the names that a glob may match: rule, op (with and without overload), module, and files."""
     return tuple(filter(None, (named.rule, named.op, named.op.rpartition(".")[0], named.module, *files)))
 
 
@@ -182,3 +180,71 @@ def load_configuration(folder: Path) -> Configuration:
     except (ValueError, RecursionError) as problem:
         keys = ", ".join(field.encode_name for field in msgspec.structs.fields(Configuration))
         raise UsageError(f"{FILE}, [tool.tracer]: {problem}", hint=f"it takes {keys}") from problem
+
+
+# --- comments in the user's code: ``# tracer: ignore[rule] reason`` speaks for a finding, ``# tracer: host`` says that
+# --- the line's calls run on the host; at the end of a statement over several lines a comment counts for all of these
+
+_HOST = re.compile(r"#\s*tracer:\s*host\b")
+_COMMENT = re.compile(r"#\s*tracer:\s*ignore\[([^\]]*)\]\s*(.*)$")
+
+
+def host_lines(calls: Iterable[CallGroup], root: Path) -> tuple[str, ...]:
+    """The lines of ``calls`` that a comment names as the host's, as ``judge(..., host=...)`` takes them."""
+    comments = Suppressions(root)
+    lines = dict.fromkeys(place for group in calls for place in (group.location, group.called_from) if place)
+    return tuple(glob.escape(place) for place in lines if any(_HOST.search(line) for line in comments.lines_at(place)))
+
+
+class Suppressions:
+    """The comments at the lines that findings name, below ``root``; each file is read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+        self._files: dict[str, Mapping[int, tuple[str, ...]]] = {}
+
+    def reason_for(self, finding: Finding) -> str | None:
+        """The reason in the comment at the finding's line, or at the user's line that led to it, that names its rule;
+        ``None`` where there is no such comment."""
+        for line in (*self.lines_at(finding.location), *self.lines_at(finding.called_from)):
+            comment = _COMMENT.search(line)
+            if comment and any(fnmatchcase(finding.rule, rule.strip()) for rule in comment[1].split(",")):
+                return comment[2].strip()
+        return None
+
+    def lines_at(self, location: str) -> tuple[str, ...]:
+        """The comments that speak for the line ``location``."""
+        path, number = split_place(location)
+        return self._speaking_for(path).get(number, ()) if number is not None else ()
+
+    def _speaking_for(self, path: str) -> Mapping[int, tuple[str, ...]]:
+        """The file's comments by the lines that they speak for; none where it is not below the root, or is no text."""
+        if path not in self._files:
+            try:
+                file = (self._root / path).resolve()
+                text = read_text(file, encoding="utf-8-sig") if file.is_relative_to(self._root) else ""
+            except (OSError, ValueError, RuntimeError):  # the last: links in a circle, on Python 3.12 and older
+                text = ""
+            self._files[path] = _by_line(text)
+        return self._files[path]
+
+
+def _by_line(text: str) -> Mapping[int, tuple[str, ...]]:
+    lines = enumerate(text.split("\n"), 1)
+    comments = {number: line for number, line in lines if _COMMENT.search(line) or _HOST.search(line)}
+    if not comments:
+        return {}
+    speaking = {number: (line,) for number, line in comments.items()}
+    try:
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        comments = {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
+        statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        return speaking  # a notebook's cell, or another Python's file: its lines must do
+    speaking = {number: (comment,) for number, comment in comments.items()}
+    for statement in statements:
+        first, last = statement.lineno, statement.end_lineno or statement.lineno
+        if first < last and last in comments and not hasattr(statement, "body") and not hasattr(statement, "cases"):
+            for number in range(first, last):
+                speaking[number] = (*speaking.get(number, ()), comments[last])
+    return speaking

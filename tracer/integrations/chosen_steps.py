@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +50,7 @@ class ChosenSteps:
             raise UsageError("no steps to record are named", hint="give numbers from 0 on, such as steps=[0, 10]")
         if unknown := [name for name in self.formats if name not in FORMATS]:
             raise UsageError(f"there is no format {unknown[0]!r}", hint=f"choose from {', '.join(FORMATS)}")
-        self._backend, self._torch, self._settings = backend, torch, settings
+        self._target = {"backend": backend, "torch": torch, "settings": settings}
         self._tracer: DeterminismTracer | None = None
         self._is_inside = False
         self._loop = ""
@@ -107,7 +106,8 @@ class ChosenSteps:
 
     def _save(self, tracer: DeterminismTracer) -> tuple[Trace, int, int]:
         """Write this rank's trace; returns it with the rank and the number of ranks."""
-        rank, world = _place_in_job()
+        job = _job()
+        rank, world = (0, 1) if job is None else (job.get_rank(), job.get_world_size())
         self._tracer = None
         tracer.trace.save(self._path(rank, world))
         return tracer.trace, rank, world
@@ -119,36 +119,29 @@ class ChosenSteps:
         from tracer.errors import ReportError
         from tracer.files import write_whole
         from tracer.report.files.formats import FORMATS, to_write
-        from tracer.session import judge
-        from tracer.trace.differences import compare_ranks
+        from tracer.session import judge_job
         from tracer.trace.families import load_traces
-        from tracer.trace.merging import merge_traces
 
         others = {rank: self._path(rank, world) for rank in range(1, world)}
         for rank, path in others.items():
             if not path.is_file():
                 warnings.warn(f"determinism: rank {rank} left no {path} here; its calls are missing", stacklevel=3)
         traces = [own, *load_traces(path for path in others.values() if path.is_file())]
-        report = judge(merge_traces(traces), backend=self._backend, torch=self._torch, settings=self._settings)
-        report = replace(report, ranks=compare_ranks(traces))
+        report = judge_job(traces, **self._target)
         for name in self.formats:
             path = self.output / f"report{self._loop}{FORMATS[name].suffix}"
             write_whole(path, to_write(name, report), error=ReportError)
         return report
 
 
-def _place_in_job() -> tuple[int, int]:
-    """Rank and number of ranks in torch's process group, if there is one."""
+def _job() -> Any:
+    """``torch.distributed`` if this process is in a process group; ``None`` if not."""
     import torch.distributed as distributed
 
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    return 0, 1
+    return distributed if distributed.is_available() and distributed.is_initialized() else None
 
 
 def _wait_for_all() -> None:
     """Every rank's trace is written before rank zero reads them."""
-    import torch.distributed as distributed
-
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.barrier()
+    if (job := _job()) is not None:
+        job.barrier()

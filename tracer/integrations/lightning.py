@@ -51,10 +51,8 @@ class DeterminismCallback(ChosenSteps, Callback):  # type: ignore[misc, unused-i
 
 
 def _loop(trainer: Any) -> str:
-    """``fit``, ``validate``, ``test`` or ``predict``."""
     return str(getattr(trainer.state.fn, "value", trainer.state.fn))
 
 
 def _is_within_fit(trainer: Any) -> bool:
-    """Whether this is the validation of a ``fit``."""
     return _loop(trainer) == "fit" and bool(trainer.validating or trainer.sanity_checking)

@@ -1,15 +1,6 @@
 """The pytest plugin: a fixture, a marker and a report. Imports nothing of this package until one of them is used.
 
-    @pytest.mark.determinism(backend="cuda", fail_on="raises,nondeterministic")
-    def test_step(): ...
-
-    def test_by_hand(determinism):
-        with determinism(model):
-            step()
-        assert not determinism.report(backend="cuda").findings
-
-``--determinism``, or ``determinism = true`` in the configuration, records tests without marker and fixture too.
-``--determinism-report PATH`` writes one report on everything that was recorded, on every worker of pytest-xdist.
+``docs/integrations.md`` shows them.
 """
 
 from __future__ import annotations
@@ -60,16 +51,14 @@ class Determinism:
     def report(self, **target: Any) -> Report:
         """Judge what was recorded so far; keywords as for ``tracer.judge``."""
         from tracer.errors import UsageError
-        from tracer.session import judge
-        from tracer.trace.merging import merge_traces
+        from tracer.session import judge_job
 
         if not self.tracers:
             raise UsageError("nothing was recorded", hint="run the step in a block: with determinism(model): ...")
-        return judge(merge_traces([tracer.trace for tracer in self.tracers]), **target)
+        return judge_job([tracer.trace for tracer in self.tracers], **target)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options, all off by default."""
     group = parser.getgroup("determinism")
     record_all = "Record every test, marked or not, and say what was found."
     report = "Write a determinism report on what marked tests and the fixture recorded; the suffix picks the format."
@@ -142,9 +131,8 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     """
     import tempfile
 
-    from tracer.divergence.recordings import Recording, read_recording
-    from tracer.recording.options import Lines
-    from tracer.runner.repeated.function import Calls, explained, recorded
+    from tracer.divergence.recordings import read_recording
+    from tracer.runner.repeated.function import Calls, compared_with
     from tracer.runner.repeated.state import SavedState, objects_of
     from tracer.session import DeterminismTracer
 
@@ -161,20 +149,14 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
             result = yield
         tracer.save(path)
         _keep(item.config, tracer)
-        recordings = [read_recording(path)]
-
-        def again(name: str, lines: Lines | None = None) -> Recording:
-            saved_state.restore()
-            return recorded(item.runtest, Path(folder, f"{name}.json"), wanted.get("model"), lines)
-
-        recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
-        further = Calls(again, Path(folder), runs) if wanted.get("hold", True) else None
-        repeated = explained(item.nodeid, recordings, further)
+        calls = Calls(item.runtest, saved_state, Path(folder), wanted.get("model"))
+        hold = bool(wanted.get("hold", True))
+        repeated = compared_with(read_recording(path), calls, item.nodeid, runs, hold=hold)
     if not repeated.agrees or repeated.not_followed:
-        from tracer.report.render.terminal import READER, drawn, printed
+        from tracer.report.render.terminal import READER
         from tracer.report.sections.runs import repeated_blocks
 
-        pytest.fail(printed(drawn(repeated_blocks(repeated, READER)), color=False), pytrace=False)
+        _fail_with(repeated_blocks(repeated, READER))
     if wanted.keys() & _GATES:
         _check(tracer, wanted, item, root)
     return result
@@ -207,11 +189,17 @@ def _compared(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     except TracerError as problem:
         pytest.fail(f"@pytest.mark.determinism: {problem}", pytrace=False)
     if comparison.verdict is CompareVerdict.SIGNIFICANT:
-        from tracer.report.render.terminal import READER, drawn, printed
+        from tracer.report.render.terminal import READER
         from tracer.report.sections.configurations import configuration_blocks
 
-        pytest.fail(printed(drawn(configuration_blocks(comparison, READER)), color=False), pytrace=False)
+        _fail_with(configuration_blocks(comparison, READER))
     return result
+
+
+def _fail_with(blocks: Any) -> None:
+    from tracer.report.render.terminal import drawn, printed
+
+    pytest.fail(printed(drawn(blocks), color=False), pytrace=False)
 
 
 def _records_all(config: pytest.Config) -> bool:
@@ -222,8 +210,7 @@ def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item,
     """Fail the test if its findings do not pass the gate; a mistake in the marker is one line."""
     from tracer.errors import TracerError
     from tracer.gate.baseline import read_baseline
-    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, decide, parse_fail_on
-    from tracer.gate.suppressions import Suppressions
+    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, Suppressions, decide, parse_fail_on
 
     try:
         verdicts, new = parse_fail_on(",".join(_words(wanted.get("fail_on", DEFAULT_FAIL_ON))))
@@ -233,27 +220,21 @@ def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item,
             report.findings,
             Gate(verdicts, new, _words(wanted.get("select", ())), _words(wanted.get("ignore", ()))),
             accepted=read_baseline(item.config.rootpath / baseline) if baseline else (),
-            is_silenced=Suppressions(root).silences,
+            reason_for=Suppressions(root).reason_for,
             today=datetime.date.today(),
         )
     except TracerError as problem:
         pytest.fail(f"@pytest.mark.determinism: {problem}", pytrace=False)
-    if decision.failing:
-        pytest.fail("\n".join(_lines(decision.failing)), pytrace=False)
+    if failing := decision.failing:
+        from tracer.report.words import plural, said_of
+
+        lines = [f"  {said_of(finding)}: {finding.remedy}" for finding in failing[:_SHOWN]]
+        more = [f"  and {len(failing) - _SHOWN:,} more"] if len(failing) > _SHOWN else []
+        pytest.fail("\n".join([f"{plural(len(failing), 'determinism finding')}:", *lines, *more]), pytrace=False)
 
 
 def _words(words: Any) -> tuple[str, ...]:
     return (words,) if isinstance(words, str) else tuple(map(str, words))
-
-
-def _lines(failing: Any) -> Iterator[str]:
-    from tracer.report.words import said_of
-
-    yield f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"
-    for finding in failing[:_SHOWN]:
-        yield f"  {said_of(finding)}: {finding.remedy}"
-    if len(failing) > _SHOWN:
-        yield f"  and {len(failing) - _SHOWN:,} more"
 
 
 def _keep(config: pytest.Config, tracer: DeterminismTracer) -> None:
@@ -273,7 +254,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(config, "workeroutput"):
         config.workeroutput["determinism_traces"] = [trace.decode() for trace in config.stash[_traces]]
     else:
-        _say(config, _report(config, path))
+        terminal = config.pluginmanager.get_plugin("terminalreporter")
+        line = _report(config, path)
+        if terminal is not None:
+            terminal.ensure_newline()
+            terminal.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -310,10 +295,3 @@ def _report(config: pytest.Config, path: str | None) -> str:
 
     summary = to_text(report, width=None, color=False, limit=0, detail=Detail.BRIEF).rstrip()
     return f"determinism of {recordings}: {summary}\n--determinism-report report.html has it all"
-
-
-def _say(config: pytest.Config, line: str) -> None:
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None:
-        terminal.ensure_newline()
-        terminal.write_line(line)

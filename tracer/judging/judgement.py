@@ -55,7 +55,7 @@ from tracer.tables.settings.declared import FORWARD, MODE, SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
-from tracer.tables.versions import release
+from tracer.tables.versions import named_release
 from tracer.trace.file import Trace
 from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue
 
@@ -388,11 +388,7 @@ def make_target(
         under, sets = Settings.RECORDED, checked_sets(settings)
     else:
         under = _word(Settings, settings, "settings")
-    asked = environment.torch if torch == "recorded" else str(torch)
-    try:
-        version = release(asked)
-    except ValueError as problem:
-        raise TargetError(f"torch version {problem}", hint="write a release such as 2.13, or `recorded`") from problem
+    version = named_release(environment.torch if torch == "recorded" else str(torch))
     return Target(
         backend=_word(Backend, backend, "backend"),
         torch=version,

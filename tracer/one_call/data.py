@@ -50,7 +50,6 @@ class Unknown(NamedTuple):
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text."""
     return frozenset(text.split())
 
 
@@ -86,13 +85,11 @@ def program_arguments(recorded: Mapping[str, Argument]) -> dict[str, Any]:
 
 
 def tensors_in(arguments: dict[str, Any]) -> Iterator[Tensor]:
-    """Every tensor among them, those in lists too."""
     for value in arguments.values():
         yield from (item for item in (value if isinstance(value, list) else (value,)) if isinstance(item, Tensor))
 
 
 def has_unknown(value: Any) -> bool:
-    """Return whether ``value``, or an element of it, was not kept."""
     return isinstance(value, Unknown) or (isinstance(value, list) and any(map(has_unknown, value)))
 
 
@@ -156,11 +153,9 @@ class Sizes:
         return self.letters.get(size, str(size))
 
     def shape(self, sizes: Iterable[int]) -> str:
-        """A shape as the program writes it."""
         return f"[{', '.join(map(self.name, sizes))}]"
 
     def product(self, sizes: Iterable[int]) -> str:
-        """A product as the program writes it."""
         return " * ".join(map(self.name, sizes)) or "1"
 
     @property
@@ -170,8 +165,6 @@ class Sizes:
 
 
 class Data(NamedTuple):
-    """The recipe of one tensor."""
-
     expression: str
     makers: tuple[str, ...]
     """The program's functions that it calls."""
@@ -203,12 +196,10 @@ class Kind(NamedTuple):
 
     @property
     def is_distinct(self) -> bool:
-        """Whether no index occurs twice."""
         return self.facts.get("index.distinct") is True or self.shown == {DataShown.DISTINCT}
 
     @property
     def repeats(self) -> str:
-        """The note for numbers that repeat."""
         if self.is_distinct:
             return NOT_AS_RECORDED
         return AS_RECORDED if DataShown.DUPLICATES in self.shown else REPEATS

@@ -48,8 +48,6 @@ _DEVICES = {Backend.ROCM: "cuda", Backend.RECORDED: "cpu"}
 
 
 class Program(NamedTuple):
-    """A program, and notes on it."""
-
     text: str
     op: str
     notes: tuple[str, ...]
@@ -61,15 +59,12 @@ class Program(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """One argument of the call, as the program makes it."""
-
     name: str
     expression: str
     note: str
 
     @property
     def key(self) -> str:
-        """Its name as a literal."""
         return literal(self.name)
 
 
@@ -86,7 +81,10 @@ def program_of(
     if finding.about is not About.CALL:
         raise UsageError(f"{finding.rule} is about the process, not about a call", hint="choose another finding")
     calls = calls_of(report, finding)
-    group = group_with_data(calls) if values else next((call for call in calls if call.given), None)
+    group = next((call for call in calls if (call.inputs if values else call.given)), None)
+    if group is None and values:
+        hint = f"record it with `tracer run --keep-inputs '{finding.op.rpartition('.')[0]}'`"
+        raise UsageError("the recording holds no data of this call", hint=hint)
     if group is None:
         unseen = "op runs functions or" if finding.op.startswith("higher_order") else "recording"
         raise UsageError(
@@ -111,8 +109,6 @@ def _is_name(text: str) -> bool:
 
 @dataclass
 class _Writer:
-    """Writes one program."""
-
     report: Report
     finding: Finding
     group: CallGroup
@@ -130,7 +126,6 @@ class _Writer:
         self._tensors: list[str] = []
 
     def program(self) -> Program:
-        """The program, and what it assumes."""
         lines = tuple(self._lines())
         group, route, environment = self.group, self._route, self.report.judgement.trace.environment
         if route.wanted:
@@ -138,7 +133,9 @@ class _Writer:
         assumed = tuple(dict.fromkeys(f"{line.name}: {line.note}" for line in lines if line.note))
         if any(tensor.is_unfixed for tensor in tensors_in(route.arguments)):
             assumed += (f"a size that the compiler did not fix is {UNFIXED} here",)
-        device = self._device()
+        device, sources = self._device(), _sources()
+        # The functions that the program needs, with those that they call, in the order of their file.
+        needed = self._makers.union(other for other in sources for name in self._makers if f"{other}(" in sources[name])
         text = _template().render(
             op=group.op,
             intro=tuple(self._intro(assumed)),
@@ -160,8 +157,8 @@ class _Writer:
             wanted=route.wanted,
             call=route.call,
             is_compiled=bool(group.region),
-            makers=_in_order(self._makers),
-            sources=_sources(),
+            makers=tuple(name for name in sources if name in needed),
+            sources=sources,
             stirs=self.finding.cause is Cause.UNINITIALIZED_MEMORY,
             imports=(*self.imports, *route.imports),
             runs=RUNS,
@@ -279,7 +276,6 @@ def _settings(environment: Environment, own: Mapping[str, FactValue]) -> Iterato
 
 
 def _wrapped(text: str, indent: str = "") -> Iterator[str]:
-    """``text`` in lines of a docstring."""
     yield from textwrap.wrap(_plain(text), _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
@@ -292,16 +288,8 @@ def _sentence(note: str) -> str:
     return f"{note[:1].upper()}{note[1:]}." if " " in note.split(":")[0] else f"{note}."
 
 
-def _in_order(makers: set[str]) -> tuple[str, ...]:
-    """The functions that the program needs, with those that they call, in the order of their file."""
-    sources = _sources()
-    needed = makers.union(other for other in sources for name in makers if f"{other}(" in sources[name])
-    return tuple(name for name in sources if name in needed)
-
-
 @lru_cache(maxsize=1)
 def _sources() -> Mapping[str, str]:
-    """The functions that make data, by name."""
     text = (template_folder() / "repro_data.py").read_text(encoding="utf-8")
     functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
     return {function.name: ast.get_source_segment(text, function) or "" for function in functions}
@@ -363,23 +351,14 @@ def calls_of(report: Report, finding: Finding) -> tuple[CallGroup, ...]:
         and (judged.group.region is None) == (not finding.regions)
         and all(getattr(judged.group, name) == getattr(finding, name) for name in _SHARED)
     ]
-    return tuple(sorted(groups, key=_elements, reverse=True))
 
+    def elements(group: CallGroup) -> int:
+        try:
+            return sum(tensor.numel for tensor in tensors_in(program_arguments(group.given)))
+        except ValueError:
+            return -1
 
-def _elements(group: CallGroup) -> int:
-    try:
-        return sum(tensor.numel for tensor in tensors_in(program_arguments(group.given)))
-    except ValueError:
-        return -1
-
-
-def group_with_data(groups: Sequence[CallGroup]) -> CallGroup:
-    """The first group of which data were kept. Raises ``UsageError`` in one line if there is none."""
-    group = next((group for group in groups if group.inputs), None)
-    if group is None:
-        hint = f"record it with `tracer run --keep-inputs '{groups[0].op.rpartition('.')[0] if groups else 'OP'}'`"
-        raise UsageError("the recording holds no data of this call", hint=hint)
-    return group
+    return tuple(sorted(groups, key=elements, reverse=True))
 
 
 def copy_data(trace: str | os.PathLike[str], group: CallGroup, names: Iterable[str], path: Path) -> None:

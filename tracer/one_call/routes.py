@@ -1,8 +1,7 @@
 """How a call is replayed: by the op itself, or by the public function that leads to it.
 
-An op that takes what only another op writes (a fused attention's statistics, a recurrent layer's reserve) is not called
-directly: torch's function that runs both is, and autograd leads to the backward. The same holds for an op that the
-recording device has and the finding's device lacks.
+An op that takes what only another op writes (a fused attention's statistics), or that the finding's device lacks, is
+not called directly: torch's function that runs both is, and autograd leads to the backward.
 """
 
 from __future__ import annotations

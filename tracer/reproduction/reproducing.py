@@ -88,7 +88,6 @@ def seed_worker(worker_id: int) -> None:
 
 
 def _numpy_random() -> Any | None:
-    """``numpy.random`` if the program has imported NumPy."""
     return getattr(sys.modules.get("numpy"), "random", None)
 
 
@@ -124,8 +123,6 @@ def _keep_device(device: Any) -> Callable[[], None]:
 
 
 class _Wanted(NamedTuple):
-    """The arguments of ``reproducible``; ``None`` leaves a setting as it is."""
-
     seed: int | None
     deterministic: bool | None
     warn_only: bool

@@ -35,8 +35,6 @@ _Result = TypeVar("_Result")
 
 
 class _Current:
-    """The recording of this process."""
-
     recording: ScriptRecording | None = None
 
 
@@ -81,23 +79,23 @@ def begin(role: str, task: msgspec.Raw) -> None:
         output,
         Steps(order.start, order.stop),
         rank=current_rank(),
-        exit_after=False,
+        options=order.options.with_values_at(values_path(output)),
+        source_folder=order.source_folder,
+        is_quiet=True,
+        child=role,
     )
-    recording.child, recording.is_quiet = role, True
-    recording.source_folder = order.source_folder
     save = _rationed(recording.save_so_far)
     recording.on_step = lambda count: save()
-    recording.options = order.options.with_values_at(values_path(output))
     _Current.recording = recording
     FOLLOWING.left_by_fork = recording.left_by_fork
-    atexit.register(_end_at_exit, recording)
+    atexit.register(_end, recording)
     recording.begin()
     _when_it_ends(lambda ended_by: _end(recording, ended_by))
     _when_tasks_come(recording)
 
     def begun() -> None:
         FOLLOWING.log(Event(role=role, event="records", pid=process))
-        atexit.register(_end_at_exit, recording)  # before the files that recording has opened are closed
+        atexit.register(_end, recording)  # before the files that recording has opened are closed
 
     when_imported("torch", begun)
     recording.begin_lines()
@@ -174,11 +172,10 @@ def _generators(trace: Trace) -> Iterator[Generator]:
         yield Generator(name=made.kind, origin=SeedOrigin.MACHINE, drew=made.drew or None)
 
 
-def _end_at_exit(recording: ScriptRecording) -> None:
-    _end(recording, getattr(getattr(sys, "last_type", None), "__name__", ""))
-
-
-def _end(recording: ScriptRecording, ended_by: str) -> None:
+def _end(recording: ScriptRecording, ended_by: str | None = None) -> None:
+    """``ended_by``: the reason; ``None``: the error that nobody caught, if there is one."""
+    if ended_by is None:
+        ended_by = getattr(getattr(sys, "last_type", None), "__name__", "")
     if _Current.recording is not recording:
         return
     _Current.recording = None
@@ -204,8 +201,6 @@ def _end(recording: ScriptRecording, ended_by: str) -> None:
 
 
 class _Loop(NamedTuple):
-    """The loop of one kind of worker."""
-
     file: str
     """The end of its path."""
     function: str

@@ -30,8 +30,6 @@ Program = frozenset[tuple[Any, ...]]
 
 
 class RankRun(msgspec.Struct, frozen=True):
-    """One recorded rank."""
-
     code: int
     program: Program
     """Its calls with their counts, by op, phase, module, place and shapes."""
@@ -110,7 +108,8 @@ def distinct_ranks(world_size: int, run: Callable[[int], RankRun]) -> None:
     differing = []
     for axis in axes:
         if any(run(axis[at]).program != start.program for at in _spread(len(axis))):
-            differing.append([axis[at] for at in _all_or_some(len(axis))])
+            along = range(len(axis)) if len(axis) <= ALONG else [0, *_spread(len(axis))]
+            differing.append([axis[at] for at in along])
     for corner in itertools.islice(itertools.product(*differing), MOST):
         if sum(corner) < world_size:
             run(sum(corner))
@@ -128,10 +127,6 @@ def _axes(groups: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 def _spread(size: int) -> list[int]:
     return sorted({1, size // 2, size - 1} - {0})
-
-
-def _all_or_some(size: int) -> list[int]:
-    return list(range(size)) if size <= ALONG else [0, *_spread(size)]
 
 
 def _closing_line(runs: dict[int, RankRun], world_size: int, output: Path) -> str:

@@ -6,12 +6,38 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 #: Seconds after which a second signal means that the first one waits for too long: ``timeout`` sends each one twice.
 AGAIN = 1.0
+
+
+@contextmanager
+def handled(
+    numbers: Iterable[int], handler: Callable[[int, FrameType | None], None], *usual: object
+) -> Iterator[Callable[[], None]]:
+    """Handle those of the signals that have a ``usual`` handler, within this context or until what it gives is called.
+
+    None off the main thread; one that somebody handles otherwise meanwhile is left so.
+    """
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: was for number in numbers if (was := signal.getsignal(number)) in usual}
+
+    def put_back() -> None:
+        for number, was in before.items():
+            if signal.getsignal(number) is handler:
+                signal.signal(number, was)
+
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield put_back
+    finally:
+        put_back()
 
 
 @contextmanager
@@ -28,16 +54,8 @@ def interrupt_held() -> Iterator[None]:
             raise KeyboardInterrupt
         came = came or time.monotonic()
 
-    is_ours = threading.current_thread() is threading.main_thread()
-    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    with handled([signal.SIGINT], hold, signal.default_int_handler):
         yield
-        return
-    signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGINT) is hold:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
     if came:
         raise KeyboardInterrupt
 

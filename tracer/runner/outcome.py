@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -34,57 +35,56 @@ if TYPE_CHECKING:
     from tracer.trace.records import Child, Environment
 
 
+@dataclass(eq=False)
 class ScriptRecording:
-    """The recording of one script, from its import of torch to the trace's file.
+    """The recording of one script, from its import of torch to the trace's file."""
 
-    ``output`` is where the trace goes; ``shown`` is how the user spelled it.
-    """
+    name: str
+    output: Path
+    """The file that the trace goes to."""
+    shown: Path
+    """``output`` as the user spelled it."""
+    steps: Steps
+    rank: Rank | None = None
+    exit_after: bool = False
+    options: RecordOptions = RecordOptions()  # noqa: RUF009  (frozen)
+    """What is recorded."""
+    source_folder: str | None = None
+    """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
+    machine: Machine | None = None
+    """The machine that fake tensors stand in for; ``None`` for a run on real ones."""
+    one_rank: OneRank | None = None
+    """The rank of a job that a run on fake tensors stands for; ``None`` for a process of its own."""
+    left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
+    """Further results that the run leaves: kind, name, digest and position of each, for the file of values."""
+    is_quiet: bool = False
+    """Whether no line about the written trace is printed."""
+    at_start: Step | None = None
+    """The action in child processes that are not forked, before their first line."""
+    child: str = ""
+    """The role of the process that is recorded; empty for the one that the user started. A child has a trace only if it
+    trains (an optimizer stepped, or gradients were computed) or infers."""
 
-    def __init__(
-        self, name: str, output: Path, shown: Path, steps: Steps, *, rank: Rank | None, exit_after: bool
-    ) -> None:
-        self.name = name
-        self.output = output
-        self.shown = shown
-        self.steps = steps
-        self.rank = rank
-        self.exit_after = exit_after
-        self.source_folder: str | None = None
-        """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
-        self.options = RecordOptions()
-        """What is recorded."""
+    def __post_init__(self) -> None:
         self.on_step: Callable[[int], None] | None = None
         """Called after each optimizer step that is recorded."""
-        self.machine: Machine | None = None
-        """The machine that fake tensors stand in for; ``None`` for a run on real ones."""
-        self.one_rank: OneRank | None = None
-        """The rank of a job that a run on fake tensors stands for; ``None`` for a process of its own."""
-        self._fake = ExitStack()
-        self._lines: LineRecording | None = None
-        self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
-        """Further results that the run leaves: kind, name, digest and position of each, for the file of values."""
-        self.is_quiet = False
-        """Whether no line about the written trace is printed."""
+        self.children: Callable[[], tuple[Child, ...]] = tuple
+        """The child processes of the script: role, state, and how each ended."""
         self.is_writing = False
         self.waiting: list[int] = []
         """Deadly signals that came while the trace was written, and wait for its end."""
+        self.is_begun = False
+        """Whether torch was loaded, and everything entered that the recording needs: a signal may come before."""
+        self._fake = ExitStack()
+        self._lines: LineRecording | None = None
         self._window: StepWindow | None = None
         self._watch: ProcessWatch | None = None
         self._process = os.getpid()
         self._torch: ModuleType | None = None
         """torch, once it is whole."""
-        self.is_begun = False
-        """Whether torch was loaded, and everything entered that the recording needs: a signal may come before."""
         self._is_finished = False
         self._written: Trace | None = None
         self._said = ""
-        self.children: Callable[[], tuple[Child, ...]] = tuple
-        """The child processes of the script: role, state, and how each ended."""
-        self.at_start: Step | None = None
-        """The action in child processes that are not forked, before their first line."""
-        self.child = ""
-        """The role of the process that is recorded; empty for the one that the user started. A child has a trace only
-        if it trains (an optimizer stepped, or gradients were computed) or infers."""
 
     def begin(self) -> None:
         """Watch what the script sets, and start recording as soon as torch is imported."""
@@ -113,11 +113,11 @@ class ScriptRecording:
         if self.options.lines is not None and self._process == os.getpid():
             from tracer.recording.lines.recording import begun_lines
 
-            self._lines = begun_lines(self.output, self.options.lines, self._next_call)
+            def next_call() -> int | None:
+                values = None if self._window is None else self._window.session.recorder.values
+                return None if values is None else values.file.place()
 
-    def _next_call(self) -> int | None:
-        values = None if self._window is None else self._window.session.recorder.values
-        return None if values is None else values.file.place()
+            self._lines = begun_lines(self.output, self.options.lines, next_call)
 
     def _step_ended(self, count: int) -> None:
         if self._lines is not None:
@@ -183,7 +183,6 @@ class ScriptRecording:
         return True
 
     def resume(self) -> None:
-        """The process continues after ``pause``."""
         assert self._window is not None
         self._window.resume()
         self.save_so_far()
@@ -192,9 +191,7 @@ class ScriptRecording:
         """Leave the recording in a process that was forked from the recorded one; write nothing."""
         self._is_finished = True
         self._lines = None  # the lines of a forked process are its own
-        if self._window is not None:
-            self._window.close()
-        self._end_watch()
+        self.discard()
 
     def discard(self) -> None:
         """Stop without writing a trace, because there was no script to run."""
@@ -299,7 +296,6 @@ class ScriptRecording:
 
     def _write(self, window: StepWindow, partial: str, *, rescue: bool = True) -> None:
         """Write the current trace, unless the file already holds it."""
-
         trace = self._signed(window.session.trace, partial, window.settings)
         if self.source_folder is not None:
             from tracer.runner.source_lines import source_lines
@@ -349,7 +345,7 @@ class ScriptRecording:
             f"tracer: {self.shown}{' (partial)' if partial else ''}: {_counted(trace.call_count, 'call')} "
             f"in {_counted(len(trace.calls), 'group')}, {program}"
         ]
-        if window.finished == 0 and not self.steps.is_everything and not self._trains_elsewhere(window):
+        if window.finished == 0 and self.steps != Steps() and not self._trains_elsewhere(window):
             parts.append(f"no optimizer step ended, so --steps {self.steps} was never over")
         elif partial:
             parts.append(partial)
@@ -368,7 +364,6 @@ def _is_of_a_model(trace: Trace) -> bool:
 
 
 def _is_half_imported(package: str) -> bool:
-    """Whether an import of ``package`` started and failed."""
     return package not in sys.modules and any(name.startswith(f"{package}.") for name in sys.modules)
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.errors import UsageError
-
 
 class Rank(msgspec.Struct, frozen=True):
     """A process of a job started by torchrun or a similar launcher."""
@@ -26,18 +24,6 @@ def current_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
         return Rank(int(environ["RANK"]), int(environ["WORLD_SIZE"]))
     except (KeyError, ValueError):
         return None
-
-
-def check_store(environ: Mapping[str, str] = os.environ) -> None:
-    """Refuse a job whose processes cannot connect: they would wait for each other until torch times out.
-
-    ``torchrun --master-port 0`` opens a port of its own choice and tells its processes 0 (torch 2.13).
-    """
-    if "RANK" in environ and environ.get("MASTER_PORT", "").strip() == "0":
-        raise UsageError(
-            "MASTER_PORT is 0, where the processes of a job never meet",
-            hint="name a port to torchrun, or use --standalone",
-        )
 
 
 def told_by_all(rank: Rank, key: str, number: int, goes_on: Callable[[], bool]) -> tuple[int, ...] | None:

@@ -24,7 +24,7 @@ from tracer.plain import say
 from tracer.recording import patching
 from tracer.recording.options import RecordOptions
 from tracer.recording.patching import Call, Watch
-from tracer.runner.interrupts import AGAIN, end_by, interrupt_held
+from tracer.runner.interrupts import AGAIN, end_by, handled, interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
 from tracer.runner.script import prepare
@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 DEADLY = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
+def _finished(recording: ScriptRecording, ended_by: str, *, dying: bool, may_import: bool = True) -> str:
+    try:
+        return recording.finish(ended_by, dying=dying, may_import=may_import)
+    except Exception as problem:
+        return f"tracer: error: the trace was not written as asked: {problem}"
+
+
 @contextmanager
 def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
     """Write ``recording`` before such a signal ends the process as it would have without us.
@@ -47,9 +54,6 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
     Nothing is raised into the script, whose ``finally`` blocks would not have run either. A signal that the
     script or its parent handles or ignores is left alone; a forked child just dies.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     process = os.getpid()
     writing_since = 0.0
 
@@ -68,28 +72,20 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
             recording.waiting.append(number)
             writing_since = time.monotonic()
             try:
-                say(recording.finish(f"ended by {signal.Signals(number).name}", dying=True))
-            except Exception as problem:
                 with suppress(Exception):  # the script's stream may be in the middle of a line
-                    say(f"tracer: error: the trace was not written as asked: {problem}")
+                    say(_finished(recording, f"ended by {signal.Signals(number).name}", dying=True))
             finally:
                 end_by(number)
 
-    ours = [number for number in DEADLY if signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, write_and_die)
     try:
-        yield
+        with handled(DEADLY, write_and_die, signal.SIG_DFL):
+            yield
     finally:
-        for number in ours:
-            if signal.getsignal(number) is write_and_die:
-                signal.signal(number, signal.SIG_DFL)
         for number in recording.waiting:
             os.kill(os.getpid(), number)
 
 
-@contextmanager
-def trace_before_leaving(recording: ScriptRecording, leave: Callable[[], None]) -> Iterator[None]:
+def trace_before_leaving(recording: ScriptRecording, leave: Callable[[], None]) -> AbstractContextManager[None]:
     """Write ``recording`` before ``os._exit`` ends the process, and call ``leave`` then.
 
     A thread may call it while another is in the middle of an op.
@@ -98,14 +94,15 @@ def trace_before_leaving(recording: ScriptRecording, leave: Callable[[], None]) 
     def leaves(call: Call) -> None:
         code = call.args[0] if call.args else call.kwargs.get("status", 0)
         is_main = threading.current_thread() is threading.main_thread()
-        try:
-            line = recording.finish(f"exit code {code}" if code else "", dying=not is_main, may_import=False)
-        except Exception as problem:
-            line = f"tracer: error: the trace was not written as asked: {problem}"
-        say(line)
+        say(_finished(recording, f"exit code {code}" if code else "", dying=not is_main, may_import=False))
         leave()
 
-    lift = patching.place([(os, "_exit")], Watch(leaves))
+    return _placed([(os, "_exit")], Watch(leaves))
+
+
+@contextmanager
+def _placed(holders: Iterable[tuple[Any, str]], watch: Watch) -> Iterator[None]:
+    lift = patching.place(holders, watch)
     try:
         yield
     finally:
@@ -136,34 +133,38 @@ def run_script(
     The trace is written when the last of its steps was recorded, and again when the script ends, for any reason but
     ``SIGKILL``, ``abort`` and an exit by C code in the recorded part; a trace that was cut short says so.
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
-    using them. ``options`` say what is recorded, values and
-    magnitudes into the file beside the trace, ``left_behind`` what the run leaves besides its model, for the digests.
-    ``own_line`` is the command line that runs a script so (see ``replacing``).
-    ``at_start``, a function of a module and what it is called with after the process's role, is called in child
-    processes that are recorded and not forked, before their first line.
-    ``machine`` is what a run on fake tensors is run as; ``None`` for real ones. ``one_rank`` is the rank of a job that
-    it stands for.
+    using them. ``ScriptRecording`` describes the options; ``own_line`` is the command line that runs a script so, and
+    ``at_start`` a function of a module with what it is called with after a process's role.
     Raises ``UsageError`` if there is nothing to run, or a script that is another rank, and ``TraceError`` if the trace
     cannot be written.
     """
     name = task.target if task.as_module else os.path.basename(os.path.normpath(task.target))
     # The script may change the working directory.
     recording = ScriptRecording(
-        name, Path(os.path.abspath(output)), output, task.steps, rank=rank, exit_after=task.exit_after_steps
+        name,
+        Path(os.path.abspath(output)),
+        output,
+        task.steps,
+        rank=rank,
+        exit_after=task.exit_after_steps,
+        options=options.with_values_at(values_path(os.path.abspath(output))),
+        source_folder=os.getcwd() if with_source else None,
+        machine=machine,
+        one_rank=one_rank,
+        left_behind=left_behind,
+        is_quiet=quiet,
     )
-    recording.is_quiet, recording.options = quiet, options.with_values_at(values_path(os.path.abspath(output)))
-    recording.machine, recording.one_rank = machine, one_rank
-    recording.left_behind = left_behind
     if at_start is not None:
         recording.at_start = (f"{at_start[0].__module__}:{at_start[0].__qualname__}", at_start[1])
-    recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0
     problem: BaseException | None = None
     with trace_before_dying(recording), ExitStack() as watched:
         watched.enter_context(followed_by_exec(recording, own_line, watched.close))
         watched.enter_context(trace_before_leaving(recording, watched.close))
         if options.children:
-            watched.enter_context(_following(recording))
+            from tracer.runner.child_processes import followed
+
+            watched.enter_context(followed(recording))
         with collector_paused():
             recording.begin()
         running = False
@@ -195,7 +196,12 @@ def run_script(
             code = INTERRUPTED
         finally:
             if problem is not None:
-                _print_as_python_does(problem)
+                trim(problem)
+                hook = sys.excepthook  # the script may have replaced it
+                try:
+                    hook(type(problem), problem, problem.__traceback__)
+                except Exception:
+                    sys.__excepthook__(type(problem), problem, problem.__traceback__)
     say(closing_line)
     return code
 
@@ -210,12 +216,6 @@ def _lacks_gpu(problem: BaseException, machine: Machine | None) -> bool:
     return machine is not None and machine.capability is None and _GPU.search(str(problem)) is not None
 
 
-def _following(recording: ScriptRecording) -> AbstractContextManager[None]:
-    from tracer.runner.child_processes import followed
-
-    return followed(recording)
-
-
 def _exit_code(leaving: SystemExit) -> int:
     """The exit code of ``sys.exit(...)`` in Python: an integer itself; anything else is printed, and 1."""
     if leaving.code is None:
@@ -226,15 +226,6 @@ def _exit_code(leaving: SystemExit) -> int:
         with suppress(OSError, ValueError, AttributeError):  # as it is: these words are the script's
             print(leaving.code, file=sys.stderr, flush=True)
     return 1
-
-
-def _print_as_python_does(problem: BaseException) -> None:
-    """Print an uncaught exception through ``sys.excepthook``, which the script may have replaced."""
-    trim(problem)
-    try:
-        sys.excepthook(type(problem), problem, problem.__traceback__)
-    except Exception:
-        sys.__excepthook__(type(problem), problem, problem.__traceback__)
 
 
 # --- a script that replaces its own process ------------------------------------------------------------------------
@@ -268,8 +259,9 @@ def recorded_line(command: Sequence[str], own: Sequence[str]) -> list[str]:
     return [command[0], *flags, *own, *rest] if own and runs_python and is_script else []
 
 
-@contextmanager
-def followed_by_exec(recording: ScriptRecording, own: Sequence[str], leave: Callable[[], None]) -> Iterator[None]:
+def followed_by_exec(
+    recording: ScriptRecording, own: Sequence[str], leave: Callable[[], None]
+) -> AbstractContextManager[None]:
     """Record what the script replaces its process by in this context, by the command line ``own``.
 
     ``leave`` is called before.
@@ -291,12 +283,7 @@ def followed_by_exec(recording: ScriptRecording, own: Sequence[str], leave: Call
         say(f"tracer: the script replaces its process by {words[0]} (exec), which is not recorded; {hint}")
         return call(*args, **kwargs)
 
-    lift = patching.place([(os, "execv"), (os, "execve")], Watch(around=replace))
-    try:
-        yield
-    finally:
-        if lift is not None:
-            lift()
+    return _placed([(os, "execv"), (os, "execve")], Watch(around=replace))
 
 
 # --- tracebacks as the script alone would have printed them --------------------------------------------------------

@@ -14,15 +14,17 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, Source
 from importlib.util import find_spec
 from pkgutil import get_importer
 from types import CodeType, ModuleType
+from typing import Any
 
 import msgspec
 
 from tracer.errors import UsageError
 
+#: What loaders raise for what is no Python code.
+_NOT_CODE = (SyntaxError, ImportError, EOFError, ValueError, RecursionError, MemoryError)
+
 
 class Script(msgspec.Struct, frozen=True):
-    """A program to run as ``__main__``."""
-
     code: CodeType
     main: ModuleType
     """The module that becomes ``__main__``, with the names that Python gives it and no others."""
@@ -48,7 +50,6 @@ def prepare(target: str, args: Sequence[str], *, as_module: bool) -> Script:
 
 
 def _prepare_file(target: str, path: str) -> Script:
-    """A source file or, by its suffix, a bytecode file."""
     loader: SourceFileLoader | SourcelessFileLoader
     try:
         if path.endswith(".pyc"):
@@ -59,16 +60,9 @@ def _prepare_file(target: str, path: str) -> Script:
             code = loader.source_to_code(loader.get_data(path), path)
     except OSError as problem:
         raise UsageError(f"cannot read {target}: {problem.strerror}", hint="check its permissions") from problem
-    except (SyntaxError, ImportError, EOFError, ValueError, RecursionError, MemoryError) as problem:
+    except _NOT_CODE as problem:
         raise _not_python(target, problem) from problem
-    if code is None:
-        raise UsageError(f"{target} holds no Python code", hint="name a Python file")
-    main = _new_main()
-    main.__loader__ = loader
-    main.__file__ = path
-    if sys.version_info < (3, 15):
-        vars(main)["__cached__"] = None
-    return Script(code, main)
+    return _script(target, code, loader, path, None)
 
 
 def _prepare_folder(target: str, path: str) -> Script:
@@ -81,7 +75,6 @@ def _prepare_folder(target: str, path: str) -> Script:
 
 
 def _prepare_module(name: str, args: Sequence[str]) -> Script:
-    """A module by its name; for a package, its ``__main__``."""
     if name.endswith(".py") and os.path.isfile(name):
         raise UsageError(f"-m takes a module, and {name} is a file", hint="leave out -m")
     sys.argv[:] = ["-m", *args]
@@ -112,32 +105,31 @@ def _find_module(name: str) -> ModuleSpec | None:
 
 
 def _from_spec(target: str, spec: ModuleSpec) -> Script:
-    """Return the script that runs when ``spec`` runs as ``__main__``."""
     get_code = getattr(spec.loader, "get_code", None)
     try:
         code = get_code(spec.name) if get_code else None
-    except (SyntaxError, ImportError, EOFError, ValueError, RecursionError, MemoryError) as problem:
+    except _NOT_CODE as problem:
         raise _not_python(target, problem) from problem
+    script = _script(target, code, spec.loader, spec.origin, spec.cached)
+    script.main.__spec__ = spec
+    script.main.__package__ = spec.parent
+    return script
+
+
+def _script(target: str, code: CodeType | None, loader: Any, file: str | None, cached: str | None) -> Script:
+    """``code`` with a fresh ``__main__`` module, which has the names that Python gives it."""
     if code is None:
-        raise UsageError(f"{target} holds no Python code", hint="name a module that is written in Python")
-    main = _new_main()
-    main.__loader__ = spec.loader
-    main.__spec__ = spec
-    main.__package__ = spec.parent
-    if spec.origin is not None:
-        main.__file__ = spec.origin
-    if sys.version_info < (3, 15):
-        vars(main)["__cached__"] = spec.cached
-    return Script(code, main)
-
-
-def _new_main() -> ModuleType:
-    """A fresh ``__main__`` module."""
+        raise UsageError(f"{target} holds no Python code", hint="name a file or a module that is written in Python")
     main = ModuleType("__main__")
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
     vars(main)["__builtins__"] = builtins
-    return main
+    main.__loader__ = loader
+    if file is not None:
+        main.__file__ = file
+    if sys.version_info < (3, 15):
+        vars(main)["__cached__"] = cached
+    return Script(code, main)
 
 
 def _set_first_path(entry: str, *, always: bool = False) -> None:
@@ -150,6 +142,5 @@ def _set_first_path(entry: str, *, always: bool = False) -> None:
 
 
 def _not_python(target: str, problem: BaseException) -> UsageError:
-    """The error for a ``target`` that exists and cannot be compiled."""
     where = f"line {problem.lineno}: {problem.msg}" if isinstance(problem, SyntaxError) else str(problem)
     return UsageError(f"{target} is not Python: {where}", hint="name a Python file")

@@ -6,8 +6,10 @@ working directory, installed packages among them, are never read.
 
 from __future__ import annotations
 
+import itertools
 import linecache
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,33 +26,16 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 def source_lines(trace: Trace, folder: str) -> dict[str, str]:
     """The source lines of ``trace`` in files below ``folder``, by ``path:line``; at most ``MOST_LINES``."""
-    root = Path(folder).resolve()
-    files: dict[str, str] = {}
-    lines: dict[str, str] = {}
-    for place in dict.fromkeys(_places(trace)):
-        if len(lines) >= MOST_LINES:
-            break
-        path, _, number = place.rpartition(":")
-        if not path or not number.isdigit():
-            continue
-        if path not in files:
-            files[path] = _own_file(root, path)
-        text = linecache.getline(files[path], int(number)).strip() if files[path] else ""
-        if text:
-            lines[place] = text[:LONGEST]
-    return lines
+    texts = texts_of(_places(trace), folder)
+    return dict(itertools.islice(texts.items(), MOST_LINES))
 
 
 def with_neighbours(places: Iterable[str], folder: str) -> dict[str, str]:
     """By location: its line, marked, with the lines before and after it; files outside ``folder`` are not read."""
     root = Path(folder).resolve()
     shown: dict[str, str] = {}
-    for place in dict.fromkeys(places):
-        path, _, number = place.rpartition(":")
-        file = _own_file(root, path) if number.isdigit() else ""
-        if not file or not linecache.getline(file, int(number)).strip():
-            continue
-        middle = int(number)
+    for place in texts_of(places, folder):
+        file, middle = _named(root, place)
         shown[place] = "\n".join(
             f"{'>' if line == middle else ' '} {line:>5}  {text.rstrip()[:LONGEST]}"
             for line in range(max(1, middle - AROUND), middle + AROUND + 1)
@@ -61,11 +46,9 @@ def with_neighbours(places: Iterable[str], folder: str) -> dict[str, str]:
 
 def texts_of(places: Iterable[str], folder: str) -> dict[str, str]:
     """By location: the text of its line; files outside ``folder`` are not read."""
-    shown = with_neighbours(places, folder)
-    marked = {
-        place: [line[9:].strip() for line in text.splitlines() if line[0] == ">"] for place, text in shown.items()
-    }
-    return {place: lines[0] for place, lines in marked.items()}
+    root = Path(folder).resolve()
+    texts = {place: linecache.getline(*_named(root, place)).strip()[:LONGEST] for place in dict.fromkeys(places)}
+    return {place: text for place, text in texts.items() if text}
 
 
 def _places(trace: Trace) -> Iterator[str]:
@@ -84,11 +67,12 @@ def _places(trace: Trace) -> Iterator[str]:
     yield from (generator.seeded_at for generator in trace.generators)
 
 
-def _own_file(root: Path, path: str) -> str:
-    """The file that ``path`` names below ``root``; empty if it is not the user's own or does not exist."""
-    try:
+def _named(root: Path, place: str) -> tuple[str, int]:
+    """The file below ``root`` and the line that ``place`` names; none if that is not the user's own, or not there."""
+    path, _, number = place.rpartition(":")
+    with suppress(OSError, ValueError):
         file = (root / path).resolve()
         below = file.relative_to(root)
-        return "" if _INSTALLED.intersection(below.parts) or not file.is_file() else str(file)
-    except (OSError, ValueError):
-        return ""
+        if number.isdigit() and not _INSTALLED.intersection(below.parts) and file.is_file():
+            return str(file), int(number)
+    return "", 0

@@ -40,11 +40,6 @@ class Steps(msgspec.Struct, frozen=True):
             raise UsageError(f"--steps {text!r} is empty: B must be larger than A", hint=_HINT)
         return steps
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether all steps are recorded."""
-        return self == Steps()
-
     def __str__(self) -> str:
         return f"{self.start}:{'' if self.stop is None else self.stop}"
 
@@ -57,8 +52,6 @@ class Steps(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A script and which steps of it to record."""
-
     target: str
     args: tuple[str, ...] = ()
     as_module: bool = False

@@ -81,12 +81,10 @@ class StepWindow:
         return True
 
     def resume(self) -> None:
-        """Enter the recorder again after ``pause``."""
         self._is_paused = False
         self._enter()
 
     def read_settings(self) -> None:
-        """Read the process's settings, unless a recorded step has."""
         if self.settings is None:
             self.settings = capture_environment()
 
@@ -131,7 +129,6 @@ class StepWindow:
             raise WindowComplete(0)
 
     def _will_switch(self) -> bool:
-        """Whether the recorder is still to be entered or left."""
         return not self.complete and (self._thread is None or self.steps.stop is not None)
 
     def _can_switch(self) -> bool:

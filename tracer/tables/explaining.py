@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from tracer.errors import TargetError, UsageError
+from tracer.errors import UsageError
 from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.conditions import Conditions, disjoint, wanted_values, with_forward
 from tracer.tables.rules import SCHEMA, AnsweredRule, Case, Cased, Rule, Table, check_ops, load
@@ -21,7 +21,7 @@ from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.settings.rows import EnvironmentTable, SettingRow, load_rows
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
-from tracer.tables.versions import RELEASES, placed, release, reviewed_releases, speaks_of
+from tracer.tables.versions import RELEASES, named_release, placed, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.records import Environment
 
@@ -90,10 +90,7 @@ def explain(
     table only. Raises ``UsageError`` with the nearest names if no table knows ``text``, ``TargetError`` for an invalid
     version.
     """
-    try:
-        wanted = release(version)
-    except ValueError as problem:
-        raise TargetError(f"torch version {problem}", hint="write a release such as 2.13") from problem
+    wanted = named_release(version)
     rules_by_backend, becomes = find_rules(text, tables), find_translations(text, tables, translations)
     if not rules_by_backend and not becomes:
         raise refusal(text, tables)

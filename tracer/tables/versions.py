@@ -11,6 +11,8 @@ from itertools import groupby
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from tracer.errors import TargetError
+
 #: Every minor release that a table may have been reviewed for, oldest first.
 RELEASES: tuple[str, ...] = (*(f"1.{minor}" for minor in range(11, 14)), *(f"2.{minor}" for minor in range(16)))
 
@@ -24,6 +26,14 @@ def release(text: str) -> str:
     if len(version.release) < 2:
         raise ValueError(f"{text!r} lacks a minor version")
     return f"{version.major}.{version.minor}.{version.micro}"
+
+
+def named_release(text: str) -> str:
+    """As ``release``, for what a user names. Raises ``TargetError`` in one line."""
+    try:
+        return release(text)
+    except ValueError as problem:
+        raise TargetError(f"torch version {problem}", hint="write a release such as 2.13") from problem
 
 
 def release_or_text(text: str) -> str:

@@ -93,22 +93,13 @@ class _Calls:
         self._count += 1
         path = self._folder / f"{self._count}.values"
         session = Session(self._model, RecordOptions(name=path.stem, magnitudes=str(path), places=places))
-        session.enter()
-        problem: type[BaseException] | None = None
-        try:
-            with _eagerly() if places.shake is not None else nullcontext():
-                self._steps[side]()
-        except BaseException as error:
-            problem = type(error)
-            raise
-        finally:
-            session.leave(problem)
+        with session, _eagerly() if places.shake is not None else nullcontext():
+            self._steps[side]()
         return Job({"": read_magnitudes(path)})
 
 
 @contextmanager
 def _eagerly() -> Iterator[None]:
-    """Compiled functions run op by op in here."""
     if "torch._dynamo" not in sys.modules:
         yield
         return

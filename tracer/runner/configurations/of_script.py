@@ -92,7 +92,6 @@ class _Runs:
         return job
 
     def _run(self, letter: Side, places: PlaceOptions) -> Path:
-        """Make one run; its trace."""
         if launching.ENDING.by:
             raise EndedEarly(f"{launching.ENDING.by} before all runs were made", hint="run it again")
         name, words = _named(letter, places)
@@ -138,7 +137,6 @@ def _how_it_ended(code: int) -> str:
 
 
 def _named(side: Side, places: PlaceOptions) -> tuple[str, str]:
-    """Return the file name of a run and its description."""
     name: str = side
     words: str = side
     if places.shake is not None:
@@ -153,7 +151,6 @@ def _named(side: Side, places: PlaceOptions) -> tuple[str, str]:
 
 
 def _check_python(side: str, python: str) -> None:
-    """Raise ``UsageError`` where that interpreter has no torch or no tracer."""
     hint = f"install both there: {python} -m pip install torch determinism-tracer"
     try:
         answer = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, timeout=_PATIENCE)
@@ -238,7 +235,6 @@ def _judged(
     options: Mapping[Side, PlaceOptions],
     yardstick_runs: int,
 ) -> Comparison:
-    """Judge what differs by shaken runs."""
     shaken: list[Job] = []
     of_second: list[Job] = []
 

@@ -1,8 +1,7 @@
 """The process of one run: ``python -m tracer.runner.repeated.child ORDER [PIPE]``, which becomes the script.
 
-With a pipe it forks first, and the parent stays as the run's guard: ``SIGKILL`` runs no handler, so ``repeat`` cannot
-end its run when it is killed itself, and the training would keep its GPU. The guard reads the pipe, whose other end
-``repeat`` alone holds.
+With a pipe, whose other end ``repeat`` alone holds, it forks first, and the parent guards the run: ``SIGKILL``
+runs no handler, so a run would outlive its ``repeat`` and keep the GPU.
 """
 
 from __future__ import annotations
@@ -101,7 +100,8 @@ def guard(orders: int, left_behind: str = "") -> None:
         status, was_told, is_alone = _wait(script, orders)
         if was_told:
             _end_descendants()
-        if left_behind and (is_alone or _is_closed(orders)):
+        is_alone = is_alone or bool(select.select([orders], [], [], 0)[0] and not os.read(orders, 1))
+        if left_behind and is_alone:
             leave(Path(left_behind))
     finally:
         _leave_as(status)
@@ -134,12 +134,6 @@ def _wait(script: int, orders: int) -> tuple[int, bool, bool]:
             os.kill(script, signal.SIGKILL)
 
 
-def _is_closed(orders: int) -> bool:
-    """Return whether the pipe's other end is closed, with nothing left to read."""
-    ready, _, _ = select.select([orders], [], [], 0)
-    return bool(ready) and not os.read(orders, 1)
-
-
 def _end_descendants() -> None:
     """End what the run started and left: asked first, then made to."""
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -169,7 +163,6 @@ def _descendants() -> Iterator[int]:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Set an attribute of this process where the system is Linux."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 

@@ -37,7 +37,6 @@ _READ, _ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 
 
 def names_of_somebody(user: str, host: str) -> dict[str, str]:
-    """Variables that say who runs a process, and where."""
     users, hosts = ("USER", "LOGNAME", "USERNAME"), ("HOSTNAME", "COMPUTERNAME")
     return dict.fromkeys(users, user) | dict.fromkeys(hosts, host)
 
@@ -342,7 +341,6 @@ class Circumstance(Word):
 
 
 def in_order(circumstances: Collection[str]) -> tuple[Circumstance, ...]:
-    """``circumstances`` in the order of their declaration."""
     return tuple(circumstance for circumstance in Circumstance if circumstance in circumstances)
 
 

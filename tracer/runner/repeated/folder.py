@@ -150,7 +150,6 @@ class Snapshot:
         return target
 
     def _save(self) -> None:
-        """Copy what is small, while there is room."""
         room = MOST_OF_ALL
         for entry in self._entries_found.values():
             here, there = self.folder / entry.path, self._saved / entry.path
@@ -167,7 +166,6 @@ class Snapshot:
 
 
 def temporary_of(copy: Path) -> Path:
-    """The folder for temporary files of a run that starts in ``copy``."""
     return copy.with_name("t")
 
 
@@ -196,7 +194,6 @@ def scratch_of(destination: Path) -> Iterator[Path]:
 
 
 def recordings_in(scratch: Path) -> Path:
-    """The folder that runs record to."""
     return scratch / _RECORDINGS
 
 

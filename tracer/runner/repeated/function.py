@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from msgspec.structs import replace
 
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families
@@ -17,11 +16,10 @@ from tracer.divergence.model import Divergence
 from tracer.divergence.recordings import Family, Recording, read_recording
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
-from tracer.findings import Finding
 from tracer.recording.options import Lines, RecordOptions
 from tracer.recording.values.moments import leaves
 from tracer.recording.values.value_recorder import ValuesRecording
-from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, find_lines
+from tracer.runner.repeated.root_lines import MOST_RUNS, FoundLines, LineRun, find_lines
 from tracer.runner.repeated.state import SavedState, objects_of
 from tracer.runner.source_lines import texts_of
 from tracer.session import Session, judge
@@ -82,31 +80,19 @@ def repeat(
     if not isinstance(runs, int) or runs < 2:
         raise UsageError("one run cannot be compared", hint="ask for two or more")
     saved_state = SavedState(objects_of(step) if state is None else state)
+    name = getattr(step, "__qualname__", type(step).__name__)
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
-
-        def again(name: str, lines: Lines | None = None) -> Recording:
-            saved_state.restore()
-            return recorded(step, Path(folder, f"{name}.json"), model, lines)
-
-        recordings = [recorded(step, Path(folder, "run-1.json"), model)]
-        recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
-        name = getattr(step, "__qualname__", type(step).__name__)
-        further = Calls(again, Path(folder), runs) if hold else None
-        return explained(name, recordings, further, saved_state.not_restored)
+        calls = Calls(step, saved_state, Path(folder), model)
+        return compared_with(recorded(step, Path(folder, "run-1.json"), model), calls, name, runs, hold=hold)
 
 
 def recorded(step: Callable[[], Any], path: Path, model: Any = None, lines: Lines | None = None) -> Recording:
     """Record one call of ``step`` with values, and what it returned; ``lines``: how its lines are followed."""
     session = Session(model, RecordOptions(name=path.stem, values=str(path.with_suffix(".values")), lines=lines))
-    session.enter()
-    try:
+    with session:
         value = step()
         if session.recorder.values is not None:
             _note_returned(session.recorder.values, value)
-    except BaseException as problem:
-        session.leave(type(problem))
-        raise
-    session.leave()
     session.trace.save(path)
     return read_recording(path)
 
@@ -122,35 +108,18 @@ def _note_returned(values: ValuesRecording, value: Any) -> None:
             values.moments.write(ValueKind.RETURNED, "text and numbers that the function returns", text)
 
 
-def explained(
-    name: str,
-    recordings: list[Recording],
-    further: Calls | None,
-    not_restored: tuple[str, ...] = (),
-) -> Repeated:
-    """Compare two or more ``recordings`` of one function; if they diverge, ``further`` calls follow its lines."""
-    trace = recordings[0].trace
-    report = judge(trace) if trace is not None else None
-    findings = report.findings if report is not None else None
-    repeated = _compared_with_the_first(name, recordings, findings, not_restored)
-    if further is None or not repeated.divergence.differs:
-        return repeated
-    found = find_lines(further, repeated.divergence, further.values_folder)
-    texts = texts_of((source.called_from or source.location for source in found.sources), os.getcwd())
-    fields = {"sources": found.sources, "held_lines": found.held, "lines_note": found.note, "texts": texts}
-    return replace(repeated, **fields)
-
-
 class Calls:
-    """Further calls of a function, in which its lines are followed."""
+    """Calls of a function after the first one, each from the state that was saved, recorded in ``folder``."""
 
-    def __init__(self, again: Callable[[str, Lines], Recording], folder: Path, runs: int) -> None:
-        """``again`` puts the state back, and records one more call under a name, in ``folder``."""
-        self._again, self._folder = again, folder
-        self.left = MOST_RUNS - min(runs, 2)
+    def __init__(self, step: Callable[[], Any], state: SavedState, folder: Path, model: Any) -> None:
+        self._step, self.state, self._folder, self._model = step, state, folder, model
+        self.left = MOST_RUNS - 2
+
+    def again(self, name: str, lines: Lines | None = None) -> Recording:
+        self.state.restore()
+        return recorded(self._step, self._folder / f"{name}.json", self._model, lines)
 
     def values_folder(self) -> Path:
-        """A folder for the values of lines."""
         (self._folder / "values").mkdir(exist_ok=True)
         return self._folder / "values"
 
@@ -158,7 +127,7 @@ class Calls:
         """Call the function once more, whose lines are followed."""
         self.left -= 1
         try:
-            return LineRun(self._folder / f"{name}.json", {"": self._again(name, lines)})
+            return LineRun(self._folder / f"{name}.json", {"": self.again(name, lines)})
         except Exception:  # what the function raises when it is given other values
             return None
 
@@ -167,29 +136,21 @@ class Calls:
         return False
 
     def compare(self, first: Family, second: Family) -> Divergence:
-        """Hold two calls against each other."""
-        return compare_families(first, second, lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False))
+        return compare_families(first, second, partial(compare_recordings, may_resume=False))
 
 
-def _compared_with_the_first(
-    name: str,
-    recordings: list[Recording],
-    findings: Sequence[Finding] | None,
-    not_restored: tuple[str, ...],
-) -> Repeated:
-    base = recordings[0]
-    divergences = [
-        compare_families(
-            {"": base},
-            {"": other},
-            lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=findings),
-        )
-        for other in recordings[1:]
-    ]
+def compared_with(base: Recording, calls: Calls, name: str, runs: int, *, hold: bool) -> Repeated:
+    """Compare the first of ``runs`` calls with the others; ``hold``: if they diverge, further ones follow lines."""
+    recordings = [base, *(calls.again(f"run-{number}") for number in range(2, runs + 1))]
+    compare = partial(compare_recordings, may_resume=False, findings=judge(base.trace).findings if base.trace else None)
+    divergences = [compare_families({"": base}, {"": other}, compare) for other in recordings[1:]]
     compared = {UNVARIED: divergences}
     roots = with_arms(compared)
     diverging = [divergence for divergence in divergences if not divergence.agrees]
     shown = min(diverging, key=lambda divergence: divergence.begins) if diverging else divergences[0]
+    found = FoundLines()
+    if hold and shown.differs:
+        found = find_lines(calls, shown, calls.values_folder)
     return Repeated(
         name=name,
         runs=tuple(
@@ -200,6 +161,10 @@ def _compared_with_the_first(
         second=f"run {divergences.index(shown) + 2}",
         roots=roots,
         arms=outcomes(compared, roots, {UNVARIED: "nothing"}, {}),
-        not_restored=not_restored,
+        not_restored=calls.state.not_restored,
         unrecorded=not_followed({"": recording} for recording in recordings),
+        sources=found.sources,
+        held_lines=found.held,
+        lines_note=found.note,
+        texts=texts_of((source.called_from or source.location for source in found.sources), os.getcwd()),
     )

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import msgspec
 
 from tracer.recording.options import UNSHAKEN, Lines, PlaceOptions
-from tracer.runner.interrupts import AGAIN
+from tracer.runner.interrupts import AGAIN, handled
 from tracer.runner.repeated.declared import Circumstance, make_before_the_script
 from tracer.runner.steps import Task
 from tracer.trace.records import FactValue
@@ -186,7 +183,6 @@ def _input_position() -> int | None:
 
 @contextmanager
 def standard_input_restored() -> Iterator[None]:
-    """If standard input is a file, restore its position afterwards."""
     position = _input_position()
     try:
         yield
@@ -203,11 +199,11 @@ def wait(
     It is ended if ``has_diverged`` says so, or if a signal asks this process to end. At most a tenth of the time goes
     into asking ``has_diverged``. ``orders`` is the pipe that the child's guard reads.
     """
-    with standard_input_restored(), _watched(child) as ends_within:
+    with standard_input_restored():
         pause, looked = _LOOK, time.monotonic()
         while True:
-            code = ends_within(_TICK)
-            if code is not None:
+            with suppress(subprocess.TimeoutExpired):
+                code = child.wait(_TICK)
                 return code, bool(ENDING.by and code)
             now = time.monotonic()
             if ENDING.by:
@@ -219,34 +215,9 @@ def wait(
                 pause = max(_LOOK, 10 * (looked - now))
 
 
-@contextmanager
-def _watched(child: subprocess.Popen[bytes]) -> Iterator[Callable[[float], int | None]]:
-    """Yields a function that waits at most so many seconds for ``child``: its exit code, or ``None``.
-
-    ``Popen.wait`` with a timeout polls up to 2,000 times a second; on Linux a pidfd becomes readable instead.
-    """
-    process = -1
-    with suppress(AttributeError, OSError):  # another system; an older kernel, or a sandbox that forbids it
-        process = os.pidfd_open(child.pid)
-
-    def ends_within(seconds: float) -> int | None:
-        if process >= 0:
-            select.select([process], [], [], seconds)
-            return child.poll()
-        with suppress(subprocess.TimeoutExpired):
-            return child.wait(seconds)
-        return None
-
-    try:
-        yield ends_within
-    finally:
-        if process >= 0:
-            os.close(process)
-
-
 def _end(child: subprocess.Popen[bytes], orders: int, number: int = signal.SIGTERM) -> int:
     """End ``child``; its guard kills it if it does not, since a child that waits for other ranks runs no handler."""
-    if number == signal.SIGINT and _is_in_the_foreground():  # the terminal has sent it to the child as well
+    if number == signal.SIGINT:  # a terminal has sent it to the child as well
         try:
             return child.wait(_GRACE)
         except subprocess.TimeoutExpired:
@@ -261,15 +232,6 @@ def _end(child: subprocess.Popen[bytes], orders: int, number: int = signal.SIGTE
     except subprocess.TimeoutExpired:
         child.kill()
         return child.wait()
-
-
-def _is_in_the_foreground() -> bool:
-    """Return whether the terminal sends its signals, such as control-C, to this process and its children."""
-    try:
-        with open("/dev/tty", "rb", buffering=0) as terminal:
-            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:
-        return False
 
 
 class Ending:
@@ -290,7 +252,8 @@ class Ending:
 
         Signals that are ignored or handled by somebody else are left alone; off the main thread, all of them.
         """
-        before: dict[int, Any] = {}
+        numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        put_back: Callable[[], None]
 
         def note(number: int, frame: FrameType | None) -> None:
             if not self.number:
@@ -299,22 +262,11 @@ class Ending:
                 put_back()
                 os.kill(os.getpid(), number)
 
-        def put_back() -> None:
-            for number, handler in before.items():
-                if signal.getsignal(number) is note:
-                    signal.signal(number, handler)
-
         self.number = 0
-        if threading.current_thread() is threading.main_thread():
-            numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-            ours = (signal.SIG_DFL, signal.default_int_handler)
-            before.update({number: signal.getsignal(number) for number in numbers if signal.getsignal(number) in ours})
-            for number in before:
-                signal.signal(number, note)
         try:
-            yield
+            with handled(numbers, note, signal.SIG_DFL, signal.default_int_handler) as put_back:
+                yield
         finally:
-            put_back()
             self.number = 0
 
 

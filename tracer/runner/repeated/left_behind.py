@@ -93,12 +93,9 @@ class LeftBehind:
     def _entries(self) -> Iterator[tuple[str, tuple[int, int, int]]]:
         """The files below the working directory that are compared, by relative path, with size, time and number."""
         for entry in entries_of(self._folder, self._walk):
-            if entry.is_file and not _holds_its_time(os.path.basename(entry.path)):
+            name = os.path.basename(entry.path)
+            if entry.is_file and not name.endswith(_NOT_COMPARED) and not name.startswith(_EVENTS):
                 yield entry.path, entry.stamp
-
-
-def _holds_its_time(name: str) -> bool:
-    return name.endswith(_NOT_COMPARED) or name.startswith(_EVENTS)
 
 
 def _digest_of_file(path: str, start: int) -> tuple[ValueKind | None, int]:
@@ -126,8 +123,6 @@ def _digest_of_file(path: str, start: int) -> tuple[ValueKind | None, int]:
 
 
 class Printed:
-    """Lines as they were printed."""
-
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._open = ""
@@ -148,8 +143,6 @@ class Printed:
 
 
 class _Followed(io.TextIOWrapper):
-    """Standard output that keeps what is printed."""
-
     def __init__(self, stream: io.TextIOWrapper) -> None:
         options: dict[str, Any] = {
             "encoding": stream.encoding,

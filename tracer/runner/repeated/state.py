@@ -1,8 +1,7 @@
 """The state that calls of a function would pass on to each other, saved and restored between them.
 
-Random generators, and every object with a ``state_dict``: modules with their gradients and buffers, optimizers,
-schedulers, scalers. Also tensors, ``torch.Generator``, ``random.Random`` and NumPy's generators that the function
-holds.
+Random generators, tensors, and every object with a ``state_dict``: modules with their gradients and buffers,
+optimizers, schedulers, scalers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class SavedState:
     """The state of this process's generators and of some objects, at the time of construction."""
 
     def __init__(self, objects: Iterable[Any]) -> None:
-        self._restores: list[Callable[[], None]] = []
+        self._restores: list[Callable[[], object]] = []
         self.not_restored: tuple[str, ...] = ()
         """The parts that cannot be restored, a few words each."""
         left = []
@@ -35,7 +34,7 @@ class SavedState:
             keep = _keeper(obj)
             if keep is not None:
                 self._restores.append(keep)
-            elif _iterates(obj):
+            elif hasattr(obj, "__next__") and hasattr(obj, "__iter__"):
                 left.append(f"the {type(obj).__name__}, which goes on where it stood")
         self.not_restored = tuple(dict.fromkeys(left))
         self._give_back = keep_states()
@@ -105,11 +104,7 @@ def _within(obj: Any, depth: int) -> Iterator[Any]:
         yield from _within(member, depth + 1)
 
 
-def _iterates(obj: Any) -> bool:
-    return hasattr(obj, "__next__") and hasattr(obj, "__iter__")
-
-
-def _keeper(obj: Any) -> Callable[[], None] | None:
+def _keeper(obj: Any) -> Callable[[], object] | None:
     """A function that restores the state of ``obj``; ``None`` if it has no state that can be saved."""
     import torch
 
@@ -121,12 +116,13 @@ def _keeper(obj: Any) -> Callable[[], None] | None:
         return _keep_tensor(obj)
     if isinstance(obj, torch.Generator):
         state = obj.get_state()
-        return lambda: _ignore(obj.set_state(state))
+        return lambda: obj.set_state(state)
     if isinstance(obj, random.Random):
         of_random = obj.getstate()
         return lambda: obj.setstate(of_random)
     if callable(getattr(obj, "state_dict", None)) and callable(getattr(obj, "load_state_dict", None)):
-        return _keep_dictionary(obj)
+        saved = copy.deepcopy(obj.state_dict())
+        return lambda: obj.load_state_dict(copy.deepcopy(saved))
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(obj, numpy.random.Generator):
         bits = obj.bit_generator
@@ -165,12 +161,3 @@ def _keep_tensor(tensor: Any) -> Callable[[], None]:
                     grad.detach().copy_(grad_data)
 
     return give_back
-
-
-def _keep_dictionary(owner: Any) -> Callable[[], None]:
-    state = copy.deepcopy(owner.state_dict())
-    return lambda: _ignore(owner.load_state_dict(copy.deepcopy(state)))
-
-
-def _ignore(answer: object) -> None:
-    """Discard a return value."""
