@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from torch.utils.checkpoint import checkpoint
 from tracer import DeterminismTracer
 from tracer.errors import TraceError
 from tracer.names import Phase, PlaceKind
+from tracer.recording.options import PlaceOptions, RecordOptions
+from tracer.session import Session
 from tracer.trace.values import Magnitudes, read_magnitudes, read_values
+from tracer.trace.values.places import decisions_beside
 
 
 class Block(torch.nn.Module):
@@ -175,3 +179,34 @@ def test_values_without_magnitudes_are_refused_in_one_line(tmp_path: Path) -> No
         torch.ones(2) + 1
     with pytest.raises(TraceError, match="has no magnitudes"):
         read_magnitudes(tmp_path / "run.values")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_whose_decisions_fall_otherwise_goes_on(tmp_path: Path) -> None:
+    def decide(sign: float) -> None:
+        torch.relu(torch.tensor([1.0, -1.0, 2.0]) * sign)
+
+    def session(name: str, **places: Any) -> Session:
+        return Session(None, RecordOptions(magnitudes=str(tmp_path / name), places=PlaceOptions(**places)))
+
+    first, second = (
+        session("a.values", keeps_decisions=True),
+        session("b.values", decides_as=str(decisions_beside(tmp_path / "a.values"))),
+    )
+    first.enter()
+    decide(1)
+    first.leave()
+    second.enter()
+    try:
+        if (child := os.fork()) == 0:
+            code = 1
+            try:
+                decide(-1)
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        decide(-1)
+    finally:
+        second.leave()
+    assert rows(read_magnitudes(tmp_path / "b.values"), PlaceKind.FLIP)
