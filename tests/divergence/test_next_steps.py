@@ -11,7 +11,7 @@ import pytest
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement, report
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.model import EndState, Place, Seed
+from tracer.divergence.model import CallPlace, EndState, Seed
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import Held
 from tracer.findings import Change
@@ -47,7 +47,7 @@ def test_the_line_that_seeds_is_the_line_to_change() -> None:
 
 
 def test_memory_is_written_where_it_was_given() -> None:
-    gave = Place(op="aten.empty.memory_format", location="train.py:3", phase=Phase.FORWARD)
+    gave = CallPlace(op="aten.empty.memory_format", location="train.py:3", phase=Phase.FORWARD)
     read = root(41, RootCause.UNWRITTEN_MEMORY, earlier=gave, shows=Shows.UNWRITTEN)
     (step,) = next_steps(repeated(divergence(read)))
     assert step.where == "train.py:3"

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from tracer.divergence.differing import Differences, differences
 from tracer.divergence.end_states import OF_TRAINING, ComparedEnds, compare_ends, kept_otherwise, nan_in_both
-from tracer.divergence.following import Candidate, Following, Roots
+from tracer.divergence.following import Candidate, Roots
 from tracer.divergence.model import Divergence, Drift, Loss, Replicas, Root
-from tracer.divergence.pairing import Pairs, pair
+from tracer.divergence.pairing import Ints, Pairs, pair
 from tracer.divergence.recordings import Recording
 from tracer.divergence.resuming import begins_of, digests_by_step, not_restored, without_orders_drawn
-from tracer.divergence.roots import Compared, Evidence, Tables, changed_settings
+from tracer.divergence.roots import Compared, RootEvidence, Tables, changed_settings
 from tracer.errors import TraceError
 from tracer.findings import Finding
 from tracer.names import Phase, RootKind, Training
@@ -63,12 +63,12 @@ def compare_recordings(
         in_any_order=in_any_order or (replicas is None and any(map(_threads_compute, (first, second)))),
     )
     differing = differences(pairs)
-    following = Roots(pairs, differing).all() if replicas is None else _follow_ranks(pairs, differing, replicas)
+    candidates, ends = Roots(pairs, differing).all() if replicas is None else _follow_ranks(pairs, differing, replicas)
     changed = changed_settings(first, second)
     if callable(findings):
-        findings = findings() if following.candidates else None
+        findings = findings() if candidates else None
     both = Compared(pairs, (first, second), changed, Tables(first, findings, replayed))
-    roots = tuple(_roots(following, differing, both))
+    roots = tuple(_roots(candidates, ends, differing, both))
     if resumed is not None:
         roots = without_orders_drawn(roots)
         resumed = replace(resumed, not_restored=not_restored(pairs, resumed, roots))
@@ -136,30 +136,30 @@ def _reaches_nothing(pairs: Pairs, differing: Differences) -> bool:
     )
 
 
-def _follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> Following:
+def _follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> tuple[list[Candidate], Ints]:
     """The first optimizer call that differs between two ranks, if their parameters drift apart: data differ before."""
     ends = np.arange(pairs.size + len(pairs.gaps), dtype=np.int64)
     phases = np.array([group.phase is Phase.OPTIMIZER for group in pairs.first.groups], np.bool_)
     rows = np.flatnonzero(phases[pairs.first.group[pairs.at[0]]] & differing.any)
     if replicas.drift is None or not len(rows):
-        return Following((), ends)
+        return [], ends
     node = int(rows[0])
     ends[differing.any.nonzero()[0]] = node
     way = RootKind.RANKS if differing.inputs[node] else RootKind.NUMBERS if differing.numbers[node] else RootKind.WROTE
-    return Following((Candidate(node, way, way),), ends)
+    return [Candidate(node, way, way)], ends
 
 
-def _roots(following: Following, differing: Differences, compared: Compared) -> Iterator[Root]:
+def _roots(candidates: Sequence[Candidate], ends: Ints, differing: Differences, compared: Compared) -> Iterator[Root]:
     """One root per cause, in order of execution, with the number of calls that follow from it."""
     differs = np.flatnonzero(differing.any)
-    counted = np.bincount(following.ends[differs], minlength=len(following.ends))
+    counted = np.bincount(ends[differs], minlength=len(ends))
     alike: dict[Hashable, list[Candidate]] = {}
-    for candidate in following.candidates:
+    for candidate in candidates:
         alike.setdefault(candidate.same, []).append(candidate)
     for several in alike.values():
         at_pairs = sum(candidate.more + 1 for candidate in several if not compared.pairs.is_gap(candidate.node))
         count = sum(candidate.more + 1 for candidate in several)
-        root = Evidence(compared, several[0]).root()
+        root = RootEvidence(compared, several[0]).root()
         follows = sum(int(counted[candidate.node]) for candidate in several) - at_pairs
         yield replace(root, follows=follows, same_cause=count - 1)
 

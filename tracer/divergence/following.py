@@ -43,14 +43,6 @@ class Candidate(NamedTuple):
     """For ``AHEAD``: the first recording's draw that finds its generator in a different state."""
 
 
-class Following(NamedTuple):
-    """All roots, in order of execution, and the nodes that follow from each."""
-
-    candidates: tuple[Candidate, ...]
-    ends: Ints
-    """For each node, the node of the root that it follows from; itself if it is a root or agrees."""
-
-
 class Roots:
     """Finds the roots."""
 
@@ -66,7 +58,8 @@ class Roots:
         self.shows: dict[int, int] = {}
         """By the node that drew differently: the first recording's draw that finds the generator in another state."""
 
-    def all(self) -> Following:
+    def all(self) -> tuple[list[Candidate], Ints]:
+        """All roots, in order of execution, and for each node that of the root that it follows from, or its own."""
         differing, count = self.differing, self.pairs.size
         explained = explained_by(self.pairs, differing)
         self.parents[:count] = explained
@@ -91,7 +84,7 @@ class Roots:
         self._gaps()
         ends = followed(self.parents)
         roots = [candidate for candidate in self.candidates if self.parents[candidate.node] < 0]
-        return Following(tuple(sorted((self._if_ahead(root, ends) for root in roots), key=self._order)), ends)
+        return sorted((self._if_ahead(root, ends) for root in roots), key=self._order), ends
 
     def _order(self, candidate: Candidate) -> tuple[float, int]:
         """Gaps lie between pairs."""

@@ -15,7 +15,7 @@ from tracer.trace.differences import SettingDifference
 from tracer.trace.values import ValueKind
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A call that a reason refers to."""
 
     op: str
@@ -92,7 +92,7 @@ class Root(records.Placed, frozen=True, kw_only=True):
     first: str = ""
     """Its value in the first recording, in words, if known."""
     second: str = ""
-    earlier: Place | None = None
+    earlier: CallPlace | None = None
     """The earlier call that explains it: the draw after which a generator ran ahead, the allocation of the memory."""
     follows: int = 0
     """Calls that differ only because of it."""

@@ -13,7 +13,7 @@ from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.differing import lie_otherwise, reads_another
 from tracer.divergence.following import Candidate
 from tracer.divergence.loading import loading_of, loads_in
-from tracer.divergence.model import Place, Root, Seed
+from tracer.divergence.model import CallPlace, Root, Seed
 from tracer.divergence.pairing import Pairs
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
@@ -71,7 +71,7 @@ class Compared:
         """The lines that started threads; an empty place for those that ran before recording began."""
 
 
-class Evidence:
+class RootEvidence:
     """What two recordings show of one root, each piece read on demand, and the words for it."""
 
     def __init__(self, compared: Compared, candidate: Candidate) -> None:
@@ -225,7 +225,7 @@ class Evidence:
         """Whether it reads the same bytes in another memory layout."""
         return bool(lie_otherwise(self.pairs, [self.candidate.node]).any())
 
-    def _unwritten_origin(self, call: int) -> Place | None:
+    def _unwritten_origin(self, call: int) -> CallPlace | None:
         """The call that gave memory without writing it, where what ``call`` read goes back to one."""
         rewritten = dict(self.first.keeps.tolist())
         visited: set[int] = set()
@@ -412,7 +412,7 @@ class Evidence:
         trace = self.compared.recordings[0].trace
         for read in trace.unwritten_reads if origin is None and trace is not None else ():
             if (read.op, read.location, read.module) == (root.op, root.location, root.module):
-                origin = Place(op=read.allocated_by, location=read.allocated_at, called_from=read.allocated_from)
+                origin = CallPlace(op=read.allocated_by, location=read.allocated_at, called_from=read.allocated_from)
         source = f", allocated by {origin.words}" if origin is not None else ""
         return replace(root, earlier=origin, why=f"it reads unwritten memory{source}")
 
@@ -437,19 +437,19 @@ class Evidence:
         return replace(root, earlier=before, first=words[0], second=words[1], why=why)
 
 
-_DETAILS: Mapping[Shows, Callable[[Evidence, Root], Root]] = {
-    Shows.STRUCTURE: Evidence._structure,
-    Shows.DRAWN_AHEAD: Evidence._ahead,
-    Shows.DRAW: Evidence._drawn,
-    Shows.NUMBERS: Evidence._numbers,
-    Shows.UNWRITTEN: Evidence._unwritten,
-    Shows.KEPT: Evidence._resumed_state,
-    Shows.BATCH: Evidence._batch,
-    Shows.ENTERED: Evidence._entered,
-    Shows.OTHER_TENSORS: Evidence._other_tensors,
+_DETAILS: Mapping[Shows, Callable[[RootEvidence, Root], Root]] = {
+    Shows.STRUCTURE: RootEvidence._structure,
+    Shows.DRAWN_AHEAD: RootEvidence._ahead,
+    Shows.DRAW: RootEvidence._drawn,
+    Shows.NUMBERS: RootEvidence._numbers,
+    Shows.UNWRITTEN: RootEvidence._unwritten,
+    Shows.KEPT: RootEvidence._resumed_state,
+    Shows.BATCH: RootEvidence._batch,
+    Shows.ENTERED: RootEvidence._entered,
+    Shows.OTHER_TENSORS: RootEvidence._other_tensors,
     Shows.CHANGED_OUTSIDE: lambda evidence, root: replace(root, why=root.why + evidence._threads()),
     Shows.THREADS: lambda evidence, root: replace(root, why=root.why + evidence._threads()),
-    Shows.SETTINGS: Evidence._settings,
+    Shows.SETTINGS: RootEvidence._settings,
 }
 """What adds the words that depend on the values that differ."""
 
@@ -463,11 +463,11 @@ def parted(first: str, second: str) -> tuple[str, str]:
     return ", ".join(words for words, _ in differing), ", ".join(words for _, words in differing)
 
 
-def place(values: Values, call: int) -> Place:
+def place(values: Values, call: int) -> CallPlace:
     """A call, as sentences speak of it."""
     group = values.group_of(call)
     at = {name: getattr(group, name) for name in ("op", "phase", "module", "location", "called_from")}
-    return Place(**at, step=values.step_of(call), call=call)
+    return CallPlace(**at, step=values.step_of(call), call=call)
 
 
 def _root_at(values: Values, call: int, **fields: object) -> Root:
@@ -477,7 +477,7 @@ def _root_at(values: Values, call: int, **fields: object) -> Root:
     return Root(cause=RootCause.UNKNOWN, step=values.step_of(call), call=call, **at, **fields)  # type: ignore[arg-type]
 
 
-def _draw_of(draw: Place) -> str:
+def _draw_of(draw: CallPlace) -> str:
     return f"{draw.op} at {draw.location or draw.called_from or 'an unknown line'}"
 
 
@@ -640,7 +640,7 @@ class Tables:
             verdict = inside[0].verdict if inside else Verdict.DETERMINISTIC
             contradicts = root.cause is RootCause.KERNEL and verdict in SAFE
             root = replace(root, verdict=verdict, contradicts=contradicts)
-        places = dict.fromkeys(Place(op=finding.op, location=finding.location).words for finding in suspects)
+        places = dict.fromkeys(CallPlace(op=finding.op, location=finding.location).words for finding in suspects)
         return replace(root, why=root.why + _of_region(root, adding, " and ".join(list(places)[:_MOST])))
 
 

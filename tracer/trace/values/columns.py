@@ -259,7 +259,7 @@ TABLES: dict[str, np.dtype[Any]] = {
 _DENSE = frozenset({"inputs", "outputs", "digest", "norm", "largest"})
 
 
-class Table(msgspec.Struct, frozen=True, array_like=True):
+class PackedTable(msgspec.Struct, frozen=True, array_like=True):
     """Rows of one table."""
 
     size: int
@@ -267,7 +267,7 @@ class Table(msgspec.Struct, frozen=True, array_like=True):
     """The bytes of each column, through zlib where that made them fewer."""
 
 
-class Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Some calls and places in a row, with whatever was defined since the block before."""
 
     first: int
@@ -278,7 +278,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     texts: list[tuple[int, str]] = []
     place_names: list[PlaceName] = []
     forms: list[Form] = []
-    tables: dict[str, Table] = {}
+    tables: dict[str, PackedTable] = {}
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -313,7 +313,7 @@ def _checksum(kind: bytes, body: bytes) -> int:
     return xxhash.xxh3_64_intdigest(body, seed=kind[0] << 32 | len(body))
 
 
-def packed(rows: np.ndarray) -> Table:
+def packed(rows: np.ndarray) -> PackedTable:
     """``rows`` of one of the tables, as they are written."""
     columns = []
     for name in rows.dtype.names or ():
@@ -321,10 +321,10 @@ def packed(rows: np.ndarray) -> Table:
         if name not in _DENSE and len(data) > 64:
             data = min(data, zlib.compress(data, 1), key=len)
         columns.append(data)
-    return Table(len(rows), columns)
+    return PackedTable(len(rows), columns)
 
 
-def unpacked(table: Table, dtype: np.dtype[Any]) -> np.ndarray:
+def unpacked(table: PackedTable, dtype: np.dtype[Any]) -> np.ndarray:
     """The rows of a table; ``ValueError`` if they are not what it claims."""
     if not 0 <= table.size * dtype.itemsize <= MAX_BLOCK:
         raise ValueError(f"a table of {table.size:,} rows")
