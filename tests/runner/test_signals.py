@@ -149,6 +149,18 @@ def test_a_signal_ends_the_process_where_nothing_can_be_written_or_said(tmp_path
     assert in_a_fork(dies) == -signal.SIGTERM
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked here")
+def test_a_forked_child_ends_by_a_signal_as_without_a_recording(tmp_path: Path) -> None:
+    """A handler of Python's would not be called in a call of the system that begins just after the signal came."""
+    trace = tmp_path / "t.json"
+    with trace_before_dying(ScriptRecording("script.py", trace, trace, Steps(), rank=None, exit_after=False)):
+        handler = signal.getsignal(signal.SIGTERM)
+        if (child := os.fork()) == 0:
+            os._exit(signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL)
+        assert os.waitpid(child, 0)[1] == 0
+        assert signal.getsignal(signal.SIGTERM) is handler is not signal.SIG_DFL
+
+
 @pytest.fixture
 def _listens() -> None:
     """Control-C reaches this process, though a shell's background jobs ignore it."""

@@ -331,6 +331,7 @@ def _set_in_class(cls: type, name: str, value: Any) -> None:
 def in_children(forget: Callable[[], None]) -> None:
     """Call ``forget`` in every forked child, where listeners of the parent do not listen."""
     _IN_CHILDREN.append(forget)
+    _watch_forks()
 
 
 _watches_forks = False

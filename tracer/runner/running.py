@@ -52,16 +52,14 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
     """Write ``recording`` before such a signal ends the process as it would have without us.
 
     Nothing is raised into the script, whose ``finally`` blocks would not have run either. A signal that the
-    script or its parent handles or ignores is left alone; a forked child just dies.
+    script or its parent handles or ignores is left alone. A forked child has no handler: Python calls one only between
+    two bytecodes, so a signal that comes just before a call of the system would not end that.
     """
-    process = os.getpid()
     writing_since = 0.0
 
     def write_and_die(number: int, frame: FrameType | None) -> None:
         nonlocal writing_since
-        if os.getpid() != process:
-            end_by(number)
-        elif recording.is_writing:
+        if recording.is_writing:
             # ``timeout`` and schedulers send a signal twice at once; one that comes later is for a process that hangs.
             if recording.waiting and time.monotonic() - writing_since > AGAIN:
                 end_by(number)
@@ -78,7 +76,8 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
                 end_by(number)
 
     try:
-        with handled(DEADLY, write_and_die, signal.SIG_DFL):
+        with handled(DEADLY, write_and_die, signal.SIG_DFL) as put_back:
+            patching.in_children(put_back)
             yield
     finally:
         for number in recording.waiting:
