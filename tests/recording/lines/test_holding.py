@@ -15,12 +15,14 @@ from tracer.recording.lines.recording import LineRecording
 from tracer.recording.options import Lines
 
 
-def run(folder: Path, source: str, line: int, *, gives: bool, name: str = "a") -> dict[str, Any]:
+def run(
+    folder: Path, source: str, line: int, *, gives: bool, name: str = "a", is_branch: bool = False
+) -> dict[str, Any]:
     """Run ``source``, whose line is held; return its names."""
     file, names = folder / "program.py", {"__name__": "__main__"}
     file.write_text(source, encoding="utf-8")
     at = next(iter(spelled(folder, file))) + f":{line}"
-    held = HeldLines(Lines(held=(at,), folder=str(folder), gives=gives))
+    held = HeldLines(Lines(held=(at,), branches=(at,) * is_branch, folder=str(folder), gives=gives))
     lines = LineRecording(folder / f"{name}.lines", [str(folder)], held=held)
     lines.start()
     try:
@@ -227,3 +229,25 @@ def test_values_come_back_as_they_were(value: Any) -> None:
     back = given(kept_form(value), None)
     assert type(back) is type(value)
     assert repr(back) == repr(value)
+
+
+#: A loop that ends by the clock, and one that goes on by chance: what decides has no name.
+DECIDING = {
+    "a deadline": (
+        "import time\nend = time.monotonic() + 0.02\ndef left():\n    return end - time.monotonic()\ny = 0\n"
+        "while y < 10**6:\n    if left() <= 0:\n        break\n    y += 1\n",
+        7,
+    ),
+    "chance": (
+        "import random\nr, y = random.Random(), 0\ndef goes_on():\n    return r.random() < 0.99\nwhile goes_on():\n"
+        "    y += 1\n",
+        5,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECIDING)
+def test_a_branch_is_taken_as_often_as_in_the_run_that_was_kept(tmp_path: Path, name: str) -> None:
+    source, line = DECIDING[name]
+    first, second = (run(tmp_path, source, line, gives=gives, is_branch=True) for gives in (False, True))
+    assert (second["y"], second["problem"]) == (first["y"], "")

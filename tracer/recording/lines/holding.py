@@ -162,7 +162,7 @@ class HeldLines:
             try:
                 if not self._has_other(frame, path, form, returned):  # a dict that is iterated must stay as it is
                     continue
-                if form[:1] == (_ALIAS,):
+                if path != _NEXT and form[:1] == (_ALIAS,):
                     self._note(at, "holds more that differs", path)
                     continue
                 self._write(f"{digest_text(at)}{_OTHERS}", path)
