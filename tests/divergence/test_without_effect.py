@@ -64,9 +64,14 @@ def test_of_a_draw_that_is_printed_alone_the_line_that_differs_comes_first(tmp_p
 
 
 def loaded(
-    folder: Path, *, is_used: bool = False, phase: Phase = Phase.OTHER, ends: tuple[int, int] = (1, 1)
+    folder: Path,
+    *,
+    is_used: bool = False,
+    phase: Phase = Phase.OTHER,
+    ends: tuple[int, int] = (1, 1),
+    writes: bool = False,
 ) -> Divergence:
-    """Two runs of which the second reads a checkpoint that the first one left."""
+    """Two runs of which one alone makes a call, and may write what it gives into a file."""
     recordings = []
     for name, end in zip(("one", "two"), ends, strict=True):
         run = Run(folder / f"{name}.values")
@@ -76,8 +81,15 @@ def loaded(
             batch = run.call("add_.Tensor", batch, read, line=8, phase=phase) if is_used else batch
         run.call("mm.default", batch, line=10)
         run.writer.moment(ValueKind.PARAMETER, "fc.weight", end)
+        if writes and name == "two":
+            run.writer.moment(ValueKind.TEXT, "cache/stats.json", 5)
         recordings.append({"": Recording(name=name, values=run.values())})
     return compare_families(*recordings, compare_recordings)
+
+
+def test_what_one_run_alone_computed_and_wrote_is_a_note(tmp_path: Path) -> None:
+    found = loaded(tmp_path, writes=True)
+    assert (found.agrees, found.roots, len(found.without_effect), len(found.notes)) == (True, (), 1, 1)
 
 
 def test_calls_of_one_run_alone_that_nothing_reads_are_a_note(tmp_path: Path) -> None:
@@ -91,8 +103,14 @@ def test_calls_of_one_run_alone_that_nothing_reads_are_a_note(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "bend",
-    [{"is_used": True}, {"phase": Phase.BACKWARD}, {"phase": Phase.OPTIMIZER}, {"ends": (1, 2)}],
-    ids=["used", "a backward", "an optimizer", "ends differ"],
+    [
+        {"is_used": True},
+        {"is_used": True, "writes": True},
+        {"phase": Phase.BACKWARD},
+        {"phase": Phase.OPTIMIZER},
+        {"ends": (1, 2)},
+    ],
+    ids=["used", "used and written", "a backward", "an optimizer", "ends differ"],
 )
 def test_calls_of_one_run_alone_that_reach_something_or_train_diverge(tmp_path: Path, bend: dict[str, object]) -> None:
     found = loaded(tmp_path, **bend)  # type: ignore[arg-type]

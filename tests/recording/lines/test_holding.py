@@ -188,6 +188,13 @@ def test_an_object_that_only_holds_what_the_line_names_is_not_given(tmp_path: Pa
     assert run(tmp_path, source.replace("TOLD", "2"), 4, gives=True)["y"] == (rows, 2, True)
 
 
+@pytest.mark.parametrize("drawn", [["[1]", "[1, 2, 3]"], ["[]", "[1, 2]"], ["[1, 2]", "[]"]])
+def test_a_comprehension_that_runs_more_often_is_given_its_result(tmp_path: Path, drawn: list[str]) -> None:
+    source = "def work():\n    x = [k * 2 for k in {}]\n    return x\ny = work()\n"
+    first = run(tmp_path, source.format(drawn[0]), 2, gives=False)
+    assert run(tmp_path, source.format(drawn[1]), 2, gives=True)["y"] == first["y"]
+
+
 def test_what_cannot_be_held_says_so(tmp_path: Path) -> None:
     source = "import socket\nx = socket.socket()\nx.close()\n"
     names = run(tmp_path, source, 2, gives=False)

@@ -214,9 +214,9 @@ def test_a_run_that_failed_refutes_nothing() -> None:
     held = HeldLine(lines=("a.py:1",), agrees=False, runs=1, problem="the run that was given it failed")
     ordered = _by_proof(sources, (held,))
     assert [(source.location, source.reaches) for source in ordered] == [("a.py:2", True), ("a.py:1", True)]
-    assert "something else" not in proof_of(cast("Repeated", SimpleNamespace(held_lines=(held,))))
+    assert "something else" not in proof_of(cast("Repeated", SimpleNamespace(cause=None, held_lines=(held,))))
     refuted = msgspec.structs.replace(held, problem="")
-    assert "something else" in proof_of(cast("Repeated", SimpleNamespace(held_lines=(refuted,))))
+    assert "something else" in proof_of(cast("Repeated", SimpleNamespace(cause=None, held_lines=(refuted,))))
     assert [source.location for source in _by_proof(sources, (refuted,))] == ["a.py:1", "a.py:2"]
 
 

@@ -91,7 +91,9 @@ class HeldLines:
 
         ``text``: what its statement does. ``calls``: the index of the first call that it made, and of the next one.
         """
-        key = f"{digest_text(at)}{place}"
+        key = (
+            f"{digest_text(at)}{place}{digest_text(frame.f_code.co_name)[:4]}"  # a comprehension has a frame of its own
+        )
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count > _MOST:
             self._note(at, "it is executed more often than values are kept")

@@ -210,7 +210,7 @@ class Drawing:
 
     def _verdict(self, head: said.Head) -> RenderableType:
         words = VERDICTS[head.verdict]
-        return Prose(f"{words.sign} {one_line(head.headline, self.longest)}", style=f"bold {words.style}")
+        return Prose(f"{words.sign} {one_line(head.headline, 4 * self.longest)}", style=f"bold {words.style}")
 
     def section(self, section: Section) -> Iterator[RenderableType]:
         """Its title and its blocks."""

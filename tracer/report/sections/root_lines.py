@@ -73,6 +73,8 @@ def proof_of(repeated: Repeated) -> str:
     if proven is not None:
         there = "there" if len(proven.lines) == 1 else f"at {joined(proven.lines)}"
         return f"Given one run's values {there}, another agrees with it"
+    if repeated.cause is not None:  # which is said, and shows more
+        return ""
     if any(held.runs and not held.problem for held in repeated.held_lines):
         return "Given one run's values there, another still differs: something else reaches it too"
     problem = next((held.problem for held in repeated.held_lines if held.problem), "")
