@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tracer import DeterminismTracer
+from tracer.recording.compiled.graph_facts import HANDED_OVER, Read, computes_with_constants, unwritten_reads
 from tracer.recording.compiled.graph_text import read_graph
-from tracer.recording.compiled.graph_unwritten import HANDED_OVER, Read, computes_with_constants, unwritten_reads
 from tracer.recording.storage import native_code
 from tracer.recording.torch_private import compile_seams
 

@@ -17,9 +17,14 @@ from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.draws import draw_facts
 from tracer.recording.compiled.compilations import UNROLLS_BELOW, CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
-from tracer.recording.compiled.graph_facts import GraphFacts, arguments_of
+from tracer.recording.compiled.graph_facts import (
+    HANDED_OVER,
+    GraphFacts,
+    arguments_of,
+    computes_with_constants,
+    unwritten_reads,
+)
 from tracer.recording.compiled.graph_text import Graph, Node, ProgramLines, read_graph, with_neighbours
-from tracer.recording.compiled.graph_unwritten import HANDED_OVER, computes_with_constants, unwritten_reads
 from tracer.recording.compiled.kernel_text import (
     KernelText,
     Matching,

@@ -64,7 +64,7 @@ WRAPPER = "__torch_function__"
 
 
 _FRAME = r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$'
-#: In a call's ``meta``: its step as ``recording.compiled.traced`` found it.
+#: In a call's ``meta``: its step as ``recording.compiled.compilations`` found it.
 MADE_FOR = "determinism_tracer_made_for"
 #: A line of the program that torch.fx makes of a graph: ``add: "f32[2]" = x + 1;  x = None``.
 _ASSIGNMENT = r"\s*(?P<name>\w+)(?:\s*:[^=]+)? = "
