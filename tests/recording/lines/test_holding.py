@@ -13,6 +13,7 @@ import torch
 from tracer.recording.lines.holding import HeldLines, Unkeepable, given, kept_form, problem_of
 from tracer.recording.lines.recording import LineRecording
 from tracer.recording.options import Lines
+from tracer.trace.lines import RESULT
 
 
 def run(
@@ -199,6 +200,14 @@ def test_what_cannot_be_held_says_so(tmp_path: Path) -> None:
     source = "import socket\nx = socket.socket()\nx.close()\n"
     names = run(tmp_path, source, 2, gives=False)
     assert "socket" in names["problem"]
+
+
+@pytest.mark.parametrize("made", ["int(os.urandom(1)[0])", "tuple(os.urandom(3))", "KEPT[0]"])
+def test_a_result_that_is_no_object_of_its_own_is_not_given_where_it_is_returned(tmp_path: Path, made: str) -> None:
+    source = f"import os\nKEPT = [[1]]\ndef work():\n    return {made}\ny = work()\n"
+    run(tmp_path, source, 4, gives=False)
+    at = next(iter(spelled(tmp_path, tmp_path / "program.py"))) + ":4"
+    assert problem_of(tmp_path, at, (RESULT,))
 
 
 def test_a_line_that_stores_nothing_gives_nothing(tmp_path: Path) -> None:

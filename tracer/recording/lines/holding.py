@@ -116,7 +116,8 @@ class HeldLines:
             if path.partition(".")[0] in kept:
                 continue
             if path == RETURNED:
-                if qualified(type(returned)) not in text.calls:  # others may have it too
+                kind = type(returned)
+                if kind in (*_PLAIN, tuple, frozenset) or qualified(kind) not in text.calls:  # others may have it too
                     continue
                 self._write(f"{digest_text(at)}{_RESULTS}", path)
             try:
