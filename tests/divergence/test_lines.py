@@ -224,6 +224,34 @@ def test_the_line_that_is_named_first_is_the_source_however_its_value_flows(
     assert all(not root.location.endswith(":4") for root in reaching)
 
 
+#: Programs of which two runs agree, and the lines that decide by the clock there.
+TIMED = {
+    "a rate that has run out": ("t = time.time()\nrate = max(0.0, t - time.time() - 1e-9)\nop(rate)\n", [5]),
+    "a deadline": (
+        "end = time.monotonic() + 99\nk = 0\nwhile time.monotonic() < end and k < 3:\n    k += 1\nop(k)\n",
+        [6],
+    ),
+    "a budget in an object": (
+        "class B:\n    def __init__(self):\n        self.at = time.perf_counter()\n    def left(self):\n"
+        "        return 9 - time.perf_counter() + self.at\nb = B()\nif b.left() <= 0:\n    raise OSError\nop(1)\n",
+        [10],
+    ),
+    "times that are told": (
+        "t = time.time()\ndt = time.time() - t\nop(1)\nprint(dt)\nname = time.strftime('%Y')\n",
+        [],
+    ),
+    "a condition on something else": ("t = time.time()\nif len(CALLS) == 0:\n    op(2)\n", []),
+}
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_where_runs_agree_a_line_that_decides_by_the_clock_is_known(tmp_path: Path, name: str) -> None:
+    source, lines = TIMED[name]
+    source = f"import time\nCALLS = []\nop = CALLS.append\n{source}"
+    runs = [{"": traced(tmp_path, source, name=run)} for run in "ab"]
+    assert [int(each.location.rpartition(":")[2]) for each in compared_lines(*runs).timed] == lines
+
+
 def test_a_line_that_reads_a_clock_beside_another_reading_is_a_root_too(tmp_path: Path) -> None:
     source = "import time\na = time.time()\nb = time.time() + a\n"
     assert lines_of(compared(tmp_path, source)) == [(3, Kind.LINE), (4, Kind.LINE)]

@@ -22,6 +22,7 @@ from tracer.names import Word
 from tracer.tables.sources import Source, source_of
 from tracer.trace.lines import (
     CATCHES,
+    DECIDES,
     GENERATOR,
     GLOBAL,
     IMPORTS,
@@ -52,6 +53,8 @@ from tracer.trace.lines import (
 _LONGEST_PATH = 12
 #: Digests of so many letters are met for other values too: small numbers, booleans.
 _SHORT = 5
+#: The row of the clock in the table of sources.
+CLOCK = "clock"
 #: Microseconds by which the time of a file may be early.
 _TICK = 10_000
 #: The ends of names of functions that put a generator into a state of their own.
@@ -119,6 +122,8 @@ class ComparedLines(msgspec.Struct, frozen=True, kw_only=True):
 
     sources: tuple[LineSource, ...] = ()
     """Root lines, those that reach a call first."""
+    timed: tuple[LineSource, ...] = ()
+    """Where runs agree: lines that decide by the clock, and give the same in both."""
     notes: tuple[str, ...] = ()
     """Why lines are missing."""
 
@@ -321,6 +326,8 @@ class _Comparison:
         """Those that made calls."""
         self.elsewhere: dict[LineRoot, set[str]] = {}
         """Roots in other threads and processes, and the lines at which these were forked."""
+        self.timed: Origins = _NOTHING
+        """Lines that make the same of two readings of the clock."""
         self.takers: set[LineRoot] = set()
         """Roots that may merely take what others give: these come first."""
         self.answers: dict[LineRoot, None] = {}
@@ -454,9 +461,19 @@ class _Comparison:
             maker = frozenset({self._named(Kind.LINE, frame, self._line_in(frame, line, text))})
             unseen |= maker
             self.makers |= maker if is_opaque else _NOTHING
+        if is_over and not self.calls and not unequal:
+            self._absorbs(frame, line, text, before)
         read = before | drawn | found
         returns = row.returns and RETURNED in unequal
         self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
+
+    def _absorbs(self, frame: _Frame, line: int, text: LineText, before: Origins) -> None:
+        """Note a line that makes the same of two readings of the clock: in a faster or slower run it may not."""
+        decides = DECIDES in text.calls
+        rows = [self._row_of_table(root) for root in (before | frame.returned if text.stores or decides else ())]
+        rows += [_source_of(text)] if decides else []
+        if any(row is not None and row.id == CLOCK for row in rows):
+            self.timed |= {self._named(Kind.LINE, frame, line)}
 
     def _line_in(self, frame: _Frame, line: int, text: LineText) -> int:
         """The line of a statement that makes a call of a known kind; ``line`` where none does."""
@@ -778,7 +795,8 @@ class _Comparison:
             source = self._source(root, reached.get(root))
             found.setdefault(root.location, msgspec.structs.replace(source, is_followed=root in followed))
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
-        return ComparedLines(sources=tuple(found.values()), notes=notes)
+        timed = tuple({root.location: self._source(root, None) for root in self.timed}.values())
+        return ComparedLines(sources=tuple(found.values()), timed=timed, notes=notes)
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""

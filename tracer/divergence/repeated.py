@@ -112,6 +112,8 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The lines at which the runs begin to differ, those that reach a call that differs first."""
     held_lines: tuple[HeldLine, ...] = ()
     """The lines that were held, in the order in which they were tried."""
+    timed: tuple[str, ...] = ()
+    """Where runs agree: lines that decide by the clock, so that a faster or slower run may differ."""
     lines_note: str = ""
     """Why no line is named, or what is missing of the lines."""
     texts: dict[str, str] = {}

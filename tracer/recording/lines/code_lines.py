@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakSet
 
 from tracer.recording.lines.variable_digests import attributes_of, qualified
-from tracer.trace.lines import CATCHES, IMPORTS, ITERATES, RETURNS, TIMEOUT, LineText
+from tracer.trace.lines import CATCHES, DECIDES, IMPORTS, ITERATES, RETURNS, TIMEOUT, LineText
 
 _LOADS = (
     "LOAD_NAME",
@@ -33,6 +33,9 @@ _STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST", "STORE_DEREF")
 _MARKS: dict[type, str] = {
     ast.Return: RETURNS,
     ast.ExceptHandler: CATCHES,
+    ast.If: DECIDES,
+    ast.While: DECIDES,
+    ast.IfExp: DECIDES,
     ast.Import: IMPORTS,
     ast.ImportFrom: IMPORTS,
 }

@@ -551,7 +551,14 @@ def reservations(repeated: Repeated) -> tuple[str, ...]:
     ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
     divergence = repeated.divergence
     nan = (nan_clause(divergence.losses) or nan_at_end(divergence.nan)) if repeated.agrees else ""
-    return tuple(clause for clause in (ended, repeated.not_followed_clause, nan, _note(divergence)) if clause)
+    clauses = (ended, repeated.not_followed_clause, timed_clause(repeated), nan, _note(divergence))
+    return tuple(clause for clause in clauses if clause)
+
+
+def timed_clause(repeated: Repeated) -> str:
+    """``train.py:8 decides by the clock ...``; empty where nothing does."""
+    lines = joined(repeated.timed[:3])
+    return f"what the clock decides at {lines} may be decided otherwise where nothing is recorded" if lines else ""
 
 
 def _note(divergence: Divergence) -> str:

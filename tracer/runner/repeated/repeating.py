@@ -16,7 +16,7 @@ import msgspec
 from tracer.divergence.causes import Shows
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
-from tracer.divergence.lines import ComparedLines
+from tracer.divergence.lines import ComparedLines, LineSource
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.recordings import Family, Recording, read_recording
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
@@ -122,6 +122,8 @@ class _Series:
         self.names: dict[int, str] = {}
         self.notes: dict[str, str] = {}
         self.found = FoundLines()
+        self.timed: tuple[LineSource, ...] = ()
+        """Lines that decide by the clock, where all runs agree."""
         self.held: tuple[Held, ...] = ()
         self.not_held = ""
         self.children = bool(asked.children)
@@ -165,11 +167,13 @@ class _Series:
         if self.follows_lines and unvaried and not any(each.differs for each in unvaried):
             folder = recordings_in(self.scratch)
             traces = [folder / run.file for run in self.runs if run.arm == UNVARIED][:2]
-            if (timed := lines_of_time(*traces)) and not self.ended_by:
-                say("tracer: one further run follows no lines, which take time: the program reads the clock")
+            self.timed = lines_of_time(*traces)
+            if self.timed and not self.ended_by:
+                say("tracer: one further run follows no lines, which take time: the program decides by the clock")
                 self.follows_lines, number = False, self.asked.runs + 1
                 self._compare(base, self._run(f"{self.prefix}{number}", f"run {number}", None, base))
-                self.found = FoundLines(timed, note=_TIMED) if self._diverging() is not None else self.found
+                if self._diverging() is not None:
+                    self.found, self.timed = FoundLines(self.timed, note=_TIMED), ()
         if not self.compared:
             raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
 
@@ -497,6 +501,7 @@ class _Series:
             sources=self.found.sources,
             held_lines=self.found.held,
             lines_note=self.found.note,
+            timed=tuple(source.location for source in self.timed),
             texts=texts_of((source.called_from or source.location for source in self.found.sources), os.getcwd()),
             source=with_neighbours((root.called_from or root.location for root in roots), os.getcwd()),
             ended_by=self.ended_by,

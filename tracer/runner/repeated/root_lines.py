@@ -126,13 +126,12 @@ def known_lines(first: Path, second: Path, divergence: Divergence) -> ComparedLi
 
 
 def lines_of_time(first: Path, second: Path) -> tuple[LineSource, ...]:
-    """The lines that give other times in two runs: what comes of it hangs on how fast they are, though these agree."""
+    """The lines that decide by the clock in two runs that agree: what comes of it hangs on how fast they are."""
     try:
         compared = compared_lines(read_run(first), read_run(second))
     except TraceError:
         return ()
-    timed = (source for source in compared.sources if source.source == "clock")
-    return tuple(msgspec.structs.replace(source, reaches=True, is_followed=False) for source in timed)
+    return tuple(msgspec.structs.replace(source, reaches=True, is_followed=False) for source in compared.timed)
 
 
 def find_lines(
