@@ -220,6 +220,31 @@ def test_a_run_that_failed_refutes_nothing() -> None:
     assert [source.location for source in _by_proof(sources, (refuted,))] == ["a.py:1", "a.py:2"]
 
 
+#: The rate is none in every run whose lines are followed, as these take time; and in any other, if it takes long.
+RATE = """\
+import time, torch
+start = time.monotonic()
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.1)
+rate = max(0.0, start + 1e-9 - time.monotonic())
+for group in optimizer.param_groups:
+    group["lr"] = rate
+w.sum().backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.slow
+def test_runs_that_agree_are_undecided_where_a_line_decides_by_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCRIPTS, "rate", (RATE, ()))
+    found = repeated(tmp_path, "rate", monkeypatch)
+    assert (found.agrees, found.timed, len(found.runs)) == (True, ("train.py:5",), 3)
+    assert "train.py:5" in repeated_headline(found)
+    assert repeated_json(found)["timed"] == ["train.py:5"]
+
+
 class _Calls(list[int]):
     """The steps of a run's calls."""
 
