@@ -88,7 +88,6 @@ class UnknownReason(Word):
     """Reasons for an ``unknown`` verdict."""
 
     NO_TABLE = "no-table"
-    """No table exists for the backend."""
     TABLE_NOT_REVIEWED = "table-not-reviewed"
     """The target's torch lies outside what the table was reviewed for."""
     FACT_NOT_RECORDED = "fact-not-recorded"
@@ -240,7 +239,6 @@ class StartedBy(Word):
     POOL = "pool"
     """As a worker of ``multiprocessing.Pool`` or ``ProcessPoolExecutor``, which takes whichever task comes next."""
     LOADER = "loader"
-    """As a worker of a ``DataLoader``."""
     PROGRAM = "program"
     """As a program of its own: by ``subprocess``, a shell, ``os.posix_spawn``."""
     UNSEEN = "unseen"
@@ -251,7 +249,6 @@ class ChildState(Word):
     """The recorded state of a process that the program started."""
 
     RECORDED = "recorded"
-    """It has a trace of its own."""
     UNTRAINED = "untrained"
     """It loaded torch, and made neither a backward pass nor an optimizer step: it has no trace."""
     WITHOUT_TORCH = "without-torch"
@@ -272,11 +269,9 @@ class Training(Word):
     INFERENCE = "inference"
     """None did, and nothing asked for a gradient: a model's forward pass was recorded to its end."""
     NONE = "none"
-    """None did."""
     ELSEWHERE = "elsewhere"
     """None did, and processes were started that were not followed."""
     UNKNOWN = "unknown"
-    """Nobody counted."""
 
 
 class Gradients(Word):
@@ -285,7 +280,6 @@ class Gradients(Word):
     UNKNOWN = "unknown"
     """Nobody looked, as with a torch that does not number its nodes."""
     NONE = "none"
-    """Autograd recorded no graph."""
     EVALUATING = "evaluating"
     """It did, for modules in evaluation mode alone: an evaluation that left gradients on."""
     ASKED = "asked"
@@ -313,9 +307,7 @@ class GeneratorKind(Word):
     PASSED = "passed"
     """One that the program made and passed; a trace spells it with its device, ``passed (cpu)``."""
     PYTHON = "python"
-    """The global one of the module ``random``."""
     NUMPY = "numpy"
-    """The global one of ``numpy.random``."""
     NUMPY_OBJECTS = "numpy-objects"
     PYTHON_OBJECTS = "python-objects"
 
@@ -338,9 +330,7 @@ class SeedOrigin(Word):
     """Origins of the state that a generator draws from."""
 
     PROGRAM = "program"
-    """The program seeded it."""
     RESTORED = "restored"
-    """The program gave it a saved state."""
     FIXED = "fixed"
     """Nobody seeded it, and torch starts such a generator from one fixed number: a new ``torch.Generator``."""
     MACHINE = "machine"
@@ -367,11 +357,8 @@ class EventKind(Word):
     FIRST_USE = "first-use"
     """A part of torch or a library was used for the first time (``Subsystem``)."""
     VARIABLE = "variable"
-    """An environment variable was set or removed."""
     SETTING = "setting"
-    """A process-wide setting of torch took another value."""
     SEED = "seed"
-    """A generator was seeded, or given a saved state."""
 
 
 class Subsystem(Word):
@@ -380,9 +367,7 @@ class Subsystem(Word):
     PYTHON = "python"
     """The interpreter: before the first line of the program."""
     TORCH = "torch"
-    """``import torch``."""
     CUDA = "cuda"
-    """The first CUDA call of the process."""
     CUBLAS = "cublas"
     """The first matrix product on CUDA."""
     CUDNN = "cudnn"
@@ -419,7 +404,6 @@ class About(Word):
     """The subject of a finding, or of a row of the table of settings."""
 
     CALL = "call"
-    """A call of an op: the tables of backends and libraries."""
     SETTING = "setting"
     """A process-wide setting or an environment variable, as it stood."""
     LATE = "late"
@@ -427,13 +411,10 @@ class About(Word):
     CHANGED = "changed"
     """A setting or seed that changed in the middle of the recorded region."""
     GENERATOR = "generator"
-    """A generator that the step drew from."""
     MEMORY = "memory"
     """Memory that was read before it was wholly written."""
     OVERLAP = "overlap"
-    """A write to memory that overlaps."""
     LOADER = "loader"
-    """A ``DataLoader``."""
     COMPILED = "compiled"
     """Code that ``torch.compile`` compiled, or would have."""
 
@@ -473,7 +454,6 @@ class RegionKind(Word):
     """Makers of regions: pieces of a program that run as one."""
 
     COMPILED = "compiled"
-    """``torch.compile`` compiled it."""
     CUDA_GRAPH = "cuda-graph"
     """It was captured once, and its replays dispatch nothing."""
 
@@ -493,7 +473,6 @@ class RegionOrigin(Word):
     COMPILED = "compiled"
     """It was compiled while it was watched."""
     CACHE = "cache"
-    """Its code came from one of torch's caches."""
     EARLIER = "earlier"
     """It was compiled before recording began."""
     UNKNOWN = "unknown"
@@ -532,9 +511,7 @@ class KernelLanguage(Word):
     """The language of a kernel."""
 
     CPP = "cpp"
-    """C++ that Inductor wrote."""
     TRITON = "triton"
-    """Triton that Inductor wrote."""
     TEMPLATE = "template"
     """One of Inductor's templates, filled in: a matrix product, a convolution, FlexAttention."""
     EXTERN = "extern"
@@ -542,7 +519,6 @@ class KernelLanguage(Word):
     FALLBACK = "fallback"
     """An op that Inductor did not lower and called as eager code would: ``aten.index_put_``."""
     USER_TRITON = "user-triton"
-    """A Triton kernel of the program's own."""
     OTHER = "other"
 
 
@@ -558,7 +534,6 @@ class Untried(Word):
     MEMORY = "memory"
     """More bytes would have been copied than trials may."""
     COLLECTIVE = "collective"
-    """It speaks to other processes."""
     SIDE_EFFECTS = "side-effects"
     """It does, or may do, something outside its results that cannot be put back."""
     FRESH_MEMORY = "fresh-memory"
@@ -566,7 +541,6 @@ class Untried(Word):
     NO_RESULT = "no-result"
     """It gives no tensor that could be compared: a number is handed to Python."""
     NO_INPUT = "no-input"
-    """It was given no tensor."""
     NOT_COMPUTED = "not-computed"
     """It was made on fake tensors, which compute nothing."""
     LAYOUT = "layout"
@@ -578,7 +552,6 @@ class Untried(Word):
     COMPILED = "compiled"
     """It ran in compiled code whose inside is not known, or launched a kernel of the program's own."""
     FAILED = "failed"
-    """Making it again raised an error."""
 
 
 class DataShown(Word):
@@ -599,7 +572,6 @@ class DataShown(Word):
     NAN = "nan"
     """NaN stands among what is ordered."""
     UNREAD = "unread"
-    """The data could not be looked at."""
 
 
 #: What settles a call whose order of writing, adding or choosing is not fixed: for these data it cannot show.
@@ -612,13 +584,10 @@ class PlaceKind(Word):
     INITIAL = "initial"
     """A parameter or buffer before the first call of its module."""
     INPUT = "input"
-    """An argument of a module."""
     OUTPUT = "output"
-    """A result of a module."""
     ROWS = "rows"
     """A number for the content of each row that the program hands to a module; compared with nothing, joined by."""
     REGION = "region"
-    """An input or output of a compiled region."""
     LOSS = "loss"
     """The tensor that ``backward`` was called on."""
     OUTPUT_GRADIENT = "output-gradient"
@@ -671,7 +640,6 @@ class ValueKind(Word):
     SCHEDULER = "scheduler"
     SCALER = "scaler"
     DATA_POSITION = "data-position"
-    """The position of a loader or sampler."""
     FILE = "file"
     """A file that the run wrote, when it ended; its position is 1 for what was appended to an older one."""
     TEXT = "text"
@@ -695,7 +663,6 @@ class AcceptedBy(Word):
 
     BASELINE = "baseline"
     COMMENT = "comment"
-    """A comment at its line of code."""
     SELECTION = "selection"
     """It was chosen out by what a gate looks at."""
 

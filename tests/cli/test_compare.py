@@ -177,7 +177,6 @@ def test_an_interpreter_without_torch_is_told_what_to_install(tracer: Command, s
     [
         (("--shake", "1"), "add --magnitudes"),
         (("--rows-of", "one.json"), "add --magnitudes"),
-        (("--magnitudes", "--shake-in", "head"), "add --shake"),
         (("--magnitudes", "--rows-of", "missing.json"), "missing.values"),
     ],
 )

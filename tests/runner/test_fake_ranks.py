@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tracer.runner.fake_ranks import MOST, RankRun, distinct_ranks
+from tracer.runner.ranks import MOST, RankRun, distinct_ranks
 
 
 def mesh(*sizes: int) -> Callable[[int], tuple[tuple[int, ...], ...]]:

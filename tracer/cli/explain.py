@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING
@@ -46,7 +47,10 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.tables.settings.rows import load_rows
     from tracer.tables.translation import load_translations
 
-    asked, settings, tables = version or _version_here(), load_rows(), with_compiled(load_tables())
+    asked, settings, tables = version or RELEASES[-1], load_rows(), with_compiled(load_tables())
+    if version is None:
+        with suppress(PackageNotFoundError):
+            asked = installed_version("torch")  # without importing it
     asked_tables = tables_for(backend)
     rows = [row for row in find_rows(name, settings) if not row.backends or asked_tables.keys() & set(row.backends)]
     texts: list[Iterable[Block]] = []
@@ -57,10 +61,3 @@ def command(name: str, backend: str | None, version: str | None) -> int:
         texts.append(row_explanation(rows, settings, named_release(asked)))
     show_blocks(*texts, unfolds=True)
     return 0
-
-
-def _version_here() -> str:
-    try:
-        return installed_version("torch")
-    except PackageNotFoundError:
-        return RELEASES[-1]

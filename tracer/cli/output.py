@@ -132,48 +132,39 @@ def destinations(
     A ``table`` makes CSV the default. Before anything is judged, raises ``ReportError`` for an unknown format or table,
     a file that cannot be written or is one of the ``inputs``; ``UsageError`` for a table that no format holds.
     """
-    from tracer.report.files.formats import FORMATS
+    from tracer.report.files.formats import FORMATS, format_of
     from tracer.report.finding_columns import table_columns
 
     names = list(dict.fromkeys(name.strip().lower() for name in formats.split(","))) if formats is not None else None
     if unknown := [name for name in names or () if name not in FORMATS]:
         raise ReportError(f"there is no format {unknown[0]!r}", hint=f"choose from {', '.join(FORMATS)}")
-    wanted = _wanted(names, output, inputs, "text" if table is None else "csv")
     if table is not None:
         table_columns(table)
-        if not any(FORMATS[name].has_tables for name, _ in wanted):
-            holding = " or ".join(name for name, form in FORMATS.items() if form.has_tables)
-            raise UsageError("--table chooses what CSV holds", hint=f"add --format {holding}")
-    return wanted
-
-
-def _wanted(
-    names: list[str] | None, output: str | None, inputs: Sequence[str], default: str
-) -> list[tuple[str, Path | None]]:
-    from tracer.report.files.formats import FORMATS, format_of
-
+    wanted: list[tuple[str, Path | None]] = []
     if output is None:
         if names is not None and len(names) > 1:
             raise UsageError("several formats need a place to go", hint="add -o with a folder or a stem")
-        return [(names[0] if names else default, None)]
-    path = Path(output)
-    is_folder = os.path.isdir(path) or output.endswith(("/", os.sep))
-    if names is None:
-        if is_folder:
+        wanted = [(names[0] if names else "text" if table is None else "csv", None)]
+    else:
+        path = Path(output)
+        is_folder = os.path.isdir(path) or output.endswith(("/", os.sep))
+        if names is None and is_folder:
             raise UsageError(f"{output} is a folder", hint="name a file, or say which with --format")
-        names = [format_of(path)]
-    stem = path / STEM if is_folder else path
-    if path.suffix in {form.suffix for form in FORMATS.values()} and not is_folder:
-        stem = path.with_suffix("")
-    files: list[tuple[str, Path | None]] = []
-    for name in names:
-        is_whole_name = len(names) == 1 and not is_folder
-        target = path if is_whole_name else stem.with_name(stem.name + FORMATS[name].suffix)
-        files.append((name, target))
-        check_writable(target, error=ReportError)
-        if any(target.exists() and os.path.exists(path) and target.samefile(path) for path in inputs):
-            raise ReportError(f"{target} is the trace itself", hint="choose another name with -o")
-    return files
+        names = names or [format_of(path)]
+        stem = path / STEM if is_folder else path
+        if path.suffix in {form.suffix for form in FORMATS.values()} and not is_folder:
+            stem = path.with_suffix("")
+        for name in names:
+            is_whole_name = len(names) == 1 and not is_folder
+            target = path if is_whole_name else stem.with_name(stem.name + FORMATS[name].suffix)
+            wanted.append((name, target))
+            check_writable(target, error=ReportError)
+            if any(target.exists() and os.path.exists(path) and target.samefile(path) for path in inputs):
+                raise ReportError(f"{target} is the trace itself", hint="choose another name with -o")
+    if table is not None and not any(FORMATS[name].has_tables for name, _ in wanted):
+        holding = " or ".join(name for name, form in FORMATS.items() if form.has_tables)
+        raise UsageError("--table chooses what CSV holds", hint=f"add --format {holding}")
+    return wanted
 
 
 Rendered = tuple[bytes | Iterator[bytes] | str, Path | None]

@@ -11,7 +11,7 @@ from tracer.cli.options import Decorator, option, script_options, together
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Lines, PlaceOptions, RecordOptions, Trials
-from tracer.runner.ranks import current_rank, path_of_rank
+from tracer.runner.ranks import current_rank, groups_file, path_of_rank, run_ranks, say_groups
 from tracer.runner.running import own_line, run_script
 from tracer.runner.steps import Task
 
@@ -37,7 +37,6 @@ def _options(
     lines: bool,
     library: tuple[str, ...],
     shake: int | None,
-    shake_in: str,
     rows_of: str | None,
     trials: int,
     trial_all: bool,
@@ -48,7 +47,6 @@ def _options(
     for is_asked, has, what, hint in (
         (trial_all or trial_memory != TRIAL_MEMORY, trials, "--trial-all and --trial-memory need trials", "--trials 5"),
         (shake is not None, magnitudes, "--shake makes a yardstick, which is made of magnitudes", "--magnitudes"),
-        (shake_in, shake is not None, "--shake-in says where results are shaken", "--shake SEED"),
         (rows_of is not None, magnitudes, "--rows-of places magnitudes", "--magnitudes"),
         (library, lines, "--library names packages whose lines are followed", "--lines"),
     ):
@@ -63,7 +61,7 @@ def _options(
     return RecordOptions(
         values=values,
         magnitudes=magnitudes,
-        places=PlaceOptions(shake=shake, shake_in=shake_in, rows_of=whole),
+        places=PlaceOptions(shake=shake, rows_of=whole),
         trials=Trials(trials, all=trial_all, memory=trial_memory),
         data_facts=data_facts,
         keep=Keep(keep_inputs, bytes=keep_bytes),
@@ -85,7 +83,6 @@ _record_options = together(
     ),
     option("--library", "PACKAGE", "Follow this installed package's lines too; with --lines.", multiple=True),
     option("--shake", "SEED", "Change results by rounding, as a yardstick: changes the run.", type=click.IntRange(0)),
-    option("--shake-in", "MODULE", "Shake inside this module alone; a path, as compare names it.", default=""),
     option("--rows-of", "TRACE", "Record outputs as rows of TRACE's, which takes the batch as a whole."),
     option("--trials", "N", "Make calls at risk N times more, and compare.", type=click.IntRange(0), default=0),
     click.option("--trial-all", is_flag=True, help="Try every call; with --trials."),
@@ -167,7 +164,6 @@ def command(
 
         if world_size is not None:
             from tracer.recording.fake.machine import OneRank, ranks_in
-            from tracer.runner.fake_ranks import groups_file, run_ranks
 
             ranks = [OneRank.of(0, world_size)] if rank == ALL_DISTINCT else ranks_in(rank or "0", world_size)
             one_rank = ranks[0]
@@ -199,7 +195,5 @@ def command(
         own_line=own_line(task),
     )
     if one_rank is not None and code == 0:
-        from tracer.runner.fake_ranks import say_groups
-
         say_groups(one_rank.groups, groups_to)
     return code

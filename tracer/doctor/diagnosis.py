@@ -320,17 +320,13 @@ def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
             variables=set_variables(asked().variables),
             settings=read_settings(asked().settings),
         )
-        here: tuple[Backend, ...] = tuple(Backend(word) for word in Backend if word is not Backend.RECORDED)
-        has_torch = False
+        here: tuple[Backend, ...] = tuple(word for word in Backend if word is not Backend.RECORDED)
         built = ""
     else:
-        environment = capture_environment()
-        here = tuple(_backends(torch))
-        has_torch = True
-        built = torch.__config__.show()
+        environment, here, built = capture_environment(), tuple(_backends(torch)), torch.__config__.show()
     outlook = Outlook(
         backends=here if backend is None else (backend,),
-        has_torch=has_torch,
+        has_torch=bool(environment.torch),
         versions=dict(_versions(environment, built)),
         devices=environment.devices or tuple(_devices()),
         absent=tuple(name for name, modules in LIBRARIES.items() if not any(map(find_spec, modules))),

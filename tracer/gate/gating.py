@@ -114,16 +114,17 @@ def acceptances(
 ) -> tuple[Acceptance, ...]:
     """Return which of ``findings`` the ``decision`` accepts, and why, in their order: ``accepted`` is the baseline,
     ``reason_for`` gives the reasons of comments in the code."""
-    reasons = {line.risk: line.reason for line in accepted}
-    places = {id(finding): place for place, finding in enumerate(findings)}
-    by_group: tuple[tuple[AcceptedBy, tuple[Finding, ...], Callable[[Finding], str]], ...] = (
-        (AcceptedBy.BASELINE, decision.compared.accepted, lambda finding: reasons.get(risk_of(finding), "")),
-        (AcceptedBy.COMMENT, decision.silenced, lambda finding: reason_for(finding) or ""),
-        (AcceptedBy.SELECTION, decision.ignored, lambda finding: ""),
+    lines = {line.risk: line.reason for line in accepted}
+    reasons = {id(finding): (AcceptedBy.SELECTION, "") for finding in decision.ignored}
+    reasons |= {id(finding): (AcceptedBy.COMMENT, reason_for(finding) or "") for finding in decision.silenced}
+    reasons |= {
+        id(finding): (AcceptedBy.BASELINE, lines.get(risk_of(finding), "")) for finding in decision.compared.accepted
+    }
+    return tuple(
+        Acceptance(finding=place, by=reasons[id(finding)][0], reason=reasons[id(finding)][1])
+        for place, finding in enumerate(findings)
+        if id(finding) in reasons
     )
-    spoken = [(finding, by, reason) for by, group, reason in by_group for finding in group if id(finding) in places]
-    spoken.sort(key=lambda accepted: places[id(accepted[0])])
-    return tuple(Acceptance(finding=places[id(f)], by=by, reason=reason(f)) for f, by, reason in spoken)
 
 
 def _names(named: Finding | Risk, *files: str) -> tuple[str, ...]:

@@ -283,7 +283,6 @@ def _set(wanted: _Wanted, undo: ExitStack) -> Iterator[str]:
     if wanted.seed is not None:
         undo.callback(keep_states())
         yield from seed_generators(wanted.seed)
-        yield from _unseeded()
     yield from _out_of_reach(wanted)
 
 
@@ -330,19 +329,16 @@ def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:
     )
 
 
-def _unseeded() -> Iterator[str]:
-    """Generators that nobody but the program can reach."""
-    yield "torch.Generator objects that the program made: give each its seed where it is made."
-    if sys.modules.get("numpy") is not None:
-        yield "NumPy's Generator objects (numpy.random.default_rng): give each its seed where it is made."
-    yield (
-        "Worker processes of a DataLoader: pass worker_init_fn=done.seed_worker and generator=done.generator(),"
-        " where `done` is what reproducible(...) gave."
-    )
-
-
 def _out_of_reach(wanted: _Wanted) -> Iterator[str]:
-    """Yield the settings that the interpreter or a library read before this line."""
+    """Yield the generators that nobody but the program can reach, and settings that were read before this line."""
+    if wanted.seed is not None:
+        yield "torch.Generator objects that the program made: give each its seed where it is made."
+        if sys.modules.get("numpy") is not None:
+            yield "NumPy's Generator objects (numpy.random.default_rng): give each its seed where it is made."
+        yield (
+            "Worker processes of a DataLoader: pass worker_init_fn=done.seed_worker and generator=done.generator(),"
+            " where `done` is what reproducible(...) gave."
+        )
     if sys.flags.hash_randomization and not os.environ.get(HASH_SEED, "").isdigit():
         yield f"Python's string hashes, and with them the order of sets: start the script with {HASH_SEED}=0."
     if wanted.deterministic and "torch._inductor.compile_fx" in sys.modules:

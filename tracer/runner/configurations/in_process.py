@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +98,11 @@ class _Calls:
         return Job({"": read_magnitudes(path)})
 
 
-@contextmanager
-def _eagerly() -> Iterator[None]:
+def _eagerly() -> AbstractContextManager[object]:
+    """A context in which compiled functions run op by op."""
     if "torch._dynamo" not in sys.modules:
-        yield
-        return
+        return nullcontext()
     import torch
 
-    with torch.compiler.set_stance("force_eager"):
-        yield
+    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance

@@ -101,15 +101,15 @@ def fill_fresh_memory(byte: str = "") -> None:
     with suppress(OSError, AttributeError, ValueError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_PERTURB, number)
-    when_imported("torch", lambda: _fill_when_cuda_starts(number ^ 255))
 
+    def fill_when_cuda_starts() -> None:
+        import torch
 
-def _fill_when_cuda_starts(byte: int) -> None:
-    import torch
+        queue = getattr(torch.cuda, "_lazy_call", None)
+        if queue is not None and torch.version.cuda is not None:
+            queue(lambda: _fill_device(number ^ 255))
 
-    queue = getattr(torch.cuda, "_lazy_call", None)
-    if queue is not None and torch.version.cuda is not None:
-        queue(lambda: _fill_device(byte))
+    when_imported("torch", fill_when_cuda_starts)
 
 
 def _fill_device(byte: int) -> None:

@@ -181,16 +181,6 @@ def _input_position() -> int | None:
     return None
 
 
-@contextmanager
-def standard_input_restored() -> Iterator[None]:
-    position = _input_position()
-    try:
-        yield
-    finally:
-        if position is not None:
-            os.lseek(0, position, os.SEEK_SET)
-
-
 def wait(
     child: subprocess.Popen[bytes], orders: int = -1, has_diverged: Callable[[], bool] | None = None
 ) -> tuple[int, bool]:
@@ -199,7 +189,8 @@ def wait(
     It is ended if ``has_diverged`` says so, or if a signal asks this process to end. At most a tenth of the time goes
     into asking ``has_diverged``. ``orders`` is the pipe that the child's guard reads.
     """
-    with standard_input_restored():
+    position = _input_position()
+    try:
         pause, looked = _LOOK, time.monotonic()
         while True:
             with suppress(subprocess.TimeoutExpired):
@@ -213,6 +204,9 @@ def wait(
                     return _end(child, orders), True
                 looked = time.monotonic()
                 pause = max(_LOOK, 10 * (looked - now))
+    finally:  # where standard input is a file, the next run begins there too
+        if position is not None:
+            os.lseek(0, position, os.SEEK_SET)
 
 
 def _end(child: subprocess.Popen[bytes], orders: int, number: int = signal.SIGTERM) -> int:

@@ -11,7 +11,7 @@ import functools
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -66,7 +66,9 @@ def _held_by(function: Any) -> Iterator[Any]:
         yield from vars(function.__self__).values() if hasattr(function.__self__, "__dict__") else ()
         yield from _held_by(function.__func__)
     elif isinstance(function, FunctionType):
-        yield from (cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell))
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # nothing is in it yet
+                yield cell.cell_contents
         yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         for name in (name for code in with_nested(function.__code__) for name in code.co_names):
             if name in function.__globals__:
@@ -77,14 +79,6 @@ def _held_by(function: Any) -> Iterator[Any]:
     elif hasattr(function, "__dict__"):
         yield function
         yield from vars(function).values()
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
 
 
 def _within(obj: Any, depth: int) -> Iterator[Any]:
