@@ -18,7 +18,6 @@ from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, ou
 from tracer.errors import UsageError
 from tracer.recording.options import Lines, RecordOptions
 from tracer.recording.values.moments import leaves
-from tracer.recording.values.value_recorder import ValuesRecording
 from tracer.runner.repeated.root_lines import MOST_RUNS, FoundLines, LineRun, find_lines
 from tracer.runner.repeated.state import SavedState, objects_of
 from tracer.runner.source_lines import texts_of
@@ -91,21 +90,16 @@ def recorded(step: Callable[[], Any], path: Path, model: Any = None, lines: Line
     session = Session(model, RecordOptions(name=path.stem, values=str(path.with_suffix(".values")), lines=lines))
     with session:
         value = step()
-        if session.recorder.values is not None:
-            _note_returned(session.recorder.values, value)
+        # Floating-point numbers are left out, which may be seconds: what computes them is compared.
+        with suppress(Exception):  # a container of somebody's own may refuse to be read
+            moments = session.recorder.values.moments  # type: ignore[union-attr]  # values were asked for
+            moments.returned("what the function returns", value)
+            plain = [f"{name}={leaf!r}" for name, leaf in leaves(value, "") if isinstance(leaf, (int, str, bytes))]
+            if plain:
+                digest = text_digest("\n".join(plain))
+                moments.write(ValueKind.RETURNED, "text and numbers that the function returns", digest)
     session.trace.save(path)
     return read_recording(path)
-
-
-def _note_returned(values: ValuesRecording, value: Any) -> None:
-    """Digest what the function returned: its tensors; its texts and whole numbers without what differs between runs
-    that agree. Floating-point numbers are left out, which may be seconds: what computes them is compared."""
-    with suppress(Exception):  # a container of somebody's own may refuse to be read
-        values.moments.returned("what the function returns", value)
-        plain = [f"{path}={leaf!r}" for path, leaf in leaves(value, "") if isinstance(leaf, (int, str, bytes))]
-        if plain:
-            text = text_digest("\n".join(plain))
-            values.moments.write(ValueKind.RETURNED, "text and numbers that the function returns", text)
 
 
 class Calls:

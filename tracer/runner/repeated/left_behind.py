@@ -55,7 +55,12 @@ class LeftBehind:
         for path, (size, *_) in self._before.items():
             if 0 < size <= _SMALL and (left := left - size) >= 0:
                 self._heads[path] = self._head(path, size)
-        self._output = follow_output()
+        self._output: _Followed | None = None
+        """What Python prints to standard output; ``None`` where that is closed, or somebody's own."""
+        if type(sys.stdout) is io.TextIOWrapper and sys.stdout is sys.__stdout__:
+            sys.stdout.flush()
+            self._output = _Followed(sys.stdout)
+            sys.stdout = sys.__stdout__ = self._output  # type: ignore[misc]
 
     def states(self) -> Iterator[tuple[ValueKind, str, int, int]]:
         """Kind, name, digest and position of each: as they are now."""
@@ -158,13 +163,3 @@ class _Followed(io.TextIOWrapper):
         count = super().write(text)
         self.printed.add(text)
         return count
-
-
-def follow_output() -> _Followed | None:
-    """Follow what Python prints to standard output; ``None`` where that is closed, or somebody's own."""
-    if type(sys.stdout) is not io.TextIOWrapper or sys.stdout is not sys.__stdout__:
-        return None
-    sys.stdout.flush()
-    followed = _Followed(sys.stdout)
-    sys.stdout = sys.__stdout__ = followed  # type: ignore[misc]
-    return followed
