@@ -190,6 +190,10 @@ WAYS = {
         "def f(\n    a=1,\n    b=(time.perf_counter() * 1e6),\n):\n    return b\nop(f())\n",
         7,
     ),
+    "a method on a further line": (
+        "import datetime\nx = (\n    datetime.datetime\n    .now()\n    .isoformat()\n)\nop(x)\n",
+        8,
+    ),
     "a condition over lines": ("x = (\n    1 if os.urandom(1)[0] < K else\n    2\n)\nop(x)\n", 6),
     "what is asked of a thread": (
         "import threading\nevent = threading.Event()\n(dict if K else event.set)()\nx = 0\n"
@@ -391,6 +395,30 @@ def test_a_set_that_a_dictionary_gives_is_one(tmp_path: Path, kept: str, row: st
     text = next(record.text for record in records if isinstance(record, Text) and record.line == 5)
     found = source_of(text.calls)
     assert (None if found is None else found.id) == row
+
+
+def test_a_query_that_several_lines_go_through_is_named_once_and_each_is_held(tmp_path: Path) -> None:
+    source = """\
+        import sqlite3
+        CALLS = []
+        c = sqlite3.connect(":memory:")
+        rows = c.execute("select random() from (select 1 union select 2 union select 3)")
+        first = next(rows)
+        second = next(rows)
+        CALLS.append((first, second))
+        """
+    runs = [{"": traced(tmp_path, dedent(source), name=name)} for name in "ab"]
+    found = compared_lines(*runs, calls=[0]).sources
+    named = [(int(root.location.rpartition(":")[2]), int(root.held_at.rpartition(":")[2])) for root in found]
+    assert named == [(4, 5), (6, 6)]
+
+
+def test_what_is_imported_reaches_nothing_where_no_call_differs(tmp_path: Path) -> None:
+    (tmp_path / "own_module.py").write_text("", encoding="utf-8")
+    source = "import random\nx = random.random()\nimport own_module; random.random()\n"
+    assert not any(
+        root.reaches for root in compared(tmp_path, f"import sys\nsys.path[:0] = [{str(tmp_path)!r}]\n{source}").sources
+    )
 
 
 def test_values_that_may_be_shown_are(tmp_path: Path) -> None:

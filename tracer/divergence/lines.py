@@ -380,7 +380,7 @@ class _Comparison:
             frame.differing[name] = found or self._root(Kind.LINE, frame, frame.code.first, frame, name)
             self._note(frame, name)
         if parent is not None and (unseen := drawn | parent.beside | self._unseen(parent, text)):
-            frame.unseen = {name: unseen for name, digest in frame.state.items() if _is_unseen(digest)}
+            frame.unseen = {name: unseen for name, digest in frame.state.items() if digest.endswith(NO_DIGEST)}
 
     def _given(self, parent: _Frame, text: LineText, name: str) -> Origins:
         """The origins of a parameter: of what the caller's line reads, that of the same attribute if it is one."""
@@ -575,7 +575,7 @@ class _Comparison:
             if path not in names and not names:  # a function, a class: none of it is seen
                 names = [path]
             for name in names:
-                if name in scope.differing or (name in scope.state and not _is_unseen(scope.state[name])):
+                if name in scope.differing or (name in scope.state and not scope.state[name].endswith(NO_DIGEST)):
                     continue
                 scope.unseen.pop(name, None)
                 if every:
@@ -583,7 +583,7 @@ class _Comparison:
         for path in text.reads if every else ():
             scope, names = self._found(frame, path)
             for name in names:
-                if name not in scope.differing and _is_unseen(scope.state.get(name, "")):
+                if name not in scope.differing and scope.state.get(name, "").endswith(NO_DIGEST):
                     scope.unseen[name] = scope.unseen.get(name, _NOTHING) | every
                     taken = every
         return taken
@@ -781,19 +781,22 @@ class _Comparison:
         followed: set[LineRoot] = set()
         for call in calls:
             seen = sorted(self._origins_of(call), key=lambda root: (root in self.takers, self.roots[root]))
+            row = self._row_of_call(call)
+            at = "" if row is None else f"{row.frame.code.file}:{row.line}"
             followed.update(seen)
             for root in seen:
                 for each in self._with_earlier(root):
-                    reached.setdefault(each, self._line_of_call(call))
+                    reached.setdefault(each, at)
         for root, at in list(reached.items()):  # a root on the way of another may reach the call too
             on_way = set(self._way(root, at))
             reached |= {each: at for each in self.roots if each not in reached and each.location in on_way}
-        if not any(self._is_explained(root) for root in reached):
-            reached |= dict.fromkeys(self.imports.difference(reached), next(iter(reached.values()), ""))
+        if reached and not any(self._is_explained(root) for root in reached):
+            reached |= dict.fromkeys(self.imports.difference(reached), next(iter(reached.values())))
         found: dict[str, LineSource] = {}
         for root in (*reached, *(root for root in self.roots if root not in reached)):
-            source = self._source(root, reached.get(root))
-            found.setdefault(root.location, msgspec.structs.replace(source, is_followed=root in followed))
+            maker = self._maker_of(root)
+            source = self._source(root, root if maker.location in found else maker, reached.get(root))
+            found.setdefault(source.location, msgspec.structs.replace(source, is_followed=root in followed))
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
         timed = tuple({root.location: self._source(root, None) for root in self.timed}.values())
         return ComparedLines(sources=tuple(found.values()), timed=timed, notes=notes)
@@ -854,10 +857,6 @@ class _Comparison:
             return frozenset(each for each, parents in self.elsewhere.items() if root.location in parents)
         return frozenset((self.answers if row.is_order else self.elsewhere) if row.waits else ())
 
-    def _line_of_call(self, call: int) -> str:
-        row = self._row_of_call(call)
-        return "" if row is None else f"{row.frame.code.file}:{row.line}"
-
     def _row_of_table(self, root: LineRoot) -> Source | None:
         calls = (call for call in self._calls_of(root) if call != TIMEOUT or root in self.raising)
         return source_of(calls, root.generator)
@@ -872,8 +871,7 @@ class _Comparison:
         }
         return tuple(call for key in sorted(lines) for call in self.one.texts[key].calls)
 
-    def _source(self, root: LineRoot, reached: str | None) -> LineSource:
-        maker = self._maker_of(root)
+    def _source(self, root: LineRoot, maker: LineRoot, reached: str | None) -> LineSource:
         function, caller = self.functions[maker]
         names, first, second = self.shown.get(root, ((), "", ""))
         row = self._row_of_table(maker)
@@ -987,11 +985,6 @@ def _source_of(text: LineText) -> Source | None:
 
 def _values(changed: Mapping[str, str]) -> dict[str, str]:
     return {name: digest for name, digest in changed.items() if not name.startswith(GENERATOR)}
-
-
-def _is_unseen(digest: str) -> bool:
-    """Return whether a part of a value is not seen."""
-    return digest.endswith(NO_DIGEST)
 
 
 def _values_of(frame: _Frame, name: str) -> tuple[str, str] | None:

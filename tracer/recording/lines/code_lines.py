@@ -105,7 +105,8 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
     for instruction in dis.get_instructions(code):
         line, name = line_at.get(instruction.offset), instruction.opname
         if line is not None and lines.get(line) is not at:
-            ends()
+            if not name.startswith(_ATTRIBUTES):  # a chain of methods may go on
+                ends()
             at = lines.setdefault(line, _Line())
         names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
         if name.startswith("STORE_FAST_"):  # two in one: `STORE_FAST_LOAD_FAST`, `STORE_FAST_STORE_FAST`
