@@ -61,10 +61,10 @@ def align(first: Ints, second: Ints, first_steps: Sequence[int] = (), second_ste
     return list(_joined(sorted(matches)))
 
 
-def gaps_of(matches: Sequence[Match], first: int, second: int) -> list[Gap]:
-    """The gaps between the matches of two sequences of these lengths."""
+def gaps_of(matches: Sequence[Match], first: int, second: int, begins: tuple[int, int] = (0, 0)) -> list[Gap]:
+    """The gaps between the matches of two sequences of these lengths, from ``begins`` on."""
     gaps = []
-    at_first = at_second = 0
+    at_first, at_second = begins
     for match in (*matches, Match(first, second, 0)):
         if match.first > at_first or match.second > at_second:
             gaps.append(Gap(at_first, match.first, at_second, match.second))
@@ -298,30 +298,24 @@ def pair(
         matches = align_steps(sides[0], sides[1], starts[0], starts[1], own)
     else:
         matches = align(sides[0], sides[1], starts[0], starts[1])
-    gaps = gaps_of(matches, len(sides[0]), len(sides[1]))
-    compared_gaps = tuple(
-        Gap(gap.first + begins[0], gap.first_end + begins[0], gap.second + begins[1], gap.second_end + begins[1])
-        for gap in gaps
-    )
-    at = (
-        _spread([match.first + begins[0] for match in matches], [match.length for match in matches]),
-        _spread([match.second + begins[1] for match in matches], [match.length for match in matches]),
-    )
+    matches = [Match(start + begins[0], start2 + begins[1], length) for start, start2, length in matches]
+    gaps = tuple(gaps_of(matches, len(first), len(second), begins))
+    at = (_spread(matches, 0), _spread(matches, 1))
     reordered = 0
     if in_any_order and not is_resumed:
         contents = _contents(first, second)
-        if compared_gaps or (contents[0][at[0]] != contents[1][at[1]]).any():
+        if gaps or (contents[0][at[0]] != contents[1][at[1]]).any():
             at = _paired_by(contents, keys_of_calls=(sides[0], sides[1]))
-            compared_gaps = _unpaired(at, (len(first), len(second)))
+            gaps = _unpaired(at, (len(first), len(second)))
             reordered = len(at[1]) - len(_rising(at[1].tolist()))
-    compared_gaps = _counting(compared_gaps, first, second, begins, is_resumed=is_resumed)
+    gaps = _counting(gaps, first, second, begins, is_resumed=is_resumed)
     nodes = (np.full(len(first), -1, np.int64), np.full(len(second), -1, np.int64))
     for side in (0, 1):
         nodes[side][at[side]] = np.arange(len(at[0]))
-    for number, gap in enumerate(compared_gaps, len(at[0])):
+    for number, gap in enumerate(gaps, len(at[0])):
         nodes[0][gap.first : gap.first_end] = number
         nodes[1][gap.second : gap.second_end] = number
-    return Pairs(first, second, at, compared_gaps, nodes, begins, is_resumed, reordered)
+    return Pairs(first, second, at, gaps, nodes, begins, is_resumed, reordered)
 
 
 def _contents(first: Values, second: Values) -> tuple[Ints, Ints]:
@@ -391,9 +385,9 @@ def _is_made_anew(gap: Gap, second: Values, begin: int) -> bool:
     return not any(int(second.inputs[call]) or call in drawing for call in calls)
 
 
-def _spread(starts: Sequence[int], lengths: Sequence[int]) -> Ints:
-    """``start, start + 1, ...`` for each stretch, concatenated."""
-    parts = [np.arange(start, start + length, dtype=np.int64) for start, length in zip(starts, lengths, strict=True)]
+def _spread(matches: Sequence[Match], side: int) -> Ints:
+    """The calls of one side in ``matches``."""
+    parts = [np.arange(match[side], match[side] + match.length, dtype=np.int64) for match in matches]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
