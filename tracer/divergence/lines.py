@@ -798,7 +798,7 @@ class _Comparison:
             source = self._source(root, root if maker.location in found else maker, reached.get(root))
             found.setdefault(source.location, msgspec.structs.replace(source, is_followed=root in followed))
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
-        timed = tuple({root.location: self._source(root, None) for root in self.timed}.values())
+        timed = tuple({root.location: self._source(root, root, None) for root in self.timed}.values())
         return ComparedLines(sources=tuple(found.values()), timed=timed, notes=notes)
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
