@@ -190,6 +190,11 @@ WAYS = {
         "def f(\n    a=1,\n    b=(time.perf_counter() * 1e6),\n):\n    return b\nop(f())\n",
         7,
     ),
+    "beside a file that is only written": (
+        "log = open(os.devnull, 'w')\nx = (K, log)[0]\nlog.close()\nop(x)\n",
+        6,
+    ),
+    "beside a file that is read": ("file = open(os.devnull)\nx = (K, file)[0]\nfile.close()\nop(x)\n", 5),
     "a method on a further line": (
         "import datetime\nx = (\n    datetime.datetime\n    .now()\n    .isoformat()\n)\nop(x)\n",
         8,

@@ -172,6 +172,9 @@ def resolved(text: LineText, frame: FrameType) -> LineText:
     names = dict.fromkeys(text.calls)
     for path in text.reads:
         names.update(dict.fromkeys(_names_of(path.split("."), frame, iterates=ITERATES in text.calls)))
+    files = (frame.f_locals.get(name) for name in text.stores)
+    if any(type(file).__module__ == "_io" and str(getattr(file, "mode", ""))[:1] in ("w", "a", "x") for file in files):
+        names = {name: None for name in names if not name.endswith("open")}  # nothing is read from there
     return LineText(text.reads, text.stores, tuple(names), text.first, text.loop)
 
 
