@@ -43,8 +43,9 @@ def with_hosts(trace: Trace, target: Target) -> list[CallGroup]:
             return None
         if group.host is not None or ran_there[group.fake]:
             return group.host or HostCode.DEVICE
-        is_named = globs and any(glob.match(text) for text in _texts_of(group) for glob in globs)
-        return HostCode.NAMED if is_named else None
+        places = [place for place in (group.location, group.called_from) if place]
+        texts = (*places, *(place.rpartition(":")[0] for place in places), group.function, group.module)
+        return HostCode.NAMED if any(glob.match(text) for glob in globs for text in filter(None, texts)) else None
 
     hosts = ((group, host_of(group)) for group in calls)
     return [group if host is group.host else replace(group, host=host) for group, host in hosts]
@@ -63,15 +64,6 @@ def _ran_on(calls: Iterable[CallGroup], target: Target, *, fake: bool) -> bool:
         if there or here:
             return there > here
     return False
-
-
-def _texts_of(group: CallGroup) -> Iterator[str]:
-    """Yield the texts that a glob may match of a call: its lines, their files, its function, its module."""
-    for place in (group.location, group.called_from):
-        if place:
-            yield place
-            yield place.rpartition(":")[0]
-    yield from (text for text in (group.function, group.module) if text)
 
 
 _WORDS = {

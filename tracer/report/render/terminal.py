@@ -152,10 +152,9 @@ def to_text(
 
     def parts(columns: int) -> Iterator[RenderableType]:
         drawing = Drawing(columns, unfolds=reader.is_whole)
+        yield from drawing.head(head_of(report), is_brief=detail is Detail.BRIEF)
         if detail is Detail.BRIEF:
-            yield from drawing.brief(head_of(report))
             return
-        yield from drawing.head(head_of(report))
         brief = []
         for section in sections_of(report, reader):
             if flat(section.gist) and not reader.is_whole:
@@ -181,24 +180,18 @@ class Drawing:
 
     # --- a report ---
 
-    def head(self, head: said.Head) -> Iterator[RenderableType]:
-        """The verdict, what was judged, and what every reader must know first."""
-        yield self._verdict(head)
-        yield Prose(one_line(head.judged, self.longest))
-        yield Prose(head.guarantee, style="dim")
-        for banner in head.banners:
-            yield Prose(f"Note: {one_line(banner, self.longest)}", style="bold")
-        yield self._counts(head)
-
-    def brief(self, head: said.Head) -> Iterator[RenderableType]:
-        """Two lines: what holds, and how many calls and findings there are of each verdict."""
-        yield self._verdict(head)
-        yield self._counts(head)
-
-    def _counts(self, head: said.Head) -> RenderableType:
+    def head(self, head: said.Head, *, is_brief: bool) -> Iterator[RenderableType]:
+        """The verdict, what was judged and what every reader must know first unless it is brief, and the counts."""
+        words = VERDICTS[head.verdict]
+        yield Prose(f"{words.sign} {one_line(head.headline, self.longest)}", style=f"bold {words.style}")
+        if not is_brief:
+            yield Prose(one_line(head.judged, self.longest))
+            yield Prose(head.guarantee, style="dim")
+            for banner in head.banners:
+                yield Prose(f"Note: {one_line(banner, self.longest)}", style="bold")
         calls = ", ".join(f"{count:,} {VERDICTS[verdict].label}" for verdict, count in head.tally.counts)
         findings = plural(head.findings, "finding")
-        return Prose(f"{findings}; {plural(head.tally.total, 'call')}{f': {calls}' if calls else ''}")
+        yield Prose(f"{findings}; {plural(head.tally.total, 'call')}{f': {calls}' if calls else ''}")
 
     def gists(self, sections: Iterable[Section]) -> Iterator[RenderableType]:
         """Sections a few words each, and where there is more."""

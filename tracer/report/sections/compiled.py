@@ -95,7 +95,11 @@ def compiled(report: ReportView, reader: Reader) -> Section | None:
         said.Row(
             (said.Badge(inside.verdict), " ", said.Code(inside.region.id)),
             aside=said.Code(inside.title),
-            blocks=(*_summary(inside), *(_folded(inside, number == 0) if reader.is_whole else _telling(inside))),
+            blocks=(
+                said.quiet("; ".join(_facts(inside.region))),
+                *said.paragraphs(f"{inside.gap}." if inside.gap else ""),
+                *(_folded(inside, number == 0) if reader.is_whole else _telling(inside)),
+            ),
         )
         for number, inside in enumerate(shown)
     )
@@ -108,11 +112,6 @@ def compiled(report: ReportView, reader: Reader) -> Section | None:
         else ""
     )
     return Section(anchor="compiled", title="Compiled code", blocks=blocks, gist=gist)
-
-
-def _summary(inside: RegionShown) -> tuple[said.Block, ...]:
-    facts = said.quiet("; ".join(_facts(inside.region)))
-    return (facts, said.Paragraph(f"{inside.gap}.")) if inside.gap else (facts,)
 
 
 def _telling(inside: RegionShown) -> tuple[said.Block, ...]:

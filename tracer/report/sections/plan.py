@@ -55,24 +55,26 @@ def is_suggestion(change: Change) -> bool:
 def worth(change: Change) -> str:
     """Return the worth of ``change``: ``closes 2 findings, 24 calls``."""
     if not change.closes and change.roots:
-        return f"for {_roots(change)}"
+        return f"for {_numbered('root', change.roots)}"
     if not change.closes:
         return "a suggestion: it closes no finding" if is_suggestion(change) else "needed with the others"
     calls = f", {plural(change.calls, 'call')}" if change.calls else ""
     varied = f", {change.seen:,} of them seen to differ" if change.seen else ""
-    roots = f"; for {_roots(change)}" if change.roots else ""
+    roots = f"; for {_numbered('root', change.roots)}" if change.roots else ""
     return f"closes {plural(change.closes, 'finding')}{varied}{calls}{roots}"
 
 
-def _roots(change: Change) -> str:
-    """``root 2``, ``roots 1 to 3``, as the runs' section numbers them."""
-    return f"root{'s' * (len(change.roots) > 1)} {_ranges(change.roots)}"
+def _numbered(noun: str, numbers: Sequence[int]) -> str:
+    """``change 3``, ``roots 1 to 3 and 5``."""
+    runs = consecutive(numbers)
+    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+    return f"{noun}{'s' * (len(numbers) > 1)} {joined(parts)}"
 
 
 def _in_words(need: Need) -> str:
     if need.kind is Prerequisite.BEFORE_COMPILING:
         return "Make it before anything is compiled: what was compiled without it must be compiled anew"
-    changes = _numbered(need.changes)
+    changes = _numbered("change", need.changes)
     if need.kind is Prerequisite.NOTHING_RAISES:
         if need.setting:
             return f"Make {changes} with it: without {need.setting} calls raise"
@@ -82,13 +84,3 @@ def _in_words(need: Need) -> str:
     if need.changes:
         return f"{alone}: make {changes} with it"
     return f"{alone}: leave it on" if need.holds else f"{alone}: switch it on with this change"
-
-
-def _numbered(changes: Sequence[int]) -> str:
-    """``change 3``, ``changes 3 and 5 to 8``."""
-    return f"change{'s' * (len(changes) > 1)} {_ranges(changes)}"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in consecutive(numbers)]
-    return joined(parts)

@@ -80,15 +80,11 @@ def command(report: ReportView, target: Target) -> str:
         )
     words = ["--backend", target.backend.value, "--torch", target.torch]
     words += ["--settings", target.settings.value, *(["--strict"] if report.strict else [])]
-    return f"tracer report {_as_typed(report.traces)} {shlex.join(words)}"
-
-
-def _as_typed(traces: Sequence[str]) -> str:
-    """The traces; those of many ranks as the pattern by which a shell finds them."""
-    of_ranks = {_RANK.sub(".rank*.", trace) for trace in traces}
-    if len(traces) > SPANS and len(of_ranks) == 1 and all(map(_RANK.search, traces)):
-        return "*".join(map(shlex.quote, of_ranks.pop().split("*")))
-    return shlex.join(traces)
+    traces = shlex.join(report.traces)
+    of_ranks = {_RANK.sub(".rank*.", trace) for trace in report.traces}
+    if len(report.traces) > SPANS and len(of_ranks) == 1 and all(map(_RANK.search, report.traces)):
+        traces = "*".join(map(shlex.quote, of_ranks.pop().split("*")))  # the pattern by which a shell finds them
+    return f"tracer report {traces} {shlex.join(words)}"
 
 
 def _sources(sources: Sequence[TraceSource], training: Training) -> Iterator[tuple[str, Words]]:
