@@ -6,7 +6,7 @@ A finding groups calls at one place with the same ruling.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -202,7 +202,7 @@ def _generated(
     regions = tuple(dict.fromkeys(group.region for group in compiled if group.region is not None))
     every = dict.fromkeys(_kernels(compilation, compiled, backend.device))
     named = [(where, kernel) for where, kernel in every if kernel.device in ("", backend.device)]
-    showing = [(where, kernel) for where, kernel in named if _shows(kernel, shown)]
+    showing = [(where, kernel) for where, kernel in named if shown is not None and _SHOWING[shown](kernel)]
     kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
     if shown is None or not showing:
         return Generated(regions, kernels)
@@ -241,14 +241,12 @@ _CLAIMS = {
 }
 
 
-def _shows(kernel: Kernel, shown: Shown | None) -> bool:
-    if shown is Shown.ADDS_ATOMICALLY:
-        return kernel.adds_in_any_order is True
-    if shown is Shown.CALLED:
-        return kernel.language in CALLED_KERNELS
-    if shown is Shown.TIMED:
-        return kernel.rounds_by_choice
-    return shown is Shown.NO_ATOMICS
+_SHOWING: Mapping[Shown, Callable[[Kernel], bool]] = {
+    Shown.ADDS_ATOMICALLY: lambda kernel: kernel.adds_in_any_order is True,
+    Shown.NO_ATOMICS: lambda kernel: True,
+    Shown.CALLED: lambda kernel: kernel.language in CALLED_KERNELS,
+    Shown.TIMED: lambda kernel: kernel.rounds_by_choice,
+}
 
 
 def _sentence(kernels: tuple[str, ...], shown: Shown) -> str:

@@ -91,16 +91,23 @@ def explain(
     version.
     """
     wanted = named_release(version)
-    rules_by_backend, becomes = find_rules(text, tables), find_translations(text, tables, translations)
+    rules_by_backend, name = find_rules(text, tables), spelled(text)
+    rows = (row for row in translations.translation if any(_same_op(op, name) for op in row.ops))
+    becomes = [row for row in rows if not tables.keys().isdisjoint(row.to)]
     if not rules_by_backend and not becomes:
         raise refusal(text, tables)
     asked = [b for b in (rules_by_backend if is_rule_id(text, tables) else tables) if backends is None or b in backends]
     if not asked:
         holding = ", ".join(map(str, rules_by_backend))
         raise UsageError(f"{text!r} is a rule of another table", hint=f"ask for {holding}")
-    its_own = is_torchs(spelled(text))
     return [
-        _explanation(tables[backend], rules_by_backend.get(backend, ()), wanted, becomes.get(backend, ()), its_own)
+        _explanation(
+            tables[backend],
+            rules_by_backend.get(backend, ()),
+            wanted,
+            tuple(row for row in becomes if backend in row.to),
+            is_torchs(name),
+        )
         for backend in asked
     ]
 
@@ -226,16 +233,6 @@ def _named(
         for backend, table in tables.items()
     }
     return {backend: rules for backend, rules in by_backend.items() if rules}
-
-
-def find_translations(
-    text: str, tables: Mapping[Backend, Table], translations: Translations
-) -> dict[Backend, tuple[Translation, ...]]:
-    """Return the ops that a CPU's op becomes elsewhere, by target. Targets that run the same op are omitted."""
-    name = spelled(text)
-    rows = [row for row in translations.translation if any(_same_op(op, name) for op in row.ops)]
-    by_target = {backend: tuple(row for row in rows if backend in row.to) for backend in tables}
-    return {backend: becomes for backend, becomes in by_target.items() if becomes}
 
 
 def is_torchs(name: str) -> bool:

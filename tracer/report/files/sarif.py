@@ -172,7 +172,10 @@ def _result(finding: Finding, rule: int, script: str) -> dict[str, Any]:
 
 def _location(place: str, finding: Finding | None, root: str = "SRCROOT") -> dict[str, Any]:
     path, line = split_place(place)
-    artifact = {"uri": _uri(path), "uriBaseId": root}
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    # Relative: nothing in it reads as a scheme, a host or a step upwards.
+    uri = "/".join(quote(part.encode("utf-8", "replace"), safe="") for part in parts) or "unknown"
+    artifact = {"uri": uri, "uriBaseId": root}
     # GitHub asks for a line wherever there is a file.
     start = max(line or 1, 1)
     location: dict[str, Any] = {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": start}}}
@@ -180,12 +183,6 @@ def _location(place: str, finding: Finding | None, root: str = "SRCROOT") -> dic
         kind = "module" if finding.module else "function"
         location["logicalLocations"] = [{"fullyQualifiedName": one_line(name, _LONGEST_NAME), "kind": kind}]
     return location
-
-
-def _uri(path: str) -> str:
-    """A relative URI: nothing in it reads as a scheme, a host or a step upwards."""
-    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    return "/".join(quote(part.encode("utf-8", "replace"), safe="") for part in parts) or "unknown"
 
 
 def _short(text: str) -> str:
