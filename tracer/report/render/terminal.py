@@ -201,10 +201,6 @@ class Drawing:
             yield from self._bullets(said.Bullets(items), 2)
         yield Prose(_MORE, style="dim")
 
-    def _verdict(self, head: said.Head) -> RenderableType:
-        words = VERDICTS[head.verdict]
-        return Prose(f"{words.sign} {one_line(head.headline, 4 * self.longest)}", style=f"bold {words.style}")
-
     def section(self, section: Section) -> Iterator[RenderableType]:
         """Its title and its blocks."""
         if section.title:

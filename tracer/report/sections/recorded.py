@@ -44,15 +44,13 @@ def not_seen(report: ReportView, reader: Reader) -> Section | None:
     counts: dict[BlindSpotKind, list[BlindSpot]] = {}
     for spot in report.blind_spots:
         counts.setdefault(spot.kind, []).append(spot)
-    gist = "; ".join(_in_brief(spots) for spots in counts.values())
+    gists = []
+    for kind, spots in counts.items():
+        places = some(list(dict.fromkeys(spot.location for spot in spots if spot.location)), 2)
+        times = plural(sum(spot.count for spot in spots), "time")
+        gists.append(f"{kind} {times}{f' ({places})' if places else ''}")
+    gist = "; ".join(gists)
     return Section(anchor="blind-spots", title="What was not seen", label="Not seen", blocks=blocks, gist=gist)
-
-
-def _in_brief(spots: Sequence[BlindSpot]) -> str:
-    """Blind spots of one kind: ``compiled-region 3 times (model.py:88)``."""
-    places = some(list(dict.fromkeys(spot.location for spot in spots if spot.location)), 2)
-    times = plural(sum(spot.count for spot in spots), "time")
-    return f"{spots[0].kind} {times}{f' ({places})' if places else ''}"
 
 
 def environment(report: ReportView, reader: Reader) -> Section:

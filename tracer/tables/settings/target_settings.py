@@ -73,26 +73,20 @@ def known_settings() -> frozenset[str]:
 
 def checked_sets(sets: Mapping[str, FactValue]) -> dict[str, FactValue]:
     """``sets``, validated. Raises ``TargetError`` for an unknown name or an invalid value."""
-    checked: dict[str, FactValue] = {}
     for name, value in sets.items():
         if name not in known_settings():
             near = difflib.get_close_matches(str(name), known_settings(), n=3, cutoff=0.5)
             hint = f"did you mean {', '.join(near)}?" if near else "name a field, a variable or a dotted name"
             raise TargetError(f"unknown setting {str(name)!r}", hint=hint)
-        checked[name] = _checked(name, value)
-    return checked
-
-
-def _checked(name: str, value: FactValue) -> FactValue:
-    setting = declared(name)
-    if name in SEEDS:
-        wanted = "" if value is True else "True"
-    elif setting is not None:
-        wanted = setting.fault(value)
-    elif "." not in name:
-        wanted = "" if isinstance(value, str) else "text, as environment variables are"
-    else:
-        wanted = "" if isinstance(value, (bool, int, str)) else "True, False, a number or text"
-    if wanted:
-        raise TargetError(f"{name} cannot be {value!r}", hint=f"it is {wanted}")
-    return value
+        setting = declared(name)
+        if name in SEEDS:
+            wanted = "" if value is True else "True"
+        elif setting is not None:
+            wanted = setting.fault(value)
+        elif "." not in name:
+            wanted = "" if isinstance(value, str) else "text, as environment variables are"
+        else:
+            wanted = "" if isinstance(value, (bool, int, str)) else "True, False, a number or text"
+        if wanted:
+            raise TargetError(f"{name} cannot be {value!r}", hint=f"it is {wanted}")
+    return dict(sets)
