@@ -126,6 +126,8 @@ class ComparedLines(msgspec.Struct, frozen=True, kw_only=True):
     """Where runs agree: lines that decide by the clock, and give the same in both."""
     notes: tuple[str, ...] = ()
     """Why lines are missing."""
+    first: frozenset[str] = frozenset()
+    """The locations of those that reach the call that differs first: no other line explains that."""
 
 
 Origins = frozenset[LineRoot]
@@ -779,6 +781,7 @@ class _Comparison:
         """Root lines, those that reach one of ``calls`` first."""
         reached: dict[LineRoot, str] = {}
         followed: set[LineRoot] = set()
+        first = frozenset[LineRoot]()
         for call in calls:
             seen = sorted(self._origins_of(call), key=lambda root: (root in self.takers, self.roots[root]))
             row = self._row_of_call(call)
@@ -787,10 +790,14 @@ class _Comparison:
             for root in seen:
                 for each in self._with_earlier(root):
                     reached.setdefault(each, at)
+            first = first or frozenset(reached)
         for root, at in list(reached.items()):  # a root on the way of another may reach the call too
             on_way = set(self._way(root, at))
-            reached |= {each: at for each in self.roots if each not in reached and each.location in on_way}
+            ways = {each: at for each in self.roots if each not in reached and each.location in on_way}
+            reached |= ways
+            first = first.union(ways) if root in first else first
         if reached and not any(self._is_explained(root) for root in reached):
+            first = first.union(self.imports) if first else first
             reached |= dict.fromkeys(self.imports.difference(reached), next(iter(reached.values())))
         found: dict[str, LineSource] = {}
         for root in (*reached, *(root for root in self.roots if root not in reached)):
@@ -799,7 +806,8 @@ class _Comparison:
             found.setdefault(source.location, msgspec.structs.replace(source, is_followed=root in followed))
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
         timed = tuple({root.location: self._source(root, root, None) for root in self.timed}.values())
-        return ComparedLines(sources=tuple(found.values()), timed=timed, notes=notes)
+        at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
+        return ComparedLines(sources=tuple(found.values()), timed=timed, notes=notes, first=at_first)
 
     def _with_earlier(self, root: LineRoot, visited: Origins = _NOTHING) -> list[LineRoot]:
         """A root with those that it may follow from: before it, unless it is of a kind that differs by itself."""

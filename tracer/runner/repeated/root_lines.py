@@ -158,7 +158,7 @@ def find_lines(
         compared, again = found
         last = again.roots[0].step if again.roots else None
     reaching = [source for source in compared.sources if source.reaches]
-    held = _held(laboratory, reaching, folder, last, {root.key for root in divergence.roots})
+    held = _held(laboratory, reaching, compared.first, folder, last, {root.key for root in divergence.roots})
     sources = _by_proof(compared.sources, held)
     drilled = _drilled(laboratory, sources[0], last) if reaching else None
     if drilled is None:
@@ -269,12 +269,14 @@ def compared_traces(first: Path, second: Path, divergence: Divergence) -> Compar
 def _held(
     laboratory: Laboratory,
     sources: Sequence[LineSource],
+    first: Collection[str],
     folder: Callable[[], Path],
     last: int | None,
     keys: Collection[tuple[str, ...]],
 ) -> tuple[HeldLine, ...]:
     """Hold the roots, one at a time and then all together, as far as runs are left.
 
+    ``first``: the locations of those that reach the first call that differs, which others explain only by luck.
     ``keys`` identify the roots among the calls, which must agree also where what a shorter run leaves does not show it.
     """
     ways = {source.location: _ways(source) for source in sources}
@@ -310,8 +312,9 @@ def _held(
         elif way:
             shown.append(HeldLine(lines=(at,), agrees=False, problem=problems[way[0]]))
     can = list(roots)
-    tries: list[tuple[str, ...]] = [(place,) for place in can[:_MOST_ALONE]]
-    if len(can) > 1:
+    alone = [place for place in can if not first or not set(roots[place]).isdisjoint(first)]
+    tries: list[tuple[str, ...]] = [(place,) for place in alone[:_MOST_ALONE]]
+    if len(can) > 1 and alone:
         tries.append(tuple(can))
     may_be_luck = laboratory.meets(base.family, last)
     made = 0
