@@ -183,7 +183,7 @@ class Drawing:
     def head(self, head: said.Head, *, is_brief: bool) -> Iterator[RenderableType]:
         """The verdict, what was judged and what every reader must know first unless it is brief, and the counts."""
         words = VERDICTS[head.verdict]
-        yield Prose(f"{words.sign} {one_line(head.headline, self.longest)}", style=f"bold {words.style}")
+        yield Prose(f"{words.sign} {one_line(head.headline, 4 * self.longest)}", style=f"bold {words.style}")
         if not is_brief:
             yield Prose(one_line(head.judged, self.longest))
             yield Prose(head.guarantee, style="dim")
