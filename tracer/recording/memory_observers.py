@@ -6,7 +6,8 @@ A call that neither writes nor allocates costs one truth test while no storage i
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -36,6 +37,10 @@ _PLAIN = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device
 _IN_LISTS = (_Tensor, type(None), list, tuple)
 _identify = storages.storage_id_of_strided
 _is_contiguous = torch.Tensor.is_contiguous
+
+
+_Clash = tuple[str, CallCounter, Overlap, str]
+"""Op, group, kind and device of what overlaps."""
 
 
 class HandedOver(NamedTuple):
@@ -78,7 +83,7 @@ class StorageObservers:
         return {
             "allocations": self.writes.allocations(),
             "unwritten_reads": self.writes.unwritten_reads(),
-            "overlaps": (*self.writes.overlapping_writes(), *self.copies.listed()),
+            "overlaps": (*_overlap_writes(self.writes.overlaps), *_overlap_writes(self.copies.met)),
         }
 
     @property
@@ -181,9 +186,9 @@ class MemoryObserver(Observer):
     def __init__(self, unwritten: UnwrittenMemory) -> None:
         self.unwritten = unwritten
         self._live = unwritten.live
-        self.overlaps: dict[tuple[CallCounter, Overlap, str], tuple[str, int]] = {}
-        self._steppers: weakref.WeakKeyDictionary[Any, tuple[CallCounter, str] | None] = weakref.WeakKeyDictionary()
-        """The optimizers that stepped, each with a counter of its own and its device if it has a parameter twice."""
+        self.overlaps: Counter[_Clash] = Counter()
+        self._steppers: weakref.WeakKeyDictionary[Any, _Clash | None] = weakref.WeakKeyDictionary()
+        """The optimizers that stepped, each with its clash if it has a parameter twice."""
         self.failures = 0
         """Calls that raised in this observer; everything that was watched then was given up."""
 
@@ -225,8 +230,7 @@ class MemoryObserver(Observer):
                 is_watched = bool(live) and self._is_watched(args, kwargs)
             if is_doubtful:
                 for overlap, tensor in overlaps_of(access, args, kwargs).items():
-                    key = (counter, overlap, fact_readers.device_word(tensor.device))
-                    self.overlaps[key] = (info.name, self.overlaps.get(key, ("", 0))[1] + 1)
+                    self.overlaps[info.name, counter, overlap, fact_readers.device_word(tensor.device)] += 1
             if access.allocates:
                 self.unwritten.gave(info.name, counter, result, frame)
             elif is_watched:
@@ -276,12 +280,11 @@ class MemoryObserver(Observer):
         if optimizer not in self._steppers:
             self._steppers[optimizer] = None
             if has_parameters_twice(optimizer):
-                parameter = optimizer.param_groups[0]["params"][0]
-                self._steppers[optimizer] = CallCounter(origin, None, None), fact_readers.device_word(parameter.device)
-        stepper = self._steppers[optimizer]
-        if stepper is not None:
-            key = stepper[0], Overlap.ENTRIES, stepper[1]
-            self.overlaps[key] = (f"{type(optimizer).__name__}.step", self.overlaps.get(key, ("", 0))[1] + 1)
+                device = fact_readers.device_word(optimizer.param_groups[0]["params"][0].device)
+                group = CallCounter(origin, None, None)
+                self._steppers[optimizer] = f"{type(optimizer).__name__}.step", group, Overlap.ENTRIES, device
+        if (clash := self._steppers[optimizer]) is not None:
+            self.overlaps[clash] += 1
 
     # --- for the trace ---
 
@@ -308,12 +311,13 @@ class MemoryObserver(Observer):
             for (allocation, counter, op), count in self.unwritten.unwritten_reads()
         ]
 
-    def overlapping_writes(self) -> list[OverlapWrite]:
-        """Writes to overlapping memory, in the order of their groups."""
-        return [
-            OverlapWrite(op=op, kind=kind, **counter.origin.in_words(), count=count, device=device)
-            for (counter, kind, device), (op, count) in sorted(self.overlaps.items(), key=lambda met: met[0][0].order)
-        ]
+
+def _overlap_writes(clashes: Mapping[_Clash, int]) -> list[OverlapWrite]:
+    """Writes to overlapping memory, and copies used too early, in the order of their groups."""
+    return [
+        OverlapWrite(op=op, kind=kind, device=device, **counter.origin.in_words(), count=count)
+        for (op, counter, kind, device), count in sorted(clashes.items(), key=lambda clash: clash[0][1].order)
+    ]
 
 
 # --- copies that may still run when their memory is used again: ``non_blocking=True`` from or into pinned memory ---
@@ -325,18 +329,18 @@ class MemoryObserver(Observer):
 _HANDS_OVER = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
-class _InFlight(StorageTable[tuple[str, CallCounter, Overlap, str]]):
+class _InFlight(StorageTable[_Clash]):
     """Sources and results of copies that nobody waited for."""
 
     def __init__(self, registry: StorageRegistry) -> None:
         super().__init__(registry)
-        self.met: dict[tuple[str, CallCounter, Overlap, str], int] = {}
+        self.met: Counter[_Clash] = Counter()
         """Copies whose memory was used too early, each with how often."""
 
     def used(self, identity: int) -> None:
         """The memory was written or read again."""
         if (entry := self.drop(identity)) is not None:
-            self.met[entry] = self.met.get(entry, 0) + 1
+            self.met[entry] += 1
 
     def give_up(self, identity: int) -> None:
         """The memory was handed out: what was copied into it is read."""
@@ -394,13 +398,6 @@ class CopiesInFlight(Observer):
             self._computed.enter(args[0], storages.storage_id(args[0]), True)
         elif live and _hands_over(info, args, kwargs) and (_on_device(args[0]) or [self._is_computed(args[0])])[0]:
             self.waited()
-
-    def listed(self) -> list[OverlapWrite]:
-        """The copies whose memory was used too early."""
-        return [
-            OverlapWrite(op=op, kind=kind, device=device, **counter.origin.in_words(), count=count)
-            for (op, counter, kind, device), count in sorted(self.met.items(), key=lambda met: met[0][1].order)
-        ]
 
     def _is_computed(self, tensor: torch.Tensor) -> bool:
         """Return whether it came of a graph: recorded on a CPU, that stands for lying on a device."""
