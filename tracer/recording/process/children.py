@@ -90,12 +90,9 @@ class ChildLog:
     def program_starts(self, call: Call) -> None:
         """``subprocess`` starts a program: those count that run Python, though none that torch runs for itself."""
         self._saw_any = True
-        self._program_starts(call.args[1] if len(call.args) > 1 else None, call.frame)
-
-    def _program_starts(self, command: Any, frame: FrameType) -> None:
-        is_launched = is_started_by_torch(frame, _LAUNCHERS)
-        if runs_python(command) and (is_launched or not is_started_by_torch(frame)):
-            self._note("another Python program was started", frame)
+        is_launched = is_started_by_torch(call.frame, _LAUNCHERS)
+        if runs_python((*call.args, None, None)[1]) and (is_launched or not is_started_by_torch(call.frame)):
+            self._note("another Python program was started", call.frame)
 
     def forks(self, frame: FrameType) -> None:
         """The program called ``os.fork``."""

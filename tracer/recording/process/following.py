@@ -212,11 +212,12 @@ class Following(ChildLog):
             started_by = StartedBy.POOL
         self._start(started_by, call.frame, served=served)
 
-    def _program_starts(self, command: Any, frame: FrameType) -> None:
-        if is_started_by_torch(frame, "_inductor"):
+    def program_starts(self, call: Call) -> None:
+        """``subprocess`` starts a program."""
+        if is_started_by_torch(call.frame, "_inductor"):
             self._next.role = ""
         else:  # any program may start Python in the end; one that says so is missed where it is not heard of
-            self._start(StartedBy.PROGRAM, frame, is_counted=runs_python(command))
+            self._start(StartedBy.PROGRAM, call.frame, is_counted=runs_python((*call.args, None, None)[1]))
 
     def forks(self, frame: FrameType) -> None:
         """Nothing: the hook that comes before has counted it."""
