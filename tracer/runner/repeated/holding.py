@@ -7,6 +7,7 @@ Where the roots suggest none, all that differ by chance are held together, and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -149,12 +150,12 @@ class Comparing:
     def __init__(self, unheld: Sequence[Family], findings: Callable[[], Sequence[Finding] | None]) -> None:
         self.unheld = unheld
         self._findings = findings
-        self.divergence = self._divergence(unheld[0], unheld[1])
+        self.divergence = compare_runs(unheld[0], unheld[1], findings)
         self._left_otherwise = {(end.kind, end.name) for end in self.divergence.ends}
 
     def compare(self, first: Family, second: Family) -> Shown:
         """If only what the runs leave behind differs, two runs agree if they leave it in the same state."""
-        divergence = self._divergence(first, second)
+        divergence = compare_runs(first, second, self._findings)
         left = {(end.kind, end.name) for end in divergence.ends} & self._left_otherwise
         return Shown(divergence.agrees and not (self.divergence.agrees and left), divergence.first)
 
@@ -171,12 +172,10 @@ class Comparing:
         makes_theirs = makes_calls_of(family[""].values, [unheld[""].values for unheld in self.unheld])
         return "" if makes_theirs else "the script makes other calls then"
 
-    def _divergence(self, first: Family, second: Family) -> Divergence:
-        return compare_families(
-            first,
-            second,
-            lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=self._findings),
-        )
+
+def compare_runs(first: Family, second: Family, findings: Callable[[], Sequence[Finding] | None]) -> Divergence:
+    """Hold two whole runs of one program against each other; ``findings`` returns those of the first."""
+    return compare_families(first, second, partial(compare_recordings, may_resume=False, findings=findings))
 
 
 # --- whether it is still the same program ---

@@ -28,7 +28,15 @@ from tracer.runner.ranks import Rank, current_rank, told_by_all
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.declared import HASH_SEED, Change, Circumstance, Start, in_order, variables_among
 from tracer.runner.repeated.folder import Snapshot, recordings_in, remove_run, scratch_of, temporary_of
-from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Tried, find_circumstance, suspects
+from tracer.runner.repeated.holding import (
+    MOST_RUNS,
+    Comparing,
+    Holds,
+    Tried,
+    compare_runs,
+    find_circumstance,
+    suspects,
+)
 from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
 from tracer.runner.repeated.root_lines import (
@@ -204,11 +212,7 @@ class _Series:
         if other is None and not self.ended_by:
             raise self._nothing_recorded(run)
         if other is not None:
-            divergence = compare_families(
-                self.families["run 1"],
-                self.families[run.name],
-                lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=self._findings),
-            )
+            divergence = compare_runs(self.families["run 1"], self.families[run.name], self._findings)
             self.names[id(divergence)] = run.name
             self.compared.setdefault(run.arm, []).append(divergence)
             self._note(run.arm, base, other)
@@ -245,11 +249,7 @@ class _Series:
                     base,
                     self.families[name],
                     lambda ours, theirs: compare_recordings(
-                        ours,
-                        theirs,
-                        may_resume=False,
-                        findings=self._findings,
-                        replayed=replayed_of[id(ours)],
+                        ours, theirs, may_resume=False, findings=self._findings, replayed=replayed_of[id(ours)]
                     ),
                 )
                 unvaried[place] = again
@@ -578,11 +578,7 @@ class _LineRuns:
 
     def compare(self, first: Family, second: Family) -> Divergence:
         """Hold two runs against each other."""
-        return compare_families(
-            first,
-            second,
-            lambda ours, theirs: compare_recordings(ours, theirs, may_resume=False, findings=self._series._findings),
-        )
+        return compare_runs(first, second, self._series._findings)
 
     def meets(self, family: Family, last_step: int | None) -> bool:
         """Return whether a run agrees, up to the end of a step, with one of those that were asked for."""
