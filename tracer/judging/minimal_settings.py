@@ -354,7 +354,11 @@ class ProcessUnderTarget:
                     notes.append(statement)
                     continue
                 key = key_of(statement)
-                findings[key] = _together(findings[key], statement) if key in findings else statement
+                if (other := findings.get(key)) is not None:  # the worse verdict counts
+                    worse = min(other, statement, key=lambda either: SEVERITY.index(either.verdict))
+                    count, ops = other.count + statement.count, Counter(other.ops) + Counter(statement.ops)
+                    statement = msgspec.structs.replace(worse, count=count, ops=dict(ops))
+                findings[key] = statement
         return Observed(tuple(findings.values()), tuple(notes))
 
     def banners(self) -> Iterator[str]:
@@ -382,10 +386,3 @@ def extrapolated_banner(table: str, reviewed: str, version: str) -> str:
 key_of: Callable[[Finding], tuple[object, ...]] = attrgetter(
     "rule", "subject", "op", "phase", "module", "location", "function", "called_from", "backend"
 )
-
-
-def _together(finding: Finding, other: Finding) -> Finding:
-    """Merges two records of the same thing at the same place: the worse verdict counts."""
-    worse = min(finding, other, key=lambda either: SEVERITY.index(either.verdict))
-    ops = Counter(finding.ops) + Counter(other.ops)
-    return msgspec.structs.replace(worse, count=finding.count + other.count, ops=dict(ops))

@@ -148,7 +148,8 @@ def _cells(row: FindingRow, advice: str) -> tuple[Words, ...]:
     badges = said.Badge(verdict), said.Soft(("→ ", said.Badge(in_mode)) if in_mode is not verdict else "", " ", False)
     if row.is_rest:
         more = f"{plural(len(row.findings), 'more finding')}, of "
-        subjects = said.Strong((more, said.Code(row.ops))), said.Soft(said.Code(row.places))
+        ops = some(list(dict.fromkeys(map(subject_of, row.findings))), _NAMES)
+        subjects = said.Strong((more, said.Code(ops))), said.Soft(said.Code(row.places))
         return badges, f"{row.calls:,}", subjects, advice
     plain: tuple[Words, ...] = (
         said.Code(row.places),

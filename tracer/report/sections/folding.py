@@ -19,8 +19,6 @@ from tracer.report.words import compiled_in, is_call, phase_of, plural, some, su
 _WHOLE_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 #: Modules, and places, that a row names.
 _MODULES, _PLACES = 2, 2
-#: Ops that a row names which stands for several.
-_OPS = 4
 
 
 class FindingRow(NamedTuple):
@@ -77,11 +75,6 @@ class FindingRow(NamedTuple):
         regions = {region for finding in self.findings for region in finding.regions}
         said = {compiled_in(finding) for finding in self.findings}
         return "".join(said) if len(said) == 1 else f"compiled, in {plural(len(regions), 'region')}"
-
-    @property
-    def ops(self) -> str:
-        """The ops of the findings beyond the room: ``aten.sort, aten.cumsum and 3 more``."""
-        return some(list(dict.fromkeys(map(subject_of, self.findings))), _OPS)
 
 
 def rows_of(findings: Iterable[Finding], answer_of: Callable[[Finding], object]) -> tuple[FindingRow, ...]:
