@@ -107,7 +107,7 @@ SCRIPTS = {
         a, b = split(numpy.arange(40.0))
         y = torch.from_numpy(a) * 2
         """,
-        ("others.py:7", "draw-numpy", True),
+        ("others.py:12", "draw-numpy", True),
     ),
     "library": (
         """\
@@ -154,6 +154,22 @@ SCRIPTS = {
         """,
         (6, "process-id", True),
     ),
+    "workers of a loader that a library wraps": (
+        """\
+        import os, numpy, torch
+        from others import Wrapped; torch.manual_seed(0)
+        class Data(torch.utils.data.Dataset):
+            def __len__(self): return 8
+            def __getitem__(self, i):
+                return torch.ones(2) * numpy.random.rand()
+        def seeded(worker):
+            numpy.random.seed(os.getpid() * 7 % 2**32)
+        loader = torch.utils.data.DataLoader(Data(), 4, num_workers=2, worker_init_fn=seeded)
+        for x in Wrapped(loader):
+            y = x * 2
+        """,
+        (8, "process-id", True),
+    ),
     "folder that goes": (
         """\
         import tempfile, torch
@@ -172,6 +188,11 @@ class Environment:
     def reset(self, seed=None):
         self.generator = numpy.random.default_rng(seed)
         return self.generator.random(4)
+class Wrapped:
+    def __init__(self, loader):
+        self.loader = loader
+    def __iter__(self):
+        yield from self.loader
 def split(x):
     order = numpy.random.permutation(len(x))
     return x[order[: len(x) // 2]], x[order[len(x) // 2 :]]
