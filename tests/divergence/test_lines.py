@@ -214,6 +214,10 @@ WAYS = {
         "    except ValueError:\n        n = 0\n        continue\n    got.append(k)\nop(got)\n",
         8,
     ),
+    "an object of a thread's own": (
+        "import threading\nown = threading.local()\nown.k = os.urandom(5)\ndef use():\n    return own.k\nop(use())\n",
+        7,
+    ),
     "two readings of a clock": ("a = time.time()\nb = time.time() + a\nop(b)\n", 5),
 }
 

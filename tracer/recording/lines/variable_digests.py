@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import islice
+from threading import local
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, TypeVar, cast
 
@@ -315,7 +316,7 @@ def _of_random(value: Any, kind: type) -> str:
 def attributes_of(value: Any) -> dict[str, Any] | None:
     """An object's own dictionary, or a copy with its slots, read without its code; ``None`` where it has neither."""
     try:
-        inside = object.__getattribute__(value, "__dict__")
+        inside = (local if type(value) is local else object).__getattribute__(value, "__dict__")  # this thread's
     except Exception:
         inside = None
     kind: type = type(value)
