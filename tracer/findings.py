@@ -254,7 +254,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         return self.as_is.get(names.Verdict(verdict), 0)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlannedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One numbered step of the plan."""
 
     number: int

@@ -1,7 +1,7 @@
 """The plan: findings -> the numbered changes that would make the step reproducible.
 
 They stand in the order in which they are made: what a shell sets, what must precede deterministic mode, then the fewest
-that remove the most, in the order of ``Step``. Each closes a finding at least, and no finding is closed by two.
+that remove the most, in the order of ``PlanStep``. Each closes a finding at least, and no finding is closed by two.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from tracer.findings import Change, Finding, Judgement, Need, Target
+from tracer.findings import Finding, Judgement, Need, PlannedChange, Target
 from tracer.names import (
     SAFE,
     SEVERITY,
@@ -44,7 +44,7 @@ from tracer.tables.settings.declared import (
 from tracer.trace.records import ORIGIN, SEEDED_AT, FactValue, is_set_up, kind_drawn_from
 
 
-class Step(IntEnum):
+class PlanStep(IntEnum):
     """Ways to close a finding, in the order in which the plan names them: settings as they are declared."""
 
     MODE = PlanOrder.MODE
@@ -70,46 +70,46 @@ class Step(IntEnum):
 
 #: The step of a planned setting, by its name; ``SETTING`` for others.
 STEP_OF_SETTING = {
-    **{setting.key: Step(setting.place) for setting in DECLARED if setting.place is not PlanOrder.OTHER},
-    **dict.fromkeys(SEEDS, Step.SEED),
+    **{setting.key: PlanStep(setting.place) for setting in DECLARED if setting.place is not PlanOrder.OTHER},
+    **dict.fromkeys(SEEDS, PlanStep.SEED),
 }
 #: Which of the settings that a finding needs is the one that closes it: the one that fewest others share.
-_CLOSES_FIRST = (Step.SETTING, Step.AUTOTUNE, Step.WORKSPACE, Step.SEED, Step.MODE)
+_CLOSES_FIRST = (PlanStep.SETTING, PlanStep.AUTOTUNE, PlanStep.WORKSPACE, PlanStep.SEED, PlanStep.MODE)
 
 _LEFT_TO_CHANCE = (SeedOrigin.MACHINE, SeedOrigin.UNSEEN)
 
 
-def step_of(finding: Finding, target: Target) -> Step:
+def step_of(finding: Finding, target: Target) -> PlanStep:
     """The one kind of change that closes ``finding``."""
     if finding.drops_in_inference:
-        return Step.EVALUATION
+        return PlanStep.EVALUATION
     of_process = finding.about in (About.LOADER, About.CHANGED, About.GENERATOR)
     if of_process and _hangs_on_a_seed(finding) and finding.facts.get("origin") not in _LEFT_TO_CHANCE:
-        return Step.NOTHING
+        return PlanStep.NOTHING
     if finding.about is About.LOADER and not is_settled(finding):
-        return Step.LOADING
+        return PlanStep.LOADING
     if finding.about in (About.LATE, About.CHANGED):
-        return Step.LATE
+        return PlanStep.LATE
     if is_settled(finding):
         if finding.settings and not finding.sets:
-            return Step.LATE  # the lines that set them, taken out
-        names = {STEP_OF_SETTING.get(name, Step.SETTING) for name in finding.sets}
-        return next((step for step in _CLOSES_FIRST if step in names), Step.MODE)
+            return PlanStep.LATE  # the lines that set them, taken out
+        names = {STEP_OF_SETTING.get(name, PlanStep.SETTING) for name in finding.sets}
+        return next((step for step in _CLOSES_FIRST if step in names), PlanStep.MODE)
     if finding.about in (About.MEMORY, About.OVERLAP) or (
         finding.cause is Cause.UNINITIALIZED_MEMORY and finding.verdict in VARYING
     ):
-        return Step.MEMORY
+        return PlanStep.MEMORY
     passed = kind_drawn_from(finding.facts) is GeneratorKind.PASSED and finding.facts.get(ORIGIN) in _LEFT_TO_CHANCE
     # A generator of the program's that is not known to repeat, or a line of its own that leaves one to the machine.
     if finding.about is About.GENERATOR or passed or seeded_by_line(finding):
-        return Step.SEED if finding.verdict is not Verdict.UNKNOWN else Step.UNKNOWN
+        return PlanStep.SEED if finding.verdict is not Verdict.UNKNOWN else PlanStep.UNKNOWN
     as_is = is_mode_on(target) and MODE not in finding.settings
     verdicts = (finding.verdict,) if as_is else (finding.verdict, finding.deterministic_mode)
     if Verdict.RAISES in verdicts:
-        return Step.RAISES
+        return PlanStep.RAISES
     if any(verdict in VARYING for verdict in verdicts):
-        return Step.NOT_FIXED
-    return Step.UNKNOWN if Verdict.UNKNOWN in verdicts else Step.NOTHING
+        return PlanStep.NOT_FIXED
+    return PlanStep.UNKNOWN if Verdict.UNKNOWN in verdicts else PlanStep.NOTHING
 
 
 def seeded_by_line(finding: Finding) -> str:
@@ -207,7 +207,7 @@ class Draft(NamedTuple):
     raises_in_mode: bool = False
 
 
-Group = list[Finding]
+FindingGroup = list[Finding]
 """Findings that one change closes."""
 
 
@@ -216,29 +216,29 @@ class _Plan:
         self.findings = judgement.findings
         self.target = judgement.target
         self.planned = judgement.planned
-        self.by_step: defaultdict[Step, Group] = defaultdict(list)
+        self.by_step: defaultdict[PlanStep, FindingGroup] = defaultdict(list)
         for finding in judgement.findings:
             self.by_step[step_of(finding, judgement.target)].append(finding)
 
 
-def _groups(findings: Iterable[Finding], key: Callable[[Finding], object]) -> list[Group]:
-    groups: defaultdict[object, Group] = defaultdict(list)
+def _groups(findings: Iterable[Finding], key: Callable[[Finding], object]) -> list[FindingGroup]:
+    groups: defaultdict[object, FindingGroup] = defaultdict(list)
     for finding in findings:
         groups[key(finding)].append(finding)
     return list(groups.values())
 
 
-def _by_line(findings: Iterable[Finding]) -> list[Group]:
+def _by_line(findings: Iterable[Finding]) -> list[FindingGroup]:
     return _groups(findings, lambda finding: (finding.rule, finding.location, finding.called_from))
 
 
-def _by_site(findings: Iterable[Finding]) -> list[Group]:
+def _by_site(findings: Iterable[Finding]) -> list[FindingGroup]:
     """Findings that one edit closes, one rule at one place: worst first, then most calls."""
     groups = _groups(findings, lambda finding: (finding.rule, place_of(finding)))
     return sorted(groups, key=lambda group: (SEVERITY.index(group[0].verdict), -_calls(group)))
 
 
-def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]] = ()) -> tuple[Change, ...]:
+def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]] = ()) -> tuple[PlannedChange, ...]:
     """The numbered changes for ``judgement``, in the order in which they are made; empty where nothing needs one.
 
     Those that close a finding at a call that was seen to vary come first, behind what they need; ``varied_at`` has op,
@@ -263,7 +263,7 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
     codes = importing_once(draft.code.strip() for draft in drafts)
     positions = {id(finding): position for position, finding in enumerate(plan.findings)}
     return tuple(
-        Change(
+        PlannedChange(
             number=number,
             title=draft.title,
             remedy=draft.remedy,
@@ -283,13 +283,13 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
 
 def _make_settings(plan: _Plan) -> Iterator[Draft]:
     """One change for each setting that is planned, and for what its line closes."""
-    steps = {name: STEP_OF_SETTING.get(name, Step.SETTING) for name in plan.planned}
-    moved = {name for finding in filter(is_settled, plan.by_step[Step.LATE]) for name in finding.sets}
+    steps = {name: STEP_OF_SETTING.get(name, PlanStep.SETTING) for name in plan.planned}
+    moved = {name for finding in filter(is_settled, plan.by_step[PlanStep.LATE]) for name in finding.sets}
     wanted = {name for finding in _closed_by_settings(plan) for name in finding.sets}
     for name, step in sorted(steps.items(), key=lambda item: item[1]):
-        if step is not Step.SEED and (name in wanted or name not in moved):
+        if step is not PlanStep.SEED and (name in wanted or name not in moved):
             closed = plan.by_step[step]
-            if step is Step.SETTING:
+            if step is PlanStep.SETTING:
                 closed = [
                     finding
                     for finding in closed
@@ -305,7 +305,7 @@ def _closed_by_settings(plan: _Plan) -> Iterator[Finding]:
             yield finding
 
 
-def _setting(name: str, plan: _Plan, closed: Group) -> Draft:
+def _setting(name: str, plan: _Plan, closed: FindingGroup) -> Draft:
     value = plan.planned[name]
     saying = [finding for finding in plan.findings if finding.about is About.SETTING and finding.sets == {name: value}]
     setting = declared(name)
@@ -330,20 +330,20 @@ def _is_variable(name: str) -> bool:
 
 
 def _load_data(plan: _Plan) -> Iterator[Draft]:
-    for group in _by_line(plan.by_step[Step.LOADING]):
+    for group in _by_line(plan.by_step[PlanStep.LOADING]):
         first = group[0]
         sets = {name: value for name, value in first.sets.items() if name in plan.planned and is_settled(first)}
         yield Draft(first.subject, place_of(first), group, first.remedy, first.code, sets)
 
 
 def _evaluate(plan: _Plan) -> Iterator[Draft]:
-    if group := plan.by_step[Step.EVALUATION]:
+    if group := plan.by_step[PlanStep.EVALUATION]:
         title = "Call `model.eval()` before the inference, if it is one: no seed makes two calls in one run agree"
         yield Draft(title, place_of(group[0]), group, code="model.eval()")
 
 
 def _seed(plan: _Plan) -> Iterator[Draft]:
-    seeding, loading = plan.by_step[Step.SEED], set(map(id, plan.by_step[Step.LOADING]))
+    seeding, loading = plan.by_step[PlanStep.SEED], set(map(id, plan.by_step[PlanStep.LOADING]))
     asked = {name for finding in _closed_by_settings(plan) if id(finding) not in loading for name in finding.sets}
     if seeds := {name: seed for name, seed in _SEEDS.items() if name in plan.planned and name in asked}:
         yield Draft(
@@ -364,7 +364,7 @@ def _seed(plan: _Plan) -> Iterator[Draft]:
 
 
 def _move_lines(plan: _Plan) -> Iterator[Draft]:
-    late = plan.by_step[Step.LATE]
+    late = plan.by_step[PlanStep.LATE]
     of_blocks = [finding for finding in late if finding.about is About.CALL]
     lines = _by_line(finding for finding in late if finding.about is not About.CALL)
     for group in lines:
@@ -385,7 +385,7 @@ def _move_lines(plan: _Plan) -> Iterator[Draft]:
         yield Draft(f"{what}: {first.subject}", where, group, first.remedy, first.code, sets)
 
 
-def _set_earlier(plan: _Plan, group: Group) -> Draft:
+def _set_earlier(plan: _Plan, group: FindingGroup) -> Draft:
     first = group[0]
     keys = dict.fromkeys(key.removeprefix(FORWARD) for key in first.settings)
     made = [setting for setting in map(declared, keys) if setting is not None]
@@ -402,7 +402,7 @@ def _sets_for(changed: Finding, call: Finding) -> bool:
 
 
 def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:
-    for group in _by_site(plan.by_step[Step.RAISES]):
+    for group in _by_site(plan.by_step[PlanStep.RAISES]):
         first = group[0]
         in_mode = first.verdict is not Verdict.RAISES
         title = f"{_taken_out(first)}, which raises {'under deterministic mode' if in_mode else 'now'}"
@@ -418,7 +418,7 @@ def _taken_out(finding: Finding, verb: str = "Replace") -> str:
 
 
 def _write_memory(plan: _Plan) -> Iterator[Draft]:
-    for group in _by_site(plan.by_step[Step.MEMORY]):
+    for group in _by_site(plan.by_step[PlanStep.MEMORY]):
         first = group[0]
         is_shared = first.facts.get("overlap") == Overlap.SHARED.value
         what = "Let one process write the parameters" if is_shared else "Give the write memory of its own"
@@ -431,7 +431,7 @@ def _write_memory(plan: _Plan) -> Iterator[Draft]:
 
 def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
     does = "which varies now" if is_mode_on(plan.target) else "which deterministic mode does not fix"
-    staying = plan.by_step[Step.NOT_FIXED]
+    staying = plan.by_step[PlanStep.NOT_FIXED]
     of_shell = [finding for finding in staying if finding.code.startswith(_EXPORT)]
     for group in _groups(of_shell, lambda finding: finding.code):
         first = group[0]
@@ -450,7 +450,7 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
     def key(finding: Finding) -> tuple[UnknownReason | None, str]:
         return finding.reason, "" if finding.about is About.CALL else finding.reason_detail
 
-    for unknowns in sorted(_groups(plan.by_step[Step.UNKNOWN], key), key=lambda group: -_calls(group)):
+    for unknowns in sorted(_groups(plan.by_step[PlanStep.UNKNOWN], key), key=lambda group: -_calls(group)):
         reason, detail = key(unknowns[0])
         how = f"{detail[:1].upper()}{detail[1:]}" or HOW_TO_FIND_OUT.get(reason or UnknownReason.NO_EVIDENCE, "")
         subjects = list(dict.fromkeys(map(_subject, unknowns)))

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from tracer.errors import TargetError, TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
-from tracer.recording.options import Keep, Lines, RecordOptions, Trials
+from tracer.recording.options import Keep, LineOptions, RecordOptions, Trials
 from tracer.trace import Trace
 
 if TYPE_CHECKING:
@@ -124,12 +124,12 @@ class Session:
                 if self.recorder.file is not None:
                     self.recorder.file.first_step = max(0, steps_before - self.recorder.optimizer.steps)
                 if self.options.fake:
-                    from tracer.recording.fake.machine import Machine
+                    from tracer.recording.fake.machine import FakeMachine
                     from tracer.recording.fake.running import on_fake_tensors
 
                     for parameter in () if model is None else model.parameters():  # made before: no fake gradients
                         self._fake_tensors.callback(setattr, parameter, "grad", parameter.grad)
-                    self._fake_tensors.enter_context(on_fake_tensors(Machine(), self._one_rank))
+                    self._fake_tensors.enter_context(on_fake_tensors(FakeMachine(), self._one_rank))
                 self.recorder.start()
                 self._begin_lines()
                 if self._children is not None:
@@ -364,7 +364,7 @@ class DeterminismTracer:
         world_size: int | None = None,
         rank: int | None = None,
         children: bool = False,
-        lines: Lines | bool = False,
+        lines: LineOptions | bool = False,
     ) -> None:
         spelled = locals()
         options = {field: spelled[field] for field in RecordOptions.__struct_fields__ if field in spelled}

@@ -28,7 +28,7 @@ from benchmarks.evidence.nullgpu.recording import FOLDER, MODES, Recording, Row,
 from benchmarks.evidence.refusals import predictions
 from tracer.names import Backend, Cause, Verdict
 from tracer.tables.loading import load_table
-from tracer.tables.rules import Rule, Table
+from tracer.tables.rules import Rule, RuleTable
 from tracer.tables.translation import load_translations
 from tracer.trace.file import Trace
 
@@ -159,7 +159,7 @@ def against(kernel: str, kinds: Mapping[str, Atomics]) -> str:
     return _COUNTS if kind is Atomics.INTEGER and family(kernel) not in _COUNTED else ""
 
 
-def vouched(seen: Mapping[str, Seen], table: Table, kept: list[str]) -> dict[tuple[str, str], list[str]]:
+def vouched(seen: Mapping[str, Seen], table: RuleTable, kept: list[str]) -> dict[tuple[str, str], list[str]]:
     """First and last minor release -> ops that nothing stands against in any build between the two."""
     spans: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for op, one in sorted(seen.items()):
@@ -173,7 +173,7 @@ def vouched(seen: Mapping[str, Seen], table: Table, kept: list[str]) -> dict[tup
     return dict(sorted(spans.items(), key=lambda item: tuple(_numbers(part) for part in item[0])))
 
 
-def rest(seen: Mapping[str, Seen], table: Table, kept: list[str]) -> dict[str, list[str]]:
+def rest(seen: Mapping[str, Seen], table: RuleTable, kept: list[str]) -> dict[str, list[str]]:
     """What stands against vouching -> ops that are vouched for in no release, or not in the newest one."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for op, one in sorted(seen.items()):
@@ -192,11 +192,11 @@ def model_ops() -> set[str]:
     return {op for op in calls if op not in moved and op.rpartition(".")[0] not in moved}
 
 
-def _is_unnamed(op: str, table: Table) -> bool:
+def _is_unnamed(op: str, table: RuleTable) -> bool:
     return op.partition(".")[0] in ("aten", "prims") and table.find(op) is None
 
 
-def confirmed(builds: Builds, table: Table, folder: Path = FOLDER) -> dict[str, str]:
+def confirmed(builds: Builds, table: RuleTable, folder: Path = FOLDER) -> dict[str, str]:
     """Rule -> what the builds showed of it, in words; rules of which nothing was seen are left out."""
     refused, invented = _refusals(builds, folder)
     told = {}
@@ -240,7 +240,7 @@ def _refusals(builds: Builds, folder: Path) -> tuple[dict[str, Counter[str]], Co
     return hits, inventions
 
 
-def _launches(rule: Rule, builds: Builds, table: Table) -> Iterator[str]:
+def _launches(rule: Rule, builds: Builds, table: RuleTable) -> Iterator[str]:
     """Which kernels that add atomically the rule's ops launch, and whether deterministic mode leaves any."""
     families: dict[str, Counter[str]] = {"off": Counter(), "on": Counter()}
     met: dict[str, Counter[str]] = {"off": Counter(), "on": Counter()}

@@ -14,7 +14,7 @@ from tracer.report.sections.rules import from_to, rows_in_short
 from tracer.tables.compilers import with_compiled
 from tracer.tables.explaining import Examples, VerdictRow, VersionSpan, load_examples, program, spans
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.rules import AnsweredRule, LibraryRule, Rule, Table
+from tracer.tables.rules import AnsweredRule, LibraryRule, Rule, RuleTable
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, SettingRow, load_rows
 
 HEADINGS = (
@@ -173,7 +173,7 @@ def _grid(rows: tuple[VerdictRow, ...], rest: str) -> str:
 
 
 def _index(
-    tables: Iterable[Table],
+    tables: Iterable[RuleTable],
     compiled: Sequence[AnsweredRule],
     libraries: Sequence[LibraryRule],
     rows: Sequence[SettingRow],
@@ -203,7 +203,7 @@ def _line(rule: Rule) -> str:
     return f"- {_links([rule.id])}{names}"
 
 
-def _heirs(tables: Iterable[Table]) -> dict[str, list[str]]:
+def _heirs(tables: Iterable[RuleTable]) -> dict[str, list[str]]:
     """Rules to those that were inherited from them."""
     heirs: dict[str, list[str]] = {}
     for table in tables:

@@ -14,7 +14,7 @@ from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
 from tracer.tables.compilers import load_compilers, with_compiled
 from tracer.tables.explaining import VersionSpan, spans
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.rules import GRADES, Rule, Table, strongest
+from tracer.tables.rules import GRADES, Rule, RuleTable, strongest
 from tracer.tables.settings.rows import CATEGORIES, load_rows
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import RELEASES, reviewed_in_words, reviewed_releases, speaks_of
@@ -54,7 +54,7 @@ def tables_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _backends(tables: list[Table], history: dict[int, tuple[VersionSpan, ...]]) -> Iterator[str]:
+def _backends(tables: list[RuleTable], history: dict[int, tuple[VersionSpan, ...]]) -> Iterator[str]:
     yield "## Backends\n"
     yield from _grid(
         "backend", "torch", "rules", "ops", *map(str, GRADES), "inherited", "open", "an aten op without a rule"
@@ -73,7 +73,7 @@ def _backends(tables: list[Table], history: dict[int, tuple[VersionSpan, ...]]) 
     yield "recorded on a CPU run as elsewhere.\n"
 
 
-def _absence(tables: list[Table]) -> Iterator[str]:
+def _absence(tables: list[RuleTable]) -> Iterator[str]:
     """What "deterministic" rests on for ops that no rule names."""
     for table in tables:
         seen = table.dispatched
@@ -123,7 +123,7 @@ def _is_open(span: VersionSpan) -> bool:
     return Verdict.UNKNOWN in (*span.as_is, *span.in_mode)
 
 
-def _versions(tables: list[Table], history: dict[int, tuple[VersionSpan, ...]]) -> Iterator[str]:
+def _versions(tables: list[RuleTable], history: dict[int, tuple[VersionSpan, ...]]) -> Iterator[str]:
     yield "## Versions\n"
     yield f"Rules that speak of each version of torch, as {'/'.join(map(str, GRADES))}; after the plus sign, those"
     yield "whose answer changed in that version.\n"
@@ -191,7 +191,7 @@ def _row(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
+def _by_version(table: RuleTable) -> dict[str, Counter[EvidenceKind]]:
     """For each reviewed release, rules by grade where a case speaks of it; builds say nothing of older releases."""
     releases = reviewed_releases(table.reviewed)
     seen = () if table.dispatched is None else releases[releases.index(table.dispatched.builds[0].rpartition(".")[0]) :]
@@ -205,7 +205,7 @@ def _by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
     }
 
 
-def _counted(table: Table) -> tuple[str, ...]:
+def _counted(table: RuleTable) -> tuple[str, ...]:
     """Its backend, the reviewed releases, its rules and the ops that they name (a packet counts once), its rules by
     their strongest evidence, and those of them that it inherits."""
     releases = reviewed_releases(table.reviewed)

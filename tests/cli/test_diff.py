@@ -9,12 +9,12 @@ import pytest
 
 from tests.support.build import call, environment, finding, judgement, trace
 from tests.support.command import Command
-from tracer.gate.comparing import Kind, compare_judgements
+from tracer.gate.comparing import ChangeKind, compare_judgements
 from tracer.names import Phase
 from tracer.trace.records import Draw
 
 
-def kinds(before: list[Any], after: list[Any]) -> list[Kind]:
+def kinds(before: list[Any], after: list[Any]) -> list[ChangeKind]:
     compared = compare_judgements(judgement(*before), judgement(*after))
     return [one.kind for one in compared.differences]
 
@@ -22,20 +22,20 @@ def kinds(before: list[Any], after: list[Any]) -> list[Kind]:
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [
-        ([], [finding()], [Kind.NEW]),
-        ([finding()], [], [Kind.GONE]),
+        ([], [finding()], [ChangeKind.NEW]),
+        ([finding()], [], [ChangeKind.GONE]),
         ([finding()], [finding()], []),
         ([finding()], [finding(location="train.py:99")], []),
         ([finding()], [finding("npu-unlisted")], []),
-        ([finding(verdict="conditional")], [finding()], [Kind.WORSENED]),
-        ([finding()], [finding(verdict="seeded")], [Kind.IMPROVED]),
-        ([finding()], [finding(deterministic_mode="raises")], [Kind.MODE_WORSENED]),
-        ([finding(count=2)], [finding(count=5)], [Kind.RECOUNTED]),
-        ([finding()], [finding(module="net.other")], [Kind.NEW, Kind.GONE]),
-        ([finding()], [finding(phase="backward")], [Kind.NEW, Kind.GONE]),
+        ([finding(verdict="conditional")], [finding()], [ChangeKind.WORSENED]),
+        ([finding()], [finding(verdict="seeded")], [ChangeKind.IMPROVED]),
+        ([finding()], [finding(deterministic_mode="raises")], [ChangeKind.MODE_WORSENED]),
+        ([finding(count=2)], [finding(count=5)], [ChangeKind.RECOUNTED]),
+        ([finding()], [finding(module="net.other")], [ChangeKind.NEW, ChangeKind.GONE]),
+        ([finding()], [finding(phase="backward")], [ChangeKind.NEW, ChangeKind.GONE]),
     ],
 )
-def test_a_finding_is_matched_by_what_was_recorded(before: list[Any], after: list[Any], kind: list[Kind]) -> None:
+def test_a_finding_is_matched_by_what_was_recorded(before: list[Any], after: list[Any], kind: list[ChangeKind]) -> None:
     assert kinds(before, after) == kind
 
 

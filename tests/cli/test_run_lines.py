@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from tests.support.command import Command, tracer_process
-from tracer.trace.lines import Row, read_lines
+from tracer.trace.lines import LineRow, read_lines
 
 SCRIPT = dedent("""\
     import random, sys
@@ -35,7 +35,7 @@ def test_the_output_and_the_exit_code_are_the_same(tmp_path: Path, tracer: Comma
     followed = tracer("run", "--lines", "-o", tmp_path / "a.json", script)
     assert (followed.code, followed.out) == (plain.returncode, plain.stdout)
     records = read_lines(tmp_path / "a.lines")
-    calls = [record.call for record in records if isinstance(record, Row)]
+    calls = [record.call for record in records if isinstance(record, LineRow)]
     assert calls == sorted(calls)
     assert calls[-1] > 100
     assert (tmp_path / "a.values").is_file()
@@ -45,7 +45,7 @@ def test_a_killed_run_leaves_the_rows_before(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import os\nx = 1\nif x:\n    os.kill(os.getpid(), 9)\n")
     tracer_process("run", "--lines", "-o", tmp_path / "a.json", script, cwd=tmp_path)
-    assert [record.line for record in read_lines(tmp_path / "a.lines") if isinstance(record, Row)] == [1, 2, 3]
+    assert [record.line for record in read_lines(tmp_path / "a.lines") if isinstance(record, LineRow)] == [1, 2, 3]
 
 
 def test_packages_are_named_with_lines_alone(tmp_path: Path, tracer: Command) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import SCRIPTS, tracer_process
 from tests.support.slow import slow_unless
 from tracer.runner.outcome import ScriptRecording
-from tracer.runner.steps import Steps
+from tracer.runner.steps import StepRange
 from tracer.trace import Trace
 
 #: What is left of the script is lost: neither exit handlers nor ``finally`` run.
@@ -72,7 +72,7 @@ class _Full:
 def test_a_signal_that_comes_while_the_trace_is_written_early_waits_and_then_does_its_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recording = ScriptRecording("s", tmp_path / "t.json", Path("t.json"), Steps(0, 1), rank=None, exit_after=False)
+    recording = ScriptRecording("s", tmp_path / "t.json", Path("t.json"), StepRange(0, 1), rank=None, exit_after=False)
     recording._window = _Full()  # type: ignore[assignment]
     writing = []
 
@@ -92,7 +92,7 @@ def test_a_signal_that_comes_while_the_trace_is_written_early_waits_and_then_doe
 def test_a_pipe_gets_one_trace_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    recording = ScriptRecording("s", pipe, pipe, Steps(0, 1), rank=None, exit_after=False)
+    recording = ScriptRecording("s", pipe, pipe, StepRange(0, 1), rank=None, exit_after=False)
     recording._window = _Full()  # type: ignore[assignment]
     monkeypatch.setattr(ScriptRecording, "_write", lambda *_: pytest.fail("a pipe was written to early"))
     recording._write_early()

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from tests.support.traced import traced
-from tracer.divergence.lines import ComparedLines, Kind, compared_lines
+from tracer.divergence.lines import ComparedLines, LineKind, compared_lines
 from tracer.tables.sources import source_of, sources
-from tracer.trace.lines import Row, Text, read_lines
+from tracer.trace.lines import LineRow, Text, read_lines
 
 
 def compared(folder: Path, source: str, second: str = "") -> ComparedLines:
@@ -25,64 +25,67 @@ def compared(folder: Path, source: str, second: str = "") -> ComparedLines:
     return compared_lines(*runs)
 
 
-def lines_of(result: ComparedLines) -> list[tuple[int, Kind]]:
+def lines_of(result: ComparedLines) -> list[tuple[int, LineKind]]:
     """Line and kind of each root."""
     return [(int(source.location.rpartition(":")[2]), source.kind) for source in result.sources]
 
 
 ROOTS = {
-    "a clock": ("import time\nx = 1\ny = time.perf_counter()\nz = x + y\n", [(4, Kind.LINE)]),
+    "a clock": ("import time\nx = 1\ny = time.perf_counter()\nz = x + y\n", [(4, LineKind.LINE)]),
     "two of them": (
         "import os\na = os.urandom(4)\nb = a + b'x'\nc = os.urandom(4)\n",
-        [(3, Kind.LINE), (5, Kind.LINE)],
+        [(3, LineKind.LINE), (5, LineKind.LINE)],
     ),
     "a draw": (
         "import random\nx = random.random()\ny = 2 * x\nz = random.random()\n",
-        [(3, Kind.DRAW), (5, Kind.DRAW)],
+        [(3, LineKind.DRAW), (5, LineKind.DRAW)],
     ),
-    "a seed": ("import os, random\ns = os.urandom(2)\nrandom.seed(s)\nx = random.random()\n", [(3, Kind.LINE)]),
-    "a seed without a number": ("import random\nrandom.seed()\nx = random.random()\n", [(3, Kind.LINE)]),
+    "a seed": ("import os, random\ns = os.urandom(2)\nrandom.seed(s)\nx = random.random()\n", [(3, LineKind.LINE)]),
+    "a seed without a number": ("import random\nrandom.seed()\nx = random.random()\n", [(3, LineKind.LINE)]),
     "a seed of torch's": (
         "import os, torch\ntorch.seed()\ntorch.manual_seed(hash(os.urandom(9)))\nx = torch.rand(2)\n",
-        [(3, Kind.LINE), (4, Kind.LINE)],
+        [(3, LineKind.LINE), (4, LineKind.LINE)],
     ),
     "a seed by a function of another name": (
         "import os, random\ndef setup(n): random.seed(n)\nk = os.urandom(3)\nsetup(k)\nx = random.random()\n",
-        [(4, Kind.LINE)],
+        [(4, LineKind.LINE)],
     ),
     "an attribute of a class": (
         "import os\nclass C:\n    k = 1\n    t = os.urandom(3)\n    def use(self):\n        u = self.t\n"
         "        return u\nx = C().use()\ny = C.t\n",
-        [(5, Kind.LINE)],
+        [(5, LineKind.LINE)],
     ),
     "an attribute that a class is given": (
         "import os\nclass C:\n    t = 1\nC.t = os.urandom(2)\ndef use(c):\n    return c.t\nx = use(C())\n",
-        [(5, Kind.LINE)],
+        [(5, LineKind.LINE)],
     ),
-    "a seed alike": ("import random\nx = random.random()\nrandom.seed(0)\ny = random.random()\n", [(3, Kind.DRAW)]),
-    "a generator of one's own": ("import random\nr = random.Random()\nx = r.random()\n", [(3, Kind.LINE)]),
+    "a seed alike": ("import random\nx = random.random()\nrandom.seed(0)\ny = random.random()\n", [(3, LineKind.DRAW)]),
+    "a generator of one's own": ("import random\nr = random.Random()\nx = r.random()\n", [(3, LineKind.LINE)]),
     "in a function": (
         "import os\ndef inner():\n    return os.urandom(3)\ndef outer():\n    t = inner()\n    return t\nx = outer()\n",
-        [(4, Kind.LINE)],
+        [(4, LineKind.LINE)],
     ),
-    "an argument": ("import os\ndef work(a, b):\n    return a + b\nx = work(b'1', os.urandom(4))\n", [(5, Kind.LINE)]),
+    "an argument": (
+        "import os\ndef work(a, b):\n    return a + b\nx = work(b'1', os.urandom(4))\n",
+        [(5, LineKind.LINE)],
+    ),
     "an attribute": (
         "import os\nclass C:\n    def __init__(self):\n        self.t = os.urandom(3)\n        self.k = 1\n"
         "    def use(self):\n        return self.k\nc = C()\nx = c.use()\n",
-        [(5, Kind.LINE)],
+        [(5, LineKind.LINE)],
     ),
     "a global of a function": (
         "import os\nseen = []\ndef note():\n    seen.append(os.urandom(2))\nnote()\nx = seen[0]\n",
-        [(5, Kind.LINE)],
+        [(5, LineKind.LINE)],
     ),
     "the order in which a dict is filled": (
         "import random\nd = dict.fromkeys(random.SystemRandom().sample('abcdefghijklmnop', 16))\nfirst = [*d]\n",
-        [(3, Kind.LINE)],
+        [(3, LineKind.LINE)],
     ),
     "the order in which things are counted": (
         "import collections, random\nc = collections.Counter()\n"
         "c.update(random.SystemRandom().sample(range(400), 16))\nx = c.most_common(9)\n",
-        [(4, Kind.LINE)],
+        [(4, LineKind.LINE)],
     ),
     "nothing": ("import random\nrandom.seed(0)\nx = random.random()\n", []),
 }
@@ -267,7 +270,7 @@ def test_where_runs_agree_a_line_that_decides_by_the_clock_is_known(tmp_path: Pa
 
 def test_a_line_that_reads_a_clock_beside_another_reading_is_a_root_too(tmp_path: Path) -> None:
     source = "import time\na = time.time()\nb = time.time() + a\n"
-    assert lines_of(compared(tmp_path, source)) == [(3, Kind.LINE), (4, Kind.LINE)]
+    assert lines_of(compared(tmp_path, source)) == [(3, LineKind.LINE), (4, LineKind.LINE)]
 
 
 def test_a_generator_that_is_first_seen_as_it_is_seeded_has_the_seeds_origin(tmp_path: Path) -> None:
@@ -278,19 +281,19 @@ def test_a_generator_that_is_first_seen_as_it_is_seeded_has_the_seeds_origin(tmp
     states = ("aa.aa", "bb.bb"), (".cc", ".dd")
     runs = []
     for records, state in zip((first, second), zip(*states, strict=True), strict=True):
-        rows = [record for record in records if isinstance(record, Row)]
+        rows = [record for record in records if isinstance(record, LineRow)]
         changed = {row.line: {"%generator numpy": own} for row, own in zip(rows[1:], state, strict=True)}
         runs.append(
             {
                 "": [
                     msgspec.structs.replace(record, changed={**record.changed, **changed.get(record.line, {})})
-                    if isinstance(record, Row)
+                    if isinstance(record, LineRow)
                     else record
                     for record in records
                 ]
             }
         )
-    assert lines_of(compared_lines(*runs)) == [(1, Kind.LINE)]
+    assert lines_of(compared_lines(*runs)) == [(1, LineKind.LINE)]
 
 
 def test_a_line_that_seeds_is_held_by_its_generators_state(tmp_path: Path) -> None:
@@ -308,7 +311,7 @@ def test_a_number_drawn_inside_a_statement_is_held_where_something_takes_it(
     source = f"import random\nCALLS = []\nrows = []\ndef f(k):\n    return {inside}\nx = f(1)\ny = [*rows]\n"
     runs = [{"": traced(tmp_path, f"{source}CALLS.append((x, y))\n", name=name)} for name in ("a", "b")]
     root = compared_lines(*runs, calls=[0]).sources[0]
-    assert (root.location, root.kind, root.held_at) == ("program.py:5", Kind.DRAW, f"program.py:{held}")
+    assert (root.location, root.kind, root.held_at) == ("program.py:5", LineKind.DRAW, f"program.py:{held}")
 
 
 @pytest.mark.parametrize("patterns", [("0010110100", "0110000111"), ("1111100000", "0000011111")])
@@ -329,7 +332,7 @@ def test_rounds_of_a_loop_are_held_against_each_other_whichever_way_they_went(
         {"": traced(tmp_path, dedent(source).replace("WAYS", pattern), name=name)}
         for name, pattern in zip("ab", patterns, strict=True)
     ]
-    assert lines_of(compared_lines(*runs)) == [(2, Kind.LINE)]
+    assert lines_of(compared_lines(*runs)) == [(2, LineKind.LINE)]
 
 
 def test_what_raises_in_one_run_is_held_where_its_function_ends(tmp_path: Path) -> None:
@@ -384,7 +387,7 @@ def test_what_a_library_draws_while_it_is_imported_is_named_only_where_nothing_e
 def test_a_global_generator_under_another_name_is_followed_as_what_it_is(tmp_path: Path, shared: str) -> None:
     draw = "torch.rand(1, generator=own)" if "torch" in shared else "own.rand()"
     source = f"import numpy, torch\ntorch.seed(); numpy.random.seed()\nown = {shared}\nx = {draw}\n"
-    assert lines_of(compared(tmp_path, source)) == [(3, Kind.LINE)]
+    assert lines_of(compared(tmp_path, source)) == [(3, LineKind.LINE)]
 
 
 @pytest.mark.parametrize(
@@ -448,13 +451,13 @@ def test_what_one_run_alone_executes_has_the_branch_as_origin(tmp_path: Path) ->
     a = {"": traced(tmp_path, dedent(source).replace("K", "256"), name="a")}
     b = {"": traced(tmp_path, dedent(source).replace("K", "0"), name="b")}
     for result in (compared_lines(a, b), compared_lines(b, a)):
-        assert lines_of(result) == [(3, Kind.BRANCH)]
+        assert lines_of(result) == [(3, LineKind.BRANCH)]
         assert [source.calls for source in result.sources] == [1]
 
 
 def test_a_branch_on_what_differs_is_no_root(tmp_path: Path) -> None:
     source = "import os\nk = os.urandom(8)\nx = 1\nfor byte in k:\n    if byte % 2:\n        x += byte\ny = x\n"
-    assert lines_of(compared(tmp_path, source)) == [(3, Kind.LINE)]
+    assert lines_of(compared(tmp_path, source)) == [(3, LineKind.LINE)]
 
 
 def test_one_more_call_of_a_function_shifts_nothing_elsewhere(tmp_path: Path) -> None:
@@ -468,7 +471,7 @@ def test_one_more_call_of_a_function_shifts_nothing_elsewhere(tmp_path: Path) ->
             double(7)
         x = [double(n) for n in range(5)]
         """
-    assert lines_of(compared(tmp_path, source, second="2")) == [(1, Kind.LINE)]
+    assert lines_of(compared(tmp_path, source, second="2")) == [(1, LineKind.LINE)]
 
 
 def test_a_long_loop_names_the_line_that_stores(tmp_path: Path) -> None:
@@ -483,7 +486,7 @@ def test_a_long_loop_names_the_line_that_stores(tmp_path: Path) -> None:
         """
     a = {"": traced(tmp_path, dedent(source).replace("K", "0"), name="a")}
     b = {"": traced(tmp_path, dedent(source).replace("K", "1000"), name="b")}
-    assert lines_of(compared_lines(a, b)) == [(6, Kind.LINE)]
+    assert lines_of(compared_lines(a, b)) == [(6, LineKind.LINE)]
 
 
 def test_a_forked_worker_has_roots_of_its_own(tmp_path: Path) -> None:
@@ -502,7 +505,7 @@ def test_a_forked_worker_has_roots_of_its_own(tmp_path: Path) -> None:
         traced(tmp_path, dedent(source), name=name)
         roles = ("", ".1")
         runs.append({role: read_lines(tmp_path / f"{name}.lines{role}") for role in roles})
-    assert (3, Kind.LINE) in lines_of(compared_lines(*runs))
+    assert (3, LineKind.LINE) in lines_of(compared_lines(*runs))
 
 
 #: A library by which the thread that gives is first in run a, and the one that takes in run b.
@@ -656,7 +659,7 @@ def test_tasks_of_threads_are_paired_by_their_arguments(tmp_path: Path) -> None:
             t.start()
             t.join()
         """
-    assert lines_of(compared(tmp_path, source, second="2")) == [(1, Kind.LINE)]
+    assert lines_of(compared(tmp_path, source, second="2")) == [(1, LineKind.LINE)]
 
 
 def test_what_other_threads_put_into_a_queue_differs_at_the_line_that_takes_it(tmp_path: Path) -> None:

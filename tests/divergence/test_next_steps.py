@@ -14,7 +14,7 @@ from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import CallPlace, EndState, Seed
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import Held
-from tracer.findings import Change
+from tracer.findings import PlannedChange
 from tracer.names import Phase
 from tracer.plan import make_plan
 from tracer.report.files.compared import plan_after, repeated_json
@@ -108,4 +108,4 @@ def test_the_order_of_what_hangs_together_stays() -> None:
     edit, change = next_steps(repeated(divergence(root())), make_plan(judged), judged.findings)
     assert change.roots == (1,)
     assert change.needs[0].changes == (edit.number,)
-    assert isinstance(msgspec.convert(msgspec.to_builtins(change), Change), Change)
+    assert isinstance(msgspec.convert(msgspec.to_builtins(change), PlannedChange), PlannedChange)

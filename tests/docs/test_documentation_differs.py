@@ -16,7 +16,7 @@ from tracer.names import Backend
 from tracer.tables.compilers import with_compiled
 from tracer.tables.explaining import is_rule_id
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import Table
+from tracer.tables.rules import RuleTable
 
 PAGE = Path(__file__).parents[2] / "docs" / "where-torch-documentation-differs.md"
 ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if re.match(r"\| (?!API \||---)", line)]
@@ -61,7 +61,7 @@ def leaf(*shape: int, device: str = "cpu") -> torch.Tensor:
 
 
 @cache
-def tables() -> Mapping[Backend, Table]:
+def tables() -> Mapping[Backend, RuleTable]:
     return with_compiled(load_tables())
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.support.build import tensor
-from tracer.one_call.data import Tensor, Unknown, Word, has_unknown, program_arguments
+from tracer.one_call.data import Tensor, TorchName, Unknown, has_unknown, program_arguments
 from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled
 
 
@@ -30,8 +30,8 @@ from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, Tensor
         (Number("-inf"), "-inf", float("-inf")),
         (Number("(1+2j)"), "(1+2j)", 1 + 2j),
         (Number(str(2**70)), str(2**70), 2**70),
-        (TorchWord("float64"), "torch.float64", Word("torch.float64")),
-        (DeviceType("cpu"), "torch.device('cpu')", Word("torch.device('cpu')")),
+        (TorchWord("float64"), "torch.float64", TorchName("torch.float64")),
+        (DeviceType("cpu"), "torch.device('cpu')", TorchName("torch.device('cpu')")),
         ("sum", "'sum'", "sum"),
         (NotKept(), "...", Unknown()),
     ],

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import finding, judgement, process_finding, target
-from tracer.findings import Change, Finding, Need
+from tracer.findings import Finding, Need, PlannedChange
 from tracer.names import About, Cause, Prerequisite, SeedOrigin, UnknownReason, Verdict
-from tracer.plan import Step, importing_once, make_plan, step_of
+from tracer.plan import PlanStep, importing_once, make_plan, step_of
 from tracer.report.sections.plan import step_of_plan
 
 ANYTHING = st.builds(
@@ -137,7 +137,7 @@ def test_every_finding_that_needs_a_change_is_closed_exactly_once(findings: list
     plan = make_plan(judged)
     assert [change.number for change in plan] == list(range(1, len(plan) + 1))
     closed = [place for change in plan for place in change.findings]
-    needing = [i for i, one in enumerate(judged.findings) if step_of(one, judged.target) is not Step.NOTHING]
+    needing = [i for i, one in enumerate(judged.findings) if step_of(one, judged.target) is not PlanStep.NOTHING]
     assert sorted(closed) == needing
     for change in plan:
         of_it = [judged.findings[place] for place in change.findings]
@@ -149,7 +149,7 @@ def test_every_finding_that_needs_a_change_is_closed_exactly_once(findings: list
 @given(ANYTHING)
 def test_only_what_is_as_good_as_it_can_be_needs_no_change(one: Finding) -> None:
     (finding,) = judgement(one).findings
-    if step_of(finding, judgement(one).target) is Step.NOTHING:
+    if step_of(finding, judgement(one).target) is PlanStep.NOTHING:
         assert {finding.verdict, finding.deterministic_mode} <= {Verdict.DETERMINISTIC, Verdict.SEEDED}
 
 
@@ -242,7 +242,7 @@ def test_a_remedy_is_a_field_of_its_own_whatever_the_subject_holds() -> None:
     assert change.title == "Replace aten.put_, which raises under deterministic mode"
     assert change.remedy == "Use this: that."
     assert step_of_plan(change).advice == f"{change.title}: {change.remedy}"
-    assert step_of_plan(Change(number=1, title="Seed")).advice == "Seed"
+    assert step_of_plan(PlannedChange(number=1, title="Seed")).advice == "Seed"
 
 
 @pytest.mark.parametrize("origin", SeedOrigin)
@@ -251,4 +251,4 @@ def test_a_seeded_generator_needs_nothing_unless_chance_set_its_state(origin: Se
         about=About.GENERATOR, verdict="seeded", deterministic_mode="seeded", facts={"origin": origin.value}
     )
     left_to_chance = origin in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN)
-    assert step_of(seeded, target()) is (Step.SEED if left_to_chance else Step.NOTHING)
+    assert step_of(seeded, target()) is (PlanStep.SEED if left_to_chance else PlanStep.NOTHING)

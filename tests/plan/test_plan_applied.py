@@ -11,7 +11,7 @@ from tests.support.promise import promised
 from tests.support.slow import slow_unless
 from tracer import Trace, judge
 from tracer.names import Verdict
-from tracer.plan import Step, step_of
+from tracer.plan import PlanStep, step_of
 from tracer.report import Report
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +69,6 @@ def test_the_plans_lines_leave_no_risk_but_where_the_plan_says_that_some_stays(
 
 def test_what_a_plan_says_would_stay_is_what_asks_for_an_edit(unplanned: Trace) -> None:
     report = judge(unplanned, backend="cuda")
-    edits = {Step.RAISES, Step.NOT_FIXED, Step.UNKNOWN, Step.MEMORY, Step.LATE, Step.LOADING}
+    edits = {PlanStep.RAISES, PlanStep.NOT_FIXED, PlanStep.UNKNOWN, PlanStep.MEMORY, PlanStep.LATE, PlanStep.LOADING}
     stays = {one.location for one in report.findings if step_of(one, report.target) in edits}
     assert stays == at_risk(judge(unplanned, backend="cuda", settings=report.planned_settings))

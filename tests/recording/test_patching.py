@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tracer.recording import patching
-from tracer.recording.patching import Call, Target, Watch, Watchers, held_by, original_of, place
+from tracer.recording.patching import Watch, WatchedCall, WatchedFunction, Watchers, held_by, original_of, place
 
 
 class Greeter:
@@ -44,7 +44,7 @@ def greet(word: str) -> str:
 HERE = sys.modules[__name__]
 
 
-def heard(owner: Any, name: str, told: list[Call], **more: Any) -> Any:
+def heard(owner: Any, name: str, told: list[WatchedCall], **more: Any) -> Any:
     """Have calls of ``owner.name`` appended to ``told``; returns what ends that."""
     lift = place([(owner, name)], Watch(after=told.append, **more))
     assert lift is not None
@@ -52,7 +52,7 @@ def heard(owner: Any, name: str, told: list[Call], **more: Any) -> Any:
 
 
 def test_a_call_is_made_as_it_was_asked_for_and_told_with_its_frame_and_result() -> None:
-    told: list[Call] = []
+    told: list[WatchedCall] = []
     lift = heard(Greeter, "greet", told)
     try:
         assert Greeter("Ada").greet("hi", loudly=True) == "hi Ada!"
@@ -65,10 +65,10 @@ def test_a_call_is_made_as_it_was_asked_for_and_told_with_its_frame_and_result()
 
 
 def test_what_a_function_raises_is_its_own_and_a_watch_that_stumbles_is_nobodys() -> None:
-    def stumble(_: Call) -> None:
+    def stumble(_: WatchedCall) -> None:
         raise RuntimeError("a note")
 
-    told: list[Call] = []
+    told: list[WatchedCall] = []
     lifts = [heard(Greeter, "greet", told), place([(Greeter, "greet")], Watch(before=stumble, after=told.append))]
     try:
         with pytest.raises(ValueError, match="nothing"):
@@ -85,7 +85,7 @@ def test_what_a_function_raises_is_its_own_and_a_watch_that_stumbles_is_nobodys(
 @pytest.mark.parametrize("first", [0, 1])
 def test_watches_end_in_any_order_and_the_last_one_puts_the_function_back(first: int) -> None:
     before = vars(Greeter)["greet"]
-    told: tuple[list[Call], list[Call]] = ([], [])
+    told: tuple[list[WatchedCall], list[WatchedCall]] = ([], [])
     lifts = [heard(Greeter, "greet", one) for one in told]
     lifts[first]()
     Greeter("Ada").greet()
@@ -98,7 +98,7 @@ def test_watches_end_in_any_order_and_the_last_one_puts_the_function_back(first:
 
 
 def test_what_somebody_else_put_over_it_stays_and_tells_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Call] = []
+    told: list[WatchedCall] = []
     lift = heard(HERE, "greet", told)
     ours = HERE.greet
 
@@ -120,7 +120,7 @@ def test_an_inherited_method_leaves_nothing_in_the_class_that_it_was_watched_in(
     class Child(Greeter):
         pass
 
-    told: list[Call] = []
+    told: list[WatchedCall] = []
     lift = heard(Child, "greet", told)
     assert Child("Ada").greet() == "hello Ada"
     assert Greeter("Bob").greet() == "hello Bob"
@@ -130,7 +130,7 @@ def test_an_inherited_method_leaves_nothing_in_the_class_that_it_was_watched_in(
 
 
 def test_a_static_method_stays_one() -> None:
-    told: list[Call] = []
+    told: list[WatchedCall] = []
     before = vars(Greeter)["shout"]
     lift = heard(Greeter, "shout", told)
     assert Greeter("Ada").shout("hi") == Greeter.shout("hi") == "HI"
@@ -141,7 +141,7 @@ def test_a_static_method_stays_one() -> None:
 
 def test_one_function_in_two_places_is_one_thing_in_both() -> None:
     face = types.SimpleNamespace(greet=greet)
-    told: list[Call] = []
+    told: list[WatchedCall] = []
     lift = place([(HERE, "greet"), (face, "greet")], Watch(after=told.append))
     assert lift is not None
     assert face.greet is HERE.greet
@@ -238,8 +238,10 @@ def test_listeners_share_what_is_replaced() -> None:
     told: list[tuple[str, str]] = []
     watchers: Watchers[str] = Watchers(
         lambda: [
-            Target([(HERE, "greet"), (None, "missing")], after=lambda who, call: told.append((who, call.result))),
-            Target([(HERE, "not_there")], before=lambda who, call: told.append((who, "never"))),
+            WatchedFunction(
+                [(HERE, "greet"), (None, "missing")], after=lambda who, call: told.append((who, call.result))
+            ),
+            WatchedFunction([(HERE, "not_there")], before=lambda who, call: told.append((who, "never"))),
         ]
     )
     watchers.add("one")
@@ -256,7 +258,7 @@ def test_listeners_share_what_is_replaced() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")
 def test_in_a_forked_child_only_those_are_told_who_asked_for_it() -> None:
-    told: list[Call] = []
+    told: list[WatchedCall] = []
     lifts = [heard(HERE, "greet", told), heard(HERE, "greet", told, in_children=True)]
     try:
         HERE.greet("hi")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.support.build import environment, evidence, finding, process_finding, report, target
-from tracer.findings import Change, FillCost, Note
+from tracer.findings import FillCost, Note, PlannedChange
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, UnknownReason
 from tracer.report import Report
 from tracer.trace.records import Allocation, BlindSpot, CudaDevice, Draw, Generator, Loader, TraceSource
@@ -38,7 +38,7 @@ HOSTILE = (
 )
 
 
-def with_plan(made: Report, plan: tuple[Change, ...]) -> Report:
+def with_plan(made: Report, plan: tuple[PlannedChange, ...]) -> Report:
     """``made`` with this plan in place of the one that its judgement yields."""
     planned = replace(made)
     vars(planned)["plan"] = plan  # where it is cached
@@ -277,7 +277,7 @@ def process_report() -> Report:
     return with_plan(
         made,
         (
-            Change(
+            PlannedChange(
                 number=1,
                 title="Stop cuDNN from choosing algorithms by timing",
                 code="torch.backends.cudnn.benchmark = False",
@@ -288,7 +288,7 @@ def process_report() -> Report:
                 findings=(0,),
                 sets={"cudnn_benchmark": False},
             ),
-            Change(
+            PlannedChange(
                 number=2,
                 title="Seed the workers of the DataLoader: its order and its workers' draws come from one generator",
                 code=SEED_WORKER,
@@ -298,7 +298,7 @@ def process_report() -> Report:
                 rules=("environment-loader-workers", "environment-python-generator"),
                 findings=(3, 4),
             ),
-            Change(
+            PlannedChange(
                 number=3,
                 title="Turn the fill off: it looks safe for this step",
                 code="torch.utils.deterministic.fill_uninitialized_memory = False",
@@ -352,7 +352,7 @@ def hostile_process_report(text: str) -> Report:
         ),
     )
     return with_plan(
-        made, (Change(number=1, title=text, code=text, where=text, closes=1, rules=(text,), sets={text: text}),)
+        made, (PlannedChange(number=1, title=text, code=text, where=text, closes=1, rules=(text,), sets={text: text}),)
     )
 
 

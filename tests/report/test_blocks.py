@@ -32,7 +32,7 @@ ONE_OF_EACH: dict[type, said.Block] = {
     said.Beside: said.Beside((said.lead(WORD),)),
     said.Steps: said.Steps((STEP,)),
     said.Cards: said.Cards((said.Card("Rain?", WORD, (said.Figure(1, "drop"),)),)),
-    said.Tally: said.Tally(((Verdict.SEEDED, 3),), 3),
+    said.TallyBlock: said.TallyBlock(((Verdict.SEEDED, 3),), 3),
     said.Fold: said.Fold("Folded", (said.lead(WORD),), brief=WORD),
     said.Picture: said.Picture("a picture that no page draws", None, (said.lead(WORD),)),
 }
@@ -51,7 +51,7 @@ def test_each_kind_of_block_is_drawn_by_each_format(kind: type, monkeypatch: pyt
 
     monkeypatch.setattr(order, "SECTIONS", (Listed(weather, Detail.BRIEF),))
     made = report(finding())
-    expected = "seeded" if kind is said.Tally else WORD
+    expected = "seeded" if kind is said.TallyBlock else WORD
     page = made.to_html()
     drawn = page[page.index('<section id="weather"') :].partition("</section>")[0]
     assert expected in text_of(drawn)

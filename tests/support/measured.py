@@ -15,7 +15,7 @@ import msgspec
 from tracer import tables
 from tracer.errors import TableError
 from tracer.names import SAFE, Backend, DeterministicMode, EvidenceKind, Phase, Verdict
-from tracer.tables.rules import Table
+from tracer.tables.rules import RuleTable
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import MODE
 from tracer.trace.records import CallGroup, FactValue
@@ -98,7 +98,7 @@ def load_measurement(path: Path) -> Measurement:
     return measurement
 
 
-def verdicts_of(run: MeasuredRun, measurement: Measurement, tables: Mapping[Backend, Table]) -> tuple[Verdict, ...]:
+def verdicts_of(run: MeasuredRun, measurement: Measurement, tables: Mapping[Backend, RuleTable]) -> tuple[Verdict, ...]:
     """The tables' verdicts on each call of ``run``, under the settings that it was measured with."""
     settings = {**measurement.settings, MODE: str(run.mode)}
     bench = TargetTables(tables, measurement.backend, measurement.torch, settings)
@@ -108,7 +108,7 @@ def verdicts_of(run: MeasuredRun, measurement: Measurement, tables: Mapping[Back
     )
 
 
-def contradictions(measurement: Measurement, tables: Mapping[Backend, Table]) -> Iterator[str]:
+def contradictions(measurement: Measurement, tables: Mapping[Backend, RuleTable]) -> Iterator[str]:
     """Runs that contradict a table's verdicts, and explanations that explain none of them."""
     explained = {(difference.what, difference.mode) for difference in measurement.explained}
     contradicted = set()
@@ -132,7 +132,7 @@ def _contradiction(run: MeasuredRun, verdicts: set[Verdict]) -> str:
     return ""
 
 
-def faults_of_measurements(tables: Mapping[Backend, Table], paths: Iterable[Path] | None = None) -> list[str]:
+def faults_of_measurements(tables: Mapping[Backend, RuleTable], paths: Iterable[Path] | None = None) -> list[str]:
     """Every contradiction between the packaged measurements and the tables, one line each, led by the file."""
     faults: list[str] = []
     measurements: dict[str, Measurement] = {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tracer.findings import Change, Finding, Judgement
+from tracer.findings import Finding, Judgement, PlannedChange
 from tracer.names import Verdict
 from tracer.trace.records import FactValue
 
 
-def settings_of(plan: Iterable[Change]) -> dict[str, FactValue]:
+def settings_of(plan: Iterable[PlannedChange]) -> dict[str, FactValue]:
     """The settings that all changes make together."""
     return {name: value for change in plan for name, value in change.sets.items()}
 
@@ -20,7 +20,7 @@ def identity_of(finding: Finding) -> tuple[str, ...]:
     return (*what, finding.module, finding.location, finding.function, finding.called_from)
 
 
-def promised(judgement: Judgement, plan: Iterable[Change]) -> frozenset[tuple[tuple[str, ...], Verdict]]:
+def promised(judgement: Judgement, plan: Iterable[PlannedChange]) -> frozenset[tuple[tuple[str, ...], Verdict]]:
     """Identity and verdict of every finding that is left under the settings of the whole plan."""
     assert settings_of(plan) == judgement.planned, "a promise is for the whole plan"
     verdicts = (

@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import Any
 
 from tracer.recording.lines.recording import LineRecording
-from tracer.trace.lines import Entered, Record, Row, read_lines
+from tracer.trace.lines import Entered, LineRecord, LineRow, read_lines
 
 
-def traced(folder: Path, source: str, *, name: str = "a", **options: Any) -> list[Record]:
+def traced(folder: Path, source: str, *, name: str = "a", **options: Any) -> list[LineRecord]:
     """The rows of ``source``, run as a file of its own in ``folder``; what it appends to ``CALLS`` counts as calls."""
     file = folder / "program.py"
     file.write_text(source, encoding="utf-8")
@@ -32,12 +32,12 @@ def traced(folder: Path, source: str, *, name: str = "a", **options: Any) -> lis
     return read_lines(folder / f"{name}.lines")
 
 
-def rows_of(records: list[Record], line: int) -> list[Mapping[str, str]]:
+def rows_of(records: list[LineRecord], line: int) -> list[Mapping[str, str]]:
     """What each execution of a line changed, without the states of generators."""
-    return [_named(record.changed) for record in records if isinstance(record, Row) and record.line == line]
+    return [_named(record.changed) for record in records if isinstance(record, LineRow) and record.line == line]
 
 
-def calls_of(records: list[Record]) -> list[Mapping[str, str]]:
+def calls_of(records: list[LineRecord]) -> list[Mapping[str, str]]:
     """The parameters of each call, without the states of generators."""
     return [_named(record.changed) for record in records if isinstance(record, Entered)]
 

@@ -9,14 +9,14 @@ from tracer.facts.fact import Value
 from tracer.tables.compilers import CompilerTable
 from tracer.tables.conditions import pieces
 from tracer.tables.explaining import Examples
-from tracer.tables.rules import Case, Cased, ClassTable, LibraryTable, Reviewed, Table, parse
+from tracer.tables.rules import Case, Cased, ClassTable, LibraryTable, Reviewed, RuleTable, parse
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.translation import Translations
 from tracer.tables.versions import reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS
 from tracer.trace.records import Environment
 
-parse_table = partial(parse, model=Table)
+parse_table = partial(parse, model=RuleTable)
 parse_libraries = partial(parse, model=LibraryTable)
 parse_classes = partial(parse, model=ClassTable)
 parse_compiler = partial(parse, model=CompilerTable)
@@ -49,7 +49,7 @@ def rule_text(*cases: str, id: str = "cuda-sample", ops: str = '["aten.sample"]'
     return RULE.format(id=id, ops=ops, cases=rows, ref=ref)
 
 
-def table(*rules: str, head: str = HEAD) -> Table:
+def table(*rules: str, head: str = HEAD) -> RuleTable:
     """A table of ``rules``, or of one rule that always holds."""
     return parse_table(head + "".join(rules or (rule_text(),)), "sample.toml")
 

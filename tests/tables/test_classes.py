@@ -17,7 +17,7 @@ from tracer.names import Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_classes, load_tables, with_classes
-from tracer.tables.rules import Table
+from tracer.tables.rules import RuleTable
 from tracer.tables.vocabulary import DOMAINS
 
 CLASSES = load_classes()
@@ -30,7 +30,7 @@ def class_text(*cases: str, id: str = "class-sample", ops: str = '["aten.mul", "
     return rule_text(*(cases or (SURE,)), id=id, ops=ops)
 
 
-def own(*rules: str, classes: str = '["sample"]') -> Table:
+def own(*rules: str, classes: str = '["sample"]') -> RuleTable:
     return table(*(rules or (rule_text(id="npu-own", ops='["aten.mm"]'),)), head=NPU.format(classes))
 
 

@@ -10,11 +10,11 @@ from tracer.names import Backend, Verdict
 from tracer.tables.compilers import answered, with_compiled
 from tracer.tables.explaining import explain, find_rules, spans
 from tracer.tables.loading import load_table, load_tables
-from tracer.tables.rules import AnsweredRule, Table
+from tracer.tables.rules import AnsweredRule, RuleTable
 
 
 @cache
-def tables() -> dict[Backend, Table]:
+def tables() -> dict[Backend, RuleTable]:
     return with_compiled(load_tables())
 
 

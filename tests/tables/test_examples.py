@@ -11,7 +11,7 @@ from tracer.errors import TableError
 from tracer.names import Backend, Settings, Verdict
 from tracer.tables.explaining import Example, load_examples, program
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import Rule, Table
+from tracer.tables.rules import Rule, RuleTable
 from tracer.tables.translation import load_translations
 
 EXAMPLES = load_examples()
@@ -70,7 +70,7 @@ def shown(trace: Trace, backend: Backend, version: str, settings: Settings) -> s
     return found
 
 
-def candidates(table: Table, runs_as: str) -> set[str]:
+def candidates(table: RuleTable, runs_as: str) -> set[str]:
     """The rules of every op that a call may run as, where the worst of several bears the finding's name."""
     rules = (table.find(f"{op}.default") for op in runs_as.split(" or ") if op)
     return {rule.id for rule in rules if rule is not None}

@@ -12,7 +12,7 @@ from tracer.names import Backend, DeterministicMode, Verdict
 from tracer.tables.conditions import BoundRule, wanted_values
 from tracer.tables.explaining import explain, find_rules, spans, spelled
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import Rule, Table
+from tracer.tables.rules import Rule, RuleTable
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import release, reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS, in_words
@@ -157,7 +157,7 @@ def test_a_condition_reads_as_words(key: str, values: set[str], words: str) -> N
 
 
 @pytest.mark.parametrize(("holder", "rule"), RULES)
-def test_rows_say_what_the_cases_say_of_every_call(holder: Table, rule: Rule) -> None:
+def test_rows_say_what_the_cases_say_of_every_call(holder: RuleTable, rule: Rule) -> None:
     """For one value of each key for each way in which the cases tell its values apart."""
     keys = [key for key in keys_of(rule) if not key.endswith("deterministic_mode")]
     choices = [

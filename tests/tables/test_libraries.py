@@ -21,7 +21,7 @@ from tracer.tables.loading import (
     named_variables,
     required_facts,
 )
-from tracer.tables.rules import Case, LibraryRule, LibraryTable, Table
+from tracer.tables.rules import Case, LibraryRule, LibraryTable, RuleTable
 from tracer.tables.versions import release
 
 LIBRARIES = load_libraries()
@@ -63,14 +63,14 @@ def test_a_backends_table_finds_a_rule_where_it_holds_and_nowhere_else(rule: Lib
 def test_a_backends_own_rule_comes_before_a_librarys() -> None:
     own = parse_table(HEAD + rule_text(id="cuda-own", ops='["toy.sample"]'), "sample.toml")
     shared = libraries(library_rule(ops='["toy.sample.default", "toy.*"]'))
-    both = Table(schema=1, backend=Backend.CUDA, reviewed=own.reviewed, rule=own.rule, libraries=shared.rule)
+    both = RuleTable(schema=1, backend=Backend.CUDA, reviewed=own.reviewed, rule=own.rule, libraries=shared.rule)
     found = {op: both.find(op) for op in ("toy.sample.default", "toy.other.default", "other.sample.default")}
     assert [rule.id if rule else None for rule in found.values()] == ["cuda-own", "lib-sample", None]
 
 
 def test_a_named_op_comes_before_its_namespace() -> None:
     shared = libraries(library_rule(id="lib-whole", ops='["toy.*"]'), library_rule(id="lib-one"))
-    holder = Table(schema=1, backend=Backend.CPU, reviewed=">=1.11", rule=(), libraries=shared.rule)
+    holder = RuleTable(schema=1, backend=Backend.CPU, reviewed=">=1.11", rule=(), libraries=shared.rule)
     found = [holder.find(op) for op in ("toy.sample.default", "toy.sample.out", "toy.other.default")]
     assert [rule.id for rule in found if rule] == ["lib-one", "lib-one", "lib-whole"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tables.samples import GOOD_REF, HEAD, rule_text, table
 from tracer.tables.lint import faults_of
-from tracer.tables.rules import Table
+from tracer.tables.rules import RuleTable
 
 OFF = '{ when = { deterministic_mode = "off" }, verdict = "nondeterministic" }'
 WARN = '{ when = { deterministic_mode = "warn" }, verdict = "nondeterministic" }'
@@ -14,7 +14,7 @@ REST = '{ verdict = "deterministic" }'
 ON = '{ when = { deterministic_mode = "on" }, verdict = "raises" }'
 
 
-def lint_table(linted: Table) -> list[str]:
+def lint_table(linted: RuleTable) -> list[str]:
     return list(faults_of(linted))
 
 

@@ -16,14 +16,14 @@ from tracer.judging import judge_calls
 from tracer.names import SEVERITY, Backend, Settings, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import Rule, Table
+from tracer.tables.rules import Rule, RuleTable
 from tracer.tables.versions import release
 from tracer.tables.vocabulary import SETTINGS
 
 HOLDERS = [pytest.param(holder, id=str(holder.backend)) for holder in load_tables().values()]
 
 
-def unmatched(holder: Table, rule: Rule) -> Iterator[str]:
+def unmatched(holder: RuleTable, rule: Rule) -> Iterator[str]:
     """Cases that a call made for them does not come to."""
     if not rule.case:
         yield f"{rule.id} has no case"
@@ -39,7 +39,7 @@ def unmatched(holder: Table, rule: Rule) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_each_case_of_each_rule_decides_a_call(holder: Table) -> None:
+def test_each_case_of_each_rule_decides_a_call(holder: RuleTable) -> None:
     assert [wrong for rule in holder.rule for wrong in unmatched(holder, rule)] == []
 
 
@@ -74,13 +74,13 @@ def judged(ops: Iterable[str], backend: Backend, values: dict[str, Value], versi
     return {one.group.op: Outcome(found.get(one.group.op, ""), one.ruling.verdict) for one in calls}
 
 
-def overload_of(holder: Table, rule: Rule, op: str) -> str:
+def overload_of(holder: RuleTable, rule: Rule, op: str) -> str:
     """``op`` itself, or an overload of the packet that no other rule of the table names."""
     default = op if op.count(".") == 2 else f"{op}.default"
     return default if holder.find(default) is rule else f"{op}.another"
 
 
-def misjudged(holder: Table, rule: Rule) -> Iterator[str]:
+def misjudged(holder: RuleTable, rule: Rule) -> Iterator[str]:
     """Ops of the rule that come out otherwise, and neighbours of them that come out with the rule."""
     accusing = (verdict for verdict in SEVERITY if verdict not in (Verdict.RAISES, Verdict.DETERMINISTIC))
     cases = (case for verdict in (*accusing, Verdict.RAISES) for case in rule.case if case.verdict is verdict)
@@ -98,7 +98,7 @@ def misjudged(holder: Table, rule: Rule) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_a_call_of_each_op_comes_out_with_its_rules_verdict_and_a_neighbour_does_not(holder: Table) -> None:
+def test_a_call_of_each_op_comes_out_with_its_rules_verdict_and_a_neighbour_does_not(holder: RuleTable) -> None:
     assert [wrong for rule in holder.rule for wrong in misjudged(holder, rule)] == []
 
 

@@ -69,7 +69,7 @@ class Segmenter(nn.Module):
 
 
 @dataclass
-class Training:
+class TrainingParts:
     """The parts of a training loop."""
 
     model: Segmenter
@@ -86,7 +86,7 @@ def class_weights(labels: Tensor) -> Tensor:
     return weights / weights.sum()
 
 
-def make_training(seed: int = 0, batch: int = 4) -> Training:
+def make_training(seed: int = 0, batch: int = 4) -> TrainingParts:
     """The model, an optimizer and random data; ``step()`` runs in well under a second on a CPU."""
     torch.manual_seed(seed)
     model = Segmenter()
@@ -105,4 +105,4 @@ def make_training(seed: int = 0, batch: int = 4) -> Training:
         optimizer.step()
         return loss.item()
 
-    return Training(model, step)
+    return TrainingParts(model, step)

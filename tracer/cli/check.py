@@ -150,9 +150,9 @@ def command(
 
 def _counted(findings: Iterable[Finding], target: Target) -> tuple[int, int]:
     """How many of ``findings`` a report counts, and how many are draws that repeat, which ask for nothing."""
-    from tracer.plan import Step, step_of
+    from tracer.plan import PlanStep, step_of
 
-    asks = [step_of(finding, target) is not Step.NOTHING for finding in findings]
+    asks = [step_of(finding, target) is not PlanStep.NOTHING for finding in findings]
     return sum(asks), len(asks) - sum(asks)
 
 

@@ -86,12 +86,12 @@ def command(
     far the places of the step move then is what rounding does to it. Options before SCRIPT are the tracer's, all after
     it are the script's, in both configurations.
     """
-    from tracer.runner.configurations.of_script import Asked, Configuration, compare_script
+    from tracer.runner.configurations.of_script import AskedConfigurations, SideOptions, compare_script
     from tracer.runner.repeated.launching import ENDING
 
     check_script(task)
-    one = Configuration(args=first, variables=first_variables)
-    other = Configuration(args=second, variables=second_variables, python=python or sys.executable)
+    one = SideOptions(args=first, variables=first_variables)
+    other = SideOptions(args=second, variables=second_variables, python=python or sys.executable)
     if one == other:
         raise UsageError(
             "both configurations are the same",
@@ -100,7 +100,7 @@ def command(
         )
     check_folder(folder)
     with ENDING.handling_signals():
-        comparison = compare_script(Asked(task, one, other, folder, yardstick_runs, children))
+        comparison = compare_script(AskedConfigurations(task, one, other, folder, yardstick_runs, children))
         from tracer.report.files.compared import code_of, write_comparison
         from tracer.report.render.terminal import READER
         from tracer.report.sections.configurations import configuration_blocks

@@ -18,7 +18,7 @@ from tracer.plain import json_text, say
 if TYPE_CHECKING:
     from tracer.divergence.model import Divergence
     from tracer.divergence.recordings import Family, Recording
-    from tracer.gate.comparing import Comparison
+    from tracer.gate.comparing import GateComparison
     from tracer.report.blocks import Block
     from tracer.trace import Trace
 
@@ -135,7 +135,7 @@ def command(
     with progress("comparing"):
         from tracer.divergence.comparing import compare_recordings
         from tracer.divergence.families import compare_families, compare_jobs
-        from tracer.gate.comparing import Kind, compare_judgements
+        from tracer.gate.comparing import ChangeKind, compare_judgements
         from tracer.ops.rows import spoken
         from tracer.session import judge
         from tracer.trace.differences import compare_draws
@@ -187,7 +187,7 @@ def command(
         if lacks or not parted.agrees or not parted.calls_compared:
             return FAILED
     changes = compared.differences if compared is not None else ()
-    if any(change.kind in (Kind.NEW, Kind.WORSENED) and change.after in verdicts for change in changes):
+    if any(change.kind in (ChangeKind.NEW, ChangeKind.WORSENED) and change.after in verdicts for change in changes):
         return FAILED
     if missing:
         say(f"tracer: {missing}; values were not compared")
@@ -340,7 +340,7 @@ def _with_lines(parted: Divergence, old: str, new: str) -> Divergence:
     return msgspec.structs.replace(parted, sources=compared_traces(Path(old), Path(new), parted).sources)
 
 
-def _json(parted: Divergence | None, compared: Comparison | None) -> str:
+def _json(parted: Divergence | None, compared: GateComparison | None) -> str:
     """Values first where there are any; the findings' fields stand beside them."""
     import msgspec
 
@@ -353,7 +353,7 @@ def _json(parted: Divergence | None, compared: Comparison | None) -> str:
     return json_text(document)
 
 
-def _blocks(parted: Divergence | None, compared: Comparison | None) -> Iterator[Block]:
+def _blocks(parted: Divergence | None, compared: GateComparison | None) -> Iterator[Block]:
     from tracer.report.blocks import Heading, Paragraph
     from tracer.report.render.terminal import READER
     from tracer.report.sections.findings import comparison_blocks

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from tracer.runner.steps import Task
-    from tracer.tables.rules import Table
+    from tracer.tables.rules import RuleTable
 
 #: How several runs are reported: on standard output, and as files beside their recordings.
 FORMATS = ("text", "json", "html")
@@ -98,9 +98,9 @@ def target_options(*, backend: str, torch: str, settings: str, **how: Any) -> De
 
 
 def _task(window: str, exit_after_steps: bool, as_module: bool, script: str, args: tuple[str, ...]) -> Task:
-    from tracer.runner.steps import Steps, Task
+    from tracer.runner.steps import StepRange, Task
 
-    steps = Steps.parse(window)
+    steps = StepRange.parse(window)
     if exit_after_steps and steps.stop is None:
         raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
     return Task(target=script, args=args, as_module=as_module, steps=steps, exit_after_steps=exit_after_steps)
@@ -168,7 +168,7 @@ def _formats(name: str, text: str) -> list[str]:
     return wanted
 
 
-def tables_for(backend: str | None) -> Mapping[Backend, Table]:
+def tables_for(backend: str | None) -> Mapping[Backend, RuleTable]:
     """The table of ``backend``, or all tables if none is named, with what compilers make of their ops.
 
     Raises ``UsageError`` in one line.

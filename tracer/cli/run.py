@@ -10,7 +10,7 @@ import click
 from tracer.cli.options import Decorator, option, script_options, together
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
-from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Lines, PlaceOptions, RecordOptions, Trials
+from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, LineOptions, PlaceOptions, RecordOptions, Trials
 from tracer.runner.ranks import current_rank, groups_file, path_of_rank, run_ranks, say_groups
 from tracer.runner.running import own_line, run_script
 from tracer.runner.steps import Task
@@ -65,7 +65,7 @@ def _options(
         trials=Trials(trials, all=trial_all, memory=trial_memory),
         data_facts=data_facts,
         keep=Keep(keep_inputs, bytes=keep_bytes),
-        lines=Lines(library=library) if lines else None,
+        lines=LineOptions(library=library) if lines else None,
         children=children,
         eager=eager or shake is not None,
     )
@@ -160,7 +160,7 @@ def command(
         raise UsageError("--rank names one rank of a job", hint="add --world-size, as in --world-size 1024 --rank 17")
     fake_machine = one_rank = groups_to = None
     if fake:
-        from tracer.recording.fake.machine import Machine
+        from tracer.recording.fake.machine import FakeMachine
 
         if world_size is not None:
             from tracer.recording.fake.machine import OneRank, ranks_in
@@ -176,7 +176,7 @@ def command(
                 return run_ranks(numbers, world_size, line, output)
             groups_to = groups_file()
             os.environ.update(one_rank.variables())
-        fake_machine = Machine.parse(machine or "cpu", devices=1 if one_rank is None else one_rank.local_world_size)
+        fake_machine = FakeMachine.parse(machine or "cpu", devices=1 if one_rank is None else one_rank.local_world_size)
     this_rank = current_rank()
     output = path_of_rank(output, this_rank)
     check_writable(output)

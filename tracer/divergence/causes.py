@@ -11,7 +11,7 @@ from typing import Any
 from tracer.names import RootKind, ValueKind, Word
 
 #: ``roots.RootEvidence``: what two recordings show of one root.
-RootEvidence = Any
+AnyEvidence = Any
 
 _SEED_ALL = (
     "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
@@ -146,7 +146,7 @@ class RootCause(Word):
         return next((cause for cause in cls if kind in cause.entered), cls.UNKNOWN)
 
 
-def _always(_: RootEvidence) -> bool:
+def _always(_: AnyEvidence) -> bool:
     return True
 
 
@@ -154,14 +154,14 @@ class Shows(Word):
     """The evidence at a root, in the order in which it is tried; the first that holds decides.
 
     Each is declared by its name, its cause, the ways in which such roots are found, its condition, the sentence that
-    explains it (``RootEvidence`` words what depends on the values that differ), and what to change next where that is
+    explains it (``AnyEvidence`` words what depends on the values that differ), and what to change next where that is
     not the cause's. The cause of ``ENTERED`` and ``KEPT`` is that of the value.
     """
 
     _value_: str
     cause: RootCause
     ways: tuple[RootKind, ...]
-    holds: Callable[[RootEvidence], bool]
+    holds: Callable[[AnyEvidence], bool]
     says: str
     step: tuple[str, str] | None
 
@@ -307,7 +307,7 @@ class Shows(Word):
         name: str,
         cause: RootCause,
         ways: tuple[RootKind, ...],
-        holds: Callable[[RootEvidence], bool] = _always,
+        holds: Callable[[AnyEvidence], bool] = _always,
         says: str = "",
         step: tuple[str, str] | None = None,
     ) -> Shows:
@@ -323,6 +323,6 @@ class Shows(Word):
         return self in (Shows.THREADS, Shows.REPLAYED, Shows.NOT_REPLAYED)
 
     @classmethod
-    def at(cls, way: RootKind, evidence: RootEvidence) -> Shows:
+    def at(cls, way: RootKind, evidence: AnyEvidence) -> Shows:
         """The evidence at a root that was found in this way."""
         return next(shows for shows in cls if way in shows.ways and shows.holds(evidence))

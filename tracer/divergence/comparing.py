@@ -12,7 +12,7 @@ from tracer.divergence.differing import Differences, differences
 from tracer.divergence.end_states import OF_TRAINING, ComparedEnds, compare_ends, kept_otherwise, nan_in_both
 from tracer.divergence.following import Candidate, Roots
 from tracer.divergence.model import Divergence, Drift, Loss, Replicas, Root
-from tracer.divergence.pairing import Ints, Pairs, pair
+from tracer.divergence.pairing import AlignedCalls, Ints, pair
 from tracer.divergence.recordings import Recording
 from tracer.divergence.resuming import begins_of, digests_by_step, not_restored, without_orders_drawn
 from tracer.divergence.roots import Compared, RootEvidence, Tables, changed_settings
@@ -118,7 +118,7 @@ def _threads_compute(recording: Recording) -> bool:
     return is_followed or (recording.trace is not None and recording.trace.threads_not_followed > 0)
 
 
-def _reaches_nothing(pairs: Pairs, differing: Differences) -> bool:
+def _reaches_nothing(pairs: AlignedCalls, differing: Differences) -> bool:
     """Return whether no difference reaches training: every compared call of backward and of an optimizer agrees, and no
     call that one run alone made is such a call. Without training, the differences are draws that no call reads."""
     if not (pairs.gaps or differing.any.any()):
@@ -136,7 +136,7 @@ def _reaches_nothing(pairs: Pairs, differing: Differences) -> bool:
     )
 
 
-def _follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> tuple[list[Candidate], Ints]:
+def _follow_ranks(pairs: AlignedCalls, differing: Differences, replicas: Replicas) -> tuple[list[Candidate], Ints]:
     """The first optimizer call that differs between two ranks, if their parameters drift apart: data differ before."""
     ends = np.arange(pairs.size + len(pairs.gaps), dtype=np.int64)
     phases = np.array([group.phase is Phase.OPTIMIZER for group in pairs.first.groups], np.bool_)

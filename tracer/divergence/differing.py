@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracer.divergence.pairing import Attached, Flags, Ints, Pairs, attach
+from tracer.divergence.pairing import AlignedCalls, Attached, Flags, Ints, attach
 from tracer.trace.values import Mark, Values
 from tracer.trace.values.columns import TURN_SHIFT, without_places
 
-Digests = npt.NDArray[np.uint64]
+DigestArray = npt.NDArray[np.uint64]
 #: Calls whose origins are looked at together: few enough for memory, enough for speed.
 _AT_ONCE = 1 << 17
 
@@ -48,7 +48,7 @@ class Differences(NamedTuple):
         return unknown
 
 
-def differences(pairs: Pairs) -> Differences:
+def differences(pairs: AlignedCalls) -> Differences:
     """Compare all pairs, column by column."""
     first, second = pairs.first, pairs.second
     at, at2 = pairs.at
@@ -73,14 +73,14 @@ def differences(pairs: Pairs) -> Differences:
     return differing._replace(inputs=differing.inputs & ~(unclear & (explained_by(pairs, differing) < 0)))
 
 
-def lie_otherwise(pairs: Pairs, nodes: slice | list[int] = slice(None)) -> Flags:
+def lie_otherwise(pairs: AlignedCalls, nodes: slice | list[int] = slice(None)) -> Flags:
     """Return which pairs read views with different strides on the two sides, digested in memory order."""
     differing_marks = pairs.first.mark_bits[pairs.at[0][nodes]] ^ pairs.second.mark_bits[pairs.at[1][nodes]]
     differ: Flags = (differing_marks & _TURNS) != 0
     return differ
 
 
-def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> tuple[Flags, Flags]:
+def _numbers(first: Values, second: Values, ours: DigestArray, theirs: DigestArray) -> tuple[Flags, Flags]:
     """Return which pairs' numbers differ, and which differ only in the parts of tensors."""
     differs: Flags = ours != theirs
     rows = np.flatnonzero(differs)
@@ -111,7 +111,7 @@ def _of_pairs(attached: Attached, count: int) -> Flags:
     return differs
 
 
-def explained_by(pairs: Pairs, differing: Differences) -> Ints:
+def explained_by(pairs: AlignedCalls, differing: Differences) -> Ints:
     """For each pair whose inputs differ, the node that explains it; -1 if none does."""
     parents = np.full(pairs.size, -1, np.int64)
     rows = np.flatnonzero(differing.inputs)
@@ -135,7 +135,7 @@ def explained_by(pairs: Pairs, differing: Differences) -> Ints:
     return parents
 
 
-def wrote_elsewhere(pairs: Pairs, differing: Differences) -> Flags:
+def wrote_elsewhere(pairs: AlignedCalls, differing: Differences) -> Flags:
     """Pairs that wrote the same bytes to different parts of a memory."""
     rewritten = np.zeros(len(pairs.first), np.bool_)
     if not pairs.is_resumed:  # a restart allocates some of its memory anew
@@ -144,7 +144,7 @@ def wrote_elsewhere(pairs: Pairs, differing: Differences) -> Flags:
     return wrote
 
 
-def reads_another(pairs: Pairs, node: int) -> bool:
+def reads_another(pairs: AlignedCalls, node: int) -> bool:
     """Return whether a pair gets tensors on the two sides that different calls wrote, or the same in another order."""
     read = [
         [_source(values, pairs.nodes[side], origin) for origin in values.origins_of(int(pairs.at[side][node])).tolist()]

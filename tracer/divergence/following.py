@@ -17,7 +17,7 @@ from tracer.divergence.differing import (
     reads_another,
     wrote_elsewhere,
 )
-from tracer.divergence.pairing import Flags, Ints, Pairs
+from tracer.divergence.pairing import AlignedCalls, Flags, Ints
 from tracer.names import GeneratorKind, RootKind
 from tracer.trace.values import Mark, ValueKind, Values
 
@@ -46,7 +46,7 @@ class Candidate(NamedTuple):
 class Roots:
     """Finds the roots."""
 
-    def __init__(self, pairs: Pairs, differing: Differences) -> None:
+    def __init__(self, pairs: AlignedCalls, differing: Differences) -> None:
         self.pairs, self.differing = pairs, differing
         self.parents = np.full(pairs.size + len(pairs.gaps), -1, np.int64)
         handed = np.flatnonzero(((differing.mark_bits & _TO_HOST) != 0) & (differing.inputs | differing.outputs))

@@ -21,7 +21,7 @@ from tracer.trace.values import Magnitudes
 from tracer.trace.values.joined_rows import RowCall, row_calls
 from tracer.trace.values.places import Form, PlaceName, Places, leads_with_class, module_of
 
-Call = tuple[str, Phase, int, int]
+JoinedCall = tuple[str, Phase, int, int]
 """One call of a module, for what it is given and returns: module, phase, occurrence and step."""
 
 
@@ -36,7 +36,7 @@ class PlaceKey(NamedTuple):
     step: int
 
     @property
-    def call(self) -> Call:
+    def call(self) -> JoinedCall:
         """The call that it is of, if it is a module's."""
         return self.module, self.phase, self.occurrence, self.step
 

@@ -33,12 +33,12 @@ from tracer.trace.lines import (
     SAMPLED_FROM,
     STATIC,
     TIMEOUT,
-    Code,
     Entered,
+    LineCode,
+    LineNote,
+    LineRecord,
+    LineRow,
     LineText,
-    Note,
-    Record,
-    Row,
     Text,
     files_of_lines,
     is_named,
@@ -61,7 +61,7 @@ _TICK = 10_000
 _RESTORING = ("seed", "set_state", "setstate", "set_rng_state", "set_rng_state_all")
 
 
-class Kind(Word):
+class LineKind(Word):
     """How a line comes to differ."""
 
     LINE = "line"
@@ -75,7 +75,7 @@ class Kind(Word):
 class LineRoot(msgspec.Struct, frozen=True, kw_only=True):
     """A line whose values differ although all that it reads agrees."""
 
-    kind: Kind
+    kind: LineKind
     file: str
     line: int
     generator: str = ""
@@ -94,7 +94,7 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     function: str = ""
     called_from: str = ""
     """The program's line whose call into a library led there."""
-    kind: Kind = Kind.LINE
+    kind: LineKind = LineKind.LINE
     source: str = ""
     """The id of a row of ``sources.toml``; empty for none."""
     generator: str = ""
@@ -134,12 +134,12 @@ Origins = frozenset[LineRoot]
 _NOTHING: Origins = frozenset()
 
 
-class _Frame:
+class _PairedFrame:
     """One call of a function of the program's, and its rows."""
 
-    def __init__(self, process: str, entered: Entered, code: Code) -> None:
+    def __init__(self, process: str, entered: Entered, code: LineCode) -> None:
         self.process, self.entered, self.code = process, entered, code
-        self.rows: list[Row] = []
+        self.rows: list[LineRow] = []
         self.is_thinned = False
         """Whether rows were left out."""
         self.keys: list[tuple[object, ...]] = []
@@ -147,8 +147,8 @@ class _Frame:
         self.places: dict[tuple[object, ...], int] = {}
         self.latest: dict[int, tuple[object, ...]] = {}
         self.ordinals: Counter[tuple[object, ...]] = Counter()
-        self.parent: _Frame | None = None
-        self.pair: _Frame | None = None
+        self.parent: _PairedFrame | None = None
+        self.pair: _PairedFrame | None = None
         self.state: dict[str, str] = {}
         self.differing: dict[str, Origins] = {}
         self.unseen: dict[str, Origins] = {}
@@ -186,7 +186,7 @@ class _Done(NamedTuple):
     at: int
     """When it ended."""
     calls: range
-    frame: _Frame
+    frame: _PairedFrame
     line: int
     text: LineText
     origins: Origins
@@ -198,42 +198,42 @@ class _Done(NamedTuple):
 class _Run:
     """The rows of a run, its processes one after another."""
 
-    def __init__(self, processes: Mapping[str, Sequence[Record]]) -> None:
-        self.frames: list[_Frame] = []
-        self.events: list[tuple[_Frame, Entered | Row]] = []
+    def __init__(self, processes: Mapping[str, Sequence[LineRecord]]) -> None:
+        self.frames: list[_PairedFrame] = []
+        self.events: list[tuple[_PairedFrame, Entered | LineRow]] = []
         self.texts: dict[tuple[str, str, int, int], LineText] = {}
         self.lines: dict[tuple[object, ...], list[int]] = {}
         """Those of each statement that has several, by its first."""
         self.unfinished: set[int] = set()
         """Identities of rows after which the statement goes on, on another line of it."""
         self.notes: list[str] = []
-        numbered: dict[tuple[str, int], _Frame] = {}
+        numbered: dict[tuple[str, int], _PairedFrame] = {}
         for process, records in processes.items():
-            codes: dict[int, Code] = {}
+            codes: dict[int, LineCode] = {}
             for record in records:
-                if isinstance(record, Code):
+                if isinstance(record, LineCode):
                     codes[record.number] = record
                 elif isinstance(record, Text):
                     code = codes[record.code]
                     key, text = (code.file, code.function, code.first), record.text
                     if self.texts.setdefault((*key, record.line), text) is text and text.first:
                         self.lines.setdefault((*key, text.first), []).append(record.line)
-                elif isinstance(record, Note):
+                elif isinstance(record, LineNote):
                     self.notes.append(record.text)
                 elif isinstance(record, Entered) and (process, record.frame) not in numbered:
-                    frame = _Frame(process, record, codes[record.code])
+                    frame = _PairedFrame(process, record, codes[record.code])
                     above = (numbered.get((role, record.parent)) for role in _with_parents(process))
                     frame.parent = next(filter(None, above), None)
                     frame.depth = 0 if frame.parent is None else frame.parent.depth + 1
                     numbered[process, record.frame] = frame
                     self.frames.append(frame)
                     self.events.append((frame, record))
-                elif isinstance(record, Row) and (process, record.frame) in numbered:
+                elif isinstance(record, LineRow) and (process, record.frame) in numbered:
                     frame = numbered[process, record.frame]
                     self._add(frame, record)
                     self.events.append((frame, record))
 
-    def _add(self, frame: _Frame, row: Row) -> None:
+    def _add(self, frame: _PairedFrame, row: LineRow) -> None:
         text, before = self.text(frame, row.line), frame.rows[-1] if frame.rows else row
         is_same = text.first and text.first == self.text(frame, before.line).first
         if is_same and before.line != row.line and not before.returns:
@@ -250,11 +250,11 @@ class _Run:
         frame.keys.append(key)
         frame.rows.append(row)
 
-    def text(self, frame: _Frame, line: int) -> LineText:
+    def text(self, frame: _PairedFrame, line: int) -> LineText:
         """What a line of a frame's code reads."""
         return self.texts.get((*frame.key, line), LineText())  # type: ignore[arg-type]
 
-    def statement(self, frame: _Frame, line: int) -> LineText:
+    def statement(self, frame: _PairedFrame, line: int) -> LineText:
         """What all lines of a statement read, to which ``line`` belongs."""
         own = self.text(frame, line)
         lines = self.lines.get((*frame.key, own.first), ())
@@ -269,14 +269,14 @@ def _with_parents(process: str) -> Iterator[str]:
     yield ""
 
 
-def read_run(trace: str | os.PathLike[str]) -> dict[str, list[Record]]:
+def read_run(trace: str | os.PathLike[str]) -> dict[str, list[LineRecord]]:
     """The rows of a run by process, the first one's first; empty where it has none."""
     first = lines_path(trace)
     return {path.name.removeprefix(first.name): read_lines(path) for path in files_of_lines(trace)}
 
 
 def compared_lines(
-    first: Mapping[str, Sequence[Record]], second: Mapping[str, Sequence[Record]], calls: Iterable[int] = ()
+    first: Mapping[str, Sequence[LineRecord]], second: Mapping[str, Sequence[LineRecord]], calls: Iterable[int] = ()
 ) -> ComparedLines:
     """Hold two runs' lines against each other; ``calls``: the calls of the first run that differ, as roots do."""
     if not first or not second:
@@ -290,7 +290,7 @@ class _Comparison:
 
     def __init__(self, one: _Run, two: _Run, calls: Sequence[int]) -> None:
         self.one, self.two, self.calls = one, two, calls
-        self.modules: dict[tuple[str, str], _Frame] = {}
+        self.modules: dict[tuple[str, str], _PairedFrame] = {}
         self.states: dict[tuple[str, str], tuple[str, str]] = {}
         """The states of global generators in both runs, by process and name."""
         self.unseeded: dict[tuple[str, str], Origins] = {}
@@ -298,7 +298,7 @@ class _Comparison:
         self.counts: Counter[LineRoot] = Counter()
         self.shown: dict[LineRoot, tuple[tuple[str, ...], str, str]] = {}
         self.functions: dict[LineRoot, tuple[str, str]] = {}
-        self.callers: dict[LineRoot, tuple[_Frame, int]] = {}
+        self.callers: dict[LineRoot, tuple[_PairedFrame, int]] = {}
         self.follows: dict[LineRoot, Origins] = {}
         """What a root may come from after all, since the line reads what is not seen whole."""
         self.hidden: Origins = _NOTHING
@@ -345,7 +345,7 @@ class _Comparison:
 
     # --- the walk ---
 
-    def _enter(self, frame: _Frame, entered: Entered) -> None:
+    def _enter(self, frame: _PairedFrame, entered: Entered) -> None:
         if frame.code.function == "<module>":
             self.modules.setdefault((frame.process, frame.code.file), frame)
         parent, pair = frame.parent, frame.pair
@@ -378,13 +378,13 @@ class _Comparison:
                 if not found:
                     unseen = self._unseen(parent, text) | parent.beside
                     line = self._line_in(parent, entered.parent_line, text)
-                    found = self._root(Kind.LINE, parent, line, frame, name, unseen=unseen)
-            frame.differing[name] = found or self._root(Kind.LINE, frame, frame.code.first, frame, name)
+                    found = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
+            frame.differing[name] = found or self._root(LineKind.LINE, frame, frame.code.first, frame, name)
             self._note(frame, name)
         if parent is not None and (unseen := drawn | parent.beside | self._unseen(parent, text)):
             frame.unseen = {name: unseen for name, digest in frame.state.items() if digest.endswith(NO_DIGEST)}
 
-    def _given(self, parent: _Frame, text: LineText, name: str) -> Origins:
+    def _given(self, parent: _PairedFrame, text: LineText, name: str) -> Origins:
         """The origins of a parameter: of what the caller's line reads, that of the same attribute if it is one."""
         attribute = name.partition(".")[2]
         origins: dict[str, Origins] = {}
@@ -394,7 +394,7 @@ class _Comparison:
             return _NOTHING.union(*same)
         return parent.returned.union(*origins.values())
 
-    def _row(self, frame: _Frame, row: Row) -> None:
+    def _row(self, frame: _PairedFrame, row: LineRow) -> None:
         frame.at += 1
         is_over, pair, line = id(row) not in self.one.unfinished, frame.pair, row.line
         text = self.one.statement(frame, line) if is_over else self.one.text(frame, line)
@@ -448,7 +448,7 @@ class _Comparison:
             if rest and (not found or (not drawn and self._varies(text))):
                 at = self._storing(frame, row, rest) if row.is_sampled else self._line_in(frame, line, text)
                 named = [name for name in rest if is_named(name, text)] or rest  # others hold the same object
-                found |= self._root(Kind.LINE, frame, at, frame, *named, unseen=unseen)
+                found |= self._root(LineKind.LINE, frame, at, frame, *named, unseen=unseen)
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
             self._differ(frame, rest, found)
             for name, origins in static.items():
@@ -460,7 +460,7 @@ class _Comparison:
         stored = (frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL))
         is_opaque = source is not None and NO_DIGEST in (*stored, row.changed.get(RETURNED))
         if is_opaque or (source is not None and source.varies and not unequal):
-            maker = frozenset({self._named(Kind.LINE, frame, self._line_in(frame, line, text))})
+            maker = frozenset({self._named(LineKind.LINE, frame, self._line_in(frame, line, text))})
             unseen |= maker
             self.makers |= maker if is_opaque else _NOTHING
         if is_over and not self.calls and not unequal:
@@ -469,21 +469,21 @@ class _Comparison:
         returns = row.returns and RETURNED in unequal
         self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
 
-    def _absorbs(self, frame: _Frame, line: int, text: LineText, before: Origins) -> None:
+    def _absorbs(self, frame: _PairedFrame, line: int, text: LineText, before: Origins) -> None:
         """Note a line that makes the same of two readings of the clock: in a faster or slower run it may not."""
         decides = DECIDES in text.calls
         rows = [self._row_of_table(root) for root in (before | frame.returned if text.stores or decides else ())]
         rows += [_source_of(text)] if decides else []
         if any(row is not None and row.id == CLOCK for row in rows):
-            self.timed |= {self._named(Kind.LINE, frame, line)}
+            self.timed |= {self._named(LineKind.LINE, frame, line)}
 
-    def _line_in(self, frame: _Frame, line: int, text: LineText) -> int:
+    def _line_in(self, frame: _PairedFrame, line: int, text: LineText) -> int:
         """The line of a statement that makes a call of a known kind; ``line`` where none does."""
         source, lines = _source_of(text), self.one.lines.get((*frame.key, text.first), ())
         is_made_at = (each for each in lines if source and _source_of(self.one.text(frame, each)) == source)
         return next(is_made_at, line)
 
-    def _wrote(self, frame: _Frame, row: Row, text: LineText) -> Origins:
+    def _wrote(self, frame: _PairedFrame, row: LineRow, text: LineText) -> Origins:
         """The origins of files that a line reads, or one that called it, and that this run wrote; none for others."""
         files, above, line = list(row.files), frame, row.line
         while not files and not self._varies(text):
@@ -510,9 +510,9 @@ class _Comparison:
             return origins
         known = [row for row in found if (of := _source_of(row.text)) is not None and of.id != "file"]
         row = (known or found)[0]
-        return self._root(Kind.LINE, row.frame, row.line, row.frame, RETURNED, unseen=row.unseen)
+        return self._root(LineKind.LINE, row.frame, row.line, row.frame, RETURNED, unseen=row.unseen)
 
-    def _of_calls(self, frame: _Frame, row: Row, names: Iterable[str]) -> Origins:
+    def _of_calls(self, frame: _PairedFrame, row: LineRow, names: Iterable[str]) -> Origins:
         """The origins of tensors that a line's calls changed, where those merely follow from earlier ones."""
         made = range(max(frame.call, 0), row.call)
         is_of_tensors = all(frame.state.get(name, "t")[0] in "tmh[{" for name in names)
@@ -522,8 +522,8 @@ class _Comparison:
 
     def _ends(
         self,
-        frame: _Frame,
-        row: Row,
+        frame: _PairedFrame,
+        row: LineRow,
         line: int,
         text: LineText,
         read: Origins,
@@ -569,7 +569,7 @@ class _Comparison:
             if returns:
                 frame.parent.returned |= found
 
-    def _carry(self, frame: _Frame, text: LineText, every: Origins) -> Origins:
+    def _carry(self, frame: _PairedFrame, text: LineText, every: Origins) -> Origins:
         """Note what names of which not all is seen may hold after a line; return what they take."""
         taken = _NOTHING
         for path in text.stores:
@@ -590,7 +590,7 @@ class _Comparison:
                     taken = every
         return taken
 
-    def _differ(self, frame: _Frame, names: Iterable[str], found: Origins) -> None:
+    def _differ(self, frame: _PairedFrame, names: Iterable[str], found: Origins) -> None:
         for name in names:
             if name == RETURNED:
                 continue
@@ -602,12 +602,12 @@ class _Comparison:
             if frame.is_body:
                 self.stored[name] = found
 
-    def _static(self, frame: _Frame, name: str) -> Origins:
+    def _static(self, frame: _PairedFrame, name: str) -> Origins:
         """The origins of an attribute that a module or a class holds: those of the name that its body stored."""
         is_static = frame.state.get(name, "").startswith(STATIC)
         return self.stored.get(name.rpartition(".")[2], _NOTHING) if is_static else _NOTHING
 
-    def _partner(self, frame: _Frame, pair: _Frame, row: Row) -> Row | None:
+    def _partner(self, frame: _PairedFrame, pair: _PairedFrame, row: LineRow) -> LineRow | None:
         """The row of the second run for this one; what only the second run executed before it is taken in."""
         place = pair.places.get(frame.keys[frame.at - 1], -1)
         if place < 0 and (frame.is_thinned or pair.is_thinned):
@@ -618,7 +618,7 @@ class _Comparison:
         frame.next = place + 1
         return pair.rows[place]
 
-    def _only_second(self, frame: _Frame, until: int) -> None:
+    def _only_second(self, frame: _PairedFrame, until: int) -> None:
         pair = frame.pair
         if pair is None:
             return
@@ -628,37 +628,37 @@ class _Comparison:
                 self._differ(frame, _values(row.changed), self._branch(frame, self.two.text(pair, row.line)))
         frame.next = max(frame.next, until)
 
-    def _is_left_out(self, frame: _Frame, pair: _Frame) -> bool:
+    def _is_left_out(self, frame: _PairedFrame, pair: _PairedFrame) -> bool:
         """Return whether ``pair`` may lack rows because its worker had done other tasks than that of ``frame``."""
         is_elsewhere = bool(frame.process or frame.entered.thread)
         return is_elsewhere and any(row.is_sampled for row in pair.rows)
 
-    def _branch(self, frame: _Frame, text: LineText) -> Origins:
+    def _branch(self, frame: _PairedFrame, text: LineText) -> Origins:
         """The origins of what only one run executes, ``text`` first, after the last line that both do."""
         seen, unseen = frame.decides
         found, last = frame.given or seen | frame.returned, self.one.statement(frame, frame.last)
         if not found or self._varies(last):
-            found |= self._root(Kind.BRANCH, frame, self._line_in(frame, frame.last, last), frame, unseen=unseen)
+            found |= self._root(LineKind.BRANCH, frame, self._line_in(frame, frame.last, last), frame, unseen=unseen)
         if CATCHES in text.calls:
             self.raising |= found
         return found
 
     # --- what a line reads ---
 
-    def _reads(self, frame: _Frame, text: LineText) -> Origins:
+    def _reads(self, frame: _PairedFrame, text: LineText) -> Origins:
         return _NOTHING.union(*(found for path in text.reads for found in self._differing(frame, path).values()))
 
-    def _differing(self, frame: _Frame, path: str) -> dict[str, Origins]:
+    def _differing(self, frame: _PairedFrame, path: str) -> dict[str, Origins]:
         """What differs of a path."""
         scope, names = self._found(frame, path)
         return {name: scope.differing[name] for name in names if name in scope.differing}
 
-    def _unseen(self, frame: _Frame, text: LineText) -> Origins:
+    def _unseen(self, frame: _PairedFrame, text: LineText) -> Origins:
         """The origins of what a line may read without being seen to."""
         found = (self._found(frame, path) for path in text.reads)
         return _NOTHING.union(*(scope.unseen.get(name, _NOTHING) for scope, names in found for name in names))
 
-    def _found(self, frame: _Frame, path: str) -> tuple[_Frame, list[str]]:
+    def _found(self, frame: _PairedFrame, path: str) -> tuple[_PairedFrame, list[str]]:
         """The names of a path: it, an attribute of it, what it is an attribute of, or all of whose method it is."""
         module = self.modules.get((frame.process, frame.code.file))
         for scope in (frame, *([module] if module is not None and module is not frame else [])):
@@ -671,12 +671,12 @@ class _Comparison:
                 inside = inside.rpartition(".")[0]
         return frame, []
 
-    def _note(self, frame: _Frame, name: str) -> None:
+    def _note(self, frame: _PairedFrame, name: str) -> None:
         """Note the origins of a value that differs, by which it is known wherever it is met again."""
         if (key := _values_of(frame, name)) is not None:
             self.values.setdefault(key, frame.differing.get(name, _NOTHING))
 
-    def _known(self, frame: _Frame, name: str) -> Origins:
+    def _known(self, frame: _PairedFrame, name: str) -> Origins:
         """The origins of a value that was seen to differ before, under whatever name."""
         key = _values_of(frame, name)
         return _NOTHING if key is None else self.values.get(key, _NOTHING)
@@ -685,7 +685,7 @@ class _Comparison:
         row = _source_of(text)
         return row is not None and row.varies
 
-    def _storing(self, frame: _Frame, row: Row, names: Sequence[str]) -> int:
+    def _storing(self, frame: _PairedFrame, row: LineRow, names: Sequence[str]) -> int:
         """The line that stores one of ``names``, where several were executed since the last row."""
         roots = {name.removeprefix(GLOBAL) for name in names}
         lines = [
@@ -699,11 +699,11 @@ class _Comparison:
 
     def _generators(
         self,
-        frame: _Frame,
+        frame: _PairedFrame,
         ours: Mapping[str, str],
         theirs: Mapping[str, str],
         text: LineText,
-        at: _Frame,
+        at: _PairedFrame,
         line: int,
     ) -> Origins:
         """Follow the states of global generators; return the origins of what a row draws from those that differ."""
@@ -721,18 +721,18 @@ class _Comparison:
                 self.unseeded[key] = self._reads(at, text) if all(was_seeded("", state) for state in now) else _NOTHING
             elif before[0] == before[1] or _is_seeding(before, now, text):
                 found = self._reads(at, text) | at.returned
-                self.unseeded[key] = found or self._root(Kind.LINE, at, line, frame, name)
+                self.unseeded[key] = found or self._root(LineKind.LINE, at, line, frame, name)
                 for root in found:
                     self.trail[root].setdefault(f"{at.code.file}:{line}")
             elif IMPORTS in text.calls and not self.unseeded.get(key):  # what a library draws then is seldom used
-                self.imports |= self._root(Kind.DRAW, at, line, frame, generator=generator)
+                self.imports |= self._root(LineKind.DRAW, at, line, frame, generator=generator)
             else:
-                drawn |= self.unseeded.get(key) or self._root(Kind.DRAW, at, line, frame, generator=generator)
+                drawn |= self.unseeded.get(key) or self._root(LineKind.DRAW, at, line, frame, generator=generator)
         return drawn
 
     # --- roots ---
 
-    def _named(self, kind: Kind, frame: _Frame, line: int, generator: str = "") -> LineRoot:
+    def _named(self, kind: LineKind, frame: _PairedFrame, line: int, generator: str = "") -> LineRoot:
         """The root at a line, which may come to nothing."""
         root = LineRoot(kind=kind, file=frame.code.file, line=line, generator=generator)
         caller, above = "", frame
@@ -745,10 +745,10 @@ class _Comparison:
 
     def _root(
         self,
-        kind: Kind,
-        frame: _Frame,
+        kind: LineKind,
+        frame: _PairedFrame,
         line: int,
-        shown: _Frame,
+        shown: _PairedFrame,
         *names: str,
         generator: str = "",
         unseen: Origins = _NOTHING,
@@ -827,12 +827,12 @@ class _Comparison:
 
     def _is_explained(self, root: LineRoot) -> bool:
         row = self._row_of_table(root)
-        return root.kind is Kind.DRAW or (row is not None and (row.varies or row.is_order or not row.waits))
+        return root.kind is LineKind.DRAW or (row is not None and (row.varies or row.is_order or not row.waits))
 
     def _maker_of(self, root: LineRoot) -> LineRoot:
         """The line of a known kind that last made what a root reads and is not seen: a query, an iterator, a handle."""
         row = self._row_of_table(root)
-        if root.kind is not Kind.LINE or (row is not None and (row.varies or row.is_order)):
+        if root.kind is not LineKind.LINE or (row is not None and (row.varies or row.is_order)):
             return root
         makers = self.makers & self.follows.get(root, _NOTHING)
         return max(makers, key=[*self.functions].index, default=root)
@@ -849,7 +849,7 @@ class _Comparison:
         row = self._row_of_call(call)
         if row is None:
             return _NOTHING
-        found = row.origins or self._root(Kind.LINE, row.frame, row.line, row.frame, unseen=row.unseen)
+        found = row.origins or self._root(LineKind.LINE, row.frame, row.line, row.frame, unseen=row.unseen)
         waited = {root: givers for root in found if (givers := self._waited_for(self._maker_of(root)))}
         for root, givers in waited.items():
             for each in givers:
@@ -911,7 +911,7 @@ class _Comparison:
         return [*path[:_LONGEST_PATH], *([reached] if reached != root.location else [])]
 
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
-        if root.kind is Kind.DRAW and root not in self.gave:
+        if root.kind is LineKind.DRAW and root not in self.gave:
             return next(iter(path), root.location)
         if root in self.callers and (tuple(names) == (RESULT,) or root in self.raising):
             caller, line = self.callers[root]
@@ -919,7 +919,7 @@ class _Comparison:
             decides = at not in path and not self.one.text(caller, line).stores
             if decides or root in self.raising:  # no exception can be given, but what its function returns
                 return at
-        gives_nothing = not names and root.kind is Kind.LINE and root not in self.seeds
+        gives_nothing = not names and root.kind is LineKind.LINE and root not in self.seeds
         if gives_nothing:
             return next(iter(path), "")
         return self.given_at.get(root.location, root.location)
@@ -927,8 +927,8 @@ class _Comparison:
 
 def _pair(one: _Run, two: _Run) -> None:
     """Give each frame of the first run its own of the second."""
-    by_caller: dict[tuple[object, ...], _Frame] = {}
-    tasks: dict[tuple[object, ...], list[_Frame]] = defaultdict(list)
+    by_caller: dict[tuple[object, ...], _PairedFrame] = {}
+    tasks: dict[tuple[object, ...], list[_PairedFrame]] = defaultdict(list)
     for frame, key in _keys(two, lambda frame: frame):
         by_caller[key] = frame
         if _is_task(frame):
@@ -945,7 +945,7 @@ def _pair(one: _Run, two: _Run) -> None:
             frame.pair = pair
 
 
-def _keys(run: _Run, paired: object) -> Iterator[tuple[_Frame, tuple[object, ...]]]:
+def _keys(run: _Run, paired: object) -> Iterator[tuple[_PairedFrame, tuple[object, ...]]]:
     """Each frame with what it is found by: its caller's row and its place among the calls of that, or its count."""
     ordinals: Counter[tuple[object, ...]] = Counter()
     for frame in run.frames:
@@ -961,19 +961,19 @@ def _keys(run: _Run, paired: object) -> Iterator[tuple[_Frame, tuple[object, ...
         yield frame, (*key, ordinals[key])
 
 
-def _started_at(frame: _Frame) -> str:
+def _started_at(frame: _PairedFrame) -> str:
     """The line at which the process of ``frame`` was forked; empty where it is a thread's."""
     task = next((above for above in _outwards(frame) if _is_task(above)), frame)
     return "" if task.parent is None else f"{task.parent.code.file}:{task.entered.parent_line}"
 
 
-def _outwards(frame: _Frame | None) -> Iterator[_Frame]:
+def _outwards(frame: _PairedFrame | None) -> Iterator[_PairedFrame]:
     while frame is not None:
         yield frame
         frame = frame.parent
 
 
-def _is_task(frame: _Frame) -> bool:
+def _is_task(frame: _PairedFrame) -> bool:
     """Return whether it is the outermost call of a thread or process that the program's first thread started."""
     parent = frame.parent
     is_other = bool(frame.process or frame.entered.thread)
@@ -995,7 +995,7 @@ def _values(changed: Mapping[str, str]) -> dict[str, str]:
     return {name: digest for name, digest in changed.items() if not name.startswith(GENERATOR)}
 
 
-def _values_of(frame: _Frame, name: str) -> tuple[str, str] | None:
+def _values_of(frame: _PairedFrame, name: str) -> tuple[str, str] | None:
     """What tells a value that differs from all others, its digests in both runs; ``None`` for one that is soon met."""
     states = (frame.state, {} if frame.pair is None else frame.pair.state)
     ours, theirs = (state.get(name, "").removeprefix(STATIC) for state in states)

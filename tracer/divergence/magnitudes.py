@@ -17,7 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tracer.divergence.draws import OtherDraws, other_draws
-from tracer.divergence.joined_ranks import Call, JoinedRanks, Lack, PlaceKey, Whole, distance_of
+from tracer.divergence.joined_ranks import JoinedCall, JoinedRanks, Lack, PlaceKey, Whole, distance_of
 from tracer.divergence.yardsticks import (
     ROUNDING,
     SIGNIFICANT,
@@ -949,9 +949,9 @@ class _Comparing:
         }
 
     @cached_property
-    def _inputs(self) -> dict[Call, list[int]]:
+    def _inputs(self) -> dict[JoinedCall, list[int]]:
         """The rows of the inputs of each call of a module."""
-        inputs: dict[Call, list[int]] = {}
+        inputs: dict[JoinedCall, list[int]] = {}
         for key, row in self._first.rows.items():
             if key.kind is PlaceKind.INPUT:
                 inputs.setdefault(key.call, []).append(row)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import Root
 from tracer.divergence.repeated import Repeated
-from tracer.findings import Change, Finding
+from tracer.findings import Finding, PlannedChange
 from tracer.names import About
 from tracer.tables.sources import source_by_id
 from tracer.trace.values import ValueKind
@@ -33,7 +33,9 @@ _SAMPLES = (
 )
 
 
-def next_steps(repeated: Repeated, plan: Sequence[Change] = (), findings: Sequence[Finding] = ()) -> tuple[Change, ...]:
+def next_steps(
+    repeated: Repeated, plan: Sequence[PlannedChange] = (), findings: Sequence[Finding] = ()
+) -> tuple[PlannedChange, ...]:
     """Return the changes that diverged runs ask for, then ``plan``, a judgement's; ``plan`` alone if they agree."""
     if repeated.agrees:
         return tuple(plan)
@@ -55,7 +57,7 @@ def next_steps(repeated: Repeated, plan: Sequence[Change] = (), findings: Sequen
         *_held(repeated),
         *leading,
         *(
-            Change(number=0, title=title, remedy=remedy, where=where, roots=tuple(numbers))
+            PlannedChange(number=0, title=title, remedy=remedy, where=where, roots=tuple(numbers))
             for (title, remedy, where), numbers in steps.items()
         ),
         *_left(repeated),
@@ -80,14 +82,14 @@ def _speaks_of(finding: Finding, root: Root) -> bool:
     return root.cause in _OF_TABLES and at == (root.op, root.phase, root.location)
 
 
-def _lines(repeated: Repeated) -> Iterator[Change]:
+def _lines(repeated: Repeated) -> Iterator[PlannedChange]:
     """Yield the change of the first line at which the runs begin to differ."""
     source = next((source for source in repeated.sources if source.reaches), None)
     if source is None:
         return
     row = source_by_id(source.source)
     remedy = "make what it gives the same in every run" if row is None else row.remedy
-    yield Change(
+    yield PlannedChange(
         number=0,
         title=f"Change the line at which the runs begin to differ{f': it {row.name}' if row is not None else ''}",
         remedy=f"{remedy[:1].upper()}{remedy[1:]}.",
@@ -96,12 +98,12 @@ def _lines(repeated: Repeated) -> Iterator[Change]:
     )
 
 
-def _held(repeated: Repeated) -> Iterator[Change]:
+def _held(repeated: Repeated) -> Iterator[PlannedChange]:
     """Yield the changes that make permanent what made the runs agree."""
     cause = repeated.cause
     if cause is not None and cause.remedy:
         first = repeated.first
-        yield Change(
+        yield PlannedChange(
             number=0,
             title=f"Remove what differs: runs agree when {cause.clause}",
             remedy=f"{cause.remedy[:1].upper()}{cause.remedy[1:]}.",
@@ -141,7 +143,7 @@ def _step(root: Root) -> tuple[str, str, str]:
     return title.format_map(words).strip(), remedy.format_map(words), where
 
 
-def _left(repeated: Repeated) -> Iterator[Change]:
+def _left(repeated: Repeated) -> Iterator[PlannedChange]:
     """Yield changes where all calls agree, the runs leave other results, and nothing that was held explains it."""
     cause = repeated.cause
     if repeated.numbered or not repeated.ends or (cause is not None and cause.is_certain):
@@ -153,7 +155,7 @@ def _left(repeated: Repeated) -> Iterator[Change]:
         how = (
             "No recorded call differs: look for a clock, a name, an order or a number of the machine in what is written"
         )
-    yield Change(
+    yield PlannedChange(
         number=0,
         title=f"Find what makes {end.kind.value.replace('-', ' ')} {end.name} another one",
         remedy=f"{how}.",

@@ -227,7 +227,7 @@ _MOST_ALIKE = 1 << 12
 _MOST_NAMES = 1 << 20
 
 
-class Pairs(NamedTuple):
+class AlignedCalls(NamedTuple):
     """The aligned calls. A *node* is a pair, or a gap; nodes are numbered pairs first, in order."""
 
     first: Values
@@ -277,7 +277,7 @@ def pair(
     *,
     is_resumed: bool = False,
     in_any_order: bool = False,
-) -> Pairs:
+) -> AlignedCalls:
     """Align two recordings from ``begins`` on. ``is_resumed``: the second recording's calls before the first common one
     are its setup, and either side may run longer. ``in_any_order``: threads decide the order of calls, so those of a
     step that read and wrote the same are paired first, wherever they stand in it, and only the rest is aligned."""
@@ -315,7 +315,7 @@ def pair(
     for number, gap in enumerate(gaps, len(at[0])):
         nodes[0][gap.first : gap.first_end] = number
         nodes[1][gap.second : gap.second_end] = number
-    return Pairs(first, second, at, gaps, nodes, begins, is_resumed, reordered)
+    return AlignedCalls(first, second, at, gaps, nodes, begins, is_resumed, reordered)
 
 
 def _contents(first: Values, second: Values) -> tuple[Ints, Ints]:
@@ -411,7 +411,7 @@ class Attached(NamedTuple):
     """Whether the corresponding row has another digest."""
 
 
-def attach(pairs: Pairs, columns: Callable[[Values], Columns]) -> Attached:
+def attach(pairs: AlignedCalls, columns: Callable[[Values], Columns]) -> Attached:
     """Pairs rows of the same call and name, in order; ``columns``: call, name and digest of each row of a side."""
     common = _common_numbers(pairs.first.names, pairs.second.names)
     sides = (columns(pairs.first), columns(pairs.second))

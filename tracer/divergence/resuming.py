@@ -9,7 +9,7 @@ import numpy as np
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.model import NotRestored, Resumed, Root
-from tracer.divergence.pairing import Pairs
+from tracer.divergence.pairing import AlignedCalls
 from tracer.errors import TraceError
 from tracer.trace.values import ValueKind, Values, fold
 
@@ -68,7 +68,7 @@ def _parameters(values: Values) -> dict[int, int]:
     return {step: fold(sorted(names.values())) for step, names in digests.items()}
 
 
-def not_restored(pairs: Pairs, resumed: Resumed, roots: Iterable[Root]) -> tuple[NotRestored, ...]:
+def not_restored(pairs: AlignedCalls, resumed: Resumed, roots: Iterable[Root]) -> tuple[NotRestored, ...]:
     """Return the states that the second run did not restore."""
     missing = {(state.kind, state.name): state for state in _missing(pairs, resumed)}
     for root in roots:
@@ -104,7 +104,7 @@ def without_orders_drawn(roots: Iterable[Root]) -> tuple[Root, ...]:
     return tuple(kept)
 
 
-def _missing(pairs: Pairs, resumed: Resumed) -> Iterator[NotRestored]:
+def _missing(pairs: AlignedCalls, resumed: Resumed) -> Iterator[NotRestored]:
     """States that differ before the update of the first common step, one per kind."""
     ours, theirs = _states(pairs.first, resumed.first_step), _states(pairs.second, resumed.second_step)
     for kind in _STATES:

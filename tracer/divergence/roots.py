@@ -14,7 +14,7 @@ from tracer.divergence.differing import lie_otherwise, reads_another
 from tracer.divergence.following import Candidate
 from tracer.divergence.loading import loading_of, loads_in
 from tracer.divergence.model import CallPlace, Root, Seed
-from tracer.divergence.pairing import Pairs
+from tracer.divergence.pairing import AlignedCalls
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import (
@@ -57,7 +57,7 @@ class Compared:
 
     def __init__(
         self,
-        pairs: Pairs,
+        pairs: AlignedCalls,
         recordings: tuple[Recording, Recording],
         settings: Iterable[SettingDifference],
         tables: Tables,

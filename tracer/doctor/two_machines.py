@@ -50,7 +50,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return not row.backends or not set(row.backends).isdisjoint(self.outlook.backends)
 
 
-class _Header(msgspec.Struct):
+class _MachineHeader(msgspec.Struct):
     doctor: int
 
 
@@ -86,7 +86,7 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
         hint = "check the file and its permissions"
         raise TraceError(f"cannot read {Path(path)}: {reason_of(problem)}", hint=hint) from problem
     try:
-        schema = msgspec.json.decode(text, type=_Header).doctor
+        schema = msgspec.json.decode(text, type=_MachineHeader).doctor
         if schema != SCHEMA:
             raise of_another_schema(f"{path} is a doctor file", schema, SCHEMA)
         machine = msgspec.json.decode(text, type=Machine)

@@ -8,7 +8,7 @@ from typing import Any
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
 Getter = Callable[[Args, Kwargs], Any]
-Reader = Getter
+ArgumentReader = Getter
 
 #: A fact that could not be read; it is omitted from the trace.
 MISSING = object()
@@ -34,7 +34,7 @@ def takes_lists(func: Any, name: str) -> bool:
     return any(argument.name == name and "List" in str(argument.type) for argument in arguments)
 
 
-def dropout_reader(func: Any, *further: str) -> Reader | None:
+def dropout_reader(func: Any, *further: str) -> ArgumentReader | None:
     """Return a reader of whether dropout is active: not at rate 0, nor in evaluation. ``further``: other rate names."""
     rate = argument_getter(func, "dropout_p", "dropout", *further)
     trains = argument_getter(func, "train", "training")
@@ -43,7 +43,7 @@ def dropout_reader(func: Any, *further: str) -> Reader | None:
     return lambda args, kwargs: (rate(args, kwargs) or 0.0) > 0.0 and trains(args, kwargs) is not False
 
 
-def training_reader(func: Any) -> Reader | None:
+def training_reader(func: Any) -> ArgumentReader | None:
     """Return a reader of whether an op that has no rate runs in training."""
     trains = argument_getter(func, "train", "training")
     return None if trains is None else lambda args, kwargs: bool(trains(args, kwargs))
@@ -56,12 +56,12 @@ def getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
     return present if len(present) == len(getters_by_name) else None
 
 
-def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, object], Reader | None]]:
+def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, object], ArgumentReader | None]]:
     """Turns a test of the values of these arguments into a reader; none for an overload that lacks one of them. A name
     that ends in ``?`` is optional, and comes last."""
 
-    def decorate(question: Callable[..., Any]) -> Callable[[Any, object], Reader | None]:
-        def make(func: Any, services: object) -> Reader | None:
+    def decorate(question: Callable[..., Any]) -> Callable[[Any, object], ArgumentReader | None]:
+        def make(func: Any, services: object) -> ArgumentReader | None:
             values = getters(func, *(name for name in names if not name.endswith("?")))
             if values is None:
                 return None

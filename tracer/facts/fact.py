@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tracer.facts.argument_readers import MISSING, Args, Kwargs, Reader
+from tracer.facts.argument_readers import MISSING, Args, ArgumentReader, Kwargs
 
 Value = bool | int | str
 #: A case's conditions as it met a call: each question with the answers for which the case holds.
@@ -82,7 +82,7 @@ class Services(msgspec.Struct, frozen=True):
 
 
 #: Takes an overload; returns the reader of its calls, or ``None`` if the overload lacks an argument that it needs.
-Makes = Callable[[Any, Services], Reader | None]
+Makes = Callable[[Any, Services], ArgumentReader | None]
 #: The answer depends on the call.
 ASK = object()
 
@@ -114,7 +114,7 @@ class Fact(msgspec.Struct, frozen=True):
     derivation: Derivation | None = None
     """For a derived fact."""
 
-    def reader(self, func: Any, services: Services) -> Reader | None:
+    def reader(self, func: Any, services: Services) -> ArgumentReader | None:
         """The reader of this fact for calls of ``func``; it returns a value of ``domain``, or ``MISSING``."""
         read = None if self.read is None else self.read(func, services)
         if read is None or self.kind not in (Kind.NOTED, Kind.MARKED):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tracer.facts.argument_readers import (
     MISSING,
     Args,
+    ArgumentReader,
     Kwargs,
-    Reader,
     argument_getter,
     dropout_reader,
     getters,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def _argument(
     name: str, domain: tuple[Value, ...], codes: Mapping[int, str], func: Any, services: Services
-) -> Reader | None:
+) -> ArgumentReader | None:
     """The argument ``name``, as ``domain`` spells it: a flag, a word, or an integer code."""
     get = argument_getter(func, name)
     if get is None:
@@ -48,7 +48,7 @@ def _is_given(name: str) -> Makes:
 _REDUCE_OPS = ("sum", "avg", "product", "premul_sum", "min", "max", "band", "bor", "bxor")
 
 
-def _reduce_op(func: Any, services: Services) -> Reader | None:
+def _reduce_op(func: Any, services: Services) -> ArgumentReader | None:
     """c10d's own ops hold it in an object that Python cannot look into: there the caller's options tell it."""
     get = argument_getter(func, "reduce_op")
     if get is None:
@@ -103,7 +103,7 @@ _LONGEST_TARGET = 256
 _FUNCTIONS: Mapping[str, str] = {"pad": "pad", "grid_sampler": "grid_sample"}
 
 
-def _fits_cudnns_ctc(func: Any, services: Services) -> Reader | None:
+def _fits_cudnns_ctc(func: Any, services: Services) -> ArgumentReader | None:
     """Return a reader of whether cuDNN takes the loss if its targets, which become int64 later, are on the CPU."""
     from torch import float32, int32
 
@@ -211,7 +211,7 @@ def _makes_half_complex(func: Any, services: Services) -> Test | None:
     return None if dtype is None else lambda args, kwargs: dtype(args, kwargs) is complex32
 
 
-def _both_sparse(func: Any, services: Services) -> Reader | None:
+def _both_sparse(func: Any, services: Services) -> ArgumentReader | None:
     """Return a reader of whether both factors of a product, its last two tensors after any addend, are sparse."""
     from torch import Tensor, strided
 

@@ -11,7 +11,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.argument_readers import Args, Kwargs, Reader, argument_getter, of_arguments, takes_lists
+from tracer.facts.argument_readers import Args, ArgumentReader, Kwargs, argument_getter, of_arguments, takes_lists
 from tracer.facts.fact import Fact, Kind, KnownIndices, Services, Test, asked, noted_fact
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _writes_once(func: Any, services: Services) -> Test | None:
     return test
 
 
-def _adds_two_to_zeros(func: Any, services: Services) -> Reader | None:
+def _adds_two_to_zeros(func: Any, services: Services) -> ArgumentReader | None:
     @of_arguments("self|input", "indices", "accumulate")
     def read(target: torch.Tensor, indices: Sequence[torch.Tensor | None], accumulate: bool) -> bool:
         from torch import broadcast_shapes
@@ -166,7 +166,7 @@ def _are_distinct(index_arguments: Sequence[torch.Tensor | None], indices: Known
     return all(size <= 1 or dim in settled for dim, size in enumerate(shape))
 
 
-def _index_is_mask(func: Any, services: Services) -> Reader | None:
+def _index_is_mask(func: Any, services: Services) -> ArgumentReader | None:
     get = argument_getter(func, "indices")
     if get is None:
         return None
@@ -190,7 +190,7 @@ def _one_value(written: torch.Tensor) -> bool:
     return all(size == 1 or stride == 0 for size, stride in zip(written.shape, written.stride(), strict=True))
 
 
-def _numel_is_large(func: Any, services: Services) -> Reader | None:
+def _numel_is_large(func: Any, services: Services) -> ArgumentReader | None:
     """Return a reader of whether the writing loop has at least 32,768 elements, which torch divides among threads."""
     name = str(func)
     target, indices = argument_getter(func, "self", "input"), argument_getter(func, "indices")

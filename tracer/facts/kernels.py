@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.argument_readers import Args, Kwargs, Reader, argument_getter, getters, of_arguments
+from tracer.facts.argument_readers import Args, ArgumentReader, Kwargs, argument_getter, getters, of_arguments
 from tracer.facts.fact import Makes, Services, Test, asked, marked, noted_fact
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _head(wrong: Callable[[int], bool], *, notes: bool = False) -> Makes:
     """Attention: whether the query's or value's head size is ``wrong``. The softmax of the math path is judged by the
     matrix product before it, which computed the scores. ``notes``: store these products."""
 
-    def make(func: Any, services: Services) -> Reader | None:
+    def make(func: Any, services: Services) -> ArgumentReader | None:
         if getters(func, "query", "value"):
             return of_arguments("query", "value")(lambda q, v: wrong(q.shape[-1]) or wrong(v.shape[-1]))(func, services)
         if getters(func, "self", "mat2"):
@@ -156,7 +156,7 @@ def _head(wrong: Callable[[int], bool], *, notes: bool = False) -> Makes:
     return make
 
 
-def _may_fuse(func: Any, services: Services) -> Reader | None:
+def _may_fuse(func: Any, services: Services) -> ArgumentReader | None:
     """``sdpa_kernel`` may have disabled every fused backend."""
     from torch.backends import cuda
 

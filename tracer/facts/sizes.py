@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.argument_readers import Reader, of_arguments
+from tracer.facts.argument_readers import ArgumentReader, of_arguments
 from tracer.facts.fact import Makes, Services, Test, asked, marked, noted_fact
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _do_fractional_windows_overlap(sizes: Sequence[int], counts: Sequence[int], 
     )
 
 
-def _meets_thrice(func: Any, services: Services) -> Reader | None:
+def _meets_thrice(func: Any, services: Services) -> ArgumentReader | None:
     """Padding: whether some input element collects three or more gradients. Two give the same sum in either order."""
     copies = _mirrored if "reflection" in str(func) else _replicated
 
@@ -90,7 +90,7 @@ def _replicated(size: int, left: int, right: int) -> int:
     return 1 + (left + right if size == 1 else max(left, right))
 
 
-def _divides_evenly(func: Any, services: Services) -> Reader | None:
+def _divides_evenly(func: Any, services: Services) -> ArgumentReader | None:
     spatial = 3 if "3d" in str(func) else 2
 
     @of_arguments("self", "grad_output")
@@ -173,7 +173,7 @@ def _is_single_sum(source: torch.Tensor, dims: Sequence[int] | int | None = None
     return source.numel() <= _ONE_BLOCK and all(dim in whole or n == 1 for dim, n in enumerate(source.shape))
 
 
-def _is_aligned(func: Any, services: Services) -> Reader | None:
+def _is_aligned(func: Any, services: Services) -> ArgumentReader | None:
     @of_arguments("mat1" if "addmm" in str(func) else "self", "mat2")
     def read(left: torch.Tensor, right: torch.Tensor) -> bool:
         multiple = _PADDED_TO.get(str(left.dtype), 1)
@@ -182,7 +182,7 @@ def _is_aligned(func: Any, services: Services) -> Reader | None:
     return read(func, services)
 
 
-def _is_unrolled(func: Any, services: Services) -> Reader | None:
+def _is_unrolled(func: Any, services: Services) -> ArgumentReader | None:
     windows = _is_window_unrolled(func, services) or _is_adaptive_window_unrolled(func, services)
     return windows or _are_addends_unrolled(func, services)
 

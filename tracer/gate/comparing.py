@@ -18,7 +18,7 @@ from tracer.trace.differences import SettingDifference, differing_settings
 from tracer.trace.records import Draw
 
 
-class Kind(Word):
+class ChangeKind(Word):
     """The kinds of changes of a finding, worst first."""
 
     NEW = "new"
@@ -32,7 +32,7 @@ class Kind(Word):
 class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One finding that is not the same before and after."""
 
-    kind: Kind
+    kind: ChangeKind
     op: str
     """The op, or what of the process it speaks of."""
     phase: str
@@ -52,7 +52,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     remedy: str = ""
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GateComparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Two judgements side by side."""
 
     before: Target
@@ -76,7 +76,7 @@ def compare_judgements(
     after: Judgement,
     draws: Iterable[tuple[str, int, Draw | None]] = (),
     redrawn: Iterable[tuple[str, str]] = (),
-) -> Comparison:
+) -> GateComparison:
     """Compare ``after`` with ``before``.
 
     ``draws``: by generator, how many ``after`` is ahead, and where first; ``redrawn``: ops of ``after``, each with the
@@ -91,7 +91,7 @@ def compare_judgements(
     ours, theirs = _by_key(before.findings), _by_key(after.findings)
     compared = [_difference(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
     alike = {key for key in theirs if _difference(ours.get(key), theirs[key]) is None}
-    return Comparison(
+    return GateComparison(
         before=before.target,
         after=after.target,
         differences=tuple(sorted(filter(None, compared), key=_order)),
@@ -163,21 +163,21 @@ def _difference(before: _Side | None, after: _Side | None) -> Difference | None:
     )
 
 
-def _kind(before: _Side | None, after: _Side | None) -> Kind | None:
+def _kind(before: _Side | None, after: _Side | None) -> ChangeKind | None:
     if before is None or after is None:
-        return Kind.NEW if before is None else Kind.GONE
-    verdicts = (before.verdict, after.verdict, Kind.WORSENED)
-    for old, new, worse in (verdicts, (before.mode, after.mode, Kind.MODE_WORSENED)):
+        return ChangeKind.NEW if before is None else ChangeKind.GONE
+    verdicts = (before.verdict, after.verdict, ChangeKind.WORSENED)
+    for old, new, worse in (verdicts, (before.mode, after.mode, ChangeKind.MODE_WORSENED)):
         if old is not new:
-            return worse if SEVERITY.index(new) < SEVERITY.index(old) else Kind.IMPROVED
-    return Kind.RECOUNTED if before.calls != after.calls else None
+            return worse if SEVERITY.index(new) < SEVERITY.index(old) else ChangeKind.IMPROVED
+    return ChangeKind.RECOUNTED if before.calls != after.calls else None
 
 
 def _order(difference: Difference) -> tuple[object, ...]:
     verdict = difference.after or difference.before or Verdict.DETERMINISTIC
     calls = difference.calls_after or difference.calls_before
     place = (difference.place, difference.op, difference.phase, difference.module)
-    return (list(Kind).index(difference.kind), SEVERITY.index(verdict), -calls, *place)
+    return (list(ChangeKind).index(difference.kind), SEVERITY.index(verdict), -calls, *place)
 
 
 def _sentence(generator: str, ahead: int, place: Draw | None) -> str:

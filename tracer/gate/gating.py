@@ -22,7 +22,7 @@ from tracer.gate.baseline import Accepted, BaselineComparison, Risk, compare, fi
 from tracer.names import AcceptedBy, Verdict
 from tracer.trace.records import CallGroup, split_place
 
-Item = TypeVar("Item")
+ItemT = TypeVar("ItemT")
 #: What ``--fail-on`` takes beside verdicts: any finding that no baseline accepts, whatever its verdict.
 NEW = "new"
 #: Verdicts that stop by default.
@@ -99,8 +99,8 @@ def decide(
     return Decision(failing, passing, ignored, silenced, compared, unlooked)
 
 
-def _parted(items: Iterable[Item], is_first: Callable[[Item], bool]) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    parts: tuple[list[Item], list[Item]] = ([], [])
+def _parted(items: Iterable[ItemT], is_first: Callable[[ItemT], bool]) -> tuple[tuple[ItemT, ...], tuple[ItemT, ...]]:
+    parts: tuple[list[ItemT], list[ItemT]] = ([], [])
     for item in items:
         parts[not is_first(item)].append(item)
     return tuple(parts[0]), tuple(parts[1])
@@ -145,7 +145,7 @@ def _is_named(names: Sequence[str], gate: Gate) -> bool:
 FILE = "pyproject.toml"
 
 
-class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+class ConfiguredOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """Options by their names on the command line, which go before these."""
 
     backend: str = "recorded"
@@ -164,22 +164,22 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Path of the lock file, relative to ``pyproject.toml``."""
 
 
-def load_configuration(folder: Path) -> Configuration:
+def load_configuration(folder: Path) -> ConfiguredOptions:
     """The table in ``folder``'s ``pyproject.toml``; defaults where either is missing. Raises ``UsageError`` in one line
     for a key or a value that does not exist."""
     path = folder / FILE
     try:
         text = read_text(path)
     except FileNotFoundError:
-        return Configuration()
+        return ConfiguredOptions()
     except (OSError, ValueError) as problem:
         raise UsageError(f"cannot read {FILE}: {reason_of(problem)}", hint="check the file") from problem
     try:
         tools = toml_values(text).get("tool", {})
         table = tools.get("tracer", {}) if isinstance(tools, dict) else {}
-        return msgspec.convert(table, Configuration, strict=True)
+        return msgspec.convert(table, ConfiguredOptions, strict=True)
     except (ValueError, RecursionError) as problem:
-        keys = ", ".join(field.encode_name for field in msgspec.structs.fields(Configuration))
+        keys = ", ".join(field.encode_name for field in msgspec.structs.fields(ConfiguredOptions))
         raise UsageError(f"{FILE}, [tool.tracer]: {problem}", hint=f"it takes {keys}") from problem
 
 

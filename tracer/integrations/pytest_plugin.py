@@ -132,7 +132,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     import tempfile
 
     from tracer.divergence.recordings import read_recording
-    from tracer.runner.repeated.function import Calls, compared_with
+    from tracer.runner.repeated.function import FunctionCalls, compared_with
     from tracer.runner.repeated.state import SavedState, objects_of
     from tracer.session import DeterminismTracer
 
@@ -149,7 +149,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
             result = yield
         tracer.save(path)
         _keep(item.config, tracer)
-        calls = Calls(item.runtest, saved_state, Path(folder), wanted.get("model"))
+        calls = FunctionCalls(item.runtest, saved_state, Path(folder), wanted.get("model"))
         hold = bool(wanted.get("hold", True))
         repeated = compared_with(read_recording(path), calls, item.nodeid, runs, hold=hold)
     if not repeated.agrees or repeated.not_followed:

@@ -46,7 +46,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.tables.compilers import CompilerTable
-from tracer.tables.rules import Ruling, Switches, Table, strongest
+from tracer.tables.rules import RuleTable, Ruling, Switches, strongest
 from tracer.tables.ruling.bound_table import safe_ruling
 from tracer.tables.ruling.compiled import Compilation, CompiledCalls, compilation_of
 from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
@@ -62,7 +62,7 @@ from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, Fact
 
 def judge_calls(
     trace: Trace,
-    tables: Mapping[Backend, Table],
+    tables: Mapping[Backend, RuleTable],
     target: Target,
     *,
     strict: bool = False,
@@ -160,7 +160,7 @@ class _TablesBySettings:
 
     trace: Trace
     target: Target
-    tables: Mapping[Backend, Table]
+    tables: Mapping[Backend, RuleTable]
     translations: Translations
     compilation: Compilation
     strict: bool

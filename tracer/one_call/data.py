@@ -39,7 +39,7 @@ class Tensor(NamedTuple):
         return prod(self.shape)
 
 
-class Word(NamedTuple):
+class TorchName(NamedTuple):
     """A name of torch's: ``torch.float32``, ``torch.device('cpu')``."""
 
     text: str
@@ -101,7 +101,7 @@ def _checked(value: object) -> Any:
     if isinstance(value, TorchWord | DeviceType):
         if value.name not in _WORDS if isinstance(value, TorchWord) else value.type not in DEVICES:
             raise ValueError(f"holds {value}, which is no word of torch")
-        return Word(str(value))
+        return TorchName(str(value))
     if isinstance(value, Number):
         return _number(value.text)
     return Unknown() if isinstance(value, NotKept) else value
@@ -188,7 +188,7 @@ TIES = "some elements are equal: whether there were ties is not in the recording
 TIES_AS_RECORDED = "some elements are equal, as in the recording"
 
 
-class Kind(NamedTuple):
+class DataKind(NamedTuple):
     """The recording's statements about the data."""
 
     facts: Mapping[str, FactValue] = {}
@@ -206,7 +206,7 @@ class Kind(NamedTuple):
 
 
 def data_of(
-    op: str, name: str, form: Tensor, arguments: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int
+    op: str, name: str, form: Tensor, arguments: Mapping[str, Any], kind: DataKind, sizes: Sizes, place: int
 ) -> Data:
     """Return the recipe of the tensor ``name`` of ``op``, a packet's name; ``place`` is its position in a list."""
     row = row_of(op)
@@ -244,7 +244,7 @@ def _sparse(form: Tensor, sizes: Sizes) -> Data:
 
 
 def _integers(
-    row: Op, name: str, form: Tensor, arguments: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int
+    row: Op, name: str, form: Tensor, arguments: Mapping[str, Any], kind: DataKind, sizes: Sizes, place: int
 ) -> Data:
     if row_of(row.name.removesuffix("_backward")).route is Route.CTC and name == "targets":  # 0 is the blank
         classes = sizes.name(arguments["log_probs"].shape[-1])

@@ -24,10 +24,10 @@ from tracer.one_call.data import (
     DEVICES,
     SIZED,
     UNFIXED,
-    Kind,
+    DataKind,
     Sizes,
     Tensor,
-    Word,
+    TorchName,
     data_of,
     program_arguments,
     tensors_in,
@@ -47,7 +47,7 @@ _WIDTH = 116
 _DEVICES = {Backend.ROCM: "cuda", Backend.RECORDED: "cpu"}
 
 
-class Program(NamedTuple):
+class GeneratedProgram(NamedTuple):
     text: str
     op: str
     notes: tuple[str, ...]
@@ -58,7 +58,7 @@ class Program(NamedTuple):
     """Names of the tensors that it reads from a file; empty if it draws them."""
 
 
-class _Line(NamedTuple):
+class _ProgramLine(NamedTuple):
     name: str
     expression: str
     note: str
@@ -70,7 +70,7 @@ class _Line(NamedTuple):
 
 def program_of(
     report: Report, finding: Finding, *, file: str = "repro.py", values: str = "", imports: tuple[str, ...] = ()
-) -> Program:
+) -> GeneratedProgram:
     """The program that makes the call of ``finding`` again.
 
     It runs nothing from the trace: torch's names are from closed lists, and everything else is a literal
@@ -125,7 +125,7 @@ class _Writer:
         self._makers: set[str] = set()
         self._tensors: list[str] = []
 
-    def program(self) -> Program:
+    def program(self) -> GeneratedProgram:
         lines = tuple(self._lines())
         group, route, environment = self.group, self._route, self.report.judgement.trace.environment
         if route.wanted:
@@ -163,22 +163,22 @@ class _Writer:
             imports=(*self.imports, *route.imports),
             runs=RUNS,
         )
-        return Program(text, group.op, (*route.notes, *assumed), group, tuple(self._tensors))
+        return GeneratedProgram(text, group.op, (*route.notes, *assumed), group, tuple(self._tensors))
 
     # --- the call ---
 
-    def _lines(self) -> Iterator[_Line]:
+    def _lines(self) -> Iterator[_ProgramLine]:
         for name, value in self._route.arguments.items():
             notes: list[str] = []
             expression = self._expression(name, value, notes)
-            yield _Line(name, expression, _plain("; ".join(dict.fromkeys(notes))))
+            yield _ProgramLine(name, expression, _plain("; ".join(dict.fromkeys(notes))))
 
     def _expression(self, name: str, value: Any, notes: list[str], place: int | None = None) -> str:
         if isinstance(value, Tensor):
             return self._tensor(name, value, notes, place)
         if isinstance(value, list):
             return f"[{', '.join(self._expression(name, item, notes, at) for at, item in enumerate(value))}]"
-        if isinstance(value, Word):
+        if isinstance(value, TorchName):
             return "DEVICE" if value.text.startswith("torch.device") else value.text
         if name in SIZED and type(value) is int and value in self._sizes.letters:
             return self._sizes.name(value)
@@ -193,7 +193,7 @@ class _Writer:
             text = f"kept(file, {literal(key)}{stride})"
         else:
             packet = self.group.op.split(".")[1].removesuffix("_")
-            kind = Kind(self.group.facts, frozenset(self.group.data))
+            kind = DataKind(self.group.facts, frozenset(self.group.data))
             data = data_of(packet, name, form, self._arguments, kind, self._sizes, place or 0)
             self._makers.update(data.makers)
             notes += [data.note] if data.note else []

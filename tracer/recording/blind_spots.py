@@ -20,7 +20,7 @@ from tracer.recording.calls.fact_readers import first_tensor
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import USER, Sites, is_torchs_own, outwards
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.storage import native_code
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import without_recording
@@ -109,32 +109,32 @@ class BlindSpots:
             self.note(BlindSpotKind.NATIVE, name, lost=lost)
         self._natives |= modules
 
-    def native_starts(self, call: Call, name: str, is_method: bool) -> None:
+    def native_starts(self, call: WatchedCall, name: str, is_method: bool) -> None:
         """Native code that is no registered op is about to run."""
         call.before = is_method or first_tensor((*call.args, *call.kwargs.values())) is not None
         if call.before:
             self._native_runs(call, name)
 
-    def native_ends(self, call: Call, name: str) -> None:
+    def native_ends(self, call: WatchedCall, name: str) -> None:
         """It returned, and has written what it allocated."""
         if not call.before and first_tensor((call.result,)) is not None:
             self._native_runs(call, name)
         self.on_unseen()
 
-    def _native_runs(self, call: Call, name: str) -> None:
+    def _native_runs(self, call: WatchedCall, name: str) -> None:
         inside = (frame for frame in outwards(call.frame) if frame.f_code.co_name == "__torch_dispatch__")
         if any(seams.is_foreign_op(frame.f_locals.get("func")) for frame in inside):
             return  # the tables say what an op of a library does
         self.note(BlindSpotKind.NATIVE, name, call.frame)
 
-    def storage_made(self, call: Call) -> None:
+    def storage_made(self, call: WatchedCall) -> None:
         """A storage was made; torch's own are made for its files and processes, but for those of typed storages."""
         size, code = [*call.args, 0][1], call.frame.f_code
         is_typed = code.co_filename == torch.storage.__file__ and code.co_name in ("__init__", "__new__")
         if type(size) is int and size and (is_typed or not is_torchs_own(code.co_filename)):
             self.note(BlindSpotKind.MEMORY, "torch.UntypedStorage", call.frame)
 
-    def array_made(self, call: Call) -> None:
+    def array_made(self, call: WatchedCall) -> None:
         """NumPy gave the program an array that nothing was written to."""
         if self._sites.kind_of(call.frame.f_code.co_filename) != USER:
             return
@@ -142,7 +142,7 @@ class BlindSpots:
         if len(self._arrays) > _NEWEST_ARRAYS:
             del self._arrays[next(iter(self._arrays))]
 
-    def array_taken(self, call: Call) -> None:
+    def array_taken(self, call: WatchedCall) -> None:
         """Note an array that becomes a tensor, if it or a part of it holds what it held when NumPy gave it."""
         array = call.first
         while type(array).__module__ == "numpy":
@@ -153,11 +153,11 @@ class BlindSpots:
                     self.note(BlindSpotKind.MEMORY, "an array of numpy.empty", call.frame)
             array = array.base
 
-    def autocast_made(self, call: Call) -> None:
+    def autocast_made(self, call: WatchedCall) -> None:
         """An ``autocast`` was made: torch keeps whether it is on, not whether that was asked for."""
         self._autocasts[call.args[0]] = bool(call.kwargs.get("enabled", [*call.args, True, True, True][3]))
 
-    def autocast_entered(self, call: Call) -> None:
+    def autocast_entered(self, call: WatchedCall) -> None:
         """Note an ``autocast`` for a device that is not here."""
         cast = call.args[0]
         module = getattr(torch, cast.device, None)
@@ -165,14 +165,14 @@ class BlindSpots:
         if is_absent and self._autocasts.get(cast, True):  # one that was made unseen may have been asked for
             self.note(BlindSpotKind.AUTOCAST, f"torch.autocast({cast.device!r}, {cast.fast_dtype})", call.frame)
 
-    def loader_fetches(self, call: Call) -> None:
+    def loader_fetches(self, call: WatchedCall) -> None:
         """An iterator over a ``DataLoader`` fetches a batch."""
         workers = getattr(call.first, "_num_workers", 0)
         if workers and call.first not in self._loaders:
             self._loaders.add(call.first)
             self.note(BlindSpotKind.DATALOADER, f"a DataLoader with {workers} worker processes", call.frame)
 
-    def compiled_runs(self, call: Call) -> None:
+    def compiled_runs(self, call: WatchedCall) -> None:
         """A function is about to run compiled, unless ``torch.compiler.disable`` wraps it."""
         calls, scope = call.frame.f_code.co_name in ("compile_wrapper", "_fn"), call.frame.f_locals
         function, callback = scope.get("fn"), scope.get("callback")
@@ -216,7 +216,7 @@ class BlindSpots:
         code = getattr(getattr(runs, "func", runs), "__code__", None)  # behind a ``functools.partial``
         return not thread.daemon or (code is not None and self._sites.kind_of(code.co_filename) == USER)
 
-    def thread_starts(self, call: Call) -> None:
+    def thread_starts(self, call: WatchedCall) -> None:
         """A Python thread begins to run."""
         thread, frame = call.first, _starter_of(call.first)
         if compile_seams.is_compiling(frame):
@@ -315,11 +315,11 @@ def _sample_of(array: Any) -> list[bytes]:
     return [some[at : at + size] for at in range(0, len(some), size)]
 
 
-def _scripted_runs(spots: BlindSpots, call: Call) -> None:
+def _scripted_runs(spots: BlindSpots, call: WatchedCall) -> None:
     spots.note(BlindSpotKind.SCRIPTED, f"scripted function {call.args[0].name}", call.frame)
 
 
-def _package_runs(spots: BlindSpots, call: Call) -> None:
+def _package_runs(spots: BlindSpots, call: WatchedCall) -> None:
     spots.note(BlindSpotKind.COMPILED, "a package of AOTInductor ran", call.frame)
 
 
@@ -333,38 +333,42 @@ def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         return trace(*args, **kwargs)
 
 
-def _watched() -> Iterator[Target]:
+def _watched() -> Iterator[WatchedFunction]:
     # torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to. This comes
     # first: what loads the compiler may call a module at once.
-    yield Target([seams.COUNTS_HOOKS], around=partial(seams.has_hook_without, OWN_HOOK))
+    yield WatchedFunction([seams.COUNTS_HOOKS], around=partial(seams.has_hook_without, OWN_HOOK))
     loading = sys.modules.get("torch.utils.data.dataloader")
-    yield Target([(getattr(loading, "_BaseDataLoaderIter", None), "__next__")], before=BlindSpots.loader_fetches)
-    yield Target([(torch.jit.ScriptFunction, "__call__")], before=_scripted_runs)
+    yield WatchedFunction(
+        [(getattr(loading, "_BaseDataLoaderIter", None), "__next__")], before=BlindSpots.loader_fetches
+    )
+    yield WatchedFunction([(torch.jit.ScriptFunction, "__call__")], before=_scripted_runs)
     packages = [(compile_seams.package_loader, name) for name in ("run", "boxed_run")]
-    yield Target(packages, before=_package_runs)
-    yield Target([(torch.UntypedStorage, "__init__")], after=BlindSpots.storage_made)
+    yield WatchedFunction(packages, before=_package_runs)
+    yield WatchedFunction([(torch.UntypedStorage, "__init__")], after=BlindSpots.storage_made)
     numpy = sys.modules.get("numpy")
-    yield Target([(numpy, "empty"), (numpy, "empty_like")], after=BlindSpots.array_made)
+    yield WatchedFunction([(numpy, "empty"), (numpy, "empty_like")], after=BlindSpots.array_made)
     takers = [(torch, name) for name in ("from_numpy", "as_tensor", "asarray", "tensor")]
-    yield Target(takers, before=BlindSpots.array_taken)
-    yield Target([(torch.amp.autocast, "__init__")], after=BlindSpots.autocast_made)
-    yield Target([(torch.amp.autocast, "__enter__")], before=BlindSpots.autocast_entered)
+    yield WatchedFunction(takers, before=BlindSpots.array_taken)
+    yield WatchedFunction([(torch.amp.autocast, "__init__")], after=BlindSpots.autocast_made)
+    yield WatchedFunction([(torch.amp.autocast, "__enter__")], before=BlindSpots.autocast_entered)
     for name, held in native_code.native_functions().items():
         starts = partial(BlindSpots.native_starts, name=name, is_method=isinstance(held[0][0], type))
-        yield Target(held, before=starts, after=partial(BlindSpots.native_ends, name=name))
+        yield WatchedFunction(held, before=starts, after=partial(BlindSpots.native_ends, name=name))
     runs = (threading.Thread, "_bootstrap_inner")  # Python 3.10 to 3.14
-    yield Target([runs], before=BlindSpots.thread_starts, after=lambda spots, call: spots.work_ends(call.first))
+    yield WatchedFunction(
+        [runs], before=BlindSpots.thread_starts, after=lambda spots, call: spots.work_ends(call.first)
+    )
     pool = sys.modules.get("concurrent.futures.thread")
     task = (getattr(pool, "_WorkItem", None), "run")
-    yield Target([task], after=lambda spots, call: spots.work_ends(threading.current_thread()))
+    yield WatchedFunction([task], after=lambda spots, call: spots.work_ends(threading.current_thread()))
     tracing = ("_create_function_from_trace", "_create_function_from_trace_with_dict", "_create_graph_by_tracing")
     methods = ("_create_method_from_trace", "_create_method_from_trace_with_dict")
     holders = ((torch._C, tracing), (torch._C.ScriptModule, methods), (torch.jit._trace, ("_check_trace",)))
     for owner, names in holders:
-        yield from (Target([(owner, name)], around=_traced) for name in names)
+        yield from (WatchedFunction([(owner, name)], around=_traced) for name in names)
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     step = next((name for name in seams.COMPILED_CALL_STEPS if hasattr(eval_frame, name)), "")
-    yield Target([(eval_frame, step)], before=BlindSpots.compiled_runs)
+    yield WatchedFunction([(eval_frame, step)], before=BlindSpots.compiled_runs)
 
 
 def _starter_of(thread: threading.Thread) -> FrameType | None:

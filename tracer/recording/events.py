@@ -24,7 +24,7 @@ _MANY = 4096
 _DIGITS = 40
 
 
-class Calls(Protocol):
+class RecordedCalls(Protocol):
     """The calls of the recording that runs, as far as an event needs them."""
 
     def phase(self) -> Phase:
@@ -99,13 +99,13 @@ class EventLog:
         """The last change of each name: its event, the value before, and what had happened until then."""
         self.settings_of_calls: dict[str, str] = {}
         """The values under which the recorded calls ran, of settings that changed meanwhile, by name."""
-        self._calls: Calls | None = None
+        self._calls: RecordedCalls | None = None
         self._recorded = 0
         """Calls of the recording that ended."""
         self._place: int | None = None
         """The same of those that have values."""
 
-    def recording_began(self, calls: Calls) -> None:
+    def recording_began(self, calls: RecordedCalls) -> None:
         """From here on events happen while recording."""
         self._calls = calls
         calls.step_begins()
@@ -201,7 +201,7 @@ class EventLog:
             return len(self.used), counted[2]
         return len(self.used) if kind is EventKind.VARIABLE else object()
 
-    def _hold_against(self, calls: Calls, entry: EventEntry) -> None:
+    def _hold_against(self, calls: RecordedCalls, entry: EventEntry) -> None:
         if entry.count > _LOOKS or (entry.after_calls and entry.parts_phases):
             return
         forward, backward, total = calls.counted()

@@ -30,10 +30,10 @@ from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.groups import CallCounter
 from tracer.recording.compiled.compilations import spelled
-from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.executions import RegionRun
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import Site, outwards, placed
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.torch_private.seams import loaded, without_recording
 from tracer.trace.records import CallGroup, Kernel, Region
@@ -46,7 +46,7 @@ _LOADS = ("load", "atomic_add", "atomic_cas", "atomic_xchg", "atomic_max", "atom
 _DEEPEST = 8
 
 
-class Source(msgspec.Struct, frozen=True):
+class KernelSource(msgspec.Struct, frozen=True):
     """The facts that a kernel's source shows."""
 
     atomic: bool | None
@@ -63,13 +63,13 @@ def python_function(kernel: Any) -> Any:
     return inner
 
 
-def read_source(function: Any, whole_numbers: Mapping[str, bool]) -> Source | None:
+def read_source(function: Any, whole_numbers: Mapping[str, bool]) -> KernelSource | None:
     """What the source of a kernel's Python function shows; ``None`` without one. ``whole_numbers``: by parameter."""
     reader = _Reader(whole_numbers)
     if not reader.read(function, 0, is_kernel=True):
         return None
     atomic = True if reader.certain else None if reader.is_uncertain else False
-    return Source(atomic, tuple(dict.fromkeys(reader.certain or reader.doubtful)))
+    return KernelSource(atomic, tuple(dict.fromkeys(reader.certain or reader.doubtful)))
 
 
 class _Reader:
@@ -202,10 +202,10 @@ class _LaunchedKernel(msgspec.Struct):
     device: str
     is_interpreted: bool
     choice: str = ""
-    sources: dict[Any, Source | None] = msgspec.field(default_factory=dict)
+    sources: dict[Any, KernelSource | None] = msgspec.field(default_factory=dict)
     """By the kinds of numbers that it was called with."""
 
-    def spelled(self, source: Source | None) -> str:
+    def spelled(self, source: KernelSource | None) -> str:
         """Its name, marked if it adds integers in some launches and floats in others."""
         atomic = {None if source is None else source.atomic for source in self.sources.values()}
         is_harmless = source is not None and source.atomic is False
@@ -235,7 +235,7 @@ class LaunchedRecord:
     def __init__(
         self,
         attribution: Attribution,
-        counted: Callable[[], Iterable[CallCounter | Run]],
+        counted: Callable[[], Iterable[CallCounter | RegionRun]],
         blind_spots: BlindSpots,
         on_unseen: Callable[[], None],
         *,
@@ -320,23 +320,23 @@ class LaunchedRecord:
         counts: dict[Any, int] = {
             source: source.count
             for source in self._counted()
-            if isinstance(source, Run) or (source.raw is not None and source.raw[1].type != "cpu")
+            if isinstance(source, RegionRun) or (source.raw is not None and source.raw[1].type != "cpu")
         }
         return counts | {source: source.count for source in self._launches.values()}
 
-    def begins(self, call: Call) -> None:
+    def begins(self, call: WatchedCall) -> None:
         """A capture begins."""
         if not _is_inductors(call.frame):
             self._running[id(call.first)] = self._counts(), self._place(call)
 
-    def ended(self, call: Call) -> None:
+    def ended(self, call: WatchedCall) -> None:
         """A capture ended."""
         if id(call.first) in self._running:
             before, place = self._running.pop(id(call.first))
             added = {key: count - before.get(key, 0) for key, count in self._counts().items()}
             self._new(call.first, place, is_seen=True).calls = {key: count for key, count in added.items() if count > 0}
 
-    def replayed(self, call: Call) -> None:
+    def replayed(self, call: WatchedCall) -> None:
         """A graph is about to run."""
         if _is_inductors(call.frame):
             return
@@ -349,7 +349,7 @@ class LaunchedRecord:
             detail = "a CUDA graph that was captured before recording began was replayed"
             self._note(BlindSpotKind.CUDA_GRAPH, detail, call.frame)
 
-    def _place(self, call: Call) -> tuple[Site, Site]:
+    def _place(self, call: WatchedCall) -> tuple[Site, Site]:
         return self._sites.innermost(call.frame), self._sites.users_own(call.frame)
 
     def _new(self, graph: Any, place: tuple[Site, Site], *, is_seen: bool) -> Capture:
@@ -389,7 +389,7 @@ class LaunchedRecord:
                 ops=sum(capture.calls.values()),
             )
 
-    def times(self, run: Run) -> int:
+    def times(self, run: RegionRun) -> int:
         """Return how often a compiled region ran, captured ones at each replay."""
         return run.count - self._in_graphs(run) + sum(count for _, count in self._of(run))
 
@@ -404,12 +404,12 @@ class LaunchedRecord:
 
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that were launched."""
-        spellings: dict[str, list[tuple[_LaunchedKernel, Source | None]]] = defaultdict(list)
+        spellings: dict[str, list[tuple[_LaunchedKernel, KernelSource | None]]] = defaultdict(list)
         for kernel, source in (counter.extra for counter in self._launches.values()):
             spellings[kernel.spelled(source)].append((kernel, source))
         return tuple(self._kernel(name, *zip(*each, strict=True)) for name, each in spellings.items())
 
-    def _kernel(self, name: str, kernels: Sequence[_LaunchedKernel], sources: Sequence[Source | None]) -> Kernel:
+    def _kernel(self, name: str, kernels: Sequence[_LaunchedKernel], sources: Sequence[KernelSource | None]) -> Kernel:
         kernel = kernels[0]
         verdicts = {None if source is None else source.atomic for source in sources}
         lines = [line for source in sources if source is not None for line in source.lines]
@@ -448,13 +448,13 @@ def _tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> di
     return {str(name): value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
 
 
-def _on_run(listener: LaunchedRecord, call: Call) -> None:
+def _on_run(listener: LaunchedRecord, call: WatchedCall) -> None:
     if not call.kwargs.get("warmup"):
         keywords = {name: value for name, value in call.kwargs.items() if name not in ("grid", "warmup")}
         listener.launched(call.args[0], call.args[1:], keywords, call.frame)
 
 
-def _on_compiled(listener: LaunchedRecord, call: Call) -> None:
+def _on_compiled(listener: LaunchedRecord, call: WatchedCall) -> None:
     """A kernel that was compiled ahead of time is launched: ``kernel[grid](...)``."""
     function = getattr(getattr(call.first, "src", None), "fn", None)
     listener.launched(function if function is not None else call.first, (), {}, call.frame)
@@ -472,17 +472,17 @@ def _timed(time: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
             listener.is_timing -= 1
 
 
-def _watched() -> Iterator[Target]:
-    yield Target([(loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
-    yield Target([(loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
-    yield Target([(loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
+def _watched() -> Iterator[WatchedFunction]:
+    yield WatchedFunction([(loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
+    yield WatchedFunction([(loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
+    yield WatchedFunction([(loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
     autotuner = loaded("triton.runtime.autotuner", "Autotuner")
-    yield Target([(autotuner, "_bench")], around=_timed)
-    yield Target([(autotuner, "run")], after=lambda listener, call: listener.tuned(call.first))
+    yield WatchedFunction([(autotuner, "_bench")], around=_timed)
+    yield WatchedFunction([(autotuner, "run")], after=lambda listener, call: listener.tuned(call.first))
     graph = loaded(*compile_seams.CUDA_GRAPH)
-    yield Target([(graph, "capture_begin")], before=LaunchedRecord.begins)
-    yield Target([(graph, "capture_end")], after=LaunchedRecord.ended)
-    yield Target([(graph, "replay")], before=LaunchedRecord.replayed)
+    yield WatchedFunction([(graph, "capture_begin")], before=LaunchedRecord.begins)
+    yield WatchedFunction([(graph, "capture_end")], after=LaunchedRecord.ended)
+    yield WatchedFunction([(graph, "replay")], before=LaunchedRecord.replayed)
 
 
 def _is_inductors(frame: FrameType | None) -> bool:

@@ -17,10 +17,10 @@ from tracer.names import Overlap
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.observers import Frame, Interest, Observer
+from tracer.recording.observers import Caller, Interest, Observer
 from tracer.recording.origin.modules import Origin
 from tracer.recording.origin.sites import spell
-from tracer.recording.patching import Target, Watchers
+from tracer.recording.patching import WatchedFunction, Watchers
 from tracer.recording.storage.accesses import READS, argument_at
 from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
 from tracer.recording.storage.overlaps import has_parameters_twice, overlaps_of, shared_entry, writes_over_itself
@@ -147,7 +147,7 @@ class ContentsObserver(Observer):
         return True if role.kind == MAKES else self._table.live
 
     def after(
-        self, begun: None, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Frame
+        self, begun: None, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Caller
     ) -> None:
         self._table.after(self._roles[info], info.access, args, kwargs, result)
 
@@ -169,7 +169,7 @@ class GrowthObserver(Observer):
         return tensor, storages.storage_bytes(tensor) if storages.storage_id(tensor) else 0
 
     def after(
-        self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Frame
+        self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Caller
     ) -> None:
         try:
             tensor, size = begun
@@ -201,7 +201,7 @@ class MemoryObserver(Observer):
         return self._live if info.access.arguments else False
 
     def after(
-        self, begun: None, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Frame
+        self, begun: None, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Caller
     ) -> None:
         access = info.access
         live = self._live
@@ -379,7 +379,7 @@ class CopiesInFlight(Observer):
         self._table.give_up_all()
 
     def after(
-        self, begun: None, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Any, result: Any, frame: Frame
+        self, begun: None, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Any, result: Any, frame: Caller
     ) -> None:
         live, pairs = self._table.live, _copied(info, args, result)
         crosses = bool(live) and any(len(set(_on_device(*pair))) == 2 for pair in pairs)
@@ -447,5 +447,5 @@ def _may_be_pinned(tensor: torch.Tensor) -> bool:
 
 
 WAITS: Watchers[CopiesInFlight] = Watchers(
-    lambda: [Target([holder], after=lambda copies, call: copies.waited()) for holder in seams.waits_for_cuda()]
+    lambda: [WatchedFunction([holder], after=lambda copies, call: copies.waited()) for holder in seams.waits_for_cuda()]
 )

@@ -23,9 +23,9 @@ from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import form_of
 from tracer.recording.calls.groups import ON_HOST, CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
-from tracer.recording.observers import Frame, Observer, Wanted, begin, end, wanted_by
+from tracer.recording.observers import Caller, Observer, Wanted, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.modules import IMPORTING, OUTSIDE, Settings
+from tracer.recording.origin.modules import IMPORTING, OUTSIDE, ModuleSettings
 from tracer.recording.origin.sites import WRAPPER
 from tracer.recording.torch_private import kernels, seams, storages
 
@@ -55,7 +55,7 @@ class RecordingMode(TorchDispatchMode):
         """The observers, in the order in which they are called. Set before the first call."""
         self.infos: dict[int, OverloadInfo] = {}
         """By ``id`` of the overload, which its info keeps alive: an overload's own hash is a Python function."""
-        self.settings: Settings = ()
+        self.settings: ModuleSettings = ()
         """The values of settings that have changed while recording."""
         self.attribution = attribution
         self._storages = storages
@@ -127,7 +127,7 @@ class RecordingMode(TorchDispatchMode):
             return info.call(*args, **kwargs)
         return info.call(*args)
 
-    def _forward(self, info: OverloadInfo, tensor: Any, asked: Any, frame: Frame) -> CallCounter:
+    def _forward(self, info: OverloadInfo, tensor: Any, asked: Any, frame: Caller) -> CallCounter:
         """Count a call that neither the engine nor an optimizer made.
 
         The walk ends at the first frame outside torch, or at the running module's own call: what lies behind that
@@ -137,7 +137,7 @@ class RecordingMode(TorchDispatchMode):
             return self._record(info, self._raw(tensor), asked, None, tensor)
         modules = self._modules
         entry = modules.entry
-        caller: Frame = frame
+        caller: Caller = frame
         kinds = self._kinds
         site: Any = None
         while frame is not None:
@@ -193,7 +193,7 @@ class RecordingMode(TorchDispatchMode):
             self.attribution.link(links, number, counter.origin, frame, True)
         return counter
 
-    def _backward(self, info: OverloadInfo, tensor: Any, asked: Any, node: Any, frame: Frame) -> CallCounter:
+    def _backward(self, info: OverloadInfo, tensor: Any, asked: Any, node: Any, frame: Caller) -> CallCounter:
         """Count a call that the engine made: a C++ node's at once, everything else the longer way."""
         links = self._links
         forward = None
@@ -215,7 +215,7 @@ class RecordingMode(TorchDispatchMode):
             self.attribution.link(links, number, origin, frame, info.mutates and tensor._is_view())
         return counter
 
-    def _in_optimizer(self, info: OverloadInfo, tensor: Any, asked: Any, frame: Frame) -> CallCounter:
+    def _in_optimizer(self, info: OverloadInfo, tensor: Any, asked: Any, frame: Caller) -> CallCounter:
         """Count a call of a running step: torch's own optimizers at once, the user's the longer way."""
         optimizer, code = self._optimizer, None if frame is None else frame.f_code
         origin = optimizer.origin
@@ -229,7 +229,7 @@ class RecordingMode(TorchDispatchMode):
         return counter
 
     def _record(
-        self, info: OverloadInfo, raw: Any, asked: Any, frame: Frame, tensor: Any, extra: Any = None
+        self, info: OverloadInfo, raw: Any, asked: Any, frame: Caller, tensor: Any, extra: Any = None
     ) -> CallCounter:
         """Count one call that the engine or an optimizer made, or that took the rare path."""
         where = self.attribution
@@ -254,7 +254,9 @@ class RecordingMode(TorchDispatchMode):
             where.link(links, number, origin, frame, is_view)
         return counter
 
-    def _rare(self, info: OverloadInfo, func: Any, types: Any, args: Args, kwargs: dict[str, Any], frame: Frame) -> Any:
+    def _rare(
+        self, info: OverloadInfo, func: Any, types: Any, args: Args, kwargs: dict[str, Any], frame: Caller
+    ) -> Any:
         wrappers = [cls for cls in types if seams.answers_for_itself(cls)]
         is_fake = len(wrappers) < len(types) and any(map(seams.is_fake, types))
         if is_fake and (func is seams.ASKS_DEVICE or seams.is_tracing(frame)):
@@ -321,7 +323,7 @@ class RecordingMode(TorchDispatchMode):
         asked: Any,
         args: Args,
         kwargs: Kwargs,
-        frame: Frame,
+        frame: Caller,
     ) -> Any:
         """Make a call on the longer path, where a ``__torch_function__`` may be active: observers are spared it."""
         with seams.without_torch_function():
@@ -332,7 +334,9 @@ class RecordingMode(TorchDispatchMode):
                 end(begun, info, counter, args, kwargs, result, frame)
         return result
 
-    def _made_of_nothing(self, info: OverloadInfo, func: Any, asked: Any, args: Args, kwargs: Any, frame: Frame) -> Any:
+    def _made_of_nothing(
+        self, info: OverloadInfo, func: Any, asked: Any, args: Args, kwargs: Any, frame: Caller
+    ) -> Any:
         """Make a call without tensor arguments: its group depends on its result."""
         with seams.without_torch_function():
             begun = begin(info.observers, info, None, asked, args, kwargs)
@@ -363,7 +367,7 @@ class RecordingMode(TorchDispatchMode):
                 counter.form = form_of(args, kwargs)
 
     def _composite(
-        self, info: OverloadInfo, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: Frame
+        self, info: OverloadInfo, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: Caller
     ) -> Any:
         """Run the only kernel of a composite op that arrived whole (inference mode), with this mode active."""
         if info.decomposes:
@@ -376,7 +380,7 @@ class RecordingMode(TorchDispatchMode):
         self._storages.opaque(info, args, kwargs)
         return self._observed(info.observers, func, info, counter, asked, args, kwargs, frame)
 
-    def _notice_inner_call(self, counter: CallCounter, has_wrappers: bool, frame: Frame) -> None:
+    def _notice_inner_call(self, counter: CallCounter, has_wrappers: bool, frame: Caller) -> None:
         """Note whether this call was made by the subclass that the last one, ``counter``'s, was left to."""
         self._handed_over = None
         while frame is not None:

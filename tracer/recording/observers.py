@@ -12,7 +12,7 @@ from tracer.trace.records import Environment
 if TYPE_CHECKING:
     from tracer.recording.calls.groups import CallCounter, OverloadInfo
 
-Frame = FrameType | None
+Caller = FrameType | None
 Interest = bool | Mapping[Any, Any]
 """``True``: every call. A mapping: the calls that are made while it holds anything. Nothing: no call."""
 
@@ -45,7 +45,7 @@ class Observer:
         args: Args,
         kwargs: Kwargs,
         result: Any,
-        frame: Frame,
+        frame: Caller,
     ) -> None:
         """The call returned ``result``; ``frame`` is the innermost Python frame that made it, if any did."""
 
@@ -80,13 +80,13 @@ def wanted_by(observers: Iterable[Observer], info: OverloadInfo) -> tuple[Wanted
     return tuple(wanted)
 
 
-Begun = list[tuple[Callable[..., None], Any]]
+BegunObservers = list[tuple[Callable[..., None], Any]]
 """The functions to call when a call has returned, each with the result of its ``before``."""
 
 
 def begin(
     wanted: Iterable[Wanted], info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
-) -> Begun:
+) -> BegunObservers:
     """Tell the observers that want this call that it is about to be made."""
     return [
         (after, None if before is None else before(info, counter, asked, args, kwargs))
@@ -96,7 +96,13 @@ def begin(
 
 
 def end(
-    begun: Begun, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Frame
+    begun: BegunObservers,
+    info: OverloadInfo,
+    counter: CallCounter,
+    args: Args,
+    kwargs: Kwargs,
+    result: Any,
+    frame: Caller,
 ) -> None:
     """Tell them that it returned, in the same order."""
     for after, token in begun:

@@ -69,7 +69,7 @@ class Keep(msgspec.Struct, frozen=True):
         check_option("bytes", self.bytes, int, "say how many bytes: Keep('index_*', bytes=2**28)")
 
 
-class Lines(msgspec.Struct, frozen=True, kw_only=True):
+class LineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the program's lines are followed: ``Lines(library=("timm",))``.
 
     Raises ``UsageError`` for a value of the wrong type.
@@ -153,7 +153,7 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     trials: Trials = Trials(0)
     data_facts: bool = False
     keep: Keep | None = None
-    lines: Lines | None = None
+    lines: LineOptions | None = None
     children: bool = False
     eager: bool = False
     """Switch compilation off (of scripts)."""
@@ -180,8 +180,8 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         keep = self.keep if isinstance(self.keep, Keep) else Keep(() if self.keep is None else self.keep)
         self._set("keep", keep if any(keep.globs) else None)
         if isinstance(self.lines, bool):
-            self._set("lines", Lines() if self.lines else None)
-        elif not isinstance(self.lines, Lines | None):
+            self._set("lines", LineOptions() if self.lines else None)
+        elif not isinstance(self.lines, LineOptions | None):
             hint = 'ask for them with lines=True, or Lines(library=("timm",))'
             raise UsageError(f"lines={self.lines!r} is no Lines", hint=hint)
         self._set("values", self.values or self.lines is not None)

@@ -28,7 +28,7 @@ Holder = tuple[Any, str]
 """A module, a class or another object, and the attribute of it that holds a function."""
 
 
-class Call(msgspec.Struct, eq=False):
+class WatchedCall(msgspec.Struct, eq=False):
     """One call of a replaced function, as one watch sees it."""
 
     frame: FrameType
@@ -50,8 +50,8 @@ class Call(msgspec.Struct, eq=False):
 class Watch(msgspec.Struct, frozen=True):
     """Actions around a call. Exceptions of ``before`` and ``after`` are dropped, and the call goes on."""
 
-    before: Callable[[Call], None] | None = None
-    after: Callable[[Call], None] | None = None
+    before: Callable[[WatchedCall], None] | None = None
+    after: Callable[[WatchedCall], None] | None = None
     """Not called if ``before`` or the function raised."""
     around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
     """Makes the call itself, and answers for it."""
@@ -79,13 +79,13 @@ class Replacement:
         if not watches:
             return self._tracer_original(*args, **kwargs)
         frame = sys._getframe(1)
-        watching: list[tuple[Callable[[Call], None], Call]] = []
+        watching: list[tuple[Callable[[WatchedCall], None], WatchedCall]] = []
         call_through = self._tracer_original
         for watch in watches:
             if watch.around is not None:
                 call_through = _around(watch.around, call_through)
                 continue
-            call = Call(frame, args if self._tracer_bound is None else args[1:], kwargs)
+            call = WatchedCall(frame, args if self._tracer_bound is None else args[1:], kwargs)
             if watch.before is not None:
                 try:
                     watch.before(call)
@@ -355,13 +355,13 @@ def _step_aside() -> None:
 Listener = TypeVar("Listener")
 
 
-class Target(msgspec.Struct, frozen=True):
+class WatchedFunction(msgspec.Struct, frozen=True):
     """A function to watch, and what listeners do at its calls."""
 
     holders: Sequence[Holder]
-    before: Callable[[Any, Call], None] | None = None
-    after: Callable[[Any, Call], None] | None = None
-    look: Callable[[Call], None] | None = None
+    before: Callable[[Any, WatchedCall], None] | None = None
+    after: Callable[[Any, WatchedCall], None] | None = None
+    look: Callable[[WatchedCall], None] | None = None
     """Called once before each call, to read what ``after`` needs. If it raises, listeners miss that call."""
     asked: Callable[[Any, Any], None] | None = None
     """Called when the method is looked up on an object, instead of at its calls."""
@@ -373,7 +373,7 @@ class Target(msgspec.Struct, frozen=True):
 class Watchers(Generic[Listener]):
     """Listeners to calls of functions, which are replaced while there is one; ``find`` returns those loaded by now."""
 
-    def __init__(self, find: Callable[[], Iterable[Target]]) -> None:
+    def __init__(self, find: Callable[[], Iterable[WatchedFunction]]) -> None:
         self._find = find
         self.listeners: tuple[Listener, ...] = ()
         self._lifts: dict[tuple[int, str], Callable[[], None]] = {}
@@ -403,7 +403,7 @@ class Watchers(Generic[Listener]):
         """Watch what was loaded since, if anybody listens."""
         self.watch(self._find() if self.listeners else ())
 
-    def watch(self, targets: Iterable[Target]) -> None:
+    def watch(self, targets: Iterable[WatchedFunction]) -> None:
         """Replace the functions of ``targets``, unless they are replaced already."""
         for target in targets:
             holders = {(id(owner), name): (owner, name) for owner, name in target.holders if owner is not None}
@@ -419,8 +419,8 @@ class Watchers(Generic[Listener]):
             self.listeners = ()
             self._lifts.clear()
 
-    def _watch(self, target: Target) -> Watch:
-        def before(call: Call) -> None:
+    def _watch(self, target: WatchedFunction) -> Watch:
+        def before(call: WatchedCall) -> None:
             if target.look is not None:
                 target.look(call)
             if target.before is not None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # loaded where they are asked for
     from tracer.recording.values.value_recorder import ValuesRecording
 
 
-class Part(NamedTuple):
+class RecorderPart(NamedTuple):
     """A part of a recording: what begins it, what ends it, and what it adds to fields of the trace."""
 
     start: Callable[[], object] = lambda: None
@@ -104,24 +104,24 @@ class Recorder:
         self.watch.on_compiler = self._compiler_loaded
         calls, children, spots, launches = self._calls, self.watch.children, self.blind_spots, launched.WATCHES
         self._parts = [
-            Part(self.watch.enter, self.watch.leave, self.watch.fields),
-            Part(modules.start, modules.stop),
-            Part(self.optimizer.start, self.optimizer.stop),
-            Part(spots.start, spots.stop, lambda: {"blind_spots": spots.listed()}),
-            Part(children.start, children.stop, lambda: {"blind_spots": children.listed()}),
-            Part(partial(RUNS.add, calls.executions), partial(RUNS.discard, calls.executions)),
-            Part(partial(launches.add, calls.launched), partial(launches.discard, calls.launched)),
-            Part(self.attribution.start),
-            Part(self._state.gradients.start, self._state.gradients.stop),
-            Part(self._state.start, self._state.stop),
-            Part(self.generators.start, self.generators.stop),
-            Part(self.shared_parameters.start, self.shared_parameters.stop),
-            Part(self.storages.start, self.storages.stop, self.storages.fields),
-            Part(fields=calls.fields),
-            Part(fields=lambda: {"overlaps": self.shared_parameters.listed()}),
+            RecorderPart(self.watch.enter, self.watch.leave, self.watch.fields),
+            RecorderPart(modules.start, modules.stop),
+            RecorderPart(self.optimizer.start, self.optimizer.stop),
+            RecorderPart(spots.start, spots.stop, lambda: {"blind_spots": spots.listed()}),
+            RecorderPart(children.start, children.stop, lambda: {"blind_spots": children.listed()}),
+            RecorderPart(partial(RUNS.add, calls.executions), partial(RUNS.discard, calls.executions)),
+            RecorderPart(partial(launches.add, calls.launched), partial(launches.discard, calls.launched)),
+            RecorderPart(self.attribution.start),
+            RecorderPart(self._state.gradients.start, self._state.gradients.stop),
+            RecorderPart(self._state.start, self._state.stop),
+            RecorderPart(self.generators.start, self.generators.stop),
+            RecorderPart(self.shared_parameters.start, self.shared_parameters.stop),
+            RecorderPart(self.storages.start, self.storages.stop, self.storages.fields),
+            RecorderPart(fields=calls.fields),
+            RecorderPart(fields=lambda: {"overlaps": self.shared_parameters.listed()}),
         ]
         self._add_what_was_asked(options, values)
-        self._parts.append(Part(leave_to_python, leave_to_python))  # while everything is in its place
+        self._parts.append(RecorderPart(leave_to_python, leave_to_python))  # while everything is in its place
 
     def _add_what_was_asked(self, options: RecordOptions, path: Path | None) -> None:
         """Add the parts that were asked for. The others' modules are not loaded."""
@@ -135,7 +135,7 @@ class Recorder:
             kept.calls.memory.on_unrecorded_write = self.blind_spots.memory_changed
             kept.moments.has_unrecorded_threads = lambda: self.blind_spots.threads_computed
             self._state.place_in_values = kept.file.place
-            self._parts.append(Part(kept.start, kept.stop))
+            self._parts.append(RecorderPart(kept.start, kept.stop))
             observers.append(kept.calls)
         if path is not None and options.magnitudes:
             from tracer.recording.magnitudes.place_recorder import CallPlaces, Draws, PlaceRecorder
@@ -144,7 +144,7 @@ class Recorder:
             found.calls_of = places.calls_of
             if places.rows_of:
                 found.lay_out_as(places, *rank_and_world_size())
-            self._parts.append(Part(found.start, found.stop))
+            self._parts.append(RecorderPart(found.start, found.stop))
             observers += [found.gradients, Draws(found), *([CallPlaces(found)] if found.calls_of else [])]
         if options.keep is not None:
             from tracer.recording.kept_inputs import KeptInputs
@@ -161,20 +161,20 @@ class Recorder:
             self._calls.trials = TrialObserver(options.trials, self._calls.group, self._calls.regions)
             observers.append(self._calls.trials)
         self.mode.observers += tuple(observers)
-        self._parts += [Part(partial(self._begin, observer)) for observer in self.mode.observers]
+        self._parts += [RecorderPart(partial(self._begin, observer)) for observer in self.mode.observers]
         of_regions = tuple(part.regions for part in (self.values, self._calls.trials) if part is not None)
         self._calls.executions.observers = of_regions if self.magnitudes is None else (*of_regions, self.magnitudes)
         if self.magnitudes is not None and (places.keeps_decisions or places.decides_as):
             from tracer.recording.magnitudes.changed_runs import Decisions
 
             decisions = Decisions(self.magnitudes, places.keeps_decisions, places.decides_as)
-            self._parts.append(Part(decisions.start, decisions.stop))
+            self._parts.append(RecorderPart(decisions.start, decisions.stop))
         if places.shake is not None:
             from tracer.recording.magnitudes.changed_runs import Shaking
 
             running = (lambda node: "") if self.magnitudes is None else self.magnitudes.running
             shaking = Shaking(places.shake, places.shake_in, places.shake_not, running=running)
-            self._parts.append(Part(shaking.start, shaking.stop))
+            self._parts.append(RecorderPart(shaking.start, shaking.stop))
 
     def _file_at(self, path: Path) -> ValuesFile:
         """The file that digests and magnitudes share: it begins before them, and ends after."""
@@ -182,7 +182,7 @@ class Recorder:
             from tracer.recording.values.call_values import ValuesFile
 
             file = self.file = ValuesFile(path, self._state.header, self.optimizer)
-            self._parts.append(Part(partial(self._begin, file), lambda: file.stop(self.partial)))
+            self._parts.append(RecorderPart(partial(self._begin, file), lambda: file.stop(self.partial)))
         return self.file
 
     def _begin(self, part: Observer | ValuesFile) -> None:

@@ -19,7 +19,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.names import Overlap, Phase
 from tracer.recording.origin.sites import Sites
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.process.children import is_loader_worker
 from tracer.recording.torch_private.storages import version_of
 from tracer.trace.records import OverlapWrite
@@ -47,7 +47,7 @@ class SharedParameters:
         self.look()
         _SHARING.discard(self)
 
-    def process_starts(self, call: Call) -> None:
+    def process_starts(self, call: WatchedCall) -> None:
         """A process of ``multiprocessing`` is about to start."""
         process = call.first
         if not is_loader_worker(process):
@@ -58,7 +58,7 @@ class SharedParameters:
                 if state is None or state[0] != version_of(tensor):
                     self._shared[tensor] = shared_by, _state(tensor)
 
-    def shares(self, values: Iterable[Any], op: str, call: Call) -> None:
+    def shares(self, values: Iterable[Any], op: str, call: WatchedCall) -> None:
         """``op`` hands ``values`` to other processes: parameters, modules, lists of them."""
         for value in values:
             if isinstance(value, (list, tuple)):
@@ -107,12 +107,14 @@ def _state(tensor: torch.Tensor) -> tuple[int, int | None]:
     return version_of(tensor), digest(tensor)
 
 
-def _watched() -> Iterator[Target]:
+def _watched() -> Iterator[WatchedFunction]:
     processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
     name = "share_memory_"
-    yield Target([(torch.Tensor, name)], after=lambda seen, call: seen.shares((call.first,), f"Tensor.{name}", call))
-    yield Target([(processes, "start")], before=SharedParameters.process_starts)
-    yield Target([(processes, "join")], after=lambda seen, call: seen.look())
+    yield WatchedFunction(
+        [(torch.Tensor, name)], after=lambda seen, call: seen.shares((call.first,), f"Tensor.{name}", call)
+    )
+    yield WatchedFunction([(processes, "start")], before=SharedParameters.process_starts)
+    yield WatchedFunction([(processes, "join")], after=lambda seen, call: seen.look())
 
 
 _SHARING: Watchers[SharedParameters] = Watchers(_watched)

@@ -219,7 +219,7 @@ class Cards(msgspec.Struct, frozen=True):
     cards: tuple[Card, ...]
 
 
-class Tally(msgspec.Struct, frozen=True):
+class TallyBlock(msgspec.Struct, frozen=True):
     """Calls by verdict, worst first."""
 
     counts: tuple[tuple[Verdict, int], ...]
@@ -243,7 +243,9 @@ class Picture(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...] = ()
 
 
-Block = Paragraph | Heading | Sample | Bullets | Rows | Table | Pairs | Beside | Steps | Cards | Tally | Fold | Picture
+Block = (
+    Paragraph | Heading | Sample | Bullets | Rows | Table | Pairs | Beside | Steps | Cards | TallyBlock | Fold | Picture
+)
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,7 +279,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     """The target and the settings that it was judged for, as a sentence."""
     target: tuple[tuple[str, str], ...]
     """The same as names and values."""
-    tally: Tally
+    tally: TallyBlock
     in_mode: tuple[Figure, ...]
     """The effect of deterministic mode on calls."""
     findings: int

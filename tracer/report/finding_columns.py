@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 _EXTRAPOLATED = "Extrapolated: the target's torch is newer than the table."
 
 Cell = str | int
-Row = TypeVar("Row")
+RowT = TypeVar("RowT")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellColumn(Generic[Row]):
+class CellColumn(Generic[RowT]):
     """One column of a table that programs read."""
 
     name: str
     """As headers and programs spell it; it never changes."""
-    cell: Callable[[Row], Cell]
+    cell: Callable[[RowT], Cell]
     is_number: bool = False
 
 

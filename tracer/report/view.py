@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.errors import ReportError
-from tracer.findings import Change, Finding, Judgement, Process, Tally, Target
+from tracer.findings import Finding, Judgement, PlannedChange, Process, Tally, Target
 from tracer.names import VARYING, Verdict
-from tracer.plan import Step, make_plan, step_of
+from tracer.plan import PlanStep, make_plan, step_of
 from tracer.trace.records import BlindSpot, FactValue
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class ReportView:
     @cached_property
     def repeating(self) -> tuple[Finding, ...]:
         """Findings that ask for nothing: they draw from generators that start alike in every run."""
-        return tuple(finding for finding in self.findings if step_of(finding, self.target) is Step.NOTHING)
+        return tuple(finding for finding in self.findings if step_of(finding, self.target) is PlanStep.NOTHING)
 
     @cached_property
     def mode_effect(self) -> ModeEffect:
@@ -121,7 +121,7 @@ class ReportView:
         return self.judged_calls
 
     @cached_property
-    def plan(self) -> tuple[Change, ...]:
+    def plan(self) -> tuple[PlannedChange, ...]:
         """The numbered changes that would make the step reproducible: first those at calls that were seen to vary, in
         compared runs or in trials, then by cost. A change that closes no finding is a suggestion."""
         varied = (finding for finding in self.findings if finding.tried is not None and finding.tried.has_varied)

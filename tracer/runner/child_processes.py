@@ -16,12 +16,12 @@ import msgspec
 
 from tracer.names import SeedOrigin
 from tracer.recording import patching
-from tracer.recording.patching import Call, Watch
-from tracer.recording.process.following import FOLLOWING, ChildTask, ChildTraces, Event, remove_left, unknown_child
+from tracer.recording.patching import Watch, WatchedCall
+from tracer.recording.process.following import FOLLOWING, ChildTask, ChildTraces, LogLine, remove_left, unknown_child
 from tracer.runner.imports import when_imported
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import current_rank
-from tracer.runner.steps import Steps
+from tracer.runner.steps import StepRange
 from tracer.trace import Trace
 from tracer.trace.file import child_path, files_of_children, values_path
 from tracer.trace.records import Generator
@@ -34,7 +34,7 @@ _FIRST_TIMES, _SHARE = 8, 20
 _Result = TypeVar("_Result")
 
 
-class _Current:
+class _CurrentProcess:
     recording: ScriptRecording | None = None
 
 
@@ -65,11 +65,11 @@ def followed(recording: ScriptRecording) -> Iterator[None]:
 
 def begin(role: str, task: msgspec.Raw) -> None:
     """Record this process, the child ``role``; a recording inherited by fork has been left."""
-    _Current.recording = None
+    _CurrentProcess.recording = None
     process = os.getpid()
     role = FOLLOWING.claimed(role)
     if sum(event.event == "records" for event in FOLLOWING.events()) >= MOST_CHILDREN:
-        FOLLOWING.log(Event(role=role, event="is-too-many"))
+        FOLLOWING.log(LogLine(role=role, event="is-too-many"))
         return
     order = msgspec.json.decode(task, type=ChildTask)
     output = child_path(order.output, role)
@@ -77,7 +77,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
         os.path.basename(sys.argv[0]) if sys.argv else "",
         output,
         output,
-        Steps(order.start, order.stop),
+        StepRange(order.start, order.stop),
         rank=current_rank(),
         options=order.options.with_values_at(values_path(output)),
         source_folder=order.source_folder,
@@ -86,7 +86,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
     )
     save = _rationed(recording.save_so_far)
     recording.on_step = lambda count: save()
-    _Current.recording = recording
+    _CurrentProcess.recording = recording
     FOLLOWING.left_by_fork = recording.left_by_fork
     atexit.register(_end, recording)
     recording.begin()
@@ -94,7 +94,7 @@ def begin(role: str, task: msgspec.Raw) -> None:
     _when_tasks_come(recording)
 
     def begun() -> None:
-        FOLLOWING.log(Event(role=role, event="records", pid=process))
+        FOLLOWING.log(LogLine(role=role, event="records", pid=process))
         atexit.register(_end, recording)  # before the files that recording has opened are closed
 
     when_imported("torch", begun)
@@ -126,12 +126,12 @@ def _when_tasks_come(recording: ScriptRecording) -> None:
 
     def ends() -> None:
         nonlocal is_paused
-        if not is_paused and _Current.recording is recording:
+        if not is_paused and _CurrentProcess.recording is recording:
             is_paused = bool(pause())
 
     def begins(sent: bytes) -> None:
         nonlocal is_paused
-        if is_paused and _Current.recording is recording:
+        if is_paused and _CurrentProcess.recording is recording:
             is_paused = False
             recording.resume()
         FOLLOWING.task = sent
@@ -145,14 +145,14 @@ def _when_tasks_come(recording: ScriptRecording) -> None:
 def _when_it_ends(end: Callable[[str], None]) -> None:
     """Call ``end`` with the reason when this process ends by itself, by a normal exit or ``os._exit``."""
 
-    def leaves(call: Call) -> None:
+    def leaves(call: WatchedCall) -> None:
         code = call.args[0] if call.args else call.kwargs.get("status", 0)
         end(f"exit code {code}" if code else "")
 
-    def left(call: Call) -> None:
+    def left(call: WatchedCall) -> None:
         end(f"exit code {call.result}" if call.result else "")
 
-    def is_replaced(call: Call) -> None:
+    def is_replaced(call: WatchedCall) -> None:
         if os.access(call.args[0], os.X_OK):  # a path is searched by trying
             end("")
 
@@ -176,9 +176,9 @@ def _end(recording: ScriptRecording, ended_by: str | None = None) -> None:
     """``ended_by``: the reason; ``None``: the error that nobody caught, if there is one."""
     if ended_by is None:
         ended_by = getattr(getattr(sys, "last_type", None), "__name__", "")
-    if _Current.recording is not recording:
+    if _CurrentProcess.recording is not recording:
         return
-    _Current.recording = None
+    _CurrentProcess.recording = None
     with suppress(Exception):  # no business of the program's
         recording.finish(ended_by, may_import=False)
         trace = recording.trace
@@ -193,7 +193,7 @@ def _end(recording: ScriptRecording, ended_by: str | None = None) -> None:
             generators=() if trace is None else tuple(_generators(trace)),
             draws=() if trace is None else trace.draws,
         )
-        FOLLOWING.log(Event(role=recording.child, event="ends", child=child))
+        FOLLOWING.log(LogLine(role=recording.child, event="ends", child=child))
         remove_left(FOLLOWING.folder)
 
 
@@ -275,11 +275,11 @@ def between_tasks(ends: Callable[[], None], begins: Callable[[bytes], None]) -> 
     """
     for loop in _LOOPS:
 
-        def ended(call: Call, loop: _Loop = loop) -> None:
+        def ended(call: WatchedCall, loop: _Loop = loop) -> None:
             if loop.calls(call.frame):
                 ends()
 
-        def begun(call: Call, loop: _Loop = loop) -> None:
+        def begun(call: WatchedCall, loop: _Loop = loop) -> None:
             sent = call.first if loop.begins is _UNPACKS else b""
             if sent not in _NO_TASK and loop.calls(call.frame):
                 begins(bytes(sent))

@@ -22,13 +22,13 @@ from tracer.recording.options import RecordOptions
 from tracer.runner.imports import before_imports, when_imported
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.ranks import Rank
-from tracer.runner.steps import Steps
+from tracer.runner.steps import StepRange
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind
-    from tracer.recording.fake.machine import Machine, OneRank
+    from tracer.recording.fake.machine import FakeMachine, OneRank
     from tracer.recording.lines.recording import LineRecording
-    from tracer.recording.process.following import Step
+    from tracer.recording.process.following import LogStep
     from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
     from tracer.trace import Trace
@@ -44,14 +44,14 @@ class ScriptRecording:
     """The file that the trace goes to."""
     shown: Path
     """``output`` as the user spelled it."""
-    steps: Steps
+    steps: StepRange
     rank: Rank | None = None
     exit_after: bool = False
     options: RecordOptions = RecordOptions()  # noqa: RUF009  (frozen)
     """What is recorded."""
     source_folder: str | None = None
     """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
-    machine: Machine | None = None
+    machine: FakeMachine | None = None
     """The machine that fake tensors stand in for; ``None`` for a run on real ones."""
     one_rank: OneRank | None = None
     """The rank of a job that a run on fake tensors stands for; ``None`` for a process of its own."""
@@ -59,7 +59,7 @@ class ScriptRecording:
     """Further results that the run leaves: kind, name, digest and position of each, for the file of values."""
     is_quiet: bool = False
     """Whether no line about the written trace is printed."""
-    at_start: Step | None = None
+    at_start: LogStep | None = None
     """The action in child processes that are not forked, before their first line."""
     child: str = ""
     """The role of the process that is recorded; empty for the one that the user started. A child has a trace only if it
@@ -345,7 +345,7 @@ class ScriptRecording:
             f"tracer: {self.shown}{' (partial)' if partial else ''}: {_counted(trace.call_count, 'call')} "
             f"in {_counted(len(trace.calls), 'group')}, {program}"
         ]
-        if window.finished == 0 and self.steps != Steps() and not self._trains_elsewhere(window):
+        if window.finished == 0 and self.steps != StepRange() and not self._trains_elsewhere(window):
             parts.append(f"no optimizer step ended, so --steps {self.steps} was never over")
         elif partial:
             parts.append(partial)

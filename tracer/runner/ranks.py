@@ -80,12 +80,12 @@ ALONG = 16
 #: Ranks that are recorded without being named.
 MOST = 64
 
-Program = frozenset[tuple[Any, ...]]
+ProgramKey = frozenset[tuple[Any, ...]]
 
 
 class RankRun(msgspec.Struct, frozen=True):
     code: int
-    program: Program
+    program: ProgramKey
     """Its calls with their counts, by op, phase, module, place and shapes."""
     groups: tuple[tuple[int, ...], ...]
     """Ranks of each process group that it is in."""
@@ -121,7 +121,7 @@ def _run(rank: int, world_size: int, line: Sequence[str], output: Path) -> RankR
     return RankRun(code, _program(path_of_rank(output, Rank(rank, world_size))), tuple(map(tuple, groups)))
 
 
-def _program(path: Path) -> Program:
+def _program(path: Path) -> ProgramKey:
     from tracer.trace import Trace
 
     try:
@@ -184,7 +184,7 @@ def _spread(size: int) -> list[int]:
 
 
 def _closing_line(runs: dict[int, RankRun], world_size: int, output: Path) -> str:
-    alike: dict[Program, list[int]] = {}
+    alike: dict[ProgramKey, list[int]] = {}
     for rank, done in sorted(runs.items()):
         alike.setdefault(done.program, []).append(rank)
     programs = "; ".join(f"{'ranks' if len(ranks) > 1 else 'rank'} {_named(ranks)}" for ranks in alike.values())

@@ -23,7 +23,7 @@ from tracer.files import collector_paused
 from tracer.plain import say
 from tracer.recording import patching
 from tracer.recording.options import RecordOptions
-from tracer.recording.patching import Call, Watch
+from tracer.recording.patching import Watch, WatchedCall
 from tracer.runner.interrupts import AGAIN, end_by, handled, interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
@@ -33,7 +33,7 @@ from tracer.trace.file import values_path
 
 if TYPE_CHECKING:
     from tracer.names import ValueKind
-    from tracer.recording.fake.machine import Machine, OneRank
+    from tracer.recording.fake.machine import FakeMachine, OneRank
 
 
 #: Sent by job schedulers, torchrun and a closing terminal; they end a Python process at once.
@@ -90,7 +90,7 @@ def trace_before_leaving(recording: ScriptRecording, leave: Callable[[], None]) 
     A thread may call it while another is in the middle of an op.
     """
 
-    def leaves(call: Call) -> None:
+    def leaves(call: WatchedCall) -> None:
         code = call.args[0] if call.args else call.kwargs.get("status", 0)
         is_main = threading.current_thread() is threading.main_thread()
         say(_finished(recording, f"exit code {code}" if code else "", dying=not is_main, may_import=False))
@@ -119,7 +119,7 @@ def run_script(
     output: Path,
     with_source: bool = False,
     options: RecordOptions = RecordOptions(),  # noqa: B008  (frozen)
-    machine: Machine | None = None,
+    machine: FakeMachine | None = None,
     one_rank: OneRank | None = None,
     quiet: bool = False,
     left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple,
@@ -210,7 +210,7 @@ _NO_GPU = "as there is no GPU: add --as cuda:8.0"
 _GPU = re.compile("cuda|gpu|accelerator", re.IGNORECASE)
 
 
-def _lacks_gpu(problem: BaseException, machine: Machine | None) -> bool:
+def _lacks_gpu(problem: BaseException, machine: FakeMachine | None) -> bool:
     """Return whether a run on fake tensors without a GPU ended because it asked for one, as far as its words say."""
     return machine is not None and machine.capability is None and _GPU.search(str(problem)) is not None
 

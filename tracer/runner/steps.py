@@ -19,7 +19,7 @@ class WindowComplete(SystemExit):
     """
 
 
-class Steps(msgspec.Struct, frozen=True):
+class StepRange(msgspec.Struct, frozen=True):
     """Optimizer steps from ``start`` up to but excluding ``stop``; everything by default."""
 
     start: int = 0
@@ -27,7 +27,7 @@ class Steps(msgspec.Struct, frozen=True):
     """``None``: until the script ends."""
 
     @classmethod
-    def parse(cls, text: str) -> Steps:
+    def parse(cls, text: str) -> StepRange:
         """Read ``A:B``, ``A:``, ``:B`` or a single ``N``. Raises ``UsageError`` for anything else."""
         match = re.fullmatch(_SPELLING, text.strip(), re.ASCII)
         if match is None:
@@ -55,5 +55,5 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     args: tuple[str, ...] = ()
     as_module: bool = False
-    steps: Steps = Steps()
+    steps: StepRange = StepRange()
     exit_after_steps: bool = False

@@ -15,7 +15,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 from tracer.recording.origin.optimizers import HAS_OPTIMIZER, PASSES, unless_compiled
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
-from tracer.runner.steps import Steps, WindowComplete
+from tracer.runner.steps import StepRange, WindowComplete
 from tracer.session import Session
 from tracer.trace.records import Environment
 
@@ -29,7 +29,7 @@ class StepWindow:
     def __init__(
         self,
         session: Session,
-        steps: Steps,
+        steps: StepRange,
         *,
         when_complete: Callable[[], None] = lambda: None,
         exit_when_complete: bool = False,

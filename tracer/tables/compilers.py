@@ -22,7 +22,7 @@ from tracer.tables.rules import (
     Case,
     LibraryRule,
     Reviewed,
-    Table,
+    RuleTable,
     WantedValue,
     check_ids,
     load,
@@ -128,7 +128,7 @@ def compiled_facts() -> Mapping[str, frozenset[str]]:
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items()})
 
 
-def with_compiled(tables: Mapping[Backend, Table]) -> dict[Backend, Table]:
+def with_compiled(tables: Mapping[Backend, RuleTable]) -> dict[Backend, RuleTable]:
     """``tables`` with the compilers' rules for each backend, which then need no other table."""
     compilers = load_compilers().values()
     return {
@@ -139,7 +139,7 @@ def with_compiled(tables: Mapping[Backend, Table]) -> dict[Backend, Table]:
     }
 
 
-def answered(rule: CompiledRule, table: Table, compiler: CompilerTable) -> AnsweredRule:
+def answered(rule: CompiledRule, table: RuleTable, compiler: CompilerTable) -> AnsweredRule:
     """``rule`` of ``compiler`` with the answers of ``table`` for the ops that it calls."""
     fields = {name: getattr(rule, name) for name in AnsweredRule.__struct_fields__ if hasattr(rule, name)}
     every = [answer for case in rule.case for answer in _answers(case, rule, table, compiler.reviewed)]
@@ -148,7 +148,7 @@ def answered(rule: CompiledRule, table: Table, compiler: CompilerTable) -> Answe
     return AnsweredRule(**{**fields, "case": cases, "compiler": compiler.compiler, "reviewed": compiler.reviewed})
 
 
-def _answers(case: CompiledCase, rule: CompiledRule, table: Table, reviewed: str) -> Iterator[Case]:
+def _answers(case: CompiledCase, rule: CompiledRule, table: RuleTable, reviewed: str) -> Iterator[Case]:
     if not case.calls:
         yield Case(**{name: getattr(case, name) for name in Case.__struct_fields__})
         return

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tracer.errors import UsageError
 from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.conditions import Conditions, disjoint, wanted_values, with_forward
-from tracer.tables.rules import SCHEMA, AnsweredRule, Case, Cased, Rule, Table, check_ops, load
+from tracer.tables.rules import SCHEMA, AnsweredRule, Case, Cased, Rule, RuleTable, check_ops, load
 from tracer.tables.settings.declared import FORWARD, MODE
 from tracer.tables.settings.rows import EnvironmentTable, SettingRow, load_rows
 from tracer.tables.settings.target_settings import settings_of
@@ -68,7 +68,7 @@ class Explanation(NamedTuple):
     """The requested release, ``2.13.0``."""
     place: str
     """The version's place among the reviewed ones; see ``tables.versions.placed``."""
-    table: Table
+    table: RuleTable
     rules: tuple[tuple[Rule, VersionSpan | None], ...]
     """Rules with the span that contains the version; ``None`` if the table was not reviewed for it."""
     becomes: tuple[Translation, ...]
@@ -79,7 +79,7 @@ class Explanation(NamedTuple):
 
 def explain(
     text: str,
-    tables: Mapping[Backend, Table],
+    tables: Mapping[Backend, RuleTable],
     version: str,
     backends: Collection[Backend] | None = None,
     translations: Translations = NO_TRANSLATIONS,
@@ -148,7 +148,7 @@ def _rows(live: list[Case]) -> tuple[VerdictRow, ...]:
 
 
 def _explanation(
-    table: Table, rules: tuple[Rule, ...], version: str, becomes: tuple[Translation, ...], its_own: bool
+    table: RuleTable, rules: tuple[Rule, ...], version: str, becomes: tuple[Translation, ...], its_own: bool
 ) -> Explanation:
     place = placed(table.reviewed, version)
     minors = reviewed_releases(table.reviewed)
@@ -214,7 +214,7 @@ _SHORT = (("torch.ops.", ""), ("F.", "torch.nn.functional."), ("nn.", "torch.nn.
 _TORCHS = (*TORCH_NAMESPACES, "torch")
 
 
-def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tuple[Rule, ...]]:
+def find_rules(text: str, tables: Mapping[Backend, RuleTable]) -> dict[Backend, tuple[Rule, ...]]:
     """The rules that ``text`` names, by backend, libraries' rules last. Backends without one are omitted."""
     name = text.strip() if is_rule_id(text, tables) else spelled(text)
     if is_rule_id(text, tables):
@@ -226,7 +226,7 @@ def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tupl
 
 
 def _named(
-    names: Callable[[Rule, str], bool], name: str, tables: Mapping[Backend, Table]
+    names: Callable[[Rule, str], bool], name: str, tables: Mapping[Backend, RuleTable]
 ) -> dict[Backend, tuple[Rule, ...]]:
     by_backend = {
         backend: tuple(rule for rule in rules_of(table) if names(rule, name) and _stands(rule, table, name))
@@ -240,12 +240,12 @@ def is_torchs(name: str) -> bool:
     return name.partition(".")[0] in _TORCHS
 
 
-def rules_of(table: Table) -> tuple[Rule, ...]:
+def rules_of(table: RuleTable) -> tuple[Rule, ...]:
     """The rules that hold on a table's backend: its own, the libraries', the compilers'."""
     return (*table.rule, *table.libraries, *table.compiled)
 
 
-def refusal(text: str, tables: Mapping[Backend, Table]) -> UsageError:
+def refusal(text: str, tables: Mapping[Backend, RuleTable]) -> UsageError:
     """The error to raise if no table knows ``text``, with the nearest names, or the command that lists all."""
     rules = [rule for table in tables.values() for rule in rules_of(table)]
     names = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
@@ -255,7 +255,7 @@ def refusal(text: str, tables: Mapping[Backend, Table]) -> UsageError:
     return UsageError(f"no table knows {text!r}", hint=hint)
 
 
-def is_rule_id(text: str, tables: Mapping[Backend, Table]) -> bool:
+def is_rule_id(text: str, tables: Mapping[Backend, RuleTable]) -> bool:
     """Return whether ``text`` is a rule's id."""
     return any(rule.id == text.strip() for table in tables.values() for rule in rules_of(table))
 
@@ -270,7 +270,7 @@ def spelled(text: str) -> str:
     return name
 
 
-def _stands(rule: Rule, table: Table, name: str) -> bool:
+def _stands(rule: Rule, table: RuleTable, name: str) -> bool:
     """Return whether ``rule`` is the one that applies. An overload has only one."""
     if name.count(".") != 2 or name.startswith(("torch", "lib")):
         return True

@@ -16,7 +16,7 @@ from tracer.tables.compilers import INDUCTOR, CompilerTable, load_compilers
 from tracer.tables.conditions import pieces, uncovered, wanted_values
 from tracer.tables.explaining import EXAMPLES, Examples, load_examples
 from tracer.tables.loading import existing_tables, load_classes, load_libraries, load_table, load_tables, table_file
-from tracer.tables.rules import Cased, ClassTable, LibraryTable, Rule, Table
+from tracer.tables.rules import Cased, ClassTable, LibraryTable, Rule, RuleTable
 from tracer.tables.settings.rows import ROWS, EnvironmentTable, SettingRow, load_rows
 from tracer.tables.translation import STAYS, TRANSLATIONS, Translation, Translations, load_translations
 from tracer.tables.versions import reviewed_releases, speaks_of
@@ -24,7 +24,7 @@ from tracer.tables.vocabulary import DOMAINS, in_words
 
 #: Whether the installed torch has an op.
 Resolves = Callable[[str], bool]
-Loaded = Union[Table, LibraryTable, ClassTable, CompilerTable, EnvironmentTable, Translations, Examples]  # noqa: UP007 (Python 3.10 runs it)
+Loaded = Union[RuleTable, LibraryTable, ClassTable, CompilerTable, EnvironmentTable, Translations, Examples]  # noqa: UP007 (Python 3.10 runs it)
 
 
 def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[str]:
@@ -50,7 +50,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
 
 def counted() -> str:
     """A summary of what was proven, in one line."""
-    tables: list[Table | LibraryTable | CompilerTable] = [*load_tables().values(), load_libraries()]
+    tables: list[RuleTable | LibraryTable | CompilerTable] = [*load_tables().values(), load_libraries()]
     tables += load_compilers().values()
     rules: list[Cased] = [*load_rows().row, *(rule for table in tables for rule in table.rule)]
     cases = sum(len(rule.case) for rule in rules)

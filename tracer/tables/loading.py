@@ -24,8 +24,8 @@ from tracer.tables.rules import (
     LibraryTable,
     Rule,
     RuleEvidence,
+    RuleTable,
     Switches,
-    Table,
     load,
 )
 from tracer.tables.settings.declared import DECLARED
@@ -46,7 +46,7 @@ def table_file(backend: Backend) -> Path:
 
 
 @cache
-def load_table(backend: Backend) -> Table:
+def load_table(backend: Backend) -> RuleTable:
     """The backend's table with what it inherits, read and checked once. Raises ``TableError`` if missing or invalid."""
     table = _own_rules(backend)
     if table.inherits is not None:
@@ -63,12 +63,12 @@ def load_table(backend: Backend) -> Table:
 
 
 @cache
-def _own_rules(backend: Backend) -> Table:
+def _own_rules(backend: Backend) -> RuleTable:
     path = table_file(backend)
     if not path.is_file():
         backends = ", ".join(str(b) for b in existing_tables())
         raise TableError(f"there is no table for {backend}", hint=f"tables exist for {backends}")
-    table = load(path, Table)
+    table = load(path, RuleTable)
     if table.backend is not backend:
         raise TableError(f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them")
     return replace(table, libraries=load_libraries().speaking_of(backend))
@@ -104,10 +104,10 @@ def existing_tables() -> tuple[Backend, ...]:
     return tuple(b for b in Backend if b is not Backend.RECORDED and table_file(b).is_file())
 
 
-class _Shelf(Mapping[Backend, Table]):
+class _Shelf(Mapping[Backend, RuleTable]):
     """Every table that exists, each read when it is first asked for: most judgements need one."""
 
-    def __getitem__(self, backend: Backend) -> Table:
+    def __getitem__(self, backend: Backend) -> RuleTable:
         if backend not in existing_tables():
             raise KeyError(backend)
         return load_table(backend)
@@ -120,7 +120,7 @@ class _Shelf(Mapping[Backend, Table]):
 
 
 @cache
-def load_tables() -> Mapping[Backend, Table]:
+def load_tables() -> Mapping[Backend, RuleTable]:
     """Every table that exists."""
     return _Shelf()
 
@@ -161,7 +161,7 @@ def named_settings() -> tuple[str, ...]:
 INHERITED = "inherited from the {} table, not read or run on {}: "
 
 
-def with_inherited(table: Table, parent: Table) -> Table:
+def with_inherited(table: RuleTable, parent: RuleTable) -> RuleTable:
     """``table`` with the rules of ``parent`` after its own, for the ops without a rule of their own.
 
     An own rule for a packet keeps out the parent's rules for its overloads, one for an overload alone does not. Ids
@@ -170,7 +170,7 @@ def with_inherited(table: Table, parent: Table) -> Table:
     return replace(table, rule=(*table.rule, *_inherited(table, parent)))
 
 
-def with_classes(table: Table, classes: ClassTable) -> Table:
+def with_classes(table: RuleTable, classes: ClassTable) -> RuleTable:
     """``table`` with the classes that it names after its own rules, for the ops without a rule of their own;
     ``TableError`` for a class that does not exist. A rule for a packet keeps out the class, one for an overload alone
     does not."""
@@ -186,7 +186,7 @@ def with_classes(table: Table, classes: ClassTable) -> Table:
     return replace(table, rule=(*table.rule, *rules))
 
 
-def _inherited(table: Table, parent: Table) -> Iterator[Rule]:
+def _inherited(table: RuleTable, parent: RuleTable) -> Iterator[Rule]:
     claimed = {op for rule in table.rule for op in rule.ops}
     releases = reviewed_releases(table.reviewed)
     for rule in parent.rule:
@@ -212,7 +212,7 @@ def _inherited(table: Table, parent: Table) -> Iterator[Rule]:
             )
 
 
-def with_dispatched(table: Table, dispatched: Dispatched) -> Table:
+def with_dispatched(table: RuleTable, dispatched: Dispatched) -> RuleTable:
     """``table`` with its library rules and the kernels seen in builds."""
     rules = []
     for rule in table.rule:

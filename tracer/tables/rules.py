@@ -232,7 +232,7 @@ class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Kernels that add integers only, and the source that says so: for readers of the file."""
 
 
-class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
+class RuleTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """One backend's rules."""
 
     backend: Backend

@@ -22,7 +22,7 @@ from tracer.tables.rules import (
     Conditioned,
     Reviewed,
     RuleEvidence,
-    Table,
+    RuleTable,
     check_ids,
     check_ops,
     check_range,
@@ -133,7 +133,7 @@ def load_translations() -> Translations:
     return load(TRANSLATIONS, Translations)
 
 
-def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Mapping[str, frozenset[str]]:
+def translated_facts(table: Translations, tables: Mapping[Backend, RuleTable]) -> Mapping[str, frozenset[str]]:
     """Recorded op to the facts that must be recorded so that every op that it may become can be judged."""
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for row in table.translation:

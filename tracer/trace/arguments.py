@@ -63,8 +63,8 @@ class NotKept(msgspec.Struct, frozen=True, gc=False, tag_field="is", tag="not-ke
         return "..."
 
 
-Item = Union[None, bool, int, float, str, TensorForm, TorchWord, DeviceType, Number, NotKept]  # noqa: UP007 (msgspec reads it on Python 3.10)
-Argument = Union[Item, list[Union[Item, list[Item]]]]  # noqa: UP007
+ArgumentItem = Union[None, bool, int, float, str, TensorForm, TorchWord, DeviceType, Number, NotKept]  # noqa: UP007 (msgspec reads it on Python 3.10)
+Argument = Union[ArgumentItem, list[Union[ArgumentItem, list[ArgumentItem]]]]  # noqa: UP007
 """One argument of a call: no schema of torch's has lists nested deeper than a collective's lists of tensors."""
 
 

@@ -43,7 +43,7 @@ _FORKED = re.compile(r"(\.\d+)*")
 _PLAIN = re.compile(r"-?\d|-?inf|nan|True|False|None|\(")
 
 
-class Header(msgspec.Struct, frozen=True, array_like=True, tag="lines"):
+class LinesHeader(msgspec.Struct, frozen=True, array_like=True, tag="lines"):
     """The first row of a file."""
 
     schema: int = SCHEMA
@@ -81,7 +81,7 @@ def is_named(name: str, text: LineText) -> bool:
     return name == RETURNED or any(f"{path}.".startswith(f"{name}.") or name.startswith(f"{path}.") for path in paths)
 
 
-class Code(msgspec.Struct, frozen=True, array_like=True, tag="code"):
+class LineCode(msgspec.Struct, frozen=True, array_like=True, tag="code"):
     """A function or a module's body."""
 
     number: int
@@ -122,7 +122,7 @@ class Entered(msgspec.Struct, frozen=True, array_like=True, tag="call"):
     """The digests of its parameters, and of generators that changed since the last row."""
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, tag="row"):
+class LineRow(msgspec.Struct, frozen=True, array_like=True, tag="row"):
     """A line that was executed."""
 
     frame: int
@@ -143,14 +143,14 @@ class Row(msgspec.Struct, frozen=True, array_like=True, tag="row"):
     when it was written."""
 
 
-class Note(msgspec.Struct, frozen=True, array_like=True, tag="note"):
+class LineNote(msgspec.Struct, frozen=True, array_like=True, tag="note"):
     """What the reader must know: why lines are missing."""
 
     text: str
 
 
-Record = Header | Code | Text | Entered | Row | Note
-_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+LineRecord = LinesHeader | LineCode | Text | Entered | LineRow | LineNote
+_decoder: msgspec.json.Decoder[LineRecord] = msgspec.json.Decoder(LineRecord)
 encode = msgspec.json.Encoder().encode
 
 
@@ -187,14 +187,14 @@ def files_beside(first: Path) -> Iterator[Path]:
 
 def follows_to_the_end(trace: str | os.PathLike[str]) -> bool:
     """Return whether a run's lines were followed until it ended, in all of its processes."""
-    note = encode(Note(TIME_IS_UP))
+    note = encode(LineNote(TIME_IS_UP))
     files = list(files_of_lines(trace))
     return bool(files) and not any(note in path.read_bytes()[-4096:] for path in files)
 
 
-def read_lines(path: str | os.PathLike[str]) -> list[Record]:
+def read_lines(path: str | os.PathLike[str]) -> list[LineRecord]:
     """The rows of a file, up to where it was cut off. Raises ``TraceError`` in one line for what is no such file."""
-    rows: list[Record] = []
+    rows: list[LineRecord] = []
     try:
         with open(path, "rb") as stream:
             for line in stream:
@@ -206,7 +206,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[Record]:
         raise TraceError(
             f"cannot read {path}: {reason_of(problem)}", hint="record with `tracer run --lines`"
         ) from problem
-    if not rows or not isinstance(rows[0], Header):
+    if not rows or not isinstance(rows[0], LinesHeader):
         raise TraceError(f"{path} is not a file of lines", hint="record one with `tracer run --lines`")
     if rows[0].schema != SCHEMA:
         raise of_another_schema(f"{path} is a file of lines", rows[0].schema, SCHEMA)

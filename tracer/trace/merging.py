@@ -20,7 +20,7 @@ from tracer.errors import TraceError
 from tracer.trace import records
 from tracer.trace.file import Trace
 
-Record = TypeVar("Record", bound=msgspec.Struct)
+RecordT = TypeVar("RecordT", bound=msgspec.Struct)
 Key = TypeVar("Key")
 #: Joins two values of a field, the earlier one first.
 Join = Callable[[Any, Any], Any]
@@ -104,7 +104,7 @@ def key_of(record: msgspec.Struct) -> tuple[object, ...]:
     return (plain(record) if plain is not None else None, *facts)
 
 
-def join(first: Record, second: Record) -> Record:
+def join(first: RecordT, second: RecordT) -> RecordT:
     """Merge ``second`` into ``first``, the earlier one."""
     ways = _JOINED.get(type(first), _COUNTED)
     fields = {name: way(getattr(first, name), getattr(second, name)) for name, way in ways.items()}
@@ -119,16 +119,16 @@ def join(first: Record, second: Record) -> Record:
     return replace(first, **fields)
 
 
-def merged(records: Iterable[Record]) -> tuple[Record, ...]:
+def merged(records: Iterable[RecordT]) -> tuple[RecordT, ...]:
     """Merges those of ``records`` that agree in all fields that must; the first keeps its place. An object that comes
     often, as one that ranks have in common does, costs hardly more than once."""
     stream = list(records)
     times = Counter(map(id, stream))
-    by_key: dict[tuple[object, ...], list[Record]] = {}
+    by_key: dict[tuple[object, ...], list[RecordT]] = {}
     for record in {id(record): record for record in stream}.values():
         by_key.setdefault(key_of(record), []).append(record)
     # Trials say how many calls came before: where there are any, the order matters.
-    in_order: dict[int, list[Record]] = {}
+    in_order: dict[int, list[RecordT]] = {}
     for key, alike in by_key.items():
         if any(getattr(record, "tried", None) is not None for record in alike):
             by_key[key] = []
@@ -141,7 +141,7 @@ def merged(records: Iterable[Record]) -> tuple[Record, ...]:
     return tuple(reduce(join, alike) for alike in by_key.values())
 
 
-def _multiplied(record: Record, times: int) -> Record:
+def _multiplied(record: RecordT, times: int) -> RecordT:
     """``record``, joined with itself until it stands for so many."""
     if times == 1:
         return record

@@ -11,7 +11,7 @@ import torch
 
 from tracer.names import Direction, RegionOrigin
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog
-from tracer.recording.compiled.executions import Executions, Run
+from tracer.recording.compiled.executions import Executions, RegionRun
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.events import EventLog
 from tracer.recording.memory_observers import StorageObservers
@@ -40,6 +40,6 @@ def test_a_region_that_replaced_no_other_was_not_compiled_again_after_one_from_b
         CompiledCode(None, Direction.FORWARD, "", RegionOrigin.EARLIER),
         CompiledCode(None, Direction.FORWARD, "0/0"),
     ]
-    runs = [Run(code, OUTSIDE, in_engine=False, in_optimizer=False) for code in codes]
+    runs = [RegionRun(code, OUTSIDE, in_engine=False, in_optimizer=False) for code in codes]
     regions = RegionList(Sites(()), dict).regions(CompileLog(EventLog(Sites(()))), runs, lambda run: 1)
     assert [(region.id, region.recompiles) for region in regions] == [("earlier forward", ""), ("0/0 forward", "")]

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tracer.recording.compiled.graph_facts import GraphFacts, GraphIndices, GraphValues, arguments_of
-from tracer.recording.compiled.graph_text import ProgramLines, Value, read_graph, with_neighbours
-from tracer.recording.origin.sites import Frame, Module, Step, read_module
+from tracer.recording.compiled.graph_text import AnnotatedTensor, ProgramLines, read_graph, with_neighbours
+from tracer.recording.origin.sites import Frame, GraphCall, Module, read_module
 from tracer.trace.arguments import spelled
 
 TEXT = """
@@ -39,7 +39,7 @@ def test_calls_bear_their_line_and_what_is_no_call_is_left_out() -> None:
     ]
     line = Frame("/w/train.py", 18, "forward", "y = zeros.index_add(0, j, x)")
     assert [node.place for node in graph.nodes] == [None, line, line, line]
-    assert graph.nodes[2].args[0] == Value("f32", (8, 16), (16, 1), "cpu", "full")
+    assert graph.nodes[2].args[0] == AnnotatedTensor("f32", (8, 16), (16, 1), "cpu", "full")
     assert graph.parts == {"getitem": "native"}
     assert graph.has_unfixed_sizes
 
@@ -85,7 +85,7 @@ def test_rows_of_an_index_are_distinct_where_there_is_one_and_not_where_each_is_
 
 def test_what_torch_put_in_bears_the_line_of_the_call_that_it_serves() -> None:
     graph = read_graph(TEXT)
-    step = Step((Frame("/w/train.py", 18, "forward", ""),), None)
+    step = GraphCall((Frame("/w/train.py", 18, "forward", ""),), None)
     assert with_neighbours(graph.nodes, [None, step, step, step], {})[0] is step
 
 
@@ -96,8 +96,8 @@ def test_a_text_of_another_form_is_refused(text: str) -> None:
 
 
 def test_a_line_that_moved_is_found_by_its_text_and_the_same_text_twice_by_its_order() -> None:
-    def step(line: int, code: str, module: str = "") -> Step:
-        return Step((Frame("/w/t.py", line, "forward", code),), Module("", module))
+    def step(line: int, code: str, module: str = "") -> GraphCall:
+        return GraphCall((Frame("/w/t.py", line, "forward", code),), Module("", module))
 
     today = ProgramLines([step(20, "x = self.act(x)", "a"), step(21, "x = x + 1"), step(22, "x = self.act(x)", "b")])
     then = [
@@ -109,7 +109,7 @@ def test_a_line_that_moved_is_found_by_its_text_and_the_same_text_twice_by_its_o
 
 
 def test_a_line_that_was_compiled_from_a_copy_of_the_program_is_found_in_the_program() -> None:
-    here = Step((Frame("/w/train.py", 20, "forward", "x = self.act(x)"),), None)
+    here = GraphCall((Frame("/w/train.py", 20, "forward", "x = self.act(x)"),), None)
     found = ProgramLines([here]).match([Frame("/copy/train.py", 9, "forward", "x = self.act(x)")], backwards=False)
     assert found == [here]
     other = ProgramLines([here]).match([Frame("/copy/train.py", 9, "other", "x = self.act(x)")], backwards=False)
@@ -130,7 +130,7 @@ class GraphModule(torch.nn.Module):
 
 def test_of_several_modules_that_one_line_calls_the_one_that_holds_them_is_named() -> None:
     frames = (Frame("/w/t.py", 5, "forward", "x = self.b(self.a(x))"),)
-    steps = [Step(frames, Module("", path)) for path in ("layers.0.a", "layers.0.b")]
+    steps = [GraphCall(frames, Module("", path)) for path in ("layers.0.a", "layers.0.b")]
     place = Frame("/w/t.py", 5, "forward", "x = self.b(self.a(x))")
     (found,) = ProgramLines(steps).match([place], backwards=False)
     assert found is not None
@@ -226,7 +226,7 @@ class Graph(torch.nn.Module):
 def test_the_rounds_of_one_line_are_told_apart_by_counting_its_ops() -> None:
     frames = (Frame("/net.py", 7, "forward", "return self.act(self.fc(x))"),)
     modules = [Module("Net", f"blocks.{block}.{name}") for block in (0, 1) for name in ("fc", "act")]
-    lines = ProgramLines([Step(frames, module) for module in modules])
+    lines = ProgramLines([GraphCall(frames, module) for module in modules])
     place = Frame("/net.py", 7, "forward", "return self.act(self.fc(x))")
     ops = ["aten.t", "aten.addmm", "aten.relu", "aten.t", "aten.addmm", "aten.relu"]
     for backwards in (False, True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracer.names import KernelLanguage
-from tracer.recording.compiled.graph_text import Node, Value
+from tracer.recording.compiled.graph_text import AnnotatedTensor, Node
 from tracer.recording.compiled.kernel_text import (
     atomic_lines,
     dispatches,
@@ -52,7 +52,7 @@ class Runner:
 
 
 def node(name: str, op: str) -> Node:
-    value = Value("f32", (4,), (1,), "cpu")
+    value = AnnotatedTensor("f32", (4,), (1,), "cpu")
     return Node(name, op, (value,), {}, value, None)
 
 

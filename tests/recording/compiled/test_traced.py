@@ -16,7 +16,7 @@ from tests.support.build import call, trace
 from tests.support.lines import line_of
 from tracer import DeterminismTracer, judge
 from tracer.names import BlindSpotKind, Phase
-from tracer.recording.origin.sites import Step, step_of
+from tracer.recording.origin.sites import GraphCall, step_of
 from tracer.recording.torch_private import compile_seams
 
 pytestmark = pytest.mark.skipif(not compile_seams.SEES_REGIONS, reason="this torch's regions are not seen")
@@ -27,7 +27,7 @@ class Graphs:
     """Keeps what AOTAutograd makes, and runs it as it is."""
 
     def __init__(self) -> None:
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, GraphCall] = {}
         self.backend = aot_autograd(fw_compiler=self._keep)
 
     def _keep(self, graph: Any, inputs: Any) -> Any:

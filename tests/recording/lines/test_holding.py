@@ -12,7 +12,7 @@ import torch
 
 from tracer.recording.lines.holding import HeldLines, Unkeepable, given, kept_form, problem_of
 from tracer.recording.lines.recording import LineRecording
-from tracer.recording.options import Lines
+from tracer.recording.options import LineOptions
 from tracer.trace.lines import RESULT
 
 
@@ -23,7 +23,7 @@ def run(
     file, names = folder / "program.py", {"__name__": "__main__"}
     file.write_text(source, encoding="utf-8")
     at = next(iter(spelled(folder, file))) + f":{line}"
-    held = HeldLines(Lines(held=(at,), branches=(at,) * is_branch, folder=str(folder), gives=gives))
+    held = HeldLines(LineOptions(held=(at,), branches=(at,) * is_branch, folder=str(folder), gives=gives))
     lines = LineRecording(folder / f"{name}.lines", [str(folder)], held=held)
     lines.start()
     try:

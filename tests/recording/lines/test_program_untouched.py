@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.traced import rows_of, traced
 from tracer.recording.lines.recording import LineRecording
-from tracer.trace.lines import Entered, Note, Row, files_beside, read_lines
+from tracer.trace.lines import Entered, LineNote, LineRow, files_beside, read_lines
 
 TELLTALE = dedent("""\
     calls = []
@@ -92,7 +92,9 @@ def test_somebody_elses_tracer_stays(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert sys.gettrace() is theirs
     finally:
         sys.settrace(before)
-    assert [record for record in read_lines(tmp_path / "a.lines") if isinstance(record, Note)] == [Note(lines.problem)]
+    assert [record for record in read_lines(tmp_path / "a.lines") if isinstance(record, LineNote)] == [
+        LineNote(lines.problem)
+    ]
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -149,7 +151,7 @@ def test_a_decorated_step_has_lines_beside_its_trace(tmp_path: Path, monkeypatch
         z = y * 2
     recorder.save(tmp_path / "step.trace.json")
     stored = [
-        name for record in read_lines(tmp_path / "step.lines") if isinstance(record, Row) for name in record.changed
+        name for record in read_lines(tmp_path / "step.lines") if isinstance(record, LineRow) for name in record.changed
     ]
     assert [name for name in stored if len(name) == 1] == ["x", "y", "z"]
     assert z.sum() == 12

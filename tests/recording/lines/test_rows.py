@@ -10,15 +10,15 @@ import pytest
 
 from tests.support.traced import calls_of, rows_of, traced
 from tracer.recording.lines.recording import LineRecording
-from tracer.recording.lines.variable_digests import Digests
+from tracer.recording.lines.variable_digests import VariableDigests
 from tracer.trace.lines import (
     NO_DIGEST,
     TIME_IS_UP,
-    Code,
     Entered,
-    Header,
-    Note,
-    Row,
+    LineCode,
+    LineNote,
+    LineRow,
+    LinesHeader,
     Text,
     follows_to_the_end,
     read_lines,
@@ -49,7 +49,7 @@ def test_the_state_of_a_generator_is_a_value(tmp_path: Path) -> None:
     source = "import random\nown = random.Random(0)\nx = own.random()\ny = random.random()\n"
     records = traced(tmp_path, source)
     assert {"own", "x"} <= rows_of(records, 3)[0].keys()
-    drawn = [record for record in records if isinstance(record, Row) and "%generator python" in record.changed]
+    drawn = [record for record in records if isinstance(record, LineRow) and "%generator python" in record.changed]
     assert drawn[-1].line == 4
 
 
@@ -134,13 +134,13 @@ def test_a_line_that_raises_ends_its_frame(tmp_path: Path) -> None:
     source = "def fail():\n    raise ValueError\ntry:\n    fail()\nexcept ValueError:\n    x = 1\n"
     records = traced(tmp_path, source)
     assert rows_of(records, 6) == [{"x": "1"}]
-    assert [record.returns for record in records if isinstance(record, Row) and record.line == 2] == [True]
+    assert [record.returns for record in records if isinstance(record, LineRow) and record.line == 2] == [True]
 
 
 def test_rows_of_a_long_loop_are_bounded_and_its_end_is_seen(tmp_path: Path) -> None:
     source = "c = 0\nfor i in range(5000):\n    c += i\nd = c\n"
     records = traced(tmp_path, source)
-    rows = [record for record in records if isinstance(record, Row) and record.line in (2, 3)]
+    rows = [record for record in records if isinstance(record, LineRow) and record.line in (2, 3)]
     assert len(rows) < 820
     assert [row.n for row in rows if row.line == 3 and row.n <= 400] == [*range(1, 401)]
     assert all(row.is_sampled for row in rows if row.n > 400)
@@ -217,13 +217,13 @@ def test_a_line_says_what_statement_it_is_part_of(tmp_path: Path) -> None:
 
 def test_only_own_files_have_rows(tmp_path: Path) -> None:
     records = traced(tmp_path, "import json\nx = json.loads('[1]')\n")
-    assert [record.file for record in records if isinstance(record, Code)] == [_spelled(records)]
+    assert [record.file for record in records if isinstance(record, LineCode)] == [_spelled(records)]
     named = traced(tmp_path, "import pytest\nx = pytest.approx(1)\n", library=["_pytest"])
-    assert any(record.file == "_pytest/approx.py" for record in named if isinstance(record, Code))
+    assert any(record.file == "_pytest/approx.py" for record in named if isinstance(record, LineCode))
 
 
 def _spelled(records: list[object]) -> str:
-    return next(record.file for record in records if isinstance(record, Code))
+    return next(record.file for record in records if isinstance(record, LineCode))
 
 
 def test_a_file_that_was_cut_off_has_the_rows_before(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_file_that_was_cut_off_has_the_rows_before(tmp_path: Path) -> None:
     whole = read_lines(file)
     file.write_bytes(file.read_bytes()[:-7])
     assert read_lines(file) == whole[:-1]
-    assert isinstance(whole[0], Header)
+    assert isinstance(whole[0], LinesHeader)
 
 
 def test_after_the_time_for_them_no_lines_are_followed_and_a_note_says_so(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_after_the_time_for_them_no_lines_are_followed_and_a_note_says_so(tmp_pa
     source = source.replace("UNTIL", str(time.thread_time() + 0.3))
     records = traced(tmp_path, source, seconds=0.2)
     assert (rows_of(records, 2), rows_of(records, 5)) == ([{"x": "1"}], [])
-    assert records[-1] == Note(TIME_IS_UP)
+    assert records[-1] == LineNote(TIME_IS_UP)
     assert not follows_to_the_end(tmp_path / "a.json")
     traced(tmp_path, source, name="whole")
     assert follows_to_the_end(tmp_path / "whole.json")
@@ -261,14 +261,14 @@ def test_what_does_not_change_for_long_is_looked_at_where_a_line_names_it(tmp_pa
     records = traced(tmp_path, dedent(source))
     assert [sorted(changed) for changed in rows_of(records, 6)] == [["many"]]
     looked: list[int] = []
-    counted = Digests._several
+    counted = VariableDigests._several
 
-    def several(self: Digests, values: list[object], *rest: object) -> str:
+    def several(self: VariableDigests, values: list[object], *rest: object) -> str:
         looked.append(len(values))
         return counted(self, values, *rest)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Digests, "_several", several)
+        patched.setattr(VariableDigests, "_several", several)
         traced(tmp_path, dedent(source), name="b")
     assert looked.count(120) < 60
 
@@ -279,6 +279,6 @@ def test_the_digest_of_a_set_hangs_on_no_order_however_many_values_it_holds() ->
             self.k, self.links = k, [[k], [k + 1], {"k": [k]}]
 
     first, second = ({Node(k) for k in range(200)} for _ in "ab")
-    assert Digests().of(first) == Digests().of(second) == "{}200?"
-    assert Digests().of({str(k) for k in range(2000)}) == "{}2000?"
-    assert Digests().of({1, 2}) != Digests().of({1, 3})
+    assert VariableDigests().of(first) == VariableDigests().of(second) == "{}200?"
+    assert VariableDigests().of({str(k) for k in range(2000)}) == "{}2000?"
+    assert VariableDigests().of({1, 2}) != VariableDigests().of({1, 3})

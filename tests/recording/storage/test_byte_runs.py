@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tracer.recording.storage.overlaps import (
-    Region,
+    StridedRegion,
     carried,
     is_same,
     meet,
@@ -24,14 +24,14 @@ from tracer.recording.storage.overlaps import (
 
 
 @st.composite
-def regions(draw: st.DrawFn) -> Region:
+def regions(draw: st.DrawFn) -> StridedRegion:
     ndim = draw(st.integers(0, 4))
     sizes = tuple(draw(st.integers(0, 4)) for _ in range(ndim))
     strides = tuple(draw(st.integers(0, 9)) for _ in range(ndim))
-    return Region(draw(st.integers(0, 12)), sizes, strides, draw(st.sampled_from((1, 2, 4))))
+    return StridedRegion(draw(st.integers(0, 12)), sizes, strides, draw(st.sampled_from((1, 2, 4))))
 
 
-def addresses(region: Region) -> list[int]:
+def addresses(region: StridedRegion) -> list[int]:
     """The place of each element, in elements."""
     places = itertools.product(*(range(size) for size in region.sizes))
     return [
@@ -40,7 +40,7 @@ def addresses(region: Region) -> list[int]:
     ]
 
 
-def bytes_of(region: Region) -> set[int]:
+def bytes_of(region: StridedRegion) -> set[int]:
     size = region.itemsize
     return {address * size + byte for address in addresses(region) for byte in range(size)}
 
@@ -55,23 +55,23 @@ def listed(runs: object) -> set[int]:
 
 
 @given(regions())
-def test_runs_are_the_bytes_of_all_elements(region: Region) -> None:
+def test_runs_are_the_bytes_of_all_elements(region: StridedRegion) -> None:
     assert listed(runs_of(region)) == bytes_of(region)
 
 
 @given(regions())
-def test_overlap_with_itself_is_two_elements_at_one_address(region: Region) -> None:
+def test_overlap_with_itself_is_two_elements_at_one_address(region: StridedRegion) -> None:
     places = addresses(region)
     assert overlaps_itself(region) is (len(set(places)) < len(places))
 
 
 @given(regions(), regions())
-def test_two_regions_share_bytes_as_their_elements_do(one: Region, other: Region) -> None:
+def test_two_regions_share_bytes_as_their_elements_do(one: StridedRegion, other: StridedRegion) -> None:
     assert share_bytes(one, other) is bool(bytes_of(one) & bytes_of(other))
 
 
 @given(regions(), st.integers(0, 9), st.integers(0, 12))
-def test_two_regions_in_step_share_bytes_as_their_elements_do(one: Region, stride: int, offset: int) -> None:
+def test_two_regions_in_step_share_bytes_as_their_elements_do(one: StridedRegion, stride: int, offset: int) -> None:
     other = replace(one, offset=offset, strides=(*one.strides[:-1], stride) if one.strides else ())
     assert share_bytes(one, other) is bool(bytes_of(one) & bytes_of(other))
 
@@ -81,11 +81,11 @@ def test_a_copy_carries_what_is_unwritten_to_where_it_puts_it(data: st.DataObjec
     def strides() -> tuple[int, ...]:
         return tuple(data.draw(st.integers(0, 9)) for _ in sizes)
 
-    source, target = Region(1, tuple(sizes), strides(), 4), Region(0, tuple(sizes), strides(), 2)
+    source, target = StridedRegion(1, tuple(sizes), strides(), 4), StridedRegion(0, tuple(sizes), strides(), 2)
     unwritten = data.draw(st.sets(st.integers(0, 30)))
     runs = whole(0)
     for place in unwritten:
-        added = runs_of(Region(place, (), (), 4))
+        added = runs_of(StridedRegion(place, (), (), 4))
         assert added is not None
         runs = with_more(runs, added)
     pairs = zip(addresses(source), addresses(target), strict=True)
@@ -94,7 +94,7 @@ def test_a_copy_carries_what_is_unwritten_to_where_it_puts_it(data: st.DataObjec
 
 
 @given(regions(), regions())
-def test_regions_that_are_the_same_have_each_element_at_its_place(one: Region, other: Region) -> None:
+def test_regions_that_are_the_same_have_each_element_at_its_place(one: StridedRegion, other: StridedRegion) -> None:
     if is_same(one, other) and not one.is_empty and not other.is_empty:
         assert [place * one.itemsize for place in addresses(one)] == [
             place * other.itemsize for place in addresses(other)
@@ -102,7 +102,7 @@ def test_regions_that_are_the_same_have_each_element_at_its_place(one: Region, o
 
 
 @given(st.lists(regions(), max_size=5), regions())
-def test_what_writes_leave_of_a_storage(written: list[Region], read: Region) -> None:
+def test_what_writes_leave_of_a_storage(written: list[StridedRegion], read: StridedRegion) -> None:
     size = 400
     left, runs = set(range(size)), whole(size)
     for region in written:
@@ -119,18 +119,18 @@ def test_what_writes_leave_of_a_storage(written: list[Region], read: Region) -> 
 
 def test_dense_tensors_of_any_order_are_one_run() -> None:
     for sizes, strides in (((300, 400), (400, 1)), ((400, 300), (1, 400)), ((2, 3, 50, 50), (7500, 1, 150, 3))):
-        runs = runs_of(Region(0, sizes, strides, 4))
+        runs = runs_of(StridedRegion(0, sizes, strides, 4))
         assert runs is not None
         assert len(runs[0]) == 1
 
 
 def test_what_is_too_long_to_find_out_is_left_open() -> None:
-    rows = Region(0, (20_000, 2), (5, 1), 4)
+    rows = StridedRegion(0, (20_000, 2), (5, 1), 4)
     assert runs_of(rows) is None
 
 
 @pytest.mark.parametrize("rows", [10, 10_000_000])
 def test_shifted_columns_are_told_apart_whatever_the_number_of_rows(rows: int) -> None:
-    left, right = Region(0, (rows, 9), (10, 1), 4), Region(1, (rows, 9), (10, 1), 4)
+    left, right = StridedRegion(0, (rows, 9), (10, 1), 4), StridedRegion(1, (rows, 9), (10, 1), 4)
     assert share_bytes(left, right) is True
-    assert share_bytes(Region(0, (rows, 5), (10, 1), 4), Region(5, (rows, 5), (10, 1), 4)) is False
+    assert share_bytes(StridedRegion(0, (rows, 5), (10, 1), 4), StridedRegion(5, (rows, 5), (10, 1), 4)) is False

@@ -10,12 +10,12 @@ import torch
 
 from tracer.names import Direction, Untried
 from tracer.recording.compiled.compilations import CompiledCode
-from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.executions import RegionRun
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.origin.modules import OUTSIDE
 from tracer.recording.origin.sites import Sites
 from tracer.recording.process.environment import capture_environment
-from tracer.recording.trials.call_trials import RegionTrials, Risk
+from tracer.recording.trials.call_trials import RegionTrials, RiskyCall
 from tracer.recording.trials.replay import Replay
 from tracer.trace.records import Tried
 
@@ -52,10 +52,10 @@ class Region:
         code = CompiledCode(None, direction, "0/0")
         code.text = text or text_of(MUL)
         code.devices = ("cpu",)
-        self.run = Run(code, OUTSIDE, in_engine=False, in_optimizer=False)
+        self.run = RegionRun(code, OUTSIDE, in_engine=False, in_optimizer=False)
         self.list = RegionList(Sites(()), dict)
         self.trials = RegionTrials(Replay(3, limit), self.list, tries_all=tries_all)
-        self.trials.risk = Risk(capture_environment())
+        self.trials.risk = RiskyCall(capture_environment())
 
     def __call__(self, *inputs: Any) -> Any:
         begun = self.trials.before(self.run, self.compiled, given := list(inputs))

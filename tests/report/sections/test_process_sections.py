@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.samples import SEED_WORKER, process_report, with_plan
 from tests.support.build import draw, finding, process_finding, report
-from tracer.findings import Change, FillCost, Note
+from tracer.findings import FillCost, Note, PlannedChange
 from tracer.names import Detail, SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.report.files.json_format import Document, JudgementForm
@@ -65,7 +65,7 @@ def test_a_change_that_closes_nothing_is_a_suggestion() -> None:
 
 def test_a_setting_that_only_helps_others_is_no_suggestion() -> None:
     made = report(finding())
-    made = with_plan(made, (*made.plan, Change(number=2, title="Set it", code="a = 1", sets={"a": 1})))
+    made = with_plan(made, (*made.plan, PlannedChange(number=2, title="Set it", code="a = 1", sets={"a": 1})))
     assert "needed with the others" in section(made, "plan")
     assert "suggestion" not in text_of(made)
     assert "2 lines of settings close 1 of 1 finding;" in " ".join(text_of(made).split())
@@ -73,7 +73,7 @@ def test_a_setting_that_only_helps_others_is_no_suggestion() -> None:
 
 def test_a_plan_of_one_suggestion_is_no_change_that_helps() -> None:
     made = report()
-    made = with_plan(made, (Change(number=1, title="Turn the fill off", code="off = True"),))
+    made = with_plan(made, (PlannedChange(number=1, title="Turn the fill off", code="off = True"),))
     assert "no change is known that would help" in text_of(made)
 
 
@@ -82,7 +82,7 @@ def test_a_plan_of_one_suggestion_is_no_change_that_helps() -> None:
 
 def test_a_page_whose_plan_is_a_suggestion_says_that_nothing_asks_for_a_change() -> None:
     made = report()
-    made = with_plan(made, (Change(number=1, title="Turn the fill off", code="off = True"),))
+    made = with_plan(made, (PlannedChange(number=1, title="Turn the fill off", code="off = True"),))
     assert "Nothing that was recorded asks for a change; what follows is a suggestion." in made.to_html()
     assert "fewest changes" in process_report().to_html()
 

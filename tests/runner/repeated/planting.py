@@ -18,7 +18,7 @@ from tests.support.twins import clean_twin
 from tracer.divergence.repeated import UNVARIED, Repeated
 from tracer.runner.repeated.declared import parse_varied
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.steps import Steps, Task
+from tracer.runner.steps import StepRange, Task
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 _PARTS = re.compile(r"#\s*parts:\s*([\w-]+)")
@@ -50,7 +50,7 @@ def repeated(one: Program, text: str, folder: Path, monkeypatch: pytest.MonkeyPa
     """Run ``text`` twice in ``folder``, and under the arm that ``one`` names."""
     (folder / one.path.name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(folder)
-    steps = Steps.parse(one.said["run"].split()[-1]) if "run" in one.said else Steps()
+    steps = StepRange.parse(one.said["run"].split()[-1]) if "run" in one.said else StepRange()
     task = Task(target=one.path.name, steps=steps)
     arms = parse_varied(one.said["vary"]) if "vary" in one.said else ()
     return repeat_script(Asked(task=task, folder=folder / "runs", arms=arms, hold=())).repeated

@@ -11,7 +11,7 @@ from tracer.divergence.model import Root
 from tracer.divergence.recordings import Family
 from tracer.names import Phase
 from tracer.runner.repeated.declared import Circumstance
-from tracer.runner.repeated.holding import MOST_RUNS, Holds, Shown, Tried, find_circumstance, suspects
+from tracer.runner.repeated.holding import MOST_RUNS, ComparedRuns, HeldRun, Holds, find_circumstance, suspects
 
 HASH, MEMORY, FOLDER, THREADS = Circumstance.HASH_SEED, Circumstance.MEMORY, Circumstance.FOLDER, Circumstance.THREADS
 
@@ -23,15 +23,15 @@ class Laboratory:
         self.decides, self.fails = frozenset(decides), fails
         self.runs: list[Holds] = []
 
-    def run(self, held: Holds) -> Tried:
+    def run(self, held: Holds) -> HeldRun:
         """Note what was held."""
         self.runs.append(held)
-        return Tried(held, {str(len(self.runs)): None}, "it fails" if self.fails else "")  # type: ignore[dict-item]
+        return HeldRun(held, {str(len(self.runs)): None}, "it fails" if self.fails else "")  # type: ignore[dict-item]
 
-    def compare(self, first: Family, second: Family) -> Shown:
+    def compare(self, first: Family, second: Family) -> ComparedRuns:
         """Return whether both runs held what decides."""
         (one,), (two,) = first, second
-        return Shown(agrees=all(self.decides <= self.runs[int(run) - 1] for run in (one, two)))
+        return ComparedRuns(agrees=all(self.decides <= self.runs[int(run) - 1] for run in (one, two)))
 
 
 def root(cause: RootCause) -> Root:

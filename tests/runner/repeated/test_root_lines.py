@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.support.slow import slow_unless
-from tracer.divergence.lines import Kind, LineSource
+from tracer.divergence.lines import LineKind, LineSource
 from tracer.divergence.model import Divergence
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import HeldLine, Repeated
@@ -318,7 +318,7 @@ def test_a_generator_that_nobody_seeded_needs_no_further_run(tmp_path: Path, mon
     script.write_text("import torch\nx = torch.ones(3)\ny = torch.rand(3) * x\n")
     monkeypatch.chdir(tmp_path)
     found = repeat_script(Asked(task=Task(target="train.py"), folder=tmp_path / "runs")).repeated
-    assert [(source.location, source.kind) for source in found.sources] == [("train.py:3", Kind.DRAW)]
+    assert [(source.location, source.kind) for source in found.sources] == [("train.py:3", LineKind.DRAW)]
     assert len(list((tmp_path / "runs").glob("*.values"))) == 2
 
 

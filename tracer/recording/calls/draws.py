@@ -15,7 +15,14 @@ from typing import Any
 
 import torch
 
-from tracer.facts.argument_readers import MISSING, Getter, Reader, argument_getter, dropout_reader, training_reader
+from tracer.facts.argument_readers import (
+    MISSING,
+    ArgumentReader,
+    Getter,
+    argument_getter,
+    dropout_reader,
+    training_reader,
+)
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.origin.sites import outwards, spell
 from tracer.recording.randomness.generators import SEEDS
@@ -39,7 +46,7 @@ def may_draw(func: Any) -> bool:
     return (_TAG is not None and _TAG in getattr(func, "tags", ())) if draws is None else draws
 
 
-def draw_reader(func: Any) -> Reader | None:
+def draw_reader(func: Any) -> ArgumentReader | None:
     """A reader of the generator that a call of ``func`` draws from, if any; ``None`` if no call draws."""
     if not may_draw(func):
         return None
@@ -78,7 +85,7 @@ def draw_reader(func: Any) -> Reader | None:
     return read if str(func) != "aten.random_.default" else _without_base_seeds(read)
 
 
-def _without_base_seeds(read: Reader) -> Reader:
+def _without_base_seeds(read: ArgumentReader) -> ArgumentReader:
     """``DataLoader`` draws a number for its workers each time: the loader's record says what they do with it."""
 
     def read_but_base_seeds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

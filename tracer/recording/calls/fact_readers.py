@@ -14,7 +14,7 @@ import msgspec
 import torch
 
 from tracer.facts.argument_readers import MISSING as MISSING
-from tracer.facts.argument_readers import Reader, argument_getter
+from tracer.facts.argument_readers import ArgumentReader, argument_getter
 from tracer.facts.every_fact import FACTS
 from tracer.facts.fact import ASK, Services
 from tracer.ops.rows import packet_of
@@ -76,7 +76,7 @@ def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
     return [item for items in lists for item in items if isinstance(item, torch.Tensor)]
 
 
-def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None) -> dict[str, Reader]:
+def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None) -> dict[str, ArgumentReader]:
     """A reader for each of ``keys`` that ``func`` has an argument for; ``indices``: tensors of distinct numbers."""
     packet = packet_of(str(func))
     of_torch = (seams.is_coalesced, seams.indices_of, seams.group_size)
@@ -91,7 +91,7 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
     return {key: reader for key, reader in readers if reader is not None}
 
 
-def _group_size_reader(func: Any) -> Reader | None:
+def _group_size_reader(func: Any) -> ArgumentReader | None:
     """A reader of the size of the process group of a call of ``func``; ``None`` if it takes none."""
     if getattr(func, "namespace", "") not in _COLLECTIVES:
         return None

@@ -11,7 +11,7 @@ from tracer.names import BlindSpotKind, Phase
 from tracer.ops.rows import Formula, rows
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.events import ORDER
-from tracer.recording.origin.modules import Origin, Settings
+from tracer.recording.origin.modules import ModuleSettings, Origin
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.known_numbers import Indices
@@ -36,7 +36,7 @@ class CallCounter(msgspec.Struct, eq=False):
     inner_seen: bool = False
     is_fake: bool = False
     """Whether its calls are on fake tensors."""
-    settings: Settings = ()
+    settings: ModuleSettings = ()
     """The settings that had changed while recording, and their values for these calls."""
     form: Any = None
     """The arguments of its first call, as ``argument_forms`` reads them."""
@@ -60,7 +60,7 @@ class OverloadInfo:
         schema = getattr(func, "_schema", None)
         self.counters: dict[Any, CallCounter] = {}
         """Those of the settings as they are now."""
-        self.pages: dict[Settings, dict[Any, CallCounter]] = {}
+        self.pages: dict[ModuleSettings, dict[Any, CallCounter]] = {}
         """Those of other settings, once one has changed while recording."""
         self.func = func
         self.name = f"higher_order.{func.name()}" if isinstance(func, seams.HigherOrderOperator) else str(func)
@@ -96,7 +96,7 @@ class OverloadInfo:
         )
         """Whether calls take the longer path: the first argument is no tensor, or the overload is not ordinary."""
 
-    def turn(self, before: Settings, now: Settings) -> None:
+    def turn(self, before: ModuleSettings, now: ModuleSettings) -> None:
         """Count calls from here on under the settings ``now``."""
         self.pages[before] = self.counters
         self.counters = self.pages.pop(now, {})

@@ -30,14 +30,14 @@ from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import (
     MADE_FOR,
     Frame,
-    Step,
+    GraphCall,
     is_torchs_own,
     is_tracers_own,
     outwards,
     stacks_by_line,
     step_of,
 )
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.storage.known_numbers import Distinct
 from tracer.recording.torch_private import compile_seams, seams
@@ -70,7 +70,7 @@ def compiler_settings() -> dict[str, FactValue]:
     return read_settings((*(name for name in asked().settings if name.startswith(CONFIG)), UNROLLS_BELOW))
 
 
-class Program:
+class CapturedGraph:
     """One graph as dynamo passed it to a backend, as strings. Keeps no tensor and no graph."""
 
     def __init__(self, compile_id: str, backend: str, module: Any) -> None:
@@ -91,7 +91,7 @@ class Program:
 class CompiledCode(msgspec.Struct, eq=False, dict=True):
     """One region's code."""
 
-    program: Program | None
+    program: CapturedGraph | None
     direction: Direction
     compile_id: str
     origin: RegionOrigin = RegionOrigin.UNKNOWN
@@ -103,7 +103,7 @@ class CompiledCode(msgspec.Struct, eq=False, dict=True):
     """Its graph."""
     source: str = ""
     """The generated code."""
-    steps: dict[str, Step] = msgspec.field(default_factory=dict)
+    steps: dict[str, GraphCall] = msgspec.field(default_factory=dict)
     """By the call's name in the graph; empty if only the graph's text is known."""
     paths: dict[int, str] = msgspec.field(default_factory=dict)
     """By ``id`` of a graph while it is compiled: the prefix of its calls' names."""
@@ -157,18 +157,18 @@ class TracedCalls:
     and cache keys ignore. Code from a cache is not traced. ``steps``: those of dynamo's graph, by name.
     """
 
-    def __init__(self, steps: Mapping[str, Step]) -> None:
+    def __init__(self, steps: Mapping[str, GraphCall]) -> None:
         self._steps = steps
-        self._by_number: dict[int, Step] = {}
-        self._earlier: dict[tuple[int, str], Step] = {}
+        self._by_number: dict[int, GraphCall] = {}
+        self._earlier: dict[tuple[int, str], GraphCall] = {}
         """Steps of calls in graphs that are traced again, by the graph and the call's name."""
         self._last = seams.next_sequence_number()
 
     def traced(self, node: Any, frame: FrameType) -> None:
         """``frame`` added a call to the graph."""
         current, plain = seams.current_node(), step_of(node)
-        step: Step | None
-        made_for: Step | None = None
+        step: GraphCall | None
+        made_for: GraphCall | None = None
         if current is None:
             step, made_for = self._of_call(plain, frame)
         else:
@@ -178,7 +178,7 @@ class TracedCalls:
             own = () if plain.is_backward else plain.frames if has_source else _frames_of_program(frame)
             if own:
                 module = step.module if step is not None else None
-                made_for = step = Step(own, module, is_backward=True, is_in_backward=True)
+                made_for = step = GraphCall(own, module, is_backward=True, is_in_backward=True)
             elif step is not None and (step.is_backward or has_source):
                 made_for = step = step._replace(is_backward=True)
             else:
@@ -191,7 +191,7 @@ class TracedCalls:
             self._by_number.update(dict.fromkeys(range(max(self._last, number - _MOST_NODES), number), step))
         self._last = number
 
-    def _of_call(self, step: Step, frame: FrameType) -> tuple[Step, Step | None]:
+    def _of_call(self, step: GraphCall, frame: FrameType) -> tuple[GraphCall, GraphCall | None]:
         """The step of a call that no node makes, and the same if it is not the one that torch keeps."""
         asks, step = step.is_backward, step._replace(is_backward=False, forward_unknown=False)
         if not step.frames:
@@ -201,7 +201,7 @@ class TracedCalls:
         # The gradient's initial value is asked for: no node computes it, so this is its line.
         return step, step if asks or body else None
 
-    def _of_compiled_autograd(self, frame: FrameType) -> Step | None:
+    def _of_compiled_autograd(self, frame: FrameType) -> GraphCall | None:
         """The step of a call made by the program of compiled autograd; ``None`` for other calls."""
         program = _program(frame)
         line = linecache.getline(program.f_code.co_filename, program.f_lineno) if program is not None else ""
@@ -210,7 +210,7 @@ class TracedCalls:
             return None
         origins = (origin.code for origin in step.frames if origin.function == compile_seams.NODE_ORIGIN)
         node = next(origins, "").partition(compile_seams.NODE_CALL)[0]
-        return Step(step.frames, None, True, bool(node) and "AccumulateGrad" not in line, node)
+        return GraphCall(step.frames, None, True, bool(node) and "AccumulateGrad" not in line, node)
 
 
 def _program(frame: FrameType) -> FrameType | None:
@@ -248,10 +248,10 @@ class CompileLog(logging.Handler):
         self.settings: dict[str, FactValue] = {}
         """Inductor's settings at its first compilation, overridden by the options of ``torch.compile``."""
         self.codes: list[CompiledCode] = []
-        self.programs: list[Program] = []
+        self.programs: list[CapturedGraph] = []
         self.by_object: dict[int, tuple[weakref.ref[Any], CompiledCode]] = {}
         """By ``id`` of what Inductor returned; an entry is removed with its object."""
-        self._programs: dict[str, Program] = {}
+        self._programs: dict[str, CapturedGraph] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
         """By thread: the graphs being compiled, innermost last, each with the ``id`` of its module."""
         self._tracing: dict[int, tuple[str, TracedCalls]] = {}
@@ -287,7 +287,7 @@ class CompileLog(logging.Handler):
             plain = {name: value for name, value in passed.items() if isinstance(value, (bool, int, str))}
             self.settings = current | self.settings | plain
 
-    def wrapper_called(self, call: Call) -> None:
+    def wrapper_called(self, call: WatchedCall) -> None:
         """Dynamo is about to call Inductor through its wrapper, which exists before Inductor is imported."""
         config = getattr(call.first, "config", {})
         self.compiles(call.frame, config)
@@ -296,18 +296,18 @@ class CompileLog(logging.Handler):
         self.on_compiler()
         self.graph_handed_over(call, compile_seams.INDUCTOR, config)
 
-    def entry_called(self, call: Call) -> None:
+    def entry_called(self, call: WatchedCall) -> None:
         """``compile_fx`` is called: by itself for each of its settings, and by the wrapper."""
         caller = call.frame
         if caller.f_code is not _WRAPPER_CODE and caller.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
             self.compiles(caller, {})
 
     def graph_handed_over(
-        self, call: Call, backend: str = "", config: Mapping[str, Any] = MappingProxyType({})
+        self, call: WatchedCall, backend: str = "", config: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
         """Dynamo is about to call a backend."""
         backend = backend or str(getattr(call.first, "compiler_name", "")) or "unnamed"
-        program = Program(compile_seams.compile_id(), backend, call.args[1])
+        program = CapturedGraph(compile_seams.compile_id(), backend, call.args[1])
         program.code, program.fullgraph = compile_seams.compiled_function(call.frame)
         dynamic = getattr(call.first, "dynamic", None)
         program.dynamic = dynamic if isinstance(dynamic, bool) else None
@@ -317,7 +317,7 @@ class CompileLog(logging.Handler):
             self._programs.pop(next(iter(self._programs)))
         self.programs.append(program)
 
-    def call_traced(self, call: Call) -> None:
+    def call_traced(self, call: WatchedCall) -> None:
         """AOTAutograd put a call into a graph that it traces."""
         if not compile_seams.traces_for_compiler(call.first):
             return
@@ -329,7 +329,7 @@ class CompileLog(logging.Handler):
             entry = self._tracing[thread] = (compile_id, TracedCalls(program.steps))
         entry[1].traced(call.result, call.frame)
 
-    def compile_begins(self, call: Call) -> None:
+    def compile_begins(self, call: WatchedCall) -> None:
         """Inductor is about to compile one graph, or to load its code from the cache."""
         graph = call.first
         direction = _direction(call.kwargs)
@@ -341,7 +341,7 @@ class CompileLog(logging.Handler):
         code.paths = {id(inner): path for path, inner in compile_seams.graphs_within(graph)}
         code.steps = _steps_of(graph, "call_function")
 
-    def compile_ended(self, call: Call) -> None:
+    def compile_ended(self, call: WatchedCall) -> None:
         """Inductor returned the code of one graph."""
         running = self._current.get(get_ident(), [])
         while running:
@@ -357,7 +357,7 @@ class CompileLog(logging.Handler):
         running = self._current.get(get_ident())
         return running[-1][1] if running else None
 
-    def kernel_written(self, call: Call) -> None:
+    def kernel_written(self, call: WatchedCall) -> None:
         """A kernel was generated for some of the graph's calls."""
         code = self._compiling
         if code is not None and isinstance(call.result, str) and len(call.args) > 2:
@@ -367,7 +367,7 @@ class CompileLog(logging.Handler):
             innermost = max((path for path, _ in names), key=len, default="")  # its caller is named too
             code.kernels[call.result].update(path + name for path, name in names if path == innermost)
 
-    def chosen(self, call: Call) -> None:
+    def chosen(self, call: WatchedCall) -> None:
         """One of several candidates was chosen for a call of the graph."""
         code = self._compiling
         if code is not None and len(call.args) > 2 and was_timed(call.args[2]):
@@ -379,7 +379,7 @@ class CompileLog(logging.Handler):
             if "triton" in code.source:
                 code.choices.update(configurations(code.key))
 
-    def code_is_ready(self, call: Call) -> None:
+    def code_is_ready(self, call: WatchedCall) -> None:
         """Code is loaded in this process, just compiled or from a cache."""
         compiled = call.first
         compile_id = compile_seams.compile_id()
@@ -454,7 +454,7 @@ def _direction(options: Mapping[str, Any]) -> Direction:
     return Direction.INFERENCE if options.get("is_inference") else Direction.FORWARD
 
 
-def _steps_of(module: Any, kind: str) -> dict[str, Step]:
+def _steps_of(module: Any, kind: str) -> dict[str, GraphCall]:
     """The calls of a graph and of those in it, by name."""
     graphs = compile_seams.graphs_within(module)
     nodes = ((path, node) for path, graph in graphs for node in graph.nodes if node.op.startswith(kind))
@@ -529,39 +529,39 @@ def _unseen(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         return function(*args, **kwargs)
 
 
-def _look_again(log: CompileLog, call: Call) -> None:
+def _look_again(log: CompileLog, call: WatchedCall) -> None:
     _INDUCTOR.look_again()
 
 
-def _dynamo_follows(log: CompileLog, call: Call) -> None:
+def _dynamo_follows(log: CompileLog, call: WatchedCall) -> None:
     """``torch.compile`` is called. Dynamo is imported next: observe it before it reads anything."""
     compile_seams.load("torch._dynamo")
     _INDUCTOR.look_again()
 
 
-def _entries() -> list[Target]:
+def _entries() -> list[WatchedFunction]:
     wrapper, other_backend = seams.inductor_wrapper, compile_seams.other_backend
     (entry, compile_fx), (generator, generate) = seams.INDUCTOR_ENTRY, compile_seams.GENERATOR
     compiler, compile_one = compile_seams.COMPILER
     tuner = loaded(*compile_seams.TUNER)
     writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
     return [
-        Target([(wrapper, "__init__"), (other_backend, "__init__")], before=_dynamo_follows),
-        Target([(sys.modules.get("torch.export"), "export")], after=_look_again),
-        Target([(loaded(*compile_seams.FRAME_COMPILER), "__call__")], around=HOOKS.compiling),
-        Target([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
-        Target([(wrapper, "__call__")], before=CompileLog.wrapper_called),
-        Target([(sys.modules.get(entry), compile_fx)], before=CompileLog.entry_called),
-        Target([(other_backend, "__call__")], before=CompileLog.graph_handed_over),
-        Target(
+        WatchedFunction([(wrapper, "__init__"), (other_backend, "__init__")], before=_dynamo_follows),
+        WatchedFunction([(sys.modules.get("torch.export"), "export")], after=_look_again),
+        WatchedFunction([(loaded(*compile_seams.FRAME_COMPILER), "__call__")], around=HOOKS.compiling),
+        WatchedFunction([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
+        WatchedFunction([(wrapper, "__call__")], before=CompileLog.wrapper_called),
+        WatchedFunction([(sys.modules.get(entry), compile_fx)], before=CompileLog.entry_called),
+        WatchedFunction([(other_backend, "__call__")], before=CompileLog.graph_handed_over),
+        WatchedFunction(
             [(sys.modules.get(compiler), compile_one)], before=CompileLog.compile_begins, after=CompileLog.compile_ended
         ),
-        Target([(compile_seams.graph_tracer(), "create_node")], after=CompileLog.call_traced),
-        Target([(compile_seams.compiled_graph_class(), "post_compile")], before=CompileLog.code_is_ready),
-        *(Target([(loaded(*writer[:2]), writer[2])], after=CompileLog.kernel_written) for writer in writers),
-        Target([(sys.modules.get(generator), generate)], around=_unseen),
-        Target([(tuner, "autotune_to_one_config"), (tuner, "coordinate_descent_tuning")], around=_unseen),
-        Target([(loaded(*compile_seams.CHOOSING), "__call__")], after=CompileLog.chosen),
+        WatchedFunction([(compile_seams.graph_tracer(), "create_node")], after=CompileLog.call_traced),
+        WatchedFunction([(compile_seams.compiled_graph_class(), "post_compile")], before=CompileLog.code_is_ready),
+        *(WatchedFunction([(loaded(*writer[:2]), writer[2])], after=CompileLog.kernel_written) for writer in writers),
+        WatchedFunction([(sys.modules.get(generator), generate)], around=_unseen),
+        WatchedFunction([(tuner, "autotune_to_one_config"), (tuner, "coordinate_descent_tuning")], around=_unseen),
+        WatchedFunction([(loaded(*compile_seams.CHOOSING), "__call__")], after=CompileLog.chosen),
     ]
 
 

@@ -32,7 +32,7 @@ _FORWARD, _INFERENCE = Direction.FORWARD, Direction.INFERENCE
 _MOST_WAITING = 10_000
 
 
-class Run(msgspec.Struct, eq=False):
+class RegionRun(msgspec.Struct, eq=False):
     """Executions of one region with the same caller."""
 
     code: CompiledCode
@@ -55,7 +55,7 @@ class Run(msgspec.Struct, eq=False):
 class RegionObserver(Protocol):
     """Observes what a region reads and writes."""
 
-    def before(self, run: Run, compiled: Any, inputs: Any) -> Any:
+    def before(self, run: RegionRun, compiled: Any, inputs: Any) -> Any:
         """A region is about to run. The result is passed to the other two methods."""
 
     def after(self, begun: Any, result: Any) -> None:
@@ -77,14 +77,14 @@ class Executions:
         self._optimizer = attribution.optimizer
         self._log = log
         self._by_object: Mapping[int, tuple[Any, CompiledCode]] = {}
-        self.runs: dict[Any, Run] = {}
-        self._forwards: dict[Any, deque[Run]] = defaultdict(lambda: deque(maxlen=_MOST_WAITING))
+        self.runs: dict[Any, RegionRun] = {}
+        self._forwards: dict[Any, deque[RegionRun]] = defaultdict(lambda: deque(maxlen=_MOST_WAITING))
         """By program: forwards whose backward has not run yet. The backward of the last one runs first."""
         self._storages = storages
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
         """Called for each execution of code whose graph is unknown."""
         self.observers: tuple[RegionObserver, ...] = ()
-        self.running: Run | None = None
+        self.running: RegionRun | None = None
         """The execution that ``ran`` began last; ``None`` if it is not counted."""
 
     def ran(self, compiled: Any, inputs: Any) -> bool:
@@ -113,7 +113,7 @@ class Executions:
         key = (code, scope, in_engine, is_stepping, caller)
         run = self.runs.get(key)
         if run is None:
-            run = self.runs[key] = Run(code, scope, in_engine=in_engine, in_optimizer=is_stepping)
+            run = self.runs[key] = RegionRun(code, scope, in_engine=in_engine, in_optimizer=is_stepping)
             if forward is not None:
                 run.site, run.called_from = forward.site, forward.called_from
             else:
@@ -194,7 +194,7 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
     return __call__
 
 
-class _Runs:
+class _RegionRuns:
     """The recordings that count executions in this process. While there are any, ``CompiledFxGraph`` is patched."""
 
     def __init__(self) -> None:
@@ -229,4 +229,4 @@ class _Runs:
         self.listeners = ()
 
 
-RUNS = _Runs()
+RUNS = _RegionRuns()

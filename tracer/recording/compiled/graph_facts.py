@@ -26,7 +26,7 @@ from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import MOST, named_arguments, tensor_form
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import OverloadInfo
-from tracer.recording.compiled.graph_text import Graph, Name, Node, Unread, Value, flat
+from tracer.recording.compiled.graph_text import AnnotatedTensor, Graph, Node, TorchConstant, Unread, flat
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
@@ -103,7 +103,7 @@ class UnknownArgument:
     __hash__ = None  # type: ignore[assignment]
 
 
-def meta_tensor(value: Value, dynamic: int = SEVERAL) -> torch.Tensor:
+def meta_tensor(value: AnnotatedTensor, dynamic: int = SEVERAL) -> torch.Tensor:
     """A value as a meta tensor; ``dynamic`` stands for a dynamic size. Raises ``LookupError`` for an unknown dtype."""
     sizes = tuple(dynamic if size is None else size for size in value.shape)
     dtype = compile_seams.dtype_of(value.dtype)
@@ -129,13 +129,13 @@ class GraphValues:
 
     def eager(self, value: Any) -> Any:
         """An argument as eager calls have it."""
-        if isinstance(value, Value):
+        if isinstance(value, AnnotatedTensor):
             if value.name not in self._tensors:
                 self._tensors[value.name] = meta_tensor(value)
             return self._tensors[value.name]
         if isinstance(value, list):
             return [*map(self.eager, value)]
-        if isinstance(value, Name):
+        if isinstance(value, TorchConstant):
             value = constant(value.text)
         return UnknownArgument() if value is ... or isinstance(value, Unread) else value
 
@@ -217,7 +217,9 @@ def _ids(tensors: Iterable[Any]) -> tuple[int | None, ...]:
 
 def is_dynamic(value: Any) -> bool:
     """Return whether an argument hangs on sizes that are not fixed."""
-    return isinstance(value, Unread) or (isinstance(value, Value) and None in (*value.shape, *(value.stride or ())))
+    return isinstance(value, Unread) or (
+        isinstance(value, AnnotatedTensor) and None in (*value.shape, *(value.stride or ()))
+    )
 
 
 #: Stands for a dynamic size in products, which Inductor does not pad: fx_passes/pad_mm.py, get_padded_length, 2.13.0.
@@ -282,13 +284,15 @@ class GraphFacts:
             with suppress(Exception):  # it needs data, or something that is not in the text
                 own: Iterable[Any] = args
                 if is_unfixed and key == _PADDED:
-                    own = (meta_tensor(each, _ALIGNED) if isinstance(each, Value) else each for each in node.args)
+                    own = (
+                        meta_tensor(each, _ALIGNED) if isinstance(each, AnnotatedTensor) else each for each in node.args
+                    )
                 value = reader(tuple(own), kwargs)
                 if value is not MISSING and not isinstance(value, UnknownArgument):
                     values[key] = value
         return values
 
-    def _draws(self, reader: Any, args: Any, kwargs: Any, tensor: Value | None) -> dict[str, FactValue]:
+    def _draws(self, reader: Any, args: Any, kwargs: Any, tensor: AnnotatedTensor | None) -> dict[str, FactValue]:
         """Facts of the generator that a call draws from: compiled code seeds its own from the device's default one."""
         try:
             with torch.device("cpu"):
@@ -302,11 +306,11 @@ class GraphFacts:
         return draws.draw_facts(SEEDS.default(device))
 
 
-def _first_value(arguments: Iterable[Any]) -> Value | None:
-    return next((value for value in flat(arguments) if isinstance(value, Value)), None)
+def _first_value(arguments: Iterable[Any]) -> AnnotatedTensor | None:
+    return next((value for value in flat(arguments) if isinstance(value, AnnotatedTensor)), None)
 
 
-def _common_facts(value: Value | None) -> dict[str, FactValue]:
+def _common_facts(value: AnnotatedTensor | None) -> dict[str, FactValue]:
     if value is None:
         return facts.common_facts(None)
     dtype = compile_seams.dtype_of(value.dtype)
@@ -324,7 +328,7 @@ def arguments_of(node: Node, device: str) -> dict[str, Argument]:
 
 
 def _form(value: Any) -> Any:
-    if isinstance(value, Value):
+    if isinstance(value, AnnotatedTensor):
         try:
             raw = tensor_form(meta_tensor(value))
         except LookupError:
@@ -334,7 +338,7 @@ def _form(value: Any) -> Any:
         return replace(raw, shape=value.shape, stride=stride, device=device)
     if isinstance(value, list):
         return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
-    if isinstance(value, Name):
+    if isinstance(value, TorchConstant):
         word = constant(value.text)  # without a device's index: a replayed call runs on the available device
         return torch.device(word.type) if isinstance(word, torch.device) else word
     return value if value is None or isinstance(value, (bool, int, float, complex, str)) else ...
@@ -397,7 +401,7 @@ def unwritten_reads(graph: Graph, handed_over: str = "") -> Iterator[Read]:
                 memory[node.name] = _Memory(number, None)
             continue
         arguments = flat((*node.args, *node.kwargs.values())) if memory else ()
-        read = next((memory[v.name] for v in arguments if isinstance(v, Value) and v.name in memory), None)
+        read = next((memory[v.name] for v in arguments if isinstance(v, AnnotatedTensor) and v.name in memory), None)
         if read is None:
             continue
         if row_of(packet).writes is Writes.SEVERAL:  # others decompose to it, or write into a copy
@@ -422,7 +426,7 @@ def unwritten_reads(graph: Graph, handed_over: str = "") -> Iterator[Read]:
 
 def _reads_unwritten(node: Node, memory: dict[str, _Memory]) -> bool:
     """Whether the sum of a product and a tensor reads unwritten memory."""
-    first, *factors = (isinstance(value, Value) and value.name in memory for value in node.args[:3])
+    first, *factors = (isinstance(value, AnnotatedTensor) and value.name in memory for value in node.args[:3])
     return any(factors) or (first and node.kwargs.get("beta", 1) != 0)
 
 
@@ -467,8 +471,8 @@ def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Mem
     if packet not in _SEES and view is None:
         return None
     base = node.args[0] if node.args else None
-    held = memory.get(base.name) if isinstance(base, Value) else None
-    if view is not None and isinstance(node.args[1], Value):
+    held = memory.get(base.name) if isinstance(base, AnnotatedTensor) else None
+    if view is not None and isinstance(node.args[1], AnnotatedTensor):
         source = memory.get(node.args[1].name)
     origin = held or source
     if origin is None or (view is None and (origin.unwritten is None or packet in ("alias", "clone", "detach"))):
@@ -489,6 +493,6 @@ def _left_unwritten(node: Node, packet: str, memory: dict[str, _Memory]) -> _Mem
 
 def _sizes(value: Any) -> tuple[int, ...]:
     """The sizes of a value. Raises ``ValueError`` for dynamic ones."""
-    if not isinstance(value, Value) or None in value.shape:
+    if not isinstance(value, AnnotatedTensor) or None in value.shape:
         raise ValueError("unknown sizes")
     return tuple(size for size in value.shape if size is not None)

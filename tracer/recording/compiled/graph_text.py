@@ -10,7 +10,7 @@ from itertools import takewhile
 from math import gcd
 from typing import Any, NamedTuple
 
-from tracer.recording.origin.sites import Frame, Module, Step
+from tracer.recording.origin.sites import Frame, GraphCall, Module
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
 #: Ops whose subgraphs are compiled into their own kernel.
@@ -20,7 +20,7 @@ _TENSOR = re.compile(
 )
 
 
-class Value(NamedTuple):
+class AnnotatedTensor(NamedTuple):
     """A tensor as an annotation describes it: ``f32[8, 16][16, 1]cpu``."""
 
     dtype: str
@@ -32,7 +32,7 @@ class Value(NamedTuple):
     name: str = ""
 
 
-class Name(NamedTuple):
+class TorchConstant(NamedTuple):
     """A constant of torch: ``torch.float32``, ``device(type='cpu')`` as its type, ``inf``."""
 
     text: str
@@ -56,7 +56,7 @@ class Node(NamedTuple):
     """``aten.index_put.default``, ``higher_order.triton_kernel_wrapper_mutation``."""
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    result: Value | None
+    result: AnnotatedTensor | None
     place: Frame | None
     reads: tuple[str, ...] = ()
     """Names of the calls and inputs that it reads."""
@@ -75,7 +75,7 @@ class Graph(NamedTuple):
     """Names of single results of calls with several results, to the call."""
     places: dict[str, int]
     """The same names, to the result's position."""
-    values: dict[str, Value | None]
+    values: dict[str, AnnotatedTensor | None]
     """By name; ``None`` for those that have no annotation."""
 
     @property
@@ -114,7 +114,7 @@ class _GraphReader:
 
     def __init__(self, places: Mapping[int, Frame]) -> None:
         self._places = places
-        self.values: dict[str, Value | None] = {}
+        self.values: dict[str, AnnotatedTensor | None] = {}
         """By full name."""
         self.nodes: list[Node] = []
         self.parts: dict[str, str] = {}
@@ -130,7 +130,7 @@ class _GraphReader:
         gets = (statement.value for statement in forward.body if isinstance(statement, ast.Assign))
         calls = Counter(get.attr for get in gets if isinstance(get, ast.Attribute))
         unread = set(graphs)
-        values: dict[str, Value | None] = {}
+        values: dict[str, AnnotatedTensor | None] = {}
         within: dict[str, str] = {}
         for argument in forward.args.args[1:]:
             values[argument.arg] = _annotated(argument.annotation, path + argument.arg)
@@ -191,14 +191,14 @@ def _op(function: ast.expr) -> str:
     return ".".join(parts[1:])
 
 
-def _annotated(annotation: ast.expr | None, name: str) -> Value | None:
+def _annotated(annotation: ast.expr | None, name: str) -> AnnotatedTensor | None:
     if not isinstance(annotation, ast.Constant) or not isinstance(annotation.value, str):
         return None
     match = _TENSOR.match(annotation.value)
     if match is None:
         return None
     stride = None if match["stride"] is None else _sizes(match["stride"])
-    return Value(match["dtype"], _sizes(match["shape"]), stride, match["device"] or "", name)
+    return AnnotatedTensor(match["dtype"], _sizes(match["shape"]), stride, match["device"] or "", name)
 
 
 def _sizes(text: str) -> tuple[int | None, ...]:
@@ -206,18 +206,20 @@ def _sizes(text: str) -> tuple[int | None, ...]:
     return tuple(int(part) if part.strip().isdigit() else None for part in parts)
 
 
-def _read(node: ast.expr, values: dict[str, Value | None]) -> Any:
+def _read(node: ast.expr, values: dict[str, AnnotatedTensor | None]) -> Any:
     """An argument: the annotation of a tensor, or a plain value."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
-        return (values[node.id] or Unread(node.id)) if node.id in values else Name(node.id)
+        return (values[node.id] or Unread(node.id)) if node.id in values else TorchConstant(node.id)
     if isinstance(node, (ast.List, ast.Tuple)):
         return [_read(element, values) for element in node.elts]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -node.operand.value  # type: ignore[operator]
     is_device = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "device"
-    return Name(ast.unparse(node)) if is_device or isinstance(node, ast.Attribute) else Unread(ast.unparse(node))
+    return (
+        TorchConstant(ast.unparse(node)) if is_device or isinstance(node, ast.Attribute) else Unread(ast.unparse(node))
+    )
 
 
 class _Rounds:
@@ -237,7 +239,7 @@ class _Rounds:
             self._round_of.append((rounds - 1 - this_round if backwards else this_round, rounds))
             met[pair] += 1
 
-    def part_of(self, steps: list[Step], index: int) -> list[Step]:
+    def part_of(self, steps: list[GraphCall], index: int) -> list[GraphCall]:
         """The ``steps`` of a line that belong to the round of the call at ``index``; all if the round is not known."""
         this_round, rounds = self._round_of[index]
         if rounds < 2 or len(steps) % rounds:
@@ -249,7 +251,7 @@ class _Rounds:
 class ProgramLines:
     """The steps of one program, from which the calls of a graph get their lines."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[GraphCall]) -> None:
         self._steps = steps
         self._by_line: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         self._elsewhere: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -261,7 +263,9 @@ class ProgramLines:
                 self._by_line[frame.path, frame.function, frame.code].append(number)
                 self._elsewhere[frame.function, frame.code].append(number)
 
-    def match(self, places: Iterable[Frame | None], *, backwards: bool, ops: Sequence[str] = ()) -> list[Step | None]:
+    def match(
+        self, places: Iterable[Frame | None], *, backwards: bool, ops: Sequence[str] = ()
+    ) -> list[GraphCall | None]:
         """For each of ``places``, in the graph's order, the step that it comes from; ``None`` without a match.
 
         Calls follow the order of the program, in a backward graph the reverse. ``ops``, those of the calls,
@@ -270,7 +274,7 @@ class ProgramLines:
         places = list(places)
         ranks = _ranks(place for place in places if place is not None)
         rounds = _Rounds(places, ops, backwards) if ops else None
-        steps: list[Step | None] = []
+        steps: list[GraphCall | None] = []
         at = len(self._steps) if backwards else -1
         for index, place in enumerate(places):
             number = None if place is None else self._nearest(place, ranks[place], at, backwards)
@@ -279,7 +283,7 @@ class ProgramLines:
             steps.append(None if number is None else self._in_common(number, rounds, index))
         return steps
 
-    def _in_common(self, number: int, rounds: _Rounds | None, index: int) -> Step:
+    def _in_common(self, number: int, rounds: _Rounds | None, index: int) -> GraphCall:
         """The step; if its line makes calls in several modules, with the module that contains them all."""
         step = self._steps[number]
         before = [*takewhile(lambda other: other.frames == step.frames, reversed(self._steps[:number]))]
@@ -315,8 +319,8 @@ class ProgramLines:
 
 
 def with_neighbours(
-    nodes: Sequence[Node], steps: Sequence[Step | None], forward: Mapping[str, tuple[str, Step | None]]
-) -> list[Step | None]:
+    nodes: Sequence[Node], steps: Sequence[GraphCall | None], forward: Mapping[str, tuple[str, GraphCall | None]]
+) -> list[GraphCall | None]:
     """``steps``, completed for calls that graph passes inserted, which have no line.
 
     A backward op belongs to the forward op whose results it takes (``forward``: ops and steps by name); any other op

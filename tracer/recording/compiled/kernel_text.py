@@ -201,7 +201,7 @@ def _originals(comment: str) -> tuple[str, ...]:
 _OF_LISTS = "triton_for_"
 
 
-class Matching(NamedTuple):
+class KernelMatching(NamedTuple):
     """Kernels of calls, and calls of kernels."""
 
     texts: tuple[KernelText, ...]
@@ -213,7 +213,7 @@ class Matching(NamedTuple):
 
 def match_kernels(
     nodes: Sequence[Node], kernels: Iterable[KernelText], nodes_by_kernel: Mapping[str, Set[str]]
-) -> Matching:
+) -> KernelMatching:
     """The kernels that each call was fused into; ``nodes_by_kernel``: the calls that the compiler listed for a kernel.
 
     It does for C++ compiled in this process; for Triton a comment does. Else the names of kernels contain those of ops.
@@ -242,7 +242,7 @@ def match_kernels(
     for node in nodes:
         for kernel_name in went.get(node.name, ()):
             ops[kernel_name][node.op] = None
-    return Matching(
+    return KernelMatching(
         texts,
         {name: tuple(sorted(its_kernels, key=order.__getitem__)) for name, its_kernels in went.items()},
         {name: tuple(its_ops) for name, its_ops in ops.items()},

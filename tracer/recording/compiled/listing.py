@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from tracer.names import DeterministicMode, Direction, KernelLanguage, Phase, RegionGap, RegionInside, RegionOrigin
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.draws import draw_facts
-from tracer.recording.compiled.compilations import UNROLLS_BELOW, CompiledCode, CompileLog, Program
-from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.compilations import UNROLLS_BELOW, CapturedGraph, CompiledCode, CompileLog
+from tracer.recording.compiled.executions import RegionRun
 from tracer.recording.compiled.graph_facts import (
     HANDED_OVER,
     GraphFacts,
@@ -26,8 +26,8 @@ from tracer.recording.compiled.graph_facts import (
 )
 from tracer.recording.compiled.graph_text import Graph, Node, ProgramLines, read_graph, with_neighbours
 from tracer.recording.compiled.kernel_text import (
+    KernelMatching,
     KernelText,
-    Matching,
     atomic_lines,
     match_kernels,
     may_call_kernels,
@@ -39,9 +39,9 @@ from tracer.recording.origin.sites import (
     NOWHERE,
     OF_GRADIENT_CALL,
     USER,
+    GraphCall,
     Site,
     Sites,
-    Step,
     placed,
     spell,
 )
@@ -57,9 +57,9 @@ class Inside(NamedTuple):
     graph: Graph | None
     nodes: tuple[Node, ...]
     """The graph's calls."""
-    steps: tuple[Step | None, ...]
+    steps: tuple[GraphCall | None, ...]
     """The place of each call in the program."""
-    matching: Matching
+    matching: KernelMatching
     facts: tuple[dict[str, FactValue], ...]
     numbers: dict[str, Distinct]
     """The values with distinct numbers, by name."""
@@ -70,7 +70,7 @@ def _forwards_of(code: CompiledCode) -> list[CompiledCode]:
     return code.program.forwards if code.direction is Direction.BACKWARD and code.program is not None else []
 
 
-def _steps(code: CompiledCode, nodes: tuple[Node, ...]) -> Iterator[Step | None]:
+def _steps(code: CompiledCode, nodes: tuple[Node, ...]) -> Iterator[GraphCall | None]:
     """The place of each call in the program; ``None`` if its neighbours may have it."""
     if not code.steps and not code.by_compiled_autograd and code.program is not None:
         lines = ProgramLines([*code.program.steps.values()])
@@ -91,7 +91,7 @@ _CHOSEN = (KernelLanguage.TEMPLATE, KernelLanguage.EXTERN, KernelLanguage.FALLBA
 _DYNAMO = os.path.join("torch", "_dynamo", "")
 _OPTIMIZERS = os.path.join("torch", "optim", "")
 
-Times = Callable[[Run], int]
+Times = Callable[[RegionRun], int]
 """Number of executions of a run, including replays of CUDA graphs."""
 
 
@@ -142,7 +142,7 @@ class RegionList:
         inside = self._by_code[key] = Inside(graph, nodes, tuple(steps), matching, facts, numbers)
         return inside
 
-    def _forward_of(self, code: CompiledCode) -> dict[str, tuple[str, Step | None]]:
+    def _forward_of(self, code: CompiledCode) -> dict[str, tuple[str, GraphCall | None]]:
         """Ops and steps of the forward's calls, by their results' names in the backward."""
         for inside in map(self._inside, _forwards_of(code)):
             if inside.graph is not None:
@@ -153,7 +153,7 @@ class RegionList:
                 return calls | {name: calls[whole] for name, whole in parts if whole in calls}
         return {}
 
-    def regions(self, log: CompileLog, runs: Iterable[Run], times: Times) -> tuple[Region, ...]:
+    def regions(self, log: CompileLog, runs: Iterable[RegionRun], times: Times) -> tuple[Region, ...]:
         """Every region that ran, and those that were compiled but did not run."""
         ran = sorted(runs, key=lambda run: run.order)
         log.look_at_choices()
@@ -163,7 +163,7 @@ class RegionList:
         regions += map(self._of_backend, others)
         return tuple(regions)
 
-    def _of_backend(self, program: Program) -> Region:
+    def _of_backend(self, program: CapturedGraph) -> Region:
         """A graph of another backend than Inductor: its ops are dispatched one by one, or not seen."""
         site = self._function_site(program)
         is_dispatched = program.backend in compile_seams.DISPATCHING
@@ -187,12 +187,12 @@ class RegionList:
             self._ids[id(code)] = next(name for name in names if name not in taken)
         return self._ids[id(code)]
 
-    def one_execution(self, run: Run) -> tuple[Region, list[CallGroup], Graph | None]:
+    def one_execution(self, run: RegionRun) -> tuple[Region, list[CallGroup], Graph | None]:
         """A region that is about to run, the calls of one execution, and its graph if that is known."""
         region = self._region(run.code, [run], [run.code], lambda run: 1)
         return region, [group for _, group in self.groups([run], lambda run: 1)], self._inside(run.code).graph
 
-    def groups(self, runs: Iterable[Run], times: Times) -> Iterator[tuple[int, CallGroup]]:
+    def groups(self, runs: Iterable[RegionRun], times: Times) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
         for run, inside, _, executions in self._readable(runs, times):
             forward = self._forward_of(run.code)
@@ -201,7 +201,7 @@ class RegionList:
                 count = executions * node.times
                 yield run.order, group if count == 1 else replace(group, count=count)
 
-    def unwritten_reads(self, runs: Iterable[Run], times: Times) -> Iterator[UnwrittenRead]:
+    def unwritten_reads(self, runs: Iterable[RegionRun], times: Times) -> Iterator[UnwrittenRead]:
         """Reads of unwritten memory in regions. Deterministic mode fills such memory."""
         for run, inside, graph, executions in self._readable(runs, times):
             for (place, memory), reads in run.unwritten.items():
@@ -220,7 +220,7 @@ class RegionList:
                 origin_of = (allocation.op, allocation.location, allocation.called_from)
                 yield _unwritten(self._group(run, inside, read.number), executions, *origin_of)
 
-    def _readable(self, runs: Iterable[Run], times: Times) -> Iterator[tuple[Run, Inside, Graph, int]]:
+    def _readable(self, runs: Iterable[RegionRun], times: Times) -> Iterator[tuple[RegionRun, Inside, Graph, int]]:
         """Runs whose graph is known, each with its number of executions."""
         for run in runs:
             inside, executions = self._inside(run.code), times(run)
@@ -229,7 +229,7 @@ class RegionList:
 
     # --- groups ---
 
-    def _group(self, run: Run, inside: Inside, number: int, *, is_repeated: bool = False) -> CallGroup:
+    def _group(self, run: RegionRun, inside: Inside, number: int, *, is_repeated: bool = False) -> CallGroup:
         node, step, facts_read = inside.nodes[number], inside.steps[number] or NO_STEP, inside.facts[number]
         location, called_from, in_optimizer = self._place(run, step)
         arguments: dict[str, Argument] = {}
@@ -254,7 +254,7 @@ class RegionList:
 
     @staticmethod
     def phase_of(
-        run: Run, is_repeated: bool = False, in_optimizer: bool = False, computes_gradient: bool = False
+        run: RegionRun, is_repeated: bool = False, in_optimizer: bool = False, computes_gradient: bool = False
     ) -> Phase:
         """The phase of a region's executions, or of one of its calls, which a backward repeats if ``is_repeated``."""
         if run.in_optimizer or in_optimizer:
@@ -267,7 +267,7 @@ class RegionList:
             return Phase.RECOMPUTE
         return Phase.FORWARD if run.code.direction is Direction.FORWARD or run.scope.is_module else Phase.OTHER
 
-    def _place(self, run: Run, step: Step) -> tuple[Site, Site, bool]:
+    def _place(self, run: RegionRun, step: GraphCall) -> tuple[Site, Site, bool]:
         """Location, the user's own line that led there, and whether an optimizer of torch made the call."""
         in_optimizer = any(_OPTIMIZERS in frame.path for frame in step.frames)
         outside = [site for frame in step.frames if (site := self._sites.of_stack(frame)).kind in (LIBRARY, USER)]
@@ -279,7 +279,7 @@ class RegionList:
         own = next((site for site in reversed(outside) if site.kind == USER), run.called_from)
         return outside[-1], own, in_optimizer
 
-    def _module(self, run: Run, step: Step) -> str:
+    def _module(self, run: RegionRun, step: GraphCall) -> str:
         """The module's path: below the module that ran the region, or below the class whose method was compiled."""
         if run.code.by_compiled_autograd:
             return ""  # it runs in a module that torch created for the whole backward
@@ -289,7 +289,7 @@ class RegionList:
 
     # --- regions ---
 
-    def _region(self, code: CompiledCode, runs: list[Run], codes: list[CompiledCode], times: Times) -> Region:
+    def _region(self, code: CompiledCode, runs: list[RegionRun], codes: list[CompiledCode], times: Times) -> Region:
         inside = self._inside(code)
         program = code.program
         site = self._function_site(program)
@@ -342,7 +342,7 @@ class RegionList:
             lines=atomic_lines(kernel.source, kernel.language) if self._keeps_lines and kernel.source else (),
         )
 
-    def _function_site(self, program: Program | None) -> Site:
+    def _function_site(self, program: CapturedGraph | None) -> Site:
         if program is None or program.code is None:
             return NOWHERE
         compiled = program.code

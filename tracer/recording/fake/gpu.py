@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._device import DeviceContext
 
 from tracer.recording import patching
-from tracer.recording.fake.machine import Machine
+from tracer.recording.fake.machine import FakeMachine
 from tracer.recording.origin.sites import outwards
 from tracer.recording.patching import Holder, held_by
 from tracer.recording.torch_private.fake_tensors import TAKERS_OF_DEVICES
@@ -143,7 +143,7 @@ _ZERO = (
 )
 
 
-def answers(machine: Machine) -> dict[Holder, Any]:
+def answers(machine: FakeMachine) -> dict[Holder, Any]:
     """Return the results of those functions on ``machine``, by holder."""
     if machine.capability is None:
         nothing = {"is_available": False, "device_count": 0, "current_accelerator": None}
@@ -198,7 +198,7 @@ def start() -> None:
     torch.cuda._lazy_init()
 
 
-def calls(machine: Machine, note: Callable[..., None]) -> Iterator[tuple[Holder, Around]]:
+def calls(machine: FakeMachine, note: Callable[..., None]) -> Iterator[tuple[Holder, Around]]:
     """Functions that are called in another way where there are GPUs; ``note`` lists what ran otherwise."""
     is_started = False
 
@@ -226,7 +226,7 @@ def calls(machine: Machine, note: Callable[..., None]) -> Iterator[tuple[Holder,
     yield (torch.amp.autocast, "__init__"), _autocast_on_cpu
 
 
-def stand_ins(machine: Machine) -> Iterator[tuple[Any, str, Any]]:
+def stand_ins(machine: FakeMachine) -> Iterator[tuple[Any, str, Any]]:
     """Classes and objects that need a GPU: the module and name that hold each, and what stands for it."""
     generators = tuple(_Generator(index) for index in range(machine.devices))
     for generator in generators:

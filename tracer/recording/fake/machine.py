@@ -15,7 +15,7 @@ from tracer.errors import UsageError
 _SPELLING = re.compile(r"cpu|cuda:([1-9]\d?)\.(\d)", re.ASCII)
 
 
-class Machine(msgspec.Struct, frozen=True):
+class FakeMachine(msgspec.Struct, frozen=True):
     """The GPU that ``torch.cuda`` describes: ``Machine.parse("cuda:8.0")``; without a capability there is no GPU."""
 
     capability: tuple[int, int] | None = None
@@ -24,7 +24,7 @@ class Machine(msgspec.Struct, frozen=True):
     """GPUs of this machine."""
 
     @classmethod
-    def parse(cls, text: str, *, devices: int = 1) -> Machine:
+    def parse(cls, text: str, *, devices: int = 1) -> FakeMachine:
         """Read ``cpu`` or ``cuda:8.0``. Raises ``UsageError`` for anything else."""
         match = _SPELLING.fullmatch(text)
         if match is None:

@@ -21,7 +21,7 @@ from torch.utils.data import _utils, dataloader
 from tracer.names import BlindSpotKind
 from tracer.recording.blind_spots import WATCHES
 from tracer.recording.fake import gpu
-from tracer.recording.fake.machine import Machine, OneRank
+from tracer.recording.fake.machine import FakeMachine, OneRank
 from tracer.recording.patching import Holder, Watch, place
 from tracer.recording.torch_private import seams
 from tracer.recording.torch_private.compile_seams import compilation_off, dtype_of
@@ -222,7 +222,7 @@ LIBRARIES = ("safetensors", *(module for module, _ in _OF_LIBRARIES))
 
 
 @contextmanager
-def on_fake_tensors(machine: Machine, one_rank: OneRank | None = None) -> Iterator[Callable[[str], None]]:
+def on_fake_tensors(machine: FakeMachine, one_rank: OneRank | None = None) -> Iterator[Callable[[str], None]]:
     """Run the block on fake tensors, as on ``machine``, and as one rank of a job where one is passed.
 
     Yields a function to call with the name of one of ``LIBRARIES`` once it was imported.

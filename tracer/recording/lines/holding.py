@@ -29,7 +29,7 @@ from tracer.recording.lines.variable_digests import (
     qualified,
     slots_of,
 )
-from tracer.recording.options import Lines
+from tracer.recording.options import LineOptions
 from tracer.trace.lines import GENERATOR, GLOBAL, ITERATES, RESULT, RETURNED, LineText, is_named
 
 #: Executions of a line that are kept, bytes of all together, and how deep objects are.
@@ -66,7 +66,7 @@ class Unkeepable(Exception):
 class HeldLines:
     """The values of some lines, kept in or given from files of one folder."""
 
-    def __init__(self, asked: Lines) -> None:
+    def __init__(self, asked: LineOptions) -> None:
         self._lines, self.gives, self._folder = frozenset(asked.held), asked.gives, Path(asked.folder)
         self._branches = frozenset(asked.branches)
         self._files: dict[str, BinaryIO | None] = {}

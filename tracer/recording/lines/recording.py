@@ -26,8 +26,8 @@ from tracer.plain import say
 from tracer.recording.lines.code_lines import attributes_in, lines_of, resolved
 from tracer.recording.lines.generator_states import generators
 from tracer.recording.lines.library_imports import LibraryImports
-from tracer.recording.lines.variable_digests import CODE, Digests
-from tracer.recording.options import Lines
+from tracer.recording.lines.variable_digests import CODE, VariableDigests
+from tracer.recording.options import LineOptions
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, outwards, spell
 from tracer.trace.lines import (
     GLOBAL,
@@ -36,13 +36,13 @@ from tracer.trace.lines import (
     SAMPLED_FROM,
     STATIC,
     TIME_IS_UP,
-    Code,
     Entered,
-    Header,
+    LineCode,
+    LineNote,
+    LineRecord,
+    LineRow,
+    LinesHeader,
     LineText,
-    Note,
-    Record,
-    Row,
     Text,
     encode,
     files_beside,
@@ -97,7 +97,7 @@ class _Thread(threading.local):
         self.left: dict[int, int] = {}
         """By identity of a code of whose calls there are enough: calls before the next that is recorded."""
         self.totals: dict[tuple[int, int], int] = {}
-        self.stack: list[_Frame] = []
+        self.stack: list[_FollowedFrame] = []
         self.files: dict[str, tuple[int, int]] = {}
         """By path: files that were opened to be read since the last row, and written by this run."""
 
@@ -146,7 +146,7 @@ class LineRecording:
         self._role = ""
         self._output = -1
         self.left_of_imports = _OF_IMPORTS
-        self.digests = Digests()
+        self.digests = VariableDigests()
         self._generators: dict[str, str] = {}
         self._source: _Monitoring | _Tracing = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
         self.is_on = self._was_on = False
@@ -158,7 +158,7 @@ class LineRecording:
         self._open(self.path, goes_on=self._was_on)
         self.problem = self._source.start(frame)
         if self.problem:
-            self.write(Note(self.problem))
+            self.write(LineNote(self.problem))
             say(f"tracer: lines are not recorded: {self.problem}")
             return
         self.is_on = self._was_on = True
@@ -169,7 +169,7 @@ class LineRecording:
         if self.is_on:
             self.is_on = False
             if lost := self._source.stop():
-                self.write(Note(lost))
+                self.write(LineNote(lost))
         _forking(None)
         if self._output >= 0:
             output, self._output = self._output, -1
@@ -182,12 +182,12 @@ class LineRecording:
             return
         self._output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
         self._written = set()
-        self.write(Header(tracer_version=self._version))
+        self.write(LinesHeader(tracer_version=self._version))
 
     def is_over(self) -> bool:
         """Return whether no lines are followed any more, as the time for them is up."""
         if self.is_on and time.thread_time() - self.thread.began > self._seconds:
-            self.write(Note(TIME_IS_UP))
+            self.write(LineNote(TIME_IS_UP))
             self.stop()
         return not self.is_on
 
@@ -201,7 +201,7 @@ class LineRecording:
             if stat.S_ISREG(status.st_mode) and status.st_mtime_ns >= self._began:
                 self.thread.files[path] = self._written_at.get(path, 0), status.st_mtime_ns // 1000
 
-    def write(self, row: Record) -> None:
+    def write(self, row: LineRecord) -> None:
         """Write one row at once."""
         if self._output >= 0:
             os.write(self._output, encode(row) + b"\n")
@@ -274,7 +274,7 @@ class LineRecording:
         top = self.thread.stack[-1]
         return top.is_inside or f"{top.code.file}:{top.line}" in self._inside
 
-    def entered(self, frame: FrameType, *, is_inside: bool = False) -> _Frame:
+    def entered(self, frame: FrameType, *, is_inside: bool = False) -> _FollowedFrame:
         """A recorded call of a function of the program's begins."""
         thread, code = self.thread, frame.f_code
         if thread.number < 0:
@@ -286,7 +286,7 @@ class LineRecording:
         )
         if calls >= SAMPLED_FROM and not known.held:
             thread.left[id(code)] = _next_sampled(calls) - calls - 1
-        state = _Frame(self, known, next(self._frames), thread, calls)
+        state = _FollowedFrame(self, known, next(self._frames), thread, calls)
         if thread.stack:
             state.called_from(thread.stack[-1], frame)
             state.is_import = known.is_module or thread.stack[-1].is_import
@@ -322,7 +322,7 @@ class LineRecording:
         """Write what rows refer to, once for each file."""
         if code.number not in self._written:
             self._written.add(code.number)
-            self.write(Code(code.number, code.file, code.function, code.code.co_firstlineno, code.is_library))
+            self.write(LineCode(code.number, code.file, code.function, code.code.co_firstlineno, code.is_library))
 
     def write_text(self, code: _Code, line: int, frame: FrameType) -> None:
         """Write what a line reads, when it is met first."""
@@ -345,7 +345,7 @@ class LineRecording:
         return changed
 
 
-class _Frame:
+class _FollowedFrame:
     """One call of a function of the program's. It holds digests, and no value."""
 
     def __init__(self, recording: LineRecording, code: _Code, number: int, thread: _Thread, count: int) -> None:
@@ -365,7 +365,7 @@ class _Frame:
         self.is_stale = self.is_inside = self.is_import = False
         self.parent = (-1, 0, 0)
 
-    def called_from(self, above: _Frame, frame: FrameType | None) -> None:
+    def called_from(self, above: _FollowedFrame, frame: FrameType | None) -> None:
         """``frame``, whose state this is, was called from that of ``above``."""
         line = above.line
         while above.hot and (frame := None if frame is None else frame.f_back) is not None:
@@ -457,7 +457,7 @@ class _Frame:
         self.call = recording.place()
         files, self.thread.files = tuple(self.thread.files.values()), {}
         ended = time.time_ns() // 1000
-        recording.write(Row(self.number, line, n, self.call, changed, returns, is_sampled, ended, files))
+        recording.write(LineRow(self.number, line, n, self.call, changed, returns, is_sampled, ended, files))
 
     def _write_texts(self, frame: FrameType, changed: Iterable[str]) -> None:
         """Write what the lines read that store what ``changed``, if these were not looked at one by one."""
@@ -540,11 +540,13 @@ def _next_sampled(n: int) -> int:
     return 1 << n.bit_length()
 
 
-def _trace_of(state: _Frame) -> Any:
+def _trace_of(state: _FollowedFrame) -> Any:
     """The local trace function of a frame."""
     passes = repeat(None, 0)
 
-    def trace(frame: FrameType, event: str, value: Any, state: _Frame = state, hot: set[int] = state.hot) -> Any:
+    def trace(
+        frame: FrameType, event: str, value: Any, state: _FollowedFrame = state, hot: set[int] = state.hot
+    ) -> Any:
         nonlocal passes
         if event == "line" and frame.f_lineno in hot:
             for _ in passes:  # counts down in C, and ``None`` goes on (3.10, 3.11): every name costs in a long loop
@@ -564,7 +566,7 @@ def _trace_of(state: _Frame) -> Any:
     return trace
 
 
-def _state_of(trace: Any) -> _Frame | None:
+def _state_of(trace: Any) -> _FollowedFrame | None:
     """The frame whose local trace function it is; ``None`` for anybody else's."""
     is_ours = type(trace) is FunctionType and trace.__code__ is _TRACE
     return trace.__defaults__[0] if is_ours else None
@@ -645,7 +647,7 @@ class _Monitoring:
 
     def __init__(self, recording: LineRecording) -> None:
         self._recording = recording
-        self._frames: dict[int, _Frame] = {}
+        self._frames: dict[int, _FollowedFrame] = {}
         """By the identity of a frame: holding the frame would keep its values alive."""
         self._passing: set[int] = set()
         """By the identity of codes of which lines are passed over."""
@@ -739,7 +741,7 @@ class _Monitoring:
     def _unwinds(self, code: CodeType, offset: int, problem: BaseException) -> None:
         self._ends(sys._getframe(1), None, is_over=True)
 
-    def _state(self, frame: FrameType) -> _Frame | None:
+    def _state(self, frame: FrameType) -> _FollowedFrame | None:
         state = self._frames.get(id(frame))
         return state if state is not None and state.code.code is frame.f_code else None
 
@@ -753,7 +755,7 @@ class _Monitoring:
 
 def begun_lines(
     trace: Path,
-    asked: Lines,
+    asked: LineOptions,
     next_call: Callable[[], int | None] | None = None,
     frame: FrameType | None = None,
 ) -> LineRecording:

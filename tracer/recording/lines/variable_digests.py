@@ -83,7 +83,7 @@ class _Look:
         return NO_DIGEST
 
 
-class Digests:
+class VariableDigests:
     """Digests values; those of tensors are kept as long as the tensor lives and no op writes to it."""
 
     def __init__(self) -> None:

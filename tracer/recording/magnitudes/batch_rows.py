@@ -26,7 +26,7 @@ _ELSEWHERE = 2**30
 _Key = tuple[PlaceKind, str, str, Phase, int]
 
 
-class Rows(NamedTuple):
+class PartRows(NamedTuple):
     """A tensor as rows of the whole batch: adjacent ones each, and their place."""
 
     parts: list[Part]
@@ -77,9 +77,9 @@ class BatchRows:
             call = RowCall(self._key(place, step)[1], contents.cpu().numpy(), place.name)
             self._joined = joined_in(matching, *matching.find(call))
 
-    def rows(self, place: PlaceName, step: int, occurrence: int, part: Part) -> list[Rows]:
+    def rows(self, place: PlaceName, step: int, occurrence: int, part: Part) -> list[PartRows]:
         """``part`` as rows of calls of the whole batch, where it has rows that are there."""
-        as_it_is = [Rows([part], occurrence)]
+        as_it_is = [PartRows([part], occurrence)]
         if self._joined is None or place.kind not in (PlaceKind.INPUT, PlaceKind.OUTPUT) or step != self._call[0]:
             return as_it_is
         key = self._key(place, step)
@@ -100,8 +100,8 @@ class BatchRows:
         for one in joined:
             occurrences = self._occurrences.get((key, one.call), [])
             if count < len(occurrences):
-                several.append(Rows(_cut(part, one, rank), occurrences[count]))
-        return several or [Rows([part], _ELSEWHERE + occurrence)]
+                several.append(PartRows(_cut(part, one, rank), occurrences[count]))
+        return several or [PartRows([part], _ELSEWHERE + occurrence)]
 
     def _key(self, place: PlaceName, step: int, *, is_here: bool = True) -> _Key:
         module = module_of(place, leads_with_class=self._leads_with_class[is_here])

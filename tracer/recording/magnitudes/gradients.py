@@ -28,7 +28,7 @@ _Tensor = torch.Tensor
 _Line = dict[str, Any]
 
 
-class _Rows(Protocol):
+class _GradientRows(Protocol):
     def measure(self, tensor: torch.Tensor) -> Measured | None: ...
     def put(self, place: PlaceName, tensor: torch.Tensor, measured: Measured | None, same: int = -1) -> int: ...
 
@@ -39,10 +39,10 @@ class _Left(msgspec.Struct, eq=False):
     line: _Line = {}
 
 
-class Gradients(Observer):
+class GradientFollower(Observer):
     """Follows the gradients of all parameters from one backward pass to the step that reads them."""
 
-    def __init__(self, rows: _Rows, modules: ModuleStack) -> None:
+    def __init__(self, rows: _GradientRows, modules: ModuleStack) -> None:
         self._rows = rows
         self._modules = modules
         self._left: dict[int, _Left] = {}

@@ -22,16 +22,16 @@ from tracer.facts.argument_readers import MISSING, Args, Kwargs
 from tracer.names import OWN_CODE, Phase, PlaceKind
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.compiled.executions import RegionObserver, Run
-from tracer.recording.magnitudes.batch_rows import BatchRows, Rows, contents_of
-from tracer.recording.magnitudes.gradients import Gradients
+from tracer.recording.compiled.executions import RegionObserver, RegionRun
+from tracer.recording.magnitudes.batch_rows import BatchRows, PartRows, contents_of
+from tracer.recording.magnitudes.gradients import GradientFollower
 from tracer.recording.magnitudes.sketching import DeviceSketch, Measured, Part, Sketch, measured, part_of
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import PlaceOptions
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import placed
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import seams
 from tracer.recording.values.call_values import ValuesFile, default_states, state_before_draw
 from tracer.recording.values.digests import unseen
@@ -77,7 +77,7 @@ class PlaceRecorder(RegionObserver):
         self._batch_rows: BatchRows | None = None
         self._attribution = attribution
         self._modules = attribution.modules
-        self.gradients = Gradients(self, attribution.modules)
+        self.gradients = GradientFollower(self, attribution.modules)
         self._optimizer = attribution.optimizer
         self._sites = attribution.sites
         self._running: list[_Running] = []
@@ -255,7 +255,7 @@ class PlaceRecorder(RegionObserver):
 
     # --- losses, gradients, parameters ---
 
-    def differentiates(self, call: Call) -> None:
+    def differentiates(self, call: WatchedCall) -> None:
         """``backward`` is called on a tensor, or on several; not by a checkpoint inside another backward pass."""
         if seams.graph_task_id() != -1:
             return
@@ -268,7 +268,7 @@ class PlaceRecorder(RegionObserver):
                 if isinstance(tensor, _Tensor) and tensor.is_floating_point():
                     self.record(PlaceName(kind=PlaceKind.LOSS, phase=Phase.OTHER, **site), tensor)
 
-    def differentiated(self, call: Call) -> None:
+    def differentiated(self, call: WatchedCall) -> None:
         if seams.graph_task_id() == -1:
             with unseen():
                 self.gradients.backward_ended()
@@ -310,17 +310,17 @@ class PlaceRecorder(RegionObserver):
 
     # --- compiled regions: a ``RegionObserver`` ---
 
-    def before(self, run: Run, compiled: Any, inputs: Any) -> Run | None:
+    def before(self, run: RegionRun, compiled: Any, inputs: Any) -> RegionRun | None:
         self._region(run, "input", inputs)
         for generator in run.draws:
             self.draws(REGION_DRAW, generator, 0, (), **placed(run.site, run.called_from))
         return run
 
-    def after(self, begun: Run | None, result: Any) -> None:
+    def after(self, begun: RegionRun | None, result: Any) -> None:
         if begun is not None:
             self._region(begun, "output", result if isinstance(result, (tuple, list)) else (result,))
 
-    def _region(self, run: Run, what: str, tensors: Any) -> None:
+    def _region(self, run: RegionRun, what: str, tensors: Any) -> None:
         phase = Phase.OPTIMIZER if run.in_optimizer else Phase.BACKWARD if run.in_engine else Phase.FORWARD
         module, site = self.spelt(run.scope.path), placed(run.site, run.called_from)
         with suppress(Exception), unseen():
@@ -375,7 +375,7 @@ class PlaceRecorder(RegionObserver):
         if occurrence is None:
             occurrence = self._occurrence(place.key)
         part = _readable(part_of, tensor)
-        several = [Rows([] if part is None else [part], occurrence)]
+        several = [PartRows([] if part is None else [part], occurrence)]
         if self._batch_rows is not None and part is not None:
             several = self._batch_rows.rows(place, self.file.step, occurrence, part)
         for parts, number in several:
@@ -472,9 +472,9 @@ def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     return (("" if name == "[0]" else name, leaf) for name, leaf in islice(tensors, _MOST_LEAVES))
 
 
-def _functions() -> list[Target]:
+def _functions() -> list[WatchedFunction]:
     holder = (sys.modules.get("torch.autograd"), "backward")
-    return [Target([holder], before=PlaceRecorder.differentiates, after=PlaceRecorder.differentiated)]
+    return [WatchedFunction([holder], before=PlaceRecorder.differentiates, after=PlaceRecorder.differentiated)]
 
 
 _RECORDERS: Watchers[PlaceRecorder] = Watchers(_functions)

@@ -15,7 +15,7 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from tracer.names import Phase
-from tracer.recording.origin.modules import OUTSIDE, ModuleStack, Origin, Scope, Settings
+from tracer.recording.origin.modules import OUTSIDE, ModuleSettings, ModuleStack, Origin, Scope
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.origin.sites import NOWHERE, USER, Site, Sites, outwards
 from tracer.recording.torch_private import seams
@@ -62,8 +62,8 @@ class Attribution:
         optimizer.locate = self.step_origin
         self.links = ForwardLinks(0)
         self._other_links: dict[int, ForwardLinks] = {}
-        self.settings: Settings = ()
-        self._origins: dict[tuple[Phase, Scope, Site, Site, Settings], Origin] = {}
+        self.settings: ModuleSettings = ()
+        self._origins: dict[tuple[Phase, Scope, Site, Site, ModuleSettings], Origin] = {}
         self._others: dict[Any, Origin] = {}
         """Those of forked threads, gradient accumulations and nodes without a link."""
         self._backward_calls: dict[int, tuple[Site, Site]] = {}

@@ -68,16 +68,16 @@ class _Parameter(msgspec.Struct, frozen=True):
         return self.name in parameters and parameters[self.name] is parameter
 
 
-class Entry(msgspec.Struct, eq=False):
+class ModuleEntry(msgspec.Struct, eq=False):
     module: torch.nn.Module
-    outer: Entry | None
+    outer: ModuleEntry | None
     scope: Scope
     inside_engine: bool = False
     site: tuple[str, int, int, CodeType] | None = None
     """The innermost line outside torch that led to the call, once one of its ops has looked for it."""
 
 
-Settings = tuple[tuple[str, str], ...]
+ModuleSettings = tuple[tuple[str, str], ...]
 """Values of settings that changed while recording, sorted by the names that events have."""
 
 
@@ -88,7 +88,7 @@ class Origin(msgspec.Struct, eq=False):
     scope: Scope
     site: Site
     called_from: Site
-    settings: Settings | None = None
+    settings: ModuleSettings | None = None
     """The settings that had changed while recording as its calls ran; for the backward calls of an op, as that ran.
     ``None`` where that is not known."""
     is_linked: bool = True
@@ -150,7 +150,7 @@ class ModuleStack:
         on_left: _Note,
     ) -> None:
         self.scope: Scope = OUTSIDE
-        self.entry: Entry | None = None
+        self.entry: ModuleEntry | None = None
         self.recompute_depth = 0
         """Outermost modules running inside the backward engine."""
         self.thread = get_ident()
@@ -239,7 +239,7 @@ class ModuleStack:
             scope = self.scope
             child = scope.children.get(id(module))
             if child is not None and child[0]() is module and get_ident() == self.thread:
-                self.entry = Entry(module, self.entry, scope)
+                self.entry = ModuleEntry(module, self.entry, scope)
                 self.scope = child[1]
             else:
                 self._enter(module, _getframe(1))
@@ -280,7 +280,7 @@ class ModuleStack:
         if scope is None:
             scope = Scope(module_entry.path, called_from, True, kind, _facts_of(module))
             self._scopes[key] = scope
-        entry = Entry(module, self.entry, parent)
+        entry = ModuleEntry(module, self.entry, parent)
         if not parent.is_module:
             self._on_outermost()
             is_graph = seams.is_generated_module(module)
@@ -305,7 +305,7 @@ class ModuleStack:
         self._drop(left)
         return left > 0
 
-    def _running(self) -> Iterator[Entry]:
+    def _running(self) -> Iterator[ModuleEntry]:
         entry = self.entry
         while entry is not None:
             yield entry

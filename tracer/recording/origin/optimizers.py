@@ -22,7 +22,7 @@ from torch.compiler import is_compiling
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from tracer.recording.origin.sites import is_torchs_own
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.torch_private import seams
 
 _OPTIMIZERS = os.path.join(os.path.dirname(os.path.abspath(torch.optim.__file__)), "")
@@ -104,7 +104,7 @@ class _HasOptimizer:
 HAS_OPTIMIZER = _HasOptimizer()
 
 
-def _tell_of_pass(position: int, listener: Callable[[], None], call: Call) -> None:
+def _tell_of_pass(position: int, listener: Callable[[], None], call: WatchedCall) -> None:
     """Tell of a pass whose argument ``create_graph`` stands at ``position``, unless it is a part of another one."""
     code = call.frame.f_code
     is_inner = call.kwargs.get("create_graph", call.args[position : position + 1] == (True,))
@@ -118,7 +118,7 @@ def _tell_of_pass(position: int, listener: Callable[[], None], call: Call) -> No
 #: Who is told of each backward pass that stands for a step.
 PASSES: Watchers[Callable[[], None]] = Watchers(
     lambda: [
-        Target([(torch.autograd, name)], after=functools.partial(_tell_of_pass, position))
+        WatchedFunction([(torch.autograd, name)], after=functools.partial(_tell_of_pass, position))
         for name, position in (("backward", 3), ("grad", 4))
     ]
 )

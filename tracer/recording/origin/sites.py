@@ -124,7 +124,7 @@ def read_stack(text: str | None) -> tuple[Frame, ...]:
     return tuple(frames)
 
 
-class Step(NamedTuple):
+class GraphCall(NamedTuple):
     """One call of dynamo's graph."""
 
     frames: tuple[Frame, ...]
@@ -138,30 +138,30 @@ class Step(NamedTuple):
     """Whether the program's own code makes it in the backward pass."""
 
 
-NO_STEP = Step((), None)
+NO_STEP = GraphCall((), None)
 #: A call that compiled autograd made, with no stack.
-OF_GRADIENT_CALL = Step((), None, is_backward=True, forward_unknown=True)
+OF_GRADIENT_CALL = GraphCall((), None, is_backward=True, forward_unknown=True)
 
 
-def step_of(node: Any) -> Step:
+def step_of(node: Any) -> GraphCall:
     meta = node.meta
     if MADE_FOR in meta:
-        return cast("Step", meta[MADE_FOR])
+        return cast("GraphCall", meta[MADE_FOR])
     modules = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
     sources = filter(None, (meta.get("source_fn_stack"), meta.get("fwd_source_fn_stack")))
     targets = (node.target, *(stack[-1][1] for stack in sources))
     # The function that dynamo inserts where the program asks for gradients.
     asks = any(getattr(target, "__name__", "") == "_autograd_grad" for target in targets)
-    return Step(read_stack(meta.get("stack_trace")), read_module(modules), asks, asks)
+    return GraphCall(read_stack(meta.get("stack_trace")), read_module(modules), asks, asks)
 
 
-def stacks_by_line(frame: FrameType) -> dict[int, Step]:
+def stacks_by_line(frame: FrameType) -> dict[int, GraphCall]:
     """Of ``frame``, which runs a graph as a program: the step at each line, or of the line before; empty without
     stacks."""
     graph = getattr(frame.f_locals.get("self"), "graph", None)
     stacks = {str(node.name): step for node in getattr(graph, "nodes", ()) if (step := step_of(node)).frames}
-    by_line: dict[int, Step] = {}
-    last: Step | None = None
+    by_line: dict[int, GraphCall] = {}
+    last: GraphCall | None = None
     for number, line in enumerate(linecache.getlines(frame.f_code.co_filename), start=1) if stacks else ():
         match = re.match(_ASSIGNMENT, line)
         last = (match is not None and stacks.get(match["name"])) or last

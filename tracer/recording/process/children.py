@@ -19,7 +19,7 @@ from typing import Any
 
 from tracer.names import BlindSpotKind
 from tracer.recording.origin.sites import Sites, is_torchs_own, outwards, programs_frame
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.trace.records import BlindSpot
 
 #: Programs that run Python programs; a compiler or ``git`` trains nothing.
@@ -80,14 +80,14 @@ class ChildLog:
             self._saw_any = True
             self._note("a process computed that was started unseen (`os.system`, `os.posix_spawn`)", None)
 
-    def process_starts(self, call: Call) -> None:
+    def process_starts(self, call: WatchedCall) -> None:
         """A ``multiprocessing`` process starts, of a pool or of ``mp.spawn`` too."""
         self._saw_any = True
         if not is_loader_worker(call.first):
             self._processes.add(call.first)
             self._note("a process was started", call.frame)
 
-    def program_starts(self, call: Call) -> None:
+    def program_starts(self, call: WatchedCall) -> None:
         """``subprocess`` starts a program: those count that run Python, though none that torch runs for itself."""
         self._saw_any = True
         is_launched = is_started_by_torch(call.frame, _LAUNCHERS)
@@ -133,10 +133,10 @@ def runs_python(command: Any) -> bool:
     return any(re.search(_RUNS_PYTHON, word) for place, word in enumerate(words) if place == 0 or " " in word)
 
 
-def _watched() -> Iterator[Target]:
+def _watched() -> Iterator[WatchedFunction]:
     processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
-    yield Target([(processes, "start")], before=lambda log, call: log.process_starts(call))
-    yield Target([(subprocess.Popen, "_execute_child")], before=lambda log, call: log.program_starts(call))
+    yield WatchedFunction([(processes, "start")], before=lambda log, call: log.process_starts(call))
+    yield WatchedFunction([(subprocess.Popen, "_execute_child")], before=lambda log, call: log.program_starts(call))
 
 
 class _Children(Watchers[ChildLog]):

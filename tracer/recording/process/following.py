@@ -30,7 +30,7 @@ from tracer.names import ChildState, SeedOrigin, StartedBy
 from tracer.recording import patching
 from tracer.recording.options import RecordOptions
 from tracer.recording.origin.sites import Sites, placed, programs_frame
-from tracer.recording.patching import Call, Watch, original_of
+from tracer.recording.patching import Watch, WatchedCall, original_of
 from tracer.recording.process.children import (
     CHILDREN,
     FORKS_FOR_PROCESSES,
@@ -57,11 +57,11 @@ _ENVIRONMENT_AT = {
 _POOLS = ("multiprocessing.pool", "concurrent.futures.process", "loky.process_executor")
 #: How long a process that was started may take until its Python runs.
 _SECONDS_TO_BEGIN = 60.0
-Step = tuple[str, object]
+LogStep = tuple[str, object]
 """A function, ``module:function``, and what it is called with after a role."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the log."""
 
     role: str
@@ -82,7 +82,7 @@ class Started(msgspec.Struct):
     served: int = 0
 
 
-class Order(msgspec.Struct, frozen=True):
+class ChildOrder(msgspec.Struct, frozen=True):
     """The task of a child that has torch: call ``begin``, a dotted name, with its role and ``task``."""
 
     begin: str
@@ -110,7 +110,7 @@ class Following(ChildLog):
         self._lifts: list[Callable[[], None]] = []
         self._hooked = False
 
-    def follow(self, folder: str, begin: Step, started: Started, at_start: Step | None = None) -> None:
+    def follow(self, folder: str, begin: LogStep, started: Started, at_start: LogStep | None = None) -> None:
         """Follow what this process starts from now on, in ``folder``, or go on there: ``started`` counts.
 
         A child calls ``begin`` as it loads torch, and ``at_start`` as Python starts, unless it was forked.
@@ -149,7 +149,7 @@ class Following(ChildLog):
                 else:
                     original_of(os.unsetenv)(name)
 
-    def log(self, event: Event) -> None:
+    def log(self, event: LogLine) -> None:
         """Add to the log, in one write; nothing where the job's first process has ended and removed it."""
         with suppress(OSError):
             handle = os.open(os.path.join(self.folder, _LOG), os.O_WRONLY | os.O_APPEND)
@@ -168,11 +168,11 @@ class Following(ChildLog):
                 return own
         raise AssertionError
 
-    def events(self, folder: str = "") -> list[Event]:
+    def events(self, folder: str = "") -> list[LogLine]:
         """The log so far, of ``folder`` or the one that is followed in."""
         try:
             with open(os.path.join(folder or self.folder, _LOG), "rb") as stream:
-                return msgspec.json.Decoder(Event).decode_lines(stream.read())
+                return msgspec.json.Decoder(LogLine).decode_lines(stream.read())
         except (OSError, msgspec.MsgspecError):
             return []
 
@@ -198,7 +198,7 @@ class Following(ChildLog):
 
     # --- processes that start ---
 
-    def process_starts(self, call: Call) -> None:
+    def process_starts(self, call: WatchedCall) -> None:
         """A process of ``multiprocessing`` starts."""
         process = call.first
         methods: Any = sys.modules["multiprocessing"]
@@ -212,7 +212,7 @@ class Following(ChildLog):
             started_by = StartedBy.POOL
         self._start(started_by, call.frame, served=served)
 
-    def program_starts(self, call: Call) -> None:
+    def program_starts(self, call: WatchedCall) -> None:
         """``subprocess`` starts a program."""
         if is_started_by_torch(call.frame, "_inductor"):
             self._next.role = ""
@@ -237,7 +237,7 @@ class Following(ChildLog):
         if is_counted:
             place = placed(self._sites.innermost(frame), self._sites.users_own(frame))
             child = msgspec.structs.replace(unknown_child(role), started_by=started_by, **place)
-            self.log(Event(role=role, event="starts", child=child))
+            self.log(LogLine(role=role, event="starts", child=child))
         with self._starting:
             self._put_variables()
 
@@ -299,7 +299,7 @@ class Following(ChildLog):
         with suppress(Exception):  # what the parent had entered may be on a thread that is not here
             self.left_by_fork()
         self._enter(folder, role, Started())
-        self.log(Event(role=role, event="begins", pid=os.getpid()))
+        self.log(LogLine(role=role, event="begins", pid=os.getpid()))
         with suppress(Exception):  # no business of the program's
             _call(self.folder, _ORDER, self.role)
 
@@ -312,13 +312,13 @@ def unknown_child(role: str) -> Child:
 def _call(folder: str, name: str, role: str) -> None:
     """Do what the file ``name`` says, as the child ``role``."""
     with open(os.path.join(folder, name), "rb") as stream:
-        order = msgspec.json.decode(stream.read(), type=Order)
+        order = msgspec.json.decode(stream.read(), type=ChildOrder)
     pkgutil.resolve_name(order.begin)(role, order.task)
 
 
-def children_of(events: Iterable[Event], has_trace: Callable[[str], bool]) -> tuple[Child, ...]:
+def children_of(events: Iterable[LogLine], has_trace: Callable[[str], bool]) -> tuple[Child, ...]:
     """Return each process's role, state and end, in the order of roles. ``has_trace``: whether a role has a trace."""
-    by_role: dict[str, dict[str, Event]] = {}
+    by_role: dict[str, dict[str, LogLine]] = {}
     is_left: Counter[str] = Counter()
     """Processes of a role, or that have inherited it, that loaded torch and were not heard of again."""
     for event in events:
@@ -391,7 +391,7 @@ class ChildTraces:
     """
 
     def __init__(
-        self, output: Path | None, options: RecordOptions, *, at_start: Step | None = None, **task: Any
+        self, output: Path | None, options: RecordOptions, *, at_start: LogStep | None = None, **task: Any
     ) -> None:
         for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LEFT}"):  # by those that were killed
             remove_left(str(left.parent))

@@ -17,7 +17,7 @@ from tracer.names import EventKind, Subsystem
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import placed
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.process.settings import read_now
 from tracer.recording.torch_private import seams
 from tracer.trace.records import Event
@@ -36,7 +36,7 @@ class SettingEvents:
         self._unheard: dict[str, str] = {}
         """cuDNN's settings that changed while cuDNN was off, with their values before."""
 
-    def is_set(self, call: Call, *, name: str, read: Callable[[], Any]) -> None:
+    def is_set(self, call: WatchedCall, *, name: str, read: Callable[[], Any]) -> None:
         """``name`` was set; noted if its value changed."""
         before, value, outer = call.before, str(read()), call.frame.f_back
         is_of_a_block = {each.f_code.co_name for each in (call.frame, outer) if each is not None} & _BLOCKS
@@ -54,18 +54,18 @@ class SettingEvents:
         return self._unheard.pop(name, None) == value
 
 
-def _setters() -> Iterator[Target]:
+def _setters() -> Iterator[WatchedFunction]:
     for setting, getter in seams.settings():
         # If a setting has words for its values, torch answers in parts or in numbers.
         read = partial(read_now, setting) if setting.said else getter
-        yield Target(
+        yield WatchedFunction(
             seams.holders_of(setting),
             look=partial(_look, read),
             after=partial(SettingEvents.is_set, name=setting.name, read=read),
         )
 
 
-def _look(read: Callable[[], Any], call: Call) -> None:
+def _look(read: Callable[[], Any], call: WatchedCall) -> None:
     call.before = str(read())
 
 
@@ -102,12 +102,12 @@ class FirstUses:
         _STARTS.look_again()
         self.cuda_started(None)
 
-    def cuda_started(self, call: Call | None) -> None:
+    def cuda_started(self, call: WatchedCall | None) -> None:
         """CUDA's start was called, which calls itself again before it is done; or nobody saw it start."""
         if Subsystem.CUDA not in self.log.used and torch.cuda.is_initialized():
             self.log.first_use(Subsystem.CUDA, None if call is None else call.frame)
 
-    def group_made(self, call: Call) -> None:
+    def group_made(self, call: WatchedCall) -> None:
         """A process group was made. Without a backend, torch starts each device's library at its first collective."""
         words = (argument for argument in (*call.args, call.kwargs.get("backend")) if isinstance(argument, str))
         backend = next(words, "").lower()
@@ -187,9 +187,9 @@ def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
     return {_GROUPS[group.name]: frozenset(group.ops) for group in load_rows().group if group.name in _GROUPS}
 
 
-def _starts() -> Iterator[Target]:
-    yield Target([seams.START_OF_CUDA], after=FirstUses.cuda_started)
-    yield from (Target(holders, after=FirstUses.group_made) for holders in seams.process_group_starts())
+def _starts() -> Iterator[WatchedFunction]:
+    yield WatchedFunction([seams.START_OF_CUDA], after=FirstUses.cuda_started)
+    yield from (WatchedFunction(holders, after=FirstUses.group_made) for holders in seams.process_group_starts())
 
 
 _STARTS: Watchers[FirstUses] = Watchers(_starts)

@@ -19,7 +19,7 @@ import torch
 
 from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
-from tracer.recording.patching import Call, Watch
+from tracer.recording.patching import Watch, WatchedCall
 from tracer.recording.randomness import own_generators, seed_calls
 from tracer.recording.randomness.host_generators import (
     FIXED,
@@ -205,7 +205,7 @@ class SeedWatch(GeneratorWatch):
             for name in names:
                 self._watch((module, name), Watch(after=partial(self._asked_of_device, kind, name)))
 
-    def _look(self, call: Call) -> None:
+    def _look(self, call: WatchedCall) -> None:
         is_default = self._is_default(call.first)
         self._had_drawn = is_default and call.first.device.type == "cpu" and self._drew_unseeded()
         if is_default and call.first.device.type == "cpu":
@@ -215,7 +215,7 @@ class SeedWatch(GeneratorWatch):
             self._rest = b""
         call.before = state_of(call.first) if self.recordings and is_default else b"", False
 
-    def _look_at_number(self, call: Call) -> None:
+    def _look_at_number(self, call: WatchedCall) -> None:
         """Whether the number differs in every process is asked before it is the state that a draw of it came from."""
         self._look(call)
         caller = seed_caller(call.frame)
@@ -223,7 +223,7 @@ class SeedWatch(GeneratorWatch):
             seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
             call.before = call.before[0], seed_calls.takes_another_number(caller.frame, seed)
 
-    def _asked_of_device(self, kind: str, name: str, call: Call) -> None:
+    def _asked_of_device(self, kind: str, name: str, call: WatchedCall) -> None:
         """A function of one kind of device seeds its generators, started or not, on this machine or not."""
         caller = seed_caller(call.frame)
         is_queued = name == seams.QUEUES_SEEDS
@@ -246,7 +246,7 @@ class SeedWatch(GeneratorWatch):
         """Other devices' generators are put back with the CPU's where a block of torch's ends."""
         self._elsewhere_beside.note(torch.initial_seed(), self._elsewhere)
 
-    def _announced(self, module: str, call: Call) -> None:
+    def _announced(self, module: str, call: WatchedCall) -> None:
         """torch seeds a device that is not initialized: the call is queued, its line is noted now."""
         if call.frame.f_code.co_filename != TORCH_RANDOM:
             seed = call.first if call.args else call.kwargs.get("seed")
@@ -257,7 +257,7 @@ class SeedWatch(GeneratorWatch):
             name = GeneratorKind.TORCH.value if module == "torch.random" else module.split(".")[1]
             self._note_event(name, origin, call.frame, number, is_drawn=is_drawn)
 
-    def _note_seed(self, call: Call) -> None:
+    def _note_seed(self, call: WatchedCall) -> None:
         generator, (before, is_drawn), caller = call.first, call.before, seed_caller(call.frame)
         is_from_machine = len(call.args) == 1 and not call.kwargs  # `manual_seed` takes a number
         seed = generator.initial_seed()
@@ -308,7 +308,7 @@ class SeedWatch(GeneratorWatch):
         known = (values.get(seed) for values in (self._of_defaults, self._of_passed))
         return any(provenance is not None and provenance.origin is SeedOrigin.MACHINE for provenance in known)
 
-    def _note_state(self, call: Call) -> None:
+    def _note_state(self, call: WatchedCall) -> None:
         generator, (before, _), caller = call.first, call.before, seed_caller(call.frame)
         seed = generator.initial_seed()
         is_default = self._is_default(generator)

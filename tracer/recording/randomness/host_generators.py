@@ -22,7 +22,7 @@ import msgspec
 from tracer.names import EventKind, GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites, is_torchs_own, spell
-from tracer.recording.patching import Call, Holder, Watch, place
+from tracer.recording.patching import Holder, Watch, WatchedCall, place
 from tracer.recording.randomness import own_generators, seed_calls
 from tracer.recording.randomness.own_generators import as_bytes, hashed_state
 from tracer.recording.randomness.seed_calls import Newest
@@ -330,10 +330,10 @@ class HostWatch(GeneratorWatch):
         for recording in tuple(self.recordings):
             recording.drew_aside(generator.name, before, after)
 
-    def _launcher_begins(self, call: Call) -> None:
+    def _launcher_begins(self, call: WatchedCall) -> None:
         call.before = self.generators[PYTHON].digest()
 
-    def _launcher_waited(self, call: Call) -> None:
+    def _launcher_waited(self, call: WatchedCall) -> None:
         self._drew_aside(self.generators[PYTHON], call.before, self.generators[PYTHON].digest())
 
     def _drew_unseeded(self, name: str) -> bool:
@@ -347,7 +347,7 @@ class HostWatch(GeneratorWatch):
                 return not self.is_asleep()
         return False
 
-    def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
+    def _seeded(self, generator: HostGenerator, name: str, call: WatchedCall) -> None:
         (before, stretch, is_drawn), former, is_restored = call.before, generator.provenance, name != "seed"
         self.saved.note(stretch, former)
         saved = self.saved.get(generator.stretch()) if is_restored else None
@@ -374,11 +374,11 @@ def _digest(state: object) -> str:
     return hashlib.blake2b(repr(state).encode(), digest_size=8).hexdigest()
 
 
-def _number(call: Call) -> Any:
+def _number(call: WatchedCall) -> Any:
     return next(iter((*call.args, *call.kwargs.values())), None)
 
 
-def _look(generator: HostGenerator, call: Call, *, is_seed: bool) -> None:
+def _look(generator: HostGenerator, call: WatchedCall, *, is_seed: bool) -> None:
     number = _number(call) if is_seed else None
     is_drawn = number is not None and seed_calls.takes_another_number(call.frame, number)
     call.before = generator.digest(), generator.stretch(), is_drawn

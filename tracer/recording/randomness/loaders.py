@@ -23,7 +23,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording import patching
 from tracer.recording.origin.sites import Site, Sites, is_torchs_own, placed, spell
-from tracer.recording.patching import Call, Target, Watch, Watchers
+from tracer.recording.patching import Watch, WatchedCall, WatchedFunction, Watchers
 from tracer.recording.randomness import own_generators
 from tracer.recording.randomness.generators import SEEDS, seed_caller
 from tracer.recording.randomness.host_generators import HostGenerator, host_generators
@@ -83,11 +83,11 @@ class _WorkerDraws:
             after = partial(self._seeded, library, name.endswith("seed"))
             patching.place([(owner, name)], Watch(partial(self._before_seed, library), after))
 
-    def _begins(self, _: Call) -> None:
+    def _begins(self, _: WatchedCall) -> None:
         if not self._rests:  # a worker that lives on comes again
             self._rests.update((kind, hashed_state(generator)) for kind, generator in _globals())
 
-    def _look_at_each_fetch(self, call: Call) -> None:
+    def _look_at_each_fetch(self, call: WatchedCall) -> None:
         fetch = call.result.fetch
 
         def fetch_and_look(*args: Any, **kwargs: Any) -> Any:
@@ -107,11 +107,11 @@ class _WorkerDraws:
             if rest is not None and kind not in self._are_programs and hashed_state(generator) != rest:
                 self._shared[_GLOBAL.index(kind)] = 1
 
-    def _before_seed(self, library: HostGenerator | None, call: Call) -> None:
+    def _before_seed(self, library: HostGenerator | None, call: WatchedCall) -> None:
         self._look()
         call.before = hashed_state(call.first if library is None else library.hidden)
 
-    def _seeded(self, library: HostGenerator | None, is_seed: bool, call: Call) -> None:
+    def _seeded(self, library: HostGenerator | None, is_seed: bool, call: WatchedCall) -> None:
         """A generator of torch's (``None``), or a library's, was seeded, or its state put back."""
         generator, seeds = call.first, list(call.args[1:])
         kind = GeneratorKind.TORCH if generator is torch.default_generator else GeneratorKind.PASSED
@@ -312,15 +312,15 @@ def _caller(frame: FrameType, loader: Any) -> FrameType:
     return caller or frame
 
 
-def _functions() -> list[Target]:
+def _functions() -> list[WatchedFunction]:
     loader = _torch_class("dataloader", "DataLoader") or None
     sampler = _torch_class("distributed", "DistributedSampler") or None
     worker = sys.modules.get("torch.utils.data._utils.worker")
     return [
-        Target([(loader, "__init__")], before=lambda log, call: log.constructed(call.frame, call.first)),
-        Target([(loader, "__iter__")], before=lambda log, call: log.iterates(call.frame, call.first)),
-        Target([(sampler, "set_epoch")], before=lambda log, call: log.epoch_was_set(call.frame, call.first)),
-        Target([(worker, "_worker_loop")], before=lambda log, call: log.worker_begins(), in_children=True),
+        WatchedFunction([(loader, "__init__")], before=lambda log, call: log.constructed(call.frame, call.first)),
+        WatchedFunction([(loader, "__iter__")], before=lambda log, call: log.iterates(call.frame, call.first)),
+        WatchedFunction([(sampler, "set_epoch")], before=lambda log, call: log.epoch_was_set(call.frame, call.first)),
+        WatchedFunction([(worker, "_worker_loop")], before=lambda log, call: log.worker_begins(), in_children=True),
     ]
 
 

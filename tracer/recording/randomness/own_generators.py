@@ -25,7 +25,7 @@ import msgspec
 from tracer.names import GeneratorKind
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import LIBRARY, USER, Sites, outwards, placed
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.randomness import seed_calls
 from tracer.trace.records import OwnGenerator
 
@@ -49,7 +49,7 @@ class _Followed(msgspec.Struct, eq=False):
     alive: Callable[[], Any]
     at_birth: Callable[[], _State]
     counted: OwnGenerator
-    line: seed_calls.CallPlace
+    line: seed_calls.CodePlace
     is_elsewhere: bool = False
     """Whether a worker that nobody sees may have a copy."""
 
@@ -125,7 +125,7 @@ class OwnGenerators:
                 self._of_workers[at : at + len(text)] = text
                 return
 
-    def python_is_seeded(self, call: Call) -> None:
+    def python_is_seeded(self, call: WatchedCall) -> None:
         """``seed`` of a ``random.Random``, which its construction calls too."""
         is_made = call.frame.f_code.co_filename == _RANDOM and call.frame.f_code.co_name == "__init__"
         frame = _outside(call.frame) if is_made else call.frame
@@ -141,7 +141,7 @@ class OwnGenerators:
             is_object = kind in (GeneratorKind.PYTHON_OBJECTS, GeneratorKind.NUMPY_OBJECTS)
             self._starts(kind, generator, seed is not None or not is_object, frame)
 
-    def takes_from_the_system(self, call: Call) -> None:
+    def takes_from_the_system(self, call: WatchedCall) -> None:
         """A ``random.SystemRandom`` is made, which has no state that could be compared or seeded; packages name files
         and sessions by one."""
         frame = _outside(call.frame)
@@ -162,7 +162,7 @@ class OwnGenerators:
             self._follow(generator, lambda: state, made, seed_calls.place_of(frame))
 
     def _follow(
-        self, generator: Any, at_birth: Callable[[], _State], counted: OwnGenerator, line: seed_calls.CallPlace
+        self, generator: Any, at_birth: Callable[[], _State], counted: OwnGenerator, line: seed_calls.CodePlace
     ) -> None:
         identity = id(generator)
         may_hold_more = isinstance(generator, random.Random) and type(generator) is not random.Random
@@ -186,7 +186,7 @@ class OwnGenerators:
             if not has_drawn:
                 seed_calls.UNSEEDED_AT.discard(entry.line)
 
-    def is_given_a_state(self, call: Call) -> None:
+    def is_given_a_state(self, call: WatchedCall) -> None:
         """A generator is given a state, which may be that of one without a seed: it is copied, or restored."""
         state = hashed_state(call.first)
         source = self.having(state[0])
@@ -202,11 +202,11 @@ class OwnGenerators:
         """A generator that is followed, and began with a state of this table."""
         return next((followed for followed in self._followed.values() if followed.at_birth()[0] == table), None)
 
-    def numpy_took_entropy(self, call: Call) -> None:
+    def numpy_took_entropy(self, call: WatchedCall) -> None:
         """NumPy asked the system for the number that a generator without a seed starts from."""
         self._entropy.note(call.result)
 
-    def numpy_grows(self, call: Call) -> None:
+    def numpy_grows(self, call: WatchedCall) -> None:
         frame, seeds = _outside(call.frame), call.first
         number = getattr(seeds, "entropy", None)
         asking = call.frame.f_code.co_filename
@@ -222,7 +222,7 @@ class OwnGenerators:
         elif made is not None:
             self._counts[made] += 1
 
-    def numpy_is_given_a_seed(self, call: Call) -> None:
+    def numpy_is_given_a_seed(self, call: WatchedCall) -> None:
         """``RandomState(seed)`` seeds a generator that it constructed from entropy; so does ``seed``."""
         hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
         if call.first is getattr(hidden, "_bit_generator", None):
@@ -291,23 +291,23 @@ def as_bytes(state: Any) -> Any:
     return state.tobytes() if hasattr(state, "tobytes") else state
 
 
-def look(call: Call) -> None:
+def look(call: WatchedCall) -> None:
     call.before = hashed_state(call.first)
 
 
-def _functions() -> Iterator[Target]:
-    yield Target([(random.Random, "seed")], look=look, after=OwnGenerators.python_is_seeded)
-    yield Target([(random.Random, "setstate")], look=look, after=OwnGenerators.is_given_a_state)
-    yield Target([(random.SystemRandom, "seed")], after=OwnGenerators.takes_from_the_system)
+def _functions() -> Iterator[WatchedFunction]:
+    yield WatchedFunction([(random.Random, "seed")], look=look, after=OwnGenerators.python_is_seeded)
+    yield WatchedFunction([(random.Random, "setstate")], look=look, after=OwnGenerators.is_given_a_state)
+    yield WatchedFunction([(random.SystemRandom, "seed")], after=OwnGenerators.takes_from_the_system)
     seeds: Any = sys.modules.get("numpy.random.bit_generator")
-    yield Target([(seeds, "randbits")], after=OwnGenerators.numpy_took_entropy)
-    yield Target([(getattr(seeds, "SeedSequence", None), "generate_state")], after=OwnGenerators.numpy_grows)
+    yield WatchedFunction([(seeds, "randbits")], after=OwnGenerators.numpy_took_entropy)
+    yield WatchedFunction([(getattr(seeds, "SeedSequence", None), "generate_state")], after=OwnGenerators.numpy_grows)
     numpy: Any = sys.modules.get("numpy.random")
-    yield Target(
+    yield WatchedFunction(
         [(getattr(numpy, "MT19937", None), "_legacy_seeding")], look=look, after=OwnGenerators.numpy_is_given_a_seed
     )
     states = [(getattr(numpy, name, None), "state") for name in sorted(_NUMPY_BITS)]
-    yield Target(states, look=look, after=OwnGenerators.is_given_a_state)
+    yield WatchedFunction(states, look=look, after=OwnGenerators.is_given_a_state)
 
 
 #: Each tells of a table whether a global generator has it that nobody seeded.

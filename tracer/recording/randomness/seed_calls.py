@@ -44,10 +44,10 @@ _DRAWS_IN_PLACE = frozenset({"random_", "uniform_", "normal_", "exponential_", "
 OWN = "own generator"
 #: By global generator (``python``, ``numpy``, ``torch``): tells whether it drew from a state that nobody chose.
 DREW_UNSEEDED: dict[str, Callable[[], bool]] = {}
-CallPlace = tuple[str, int, int]
+CodePlace = tuple[str, int, int]
 """A file, the first line of a function, and the instruction that it runs."""
 #: Calls that made a generator of their own without a seed.
-UNSEEDED_AT: set[CallPlace] = set()
+UNSEEDED_AT: set[CodePlace] = set()
 #: By global generator, the calls that led to its being given another state, and whether it had drawn from one that
 #: nobody chose.
 REPLACED: dict[str, Newest] = {}
@@ -59,12 +59,12 @@ _PROCESS_FROM, _HASH_FROM = 10_000, 2**24
 _HASHES_DIFFER = bool(sys.flags.hash_randomization) and os.environ.get("PYTHONHASHSEED", "random") == "random"
 
 
-def place_of(frame: FrameType) -> CallPlace:
+def place_of(frame: FrameType) -> CodePlace:
     """The call that ``frame`` is making; its last instruction may be one of the call's inline caches."""
     return _placed(frame.f_code, _read(frame.f_code)[_running(frame)].offset)
 
 
-def _placed(code: CodeType, offset: int) -> CallPlace:
+def _placed(code: CodeType, offset: int) -> CodePlace:
     return code.co_filename, code.co_firstlineno, offset
 
 
@@ -113,7 +113,7 @@ def _all_codes(code: CodeType) -> tuple[CodeType, ...]:
     return code, *(each for const in inner for each in _all_codes(const))
 
 
-_Places = tuple[CallPlace, ...]
+_Places = tuple[CodePlace, ...]
 
 
 class Newest(dict[Any, Any]):
@@ -150,7 +150,7 @@ def _differs(named: _Named) -> bool:
     return getattr(source_of((name,)), "id", "") in _NEVER_ALIKE
 
 
-def _drew_before(name: str, at: CallPlace) -> bool:
+def _drew_before(name: str, at: CodePlace) -> bool:
     """Return whether the first state that was replaced after ``at``, in its function, was one that nobody chose."""
     later = [(place[2], drew) for place, drew in REPLACED.get(name, {}).items() if place[:2] == at[:2]]
     return min(((offset, drew) for offset, drew in later if offset > at[2]), default=(0, False))[1]

@@ -35,7 +35,7 @@ Runs = tuple[Any, Any]
 _NO_RUNS: Runs = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-class Region(msgspec.Struct, frozen=True):
+class StridedRegion(msgspec.Struct, frozen=True):
     """A strided tensor's place in its storage: all in elements, of ``itemsize`` bytes."""
 
     offset: int
@@ -69,7 +69,7 @@ def is_nested(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def runs_of(region: Region, most: int = MOST_RUNS) -> Runs | None:
+def runs_of(region: StridedRegion, most: int = MOST_RUNS) -> Runs | None:
     """The bytes that ``region`` lies on; ``None`` where they are more than ``most`` runs."""
     if region.is_empty:
         return _NO_RUNS
@@ -136,19 +136,19 @@ def without(runs: Runs, taken: Runs) -> Runs:
     return merged(starts[longer], ends[longer])
 
 
-def overlaps_itself(region: Region) -> bool | None:
+def overlaps_itself(region: StridedRegion) -> bool | None:
     """Return whether two elements of ``region`` lie at one address; ``None`` if that takes too long."""
     dimensions = [] if region.is_empty else [*region.dimensions]
     answers = set()
     while dimensions:  # two elements that differ along this dimension, and agree in those that came before
         (stride, size), *dimensions = dimensions
         strides, sizes = tuple(each[0] for each in dimensions), tuple(each[1] for each in dimensions)
-        second = Region(stride, (size - 1, *sizes), (stride, *strides), 1)
-        answers.add(share_bytes(Region(0, sizes, strides, 1), second))
+        second = StridedRegion(stride, (size - 1, *sizes), (stride, *strides), 1)
+        answers.add(share_bytes(StridedRegion(0, sizes, strides, 1), second))
     return True if True in answers else None if None in answers else False
 
 
-def is_same(region: Region, other: Region) -> bool:
+def is_same(region: StridedRegion, other: StridedRegion) -> bool:
     """Return whether each element of ``region`` lies where the same element of ``other`` does."""
     if (region.offset, region.itemsize) != (other.offset, other.itemsize):
         return False
@@ -168,7 +168,7 @@ def joined_axes(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int,
     return joined
 
 
-def share_bytes(region: Region, other: Region) -> bool | None:
+def share_bytes(region: StridedRegion, other: StridedRegion) -> bool | None:
     """Return whether two regions of one storage share a byte; ``None`` if that takes too long."""
     try:
         shares: Any = np.shares_memory
@@ -177,7 +177,7 @@ def share_bytes(region: Region, other: Region) -> bool | None:
         return None
 
 
-def _placed(region: Region) -> Any:
+def _placed(region: StridedRegion) -> Any:
     """An array over memory that is not there, and that nobody reads."""
     size = region.itemsize
     data, strides = (_ADDRESS + region.offset * size, True), tuple(stride * size for stride in region.strides)
@@ -185,7 +185,7 @@ def _placed(region: Region) -> Any:
     return np.asarray(SimpleNamespace(__array_interface__=interface))
 
 
-def carried(runs: Runs | None, source: Region, target: Region, most: int = MOST_COPIED) -> Runs | None:
+def carried(runs: Runs | None, source: StridedRegion, target: StridedRegion, most: int = MOST_COPIED) -> Runs | None:
     """The bytes of ``target`` that a copy of ``source``, broadcast, fills from ``runs`` (``None``: all bytes of its
     storage); ``None`` where that takes too long."""
     if runs is None:
@@ -221,8 +221,8 @@ _MOST_PAIRS = 1024
 _INDICES = frozenset({torch.int64, torch.int32, torch.bool, torch.uint8})
 
 
-def region_of(tensor: torch.Tensor) -> Region:
-    return Region(int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), tensor.itemsize)
+def region_of(tensor: torch.Tensor) -> StridedRegion:
+    return StridedRegion(int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), tensor.itemsize)
 
 
 def writes_over_itself(tensor: torch.Tensor) -> bool:
@@ -232,7 +232,7 @@ def writes_over_itself(tensor: torch.Tensor) -> bool:
 
 @lru_cache(_MOST_LAYOUTS)
 def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    return overlaps_itself(Region(0, sizes, strides, 1)) is True
+    return overlaps_itself(StridedRegion(0, sizes, strides, 1)) is True
 
 
 def shares_with_source(written: torch.Tensor, read: torch.Tensor) -> bool:
@@ -262,7 +262,7 @@ def _is_constant_over(mask: torch.Tensor, written: torch.Tensor) -> bool:
     axes = list(enumerate(zip(written.shape, written.stride(), strict=True), mask.ndim - written.ndim))
     repeated = [axis for axis, (size, stride) in axes if size > 1 and stride == 0]
     rest = [size_and_stride for axis, size_and_stride in axes if axis not in repeated]
-    distinct = Region(0, tuple(size for size, _ in rest), tuple(stride for _, stride in rest), 1)
+    distinct = StridedRegion(0, tuple(size for size, _ in rest), tuple(stride for _, stride in rest), 1)
     if overlaps_itself(distinct) is not False:
         return False
     return not any(axis >= 0 and mask.shape[axis] > 1 and mask.stride(axis) for axis in repeated)

@@ -17,11 +17,11 @@ import torch
 
 from tracer.facts.argument_readers import Args, Kwargs
 from tracer.recording.origin.sites import outwards
-from tracer.recording.patching import Target, Watchers
+from tracer.recording.patching import WatchedFunction, Watchers
 from tracer.recording.storage.accesses import Access
 from tracer.recording.torch_private import seams, storages
 
-Entry = TypeVar("Entry")
+EntryT = TypeVar("EntryT")
 _PRUNE_AT_LEAST = 4096
 #: ``storage``, ``share_memory_`` and pickling go through ``untyped_storage``; ``__array__`` through ``numpy``.
 _METHODS = ("data_ptr", "numpy", "untyped_storage", "tolist", "apply_", "map_", "map2_", "__dlpack__")
@@ -34,24 +34,24 @@ _FAKES = os.path.join(_SUBCLASSES, "fake_tensor.py")
 _MOST_FRAMES = 5
 
 
-class StorageTable(Generic[Entry]):
+class StorageTable(Generic[EntryT]):
     """One subject's record of storages."""
 
     def __init__(self, registry: StorageRegistry | None = None) -> None:
         """``registry``: that of the recording; a table that stands alone has its own."""
         self._registry = StorageRegistry() if registry is None else registry
-        self.live: dict[int, Entry] = {}
+        self.live: dict[int, EntryT] = {}
         """By the identity of the storage; ``drop`` and ``enter`` alone change which ones these are."""
         self._registry.tables.append(self)
 
-    def enter(self, tensor: Any, identity: int, entry: Entry) -> Entry:
+    def enter(self, tensor: Any, identity: int, entry: EntryT) -> EntryT:
         """Keep ``entry`` for the storage of ``tensor``, which lives; nothing for a tensor without one: a sparse one."""
         if identity:
             self._registry.reserve(tensor, identity)
             self.live[identity] = entry
         return entry
 
-    def drop(self, identity: int) -> Entry | None:
+    def drop(self, identity: int) -> EntryT | None:
         entry = self.live.pop(identity, None)
         if entry is not None:
             self._registry.release(identity)
@@ -95,7 +95,7 @@ MOST_TENSORS = 256
 _PATIENCE = 16
 
 
-class NumbersTable(StorageTable[tuple[int, torch.dtype, Entry]], Generic[Entry]):
+class NumbersTable(StorageTable[tuple[int, torch.dtype, EntryT]], Generic[EntryT]):
     """One subject's record of tensors of whose numbers something is known, until somebody writes to them. Each entry
     stands behind a version and a dtype; no entry means that nothing is known."""
 
@@ -105,7 +105,7 @@ class NumbersTable(StorageTable[tuple[int, torch.dtype, Entry]], Generic[Entry])
     _missed = 0
     _most_missed = _PATIENCE
 
-    def entry_of(self, tensor: Any) -> Entry | None:
+    def entry_of(self, tensor: Any) -> EntryT | None:
         """Return the entry of the storage of ``tensor``, unless it was written since or is read as another dtype."""
         known = self.live.get(storages.storage_id(tensor)) if self.live else None
         if known is None or tensor.dtype is not known[1] or storages.version_of(tensor) != known[0]:
@@ -132,7 +132,7 @@ class NumbersTable(StorageTable[tuple[int, torch.dtype, Entry]], Generic[Entry])
     def note(self, role: Role, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         raise NotImplementedError
 
-    def _keep(self, tensor: Any, entry: Entry, writes: int) -> None:
+    def _keep(self, tensor: Any, entry: EntryT, writes: int) -> None:
         """Keep what is known of a tensor's numbers. ``writes``: those that its version counts once the call is over."""
         if not storages.WATCHES_STORAGES or (type(tensor) is not torch.Tensor and not seams.is_fake(type(tensor))):
             return
@@ -218,8 +218,8 @@ def _is_described() -> bool:
 #: The methods that hand out memory, replaced while somebody listens.
 ESCAPES: Watchers[StorageRegistry] = Watchers(
     lambda: [
-        *(Target([(torch.Tensor, name)], asked=partial(_asked, name in _REACH_ALL)) for name in _METHODS),
-        Target(
+        *(WatchedFunction([(torch.Tensor, name)], asked=partial(_asked, name in _REACH_ALL)) for name in _METHODS),
+        WatchedFunction(
             [(torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack")],
             before=lambda registry, call: registry.escaped(call.first),
         ),

@@ -19,7 +19,7 @@ from tracer.facts.fact import Value
 from tracer.names import Backend, DeterministicMode, Direction, Settings, Untried, Verdict
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.compilations import CompiledCode
-from tracer.recording.compiled.executions import RegionObserver, Run
+from tracer.recording.compiled.executions import RegionObserver, RegionRun
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import Trials
@@ -48,7 +48,7 @@ from tracer.trace.records import CallGroup, Environment, Region, Tried
 _SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED, Verdict.RAISES)
 
 
-class Risk:
+class RiskyCall:
     """The tables' verdicts under the current settings and without deterministic mode, whose effect is tested so."""
 
     def __init__(self, environment: Environment) -> None:
@@ -102,12 +102,12 @@ class RegionTrials(RegionObserver):
         self._replay = replay
         self._regions = regions
         self._tries_all = tries_all
-        self.risk: Risk | None = None
+        self.risk: RiskyCall | None = None
         """``None`` until recording begins."""
         self._tried: dict[CompiledCode, tuple[TrialTally | None, Untried | None]] = {}
         """``None``: nothing is at risk; no reason not to run it again."""
 
-    def before(self, run: Run, compiled: Any, inputs: Any) -> tuple[Prepared, Attempt] | None:
+    def before(self, run: RegionRun, compiled: Any, inputs: Any) -> tuple[Prepared, Attempt] | None:
         """Prepare to replay a region that is about to run, if it is to be tried."""
         with unseen():
             if run.code not in self._tried:
@@ -129,7 +129,7 @@ class RegionTrials(RegionObserver):
         return None
 
     def _prepare(
-        self, run: Run, tally: TrialTally, compiled: Any, inputs: list[Any]
+        self, run: RegionRun, tally: TrialTally, compiled: Any, inputs: list[Any]
     ) -> tuple[Prepared, Attempt] | Untried:
         if (call := getattr(compiled, "current_callable", None)) is None:
             return Untried.COMPILED
@@ -164,7 +164,7 @@ class RegionTrials(RegionObserver):
             with unseen():
                 prepared.finish(lambda: attempt(result))
 
-    def _read(self, run: Run) -> tuple[TrialTally | None, Untried | None]:
+    def _read(self, run: RegionRun) -> tuple[TrialTally | None, Untried | None]:
         region, groups, graph = self._regions.one_execution(run)
         is_asked = self._tries_all or graph is None or self.risk is None or self.risk.of(groups, region)
         tally = TrialTally() if is_asked else None
@@ -217,14 +217,14 @@ class TrialObserver(Observer):
         self._describe = describe
         self._tries_all = trials.all
         self._ops = frozenset(trials.ops)
-        self._risk: Risk | None = None
+        self._risk: RiskyCall | None = None
         self._plans: dict[OverloadInfo, ReplayPlan | Untried | None] = {}
         self._tallies: dict[CallCounter, TrialTally | None] = {}
         """``None``: not at risk, or nothing is computed."""
 
     def start(self, environment: Environment) -> None:
         """Recording starts under these settings."""
-        self._risk = self.regions.risk = self._risk or Risk(environment)
+        self._risk = self.regions.risk = self._risk or RiskyCall(environment)
 
     def wants(self, info: OverloadInfo) -> Interest:
         """Calls that compute something, limited to the requested overloads if any were named."""

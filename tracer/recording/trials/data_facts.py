@@ -42,11 +42,11 @@ def _largest_whole(numbers: torch.Tensor) -> float:
     return largest if largest == largest and bool((numbers == numbers.round()).all()) else float("inf")
 
 
-Look = Callable[[Args, Kwargs, Any], DataShown]
-Test = Callable[[Args, Kwargs], DataShown]
+DataLook = Callable[[Args, Kwargs, Any], DataShown]
+DataTest = Callable[[Args, Kwargs], DataShown]
 
 
-def _ties_of(func: Any, op: Op) -> Look | None:
+def _ties_of(func: Any, op: Op) -> DataLook | None:
     """The test for ties in calls of ``func``, an overload of ``op``; ``None`` if it orders nothing."""
     gets = getters(func, "self", "dim")
     if op.orders is None or gets is None:
@@ -85,7 +85,7 @@ def _among_chosen(numbers: torch.Tensor, chosen: torch.Tensor, dim: int) -> bool
     return any(bool(((numbers == edge).sum(dim) > 1).any()) for edge in edges)
 
 
-class Places(NamedTuple):
+class WritePlaces(NamedTuple):
     """The destinations of one call's writes."""
 
     numbers: torch.Tensor
@@ -93,29 +93,29 @@ class Places(NamedTuple):
     """The numbers lie below this."""
 
 
-def _along(target: torch.Tensor, dim: int, index: torch.Tensor) -> Places:
+def _along(target: torch.Tensor, dim: int, index: torch.Tensor) -> WritePlaces:
     """A destination is the index along ``dim`` and the position in all other dimensions."""
     if not target.dim() or not index.dim():
-        return Places(index.reshape(-1), max(1, target.numel()))
+        return WritePlaces(index.reshape(-1), max(1, target.numel()))
     return _in_rows(index.movedim(dim, -1).reshape(-1, index.shape[dim]), target.shape[dim])
 
 
-def _in_rows(numbers: torch.Tensor, extent: int) -> Places:
+def _in_rows(numbers: torch.Tensor, extent: int) -> WritePlaces:
     """Destinations in rows, each counted separately."""
     offsets = torch.arange(numbers.shape[0], device=numbers.device).unsqueeze(1) * extent
-    return Places((numbers.to(torch.int64) + offsets).reshape(-1), numbers.shape[0] * extent)
+    return WritePlaces((numbers.to(torch.int64) + offsets).reshape(-1), numbers.shape[0] * extent)
 
 
-def _rows(target: torch.Tensor, dim: int, index: torch.Tensor) -> Places:
-    return Places(index.reshape(-1), target.shape[dim] if target.dim() else 1)
+def _rows(target: torch.Tensor, dim: int, index: torch.Tensor) -> WritePlaces:
+    return WritePlaces(index.reshape(-1), target.shape[dim] if target.dim() else 1)
 
 
-def _put(target: torch.Tensor, index: torch.Tensor) -> Places:
+def _put(target: torch.Tensor, index: torch.Tensor) -> WritePlaces:
     count = target.numel()
-    return Places(index.reshape(-1).to(torch.int64).remainder(max(1, count)), count)
+    return WritePlaces(index.reshape(-1).to(torch.int64).remainder(max(1, count)), count)
 
 
-def _put_by_several(target: torch.Tensor, indices: Any) -> Places:
+def _put_by_several(target: torch.Tensor, indices: Any) -> WritePlaces:
     numbers = torch.zeros((), dtype=torch.int64, device=target.device)
     count, dim = 1, 0
     for index in indices:
@@ -127,21 +127,21 @@ def _put_by_several(target: torch.Tensor, indices: Any) -> Places:
             numbers = numbers * extent + part.to(target.device, torch.int64).remainder(max(1, extent))
             count *= extent
             dim += 1
-    return Places(numbers.reshape(-1), count)
+    return WritePlaces(numbers.reshape(-1), count)
 
 
-def _embedded(indices: torch.Tensor, rows: int, padding: int) -> Places:
+def _embedded(indices: torch.Tensor, rows: int, padding: int) -> WritePlaces:
     """The padding row gets no gradient."""
     numbers = indices.reshape(-1)
-    return Places(numbers[numbers != padding] if padding >= 0 else numbers, int(rows))
+    return WritePlaces(numbers[numbers != padding] if padding >= 0 else numbers, int(rows))
 
 
-def _pooled(spatial: int, source: torch.Tensor, indices: torch.Tensor, size: Any = None) -> Places:
+def _pooled(spatial: int, source: torch.Tensor, indices: torch.Tensor, size: Any = None) -> WritePlaces:
     extent = prod(source.shape[-spatial:] if size is None else size)
     return _in_rows(indices.reshape(-1, prod(indices.shape[-spatial:])), extent)
 
 
-def _most_at_one_place(places: Places) -> int:
+def _most_at_one_place(places: WritePlaces) -> int:
     """The largest number of writes to a single destination."""
     numbers, count = places
     if numbers.numel() < 2:
@@ -171,7 +171,7 @@ class DataFacts(Observer):
     """The data facts of one recording's calls."""
 
     def __init__(self) -> None:
-        self._tests: dict[OverloadInfo, tuple[Test | None, Look | None]] = {}
+        self._tests: dict[OverloadInfo, tuple[DataTest | None, DataLook | None]] = {}
         self._tallies: dict[CallCounter, Counter[DataShown]] = {}
 
     def wants(self, info: OverloadInfo) -> Interest:
@@ -186,7 +186,7 @@ class DataFacts(Observer):
 
     def before(
         self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
-    ) -> Look | None:
+    ) -> DataLook | None:
         """Examine where a call is about to write; returns what to examine after it has chosen."""
         if counter is None or not self._tallies.get(counter, {}).keys() <= SETTLING_DATA:
             return None
@@ -218,7 +218,7 @@ class DataFacts(Observer):
         self._tallies.setdefault(counter, Counter())[shown] += 1
 
 
-def _test_of_writes(func: Any, op: Op) -> Test | None:
+def _test_of_writes(func: Any, op: Op) -> DataTest | None:
     """A test of where a call writes and what it adds there; ``None`` if it does not write by an index."""
     if op.writes is None:
         return None

@@ -39,16 +39,16 @@ _WRITING = (accesses.WRITES, accesses.UPDATES, accesses.SCATTERS, accesses.ACCUM
 _OPAQUE = ("torch.classes", "ScriptObject", "ProcessGroup", "Stream", "Future", "Storage", "Any")
 
 
-Argument = tuple[int, str]
+ReplayedArgument = tuple[int, str]
 """Position (-1 for a keyword) and name."""
 
 
 class ReplayPlan(NamedTuple):
     """The plan to replay a call."""
 
-    written: tuple[Argument, ...]
+    written: tuple[ReplayedArgument, ...]
     """Arguments that it writes; they are compared like its results."""
-    overwritten: tuple[Argument, ...]
+    overwritten: tuple[ReplayedArgument, ...]
     """Those of them that it does not read: each replay fills them with other bytes."""
     copies_all: bool
     """Whether all tensors are copied. The schema of a foreign op, or of one with a state, may say too little."""
@@ -186,7 +186,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-def tensors_of(arguments: tuple[Argument, ...], args: Args, kwargs: Kwargs) -> list[torch.Tensor]:
+def tensors_of(arguments: tuple[ReplayedArgument, ...], args: Args, kwargs: Kwargs) -> list[torch.Tensor]:
     """The tensors among some arguments of a call."""
     return tensors_in([accesses.argument_at(*argument, args, kwargs) for argument in arguments])
 

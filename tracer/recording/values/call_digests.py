@@ -22,7 +22,7 @@ from tracer.trace.values.columns import spelt_places
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
 
-Place = tuple[Any, ...]
+DigestPlace = tuple[Any, ...]
 """An argument's name, where its first element lies in the storage (-1: not asked), and its sizes."""
 
 COLLECTIVES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd"})
@@ -118,7 +118,7 @@ class Plan:
                 self._texts[key] = digest
         return digest
 
-    def _places(self, args: Args, kwargs: Kwargs) -> Iterator[Place]:
+    def _places(self, args: Args, kwargs: Kwargs) -> Iterator[DigestPlace]:
         """The parts of tensors that it touches; the sizes of those of which nothing else matters (``rand_like``)."""
         for position, name in self.touched:
             value: Any = argument_at(position, name, args, kwargs)
@@ -135,7 +135,7 @@ class Plan:
             if isinstance(value, _Tensor) and not seams.dispatches_itself(type(value)) and not value.is_nested:
                 yield (name, -1, *value.shape)
 
-    def _text(self, args: Args, kwargs: Kwargs, places: list[Place]) -> str:
+    def _text(self, args: Args, kwargs: Kwargs, places: list[DigestPlace]) -> str:
         """The numbers in words, by the names that the schema gives: ``alpha=1, beta=0.5``."""
         named = (*zip(self.argument_names, args, strict=False), *kwargs.items())
         words = ((name, _word(value)) for name, value in named)

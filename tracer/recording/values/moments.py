@@ -100,7 +100,7 @@ def _digest(state: Any) -> int:
     return digests.digest(state) or 0 if isinstance(state, _Tensor) else text_digest(repr(state))
 
 
-class Moments:
+class MomentWriter:
     def __init__(self, calls: CallValues, modules: ModuleStack) -> None:
         self._calls = calls
         self._modules = modules

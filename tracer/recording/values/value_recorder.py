@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.executions import RegionRun
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import placed, spell
-from tracer.recording.patching import Call, Target, Watchers
+from tracer.recording.patching import WatchedCall, WatchedFunction, Watchers
 from tracer.recording.process.following import FOLLOWING
 from tracer.recording.storage.accesses import READS
 from tracer.recording.torch_private import storages
 from tracer.recording.values.call_digests import CallDigests, RegionPlan
 from tracer.recording.values.call_values import CallValues, ValuesFile, default_states
 from tracer.recording.values.digests import digest_bytes
-from tracer.recording.values.moments import Moments, digest_of_numbers
+from tracer.recording.values.moments import MomentWriter, digest_of_numbers
 from tracer.trace.values import Group, Mark, ValueKind
 from tracer.trace.values.columns import NO_DIGEST
 
@@ -36,7 +36,7 @@ _READ_UNWRITTEN = int(Mark.READ_UNWRITTEN)
 
 
 class Begun(NamedTuple):
-    run: Run
+    run: RegionRun
     reading: CallDigests
     changed: list[torch.Tensor]
     """Inputs that the region writes to; the others may be freed while it runs."""
@@ -52,9 +52,9 @@ class RegionValues:
         self._calls = calls
         self._regions = regions
         self._plan = RegionPlan()
-        self._groups: dict[Run, int] = {}
+        self._groups: dict[RegionRun, int] = {}
 
-    def before(self, run: Run, compiled: Any, inputs: Any) -> Begun | None:
+    def before(self, run: RegionRun, compiled: Any, inputs: Any) -> Begun | None:
         calls = self._calls
         writer = calls.file.writer
         if writer is None or calls.is_paused:
@@ -132,7 +132,7 @@ class ValuesRecording:
         self._sites = attribution.sites
         self.calls = CallValues(file, lambda tensor: self.moments.named(tensor), self._optimizer, followed)
         self.regions = RegionValues(self.calls, regions)
-        self.moments = Moments(self.calls, attribution.modules)
+        self.moments = MomentWriter(self.calls, attribution.modules)
         self._iterators: MutableMapping[Any, str] = WeakIdKeyDictionary()
         self._indices: MutableMapping[Any, dict[int, int]] = WeakIdKeyDictionary()
         """By iterator and position: digests of indices whose batches were not given yet."""
@@ -172,7 +172,7 @@ class ValuesRecording:
             with suppress(Exception):
                 self.moments.state(kind, thing)
 
-    def loader_iterates(self, call: Call) -> None:
+    def loader_iterates(self, call: WatchedCall) -> None:
         """A loader made an iterator, named after the line that asked for it."""
         site = self._sites.users_own(call.frame)
         if call.result is not None:
@@ -181,7 +181,7 @@ class ValuesRecording:
             if getattr(call.result, "_num_workers", 0):
                 self.moments.text(ValueKind.WORKER_SEED, name, repr(call.result._base_seed))
 
-    def loader_asks(self, call: Call) -> None:
+    def loader_asks(self, call: WatchedCall) -> None:
         """A sampler gave the indices of one batch: this process loads it now, workers long before it is asked for."""
         iterator, digest = call.first, digest_of_numbers(call.result)
         if not getattr(iterator, "_num_workers", 0):
@@ -191,7 +191,7 @@ class ValuesRecording:
         elif digest != NO_DIGEST:
             self._indices.setdefault(iterator, {})[iterator._send_idx] = digest
 
-    def loader_gave(self, call: Call) -> None:
+    def loader_gave(self, call: WatchedCall) -> None:
         iterator = call.first
         position = max(0, getattr(iterator, "_num_yielded", 0) - 1)
         with torch.no_grad():
@@ -200,7 +200,7 @@ class ValuesRecording:
             if iterator in self._indices:
                 self.moments.write(ValueKind.INDICES, name, self._indices[iterator].pop(position, NO_DIGEST), position)
 
-    def differentiates(self, call: Call) -> None:
+    def differentiates(self, call: WatchedCall) -> None:
         """``backward`` is called on a tensor; on several, nothing says which is the loss, and other threads' have no
         order."""
         if get_ident() == self._modules.thread:
@@ -213,7 +213,7 @@ class ValuesRecording:
             with suppress(Exception):  # a container of somebody's own may refuse to be read
                 self.moments.returned(f"output of {self._modules.path(module)}", output)
 
-    def steps(self, call: Call, kind: ValueKind) -> None:
+    def steps(self, call: WatchedCall, kind: ValueKind) -> None:
         self._stepping[call.first] = kind
 
 
@@ -228,7 +228,7 @@ def _receiving(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
             recording.calls.is_paused = False
 
 
-def _functions() -> list[Target]:
+def _functions() -> list[WatchedFunction]:
     def holders(module: str, owner: str, *names: str) -> list[Any]:
         return [(getattr(sys.modules.get(module), owner, None), name) for name in names]
 
@@ -237,13 +237,13 @@ def _functions() -> list[Target]:
     schedulers += holders(scheduling, "ReduceLROnPlateau", "step")
     scalers = holders("torch.amp.grad_scaler", "GradScaler", "step", "update", "load_state_dict")
     return [
-        Target(holders(loading, "DataLoader", "__iter__"), after=ValuesRecording.loader_iterates),
-        Target(holders(loading, "_BaseDataLoaderIter", "__next__"), after=ValuesRecording.loader_gave),
-        Target(holders(loading, "_BaseDataLoaderIter", "_next_index"), after=ValuesRecording.loader_asks),
-        Target(holders(loading, "_MultiProcessingDataLoaderIter", "_try_get_data"), around=_receiving),
-        Target(schedulers, before=partial(ValuesRecording.steps, kind=ValueKind.SCHEDULER)),
-        Target(scalers, before=partial(ValuesRecording.steps, kind=ValueKind.SCALER)),
-        Target([(sys.modules.get("torch.autograd"), "backward")], before=ValuesRecording.differentiates),
+        WatchedFunction(holders(loading, "DataLoader", "__iter__"), after=ValuesRecording.loader_iterates),
+        WatchedFunction(holders(loading, "_BaseDataLoaderIter", "__next__"), after=ValuesRecording.loader_gave),
+        WatchedFunction(holders(loading, "_BaseDataLoaderIter", "_next_index"), after=ValuesRecording.loader_asks),
+        WatchedFunction(holders(loading, "_MultiProcessingDataLoaderIter", "_try_get_data"), around=_receiving),
+        WatchedFunction(schedulers, before=partial(ValuesRecording.steps, kind=ValueKind.SCHEDULER)),
+        WatchedFunction(scalers, before=partial(ValuesRecording.steps, kind=ValueKind.SCALER)),
+        WatchedFunction([(sys.modules.get("torch.autograd"), "backward")], before=ValuesRecording.differentiates),
     ]
 
 

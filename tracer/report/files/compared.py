@@ -17,7 +17,7 @@ from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import UNVARIED, Held, Repeated
 from tracer.errors import ReportError
 from tracer.files import write_whole
-from tracer.findings import Change
+from tracer.findings import PlannedChange
 from tracer.plain import json_text
 from tracer.report.blocks import PAGE
 from tracer.report.report import Report
@@ -50,7 +50,7 @@ def write_repeated(
     return written
 
 
-def plan_after(repeated: Repeated, judged: Callable[[], Report | None]) -> tuple[Change, ...]:
+def plan_after(repeated: Repeated, judged: Callable[[], Report | None]) -> tuple[PlannedChange, ...]:
     """Return the changes once runs differed; without a report on the first, those that the runs themselves ask for."""
     if repeated.agrees:
         return ()
@@ -69,7 +69,7 @@ def divergence_json(divergence: Divergence) -> dict[str, Any]:
     return document | {name: value for name, value in rest.items() if name not in document}
 
 
-def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, Any]:
+def repeated_json(repeated: Repeated, plan: Sequence[PlannedChange] = ()) -> dict[str, Any]:
     """The result of several runs, as ``repeat.json`` holds it; ``plan``: what to change."""
     divergence = repeated.divergence
     document = _leading(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 import tracer
-from tracer.findings import Acceptance, Change, FillCost, Finding, Judgement, Note, Process, Tally, Target
+from tracer.findings import Acceptance, FillCost, Finding, Judgement, Note, PlannedChange, Process, Tally, Target
 from tracer.names import EvidenceKind, Training
 from tracer.plain import json_text
 from tracer.report.sections.answers import headline
@@ -65,7 +65,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """The report in one sentence, as every other format opens with it."""
     judgement: JudgementForm
     """Target, findings, tally, banners, environment, blind spots, sources and tables."""
-    plan: tuple[Change, ...]
+    plan: tuple[PlannedChange, ...]
     """The numbered changes."""
     accepted: tuple[Acceptance, ...] | msgspec.UnsetType = msgspec.UNSET
     """Behind a gate: the findings that somebody spoke for."""

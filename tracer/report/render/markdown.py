@@ -85,7 +85,7 @@ def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
         elif isinstance(block, said.Cards):
             for card in block.cards:
                 yield f"\n**{_plain(card.question)}**\n\n{_plain(card.sentence)}"
-        elif isinstance(block, said.Tally):
+        elif isinstance(block, said.TallyBlock):
             yield ""
             yield from (f"- {_words(said.Badge(verdict))}: {count:,}" for verdict, count in block.counts)
         elif isinstance(block, said.Fold):

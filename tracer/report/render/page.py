@@ -210,7 +210,7 @@ def _numbering() -> defaultdict[Any, int]:
     return numbers
 
 
-class _Rows:
+class _PageRows:
     """Rows of one page, whatever the target: places and rulings, each once."""
 
     def __init__(self) -> None:
@@ -236,7 +236,7 @@ def findings_json(report: ReportView, blocks: tuple[MapBlock, ...] = ()) -> str:
     ``blocks`` are those of the model's map, which each target colours. No character in the JSON can end the element
     that it stands in, or a line of JavaScript.
     """
-    table = _Rows()
+    table = _PageRows()
     own = table.of(report.judgement, report.findings)
     data: dict[str, Any] = {
         "place_fields": [column.name for column in table.columns[RowHalf.PLACE]],
@@ -258,7 +258,7 @@ def findings_json(report: ReportView, blocks: tuple[MapBlock, ...] = ()) -> str:
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
 
 
-def _target(report: ReportView, judgement: Judgement, table: _Rows, blocks: tuple[MapBlock, ...]) -> dict[str, Any]:
+def _target(report: ReportView, judgement: Judgement, table: _PageRows, blocks: tuple[MapBlock, ...]) -> dict[str, Any]:
     """One target's name, command, colours and rows; the report's own rows stand beside all others'."""
     target, tally, findings = judgement.target, judgement.tally, judgement.findings
     is_own = judgement is report.judgement

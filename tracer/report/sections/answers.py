@@ -24,7 +24,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.plain import one_line
-from tracer.plan import Step, is_mode_on, place_of, step_of
+from tracer.plan import PlanStep, is_mode_on, place_of, step_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections.calls import tally_of
@@ -217,7 +217,7 @@ def met(report: ReportView) -> set[Verdict]:
 def draws_repeat(report: ReportView) -> bool:
     """Return whether nothing is left to seed: every generator seen to be drawn from starts alike in every run."""
     drawing = (finding for finding in report.findings if finding.verdict is Verdict.SEEDED)
-    return all(step_of(finding, report.target) in (Step.NOTHING, Step.EVALUATION) for finding in drawing)
+    return all(step_of(finding, report.target) in (PlanStep.NOTHING, PlanStep.EVALUATION) for finding in drawing)
 
 
 def condition(report: ReportView) -> str:
@@ -388,7 +388,7 @@ def _what_to_change(report: ReportView) -> said.Card:
     settings = by_hand = unknown = 0
     for change in closing:
         closed = [report.findings[position] for position in change.findings]
-        if closed and all(step_of(finding, report.target) is Step.UNKNOWN for finding in closed):
+        if closed and all(step_of(finding, report.target) is PlanStep.UNKNOWN for finding in closed):
             unknown += change.closes  # it only says how to find out
         elif change.sets and not any(finding.about in _IN_ITS_PLACE for finding in closed):
             settings += 1

@@ -155,9 +155,9 @@ def _worst(counts: Mapping[Verdict, int]) -> tuple[Verdict, int]:
     return next(((verdict, counts[verdict]) for verdict in SEVERITY if counts.get(verdict)), (Verdict.DETERMINISTIC, 0))
 
 
-def tally_of(report: ReportView) -> said.Tally:
+def tally_of(report: ReportView) -> said.TallyBlock:
     """Every recorded call, counted once."""
-    return said.Tally(tuple(by_severity(report.tally.as_is)), report.tally.total)
+    return said.TallyBlock(tuple(by_severity(report.tally.as_is)), report.tally.total)
 
 
 # --- portability: the same trace under other targets ------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tracer
 from tracer.findings import Acceptance, Finding, Judgement
-from tracer.gate.comparing import Comparison, Difference, Kind
+from tracer.gate.comparing import ChangeKind, Difference, GateComparison
 from tracer.names import (
     OF_A_RUN,
     SEVERITY,
@@ -416,10 +416,10 @@ def _worst(group: list[Finding]) -> int:
 _SHOWN = 60
 
 
-def comparison_blocks(compared: Comparison) -> Iterator[said.Block]:
+def comparison_blocks(compared: GateComparison) -> Iterator[said.Block]:
     """Yield the changes, from the top."""
     counts = Counter(change.kind for change in compared.differences)
-    words = {kind: "with another count" if kind is Kind.RECOUNTED else kind.value for kind in Kind}
+    words = {kind: "with another count" if kind is ChangeKind.RECOUNTED else kind.value for kind in ChangeKind}
     changed = ", ".join(f"{count:,} {words[kind]}" for kind, count in counts.items()) or "No finding changed"
     yield said.Paragraph(f"{changed}; {plural(compared.same, 'finding')} the same.", said.Tone.STRONG)
     for label, target in (("before", compared.before), ("after", compared.after)):
@@ -441,7 +441,7 @@ def _items(members: Sequence[Difference]) -> Iterator[Words]:
     """A sentence each; a remedy stands once, below the last that it is for."""
     for change, after in zip_longest(members, members[1:]):
         is_last = after is None or after.remedy != change.remedy
-        remedy = change.remedy if is_last and change.kind in (Kind.NEW, Kind.WORSENED) else ""
+        remedy = change.remedy if is_last and change.kind in (ChangeKind.NEW, ChangeKind.WORSENED) else ""
         yield (_sentence(change), said.Soft(remedy, " "))
 
 

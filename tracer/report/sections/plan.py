@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.findings import Change, Need
+from tracer.findings import Need, PlannedChange
 from tracer.names import Prerequisite
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, first
@@ -34,7 +34,7 @@ def plan(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="plan", title="What to change", label="Plan", blocks=blocks)
 
 
-def step_of_plan(change: Change) -> said.Step:
+def step_of_plan(change: PlannedChange) -> said.Step:
     """A change, with what it needs and is worth in words."""
     return said.Step(
         number=change.number,
@@ -47,12 +47,12 @@ def step_of_plan(change: Change) -> said.Step:
     )
 
 
-def is_suggestion(change: Change) -> bool:
+def is_suggestion(change: PlannedChange) -> bool:
     """Return whether ``change`` closes nothing, and helps no other to. It only saves time."""
     return not change.closes and not change.sets and not change.roots
 
 
-def worth(change: Change) -> str:
+def worth(change: PlannedChange) -> str:
     """Return the worth of ``change``: ``closes 2 findings, 24 calls``."""
     if not change.closes and change.roots:
         return f"for {_numbered('root', change.roots)}"

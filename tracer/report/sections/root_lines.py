@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from tracer.divergence.lines import Kind, LineSource
+from tracer.divergence.lines import LineKind, LineSource
 from tracer.divergence.model import Root
 from tracer.divergence.repeated import HeldLine, Repeated
 from tracer.report import blocks as said
@@ -49,12 +49,12 @@ def line_clause(
 def what_it_does(source: LineSource) -> str:
     """``reads the clock``."""
     row = source_by_id(source.source)
-    if source.kind is Kind.DRAW:
+    if source.kind is LineKind.DRAW:
         name = _GENERATORS.get(source.generator, f"the generator of {source.generator}")
         return f"draws from {name}, which nothing seeded alike"
     if row is not None:
         return row.name
-    if source.kind is Kind.BRANCH:
+    if source.kind is LineKind.BRANCH:
         return "decides otherwise which line comes next"
     named = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
     if not named:

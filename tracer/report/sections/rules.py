@@ -21,7 +21,7 @@ from tracer.tables.explaining import (
     program,
     spans,
 )
-from tracer.tables.rules import GRADES, AnsweredRule, Rule, Table, strongest
+from tracer.tables.rules import GRADES, AnsweredRule, Rule, RuleTable, strongest
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.translation import STAYS
 from tracer.tables.versions import reviewed_in_words, reviewed_releases, speaks_of
@@ -47,7 +47,7 @@ def explanation_blocks(
     yield from _examples(explanations, examples)
 
 
-def rule_blocks(rule: Rule, table: Table, examples: Examples = NO_EXAMPLES) -> Iterator[Block]:
+def rule_blocks(rule: Rule, table: RuleTable, examples: Examples = NO_EXAMPLES) -> Iterator[Block]:
     """One rule whole: for each span of versions its conditions, then its words, evidence and example."""
     yield said.Heading(rule.id)
     yield from _names(rule)
@@ -60,7 +60,7 @@ def rule_blocks(rule: Rule, table: Table, examples: Examples = NO_EXAMPLES) -> I
         yield _code(program(example, table.backend))
 
 
-def overview_blocks(tables: Sequence[Table]) -> Iterator[Block]:
+def overview_blocks(tables: Sequence[RuleTable]) -> Iterator[Block]:
     """The tables that exist, a line each."""
     heads = ("Rules", "Ops")
     rows = tuple(
@@ -79,7 +79,7 @@ def overview_blocks(tables: Sequence[Table]) -> Iterator[Block]:
             yield quiet(f"An aten op without a rule is {answer} on {', '.join(names)}.")
 
 
-def rules_blocks(table: Table) -> Iterator[Block]:
+def rules_blocks(table: RuleTable) -> Iterator[Block]:
     """One table's rules, a line each, for the newest version that it was reviewed for."""
     newest = reviewed_releases(table.reviewed)[-1]
     compiled = f", and {len(table.compiled)} of what compilers make of ops" if table.compiled else ""
@@ -132,7 +132,7 @@ def _without_rule(explanation: Explanation) -> str:
     return f"= deterministic: no rule names it, and {exceptions}."
 
 
-def _rule_now(rule: Rule, span: VersionSpan, table: Table) -> Iterator[Block]:
+def _rule_now(rule: Rule, span: VersionSpan, table: RuleTable) -> Iterator[Block]:
     if isinstance(rule, AnsweredRule):
         yield said.Paragraph(f"Compiled by {rule.compiler.capitalize()}, in place of the rules above.")
     yield from _names(rule, _OPS_SHOWN)
@@ -209,7 +209,7 @@ def from_to(span: VersionSpan) -> str:
     return span.first if span.first == span.last else f"{span.first} to {span.last}"
 
 
-def _history(rule: Rule, table: Table) -> str:
+def _history(rule: Rule, table: RuleTable) -> str:
     """The versions at which a rule's answer changed, with the answer before and after under each setting."""
     history = spans(rule, table.reviewed_for(rule))
     changes = [f"other numbers from one seed since {rule.redrawn}"] if rule.redrawn else []

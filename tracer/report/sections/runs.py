@@ -13,7 +13,7 @@ from tracer.divergence.model import Divergence, EndState, Loss, NotRestored, Rep
 from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
 from tracer.divergence.roots import parted
-from tracer.findings import Change, Finding
+from tracer.findings import Finding, PlannedChange
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
 from tracer.report import blocks as said
@@ -89,7 +89,7 @@ def what_happened(repeated: Repeated, reader: Reader) -> Section:
 
 
 def repeated_blocks(
-    repeated: Repeated, reader: Reader, plan: Sequence[Change] | None = None, findings: Sequence[Finding] = ()
+    repeated: Repeated, reader: Reader, plan: Sequence[PlannedChange] | None = None, findings: Sequence[Finding] = ()
 ) -> tuple[said.Block, ...]:
     """The same without a report on the first run: first what happened, then what to change.
 

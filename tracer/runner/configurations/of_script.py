@@ -31,7 +31,7 @@ _PATIENCE = 120
 _ASK = "import torch, tracer; print(torch.__version__, tracer.__version__)"
 
 
-class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+class SideOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of one side that the other lacks."""
 
     args: tuple[str, ...] = ()
@@ -40,20 +40,20 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     python: str = sys.executable
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedConfigurations(msgspec.Struct, frozen=True):
     """A script, and its two configurations."""
 
     task: Task
     """With the arguments that both have."""
-    first: Configuration
-    second: Configuration
+    first: SideOptions
+    second: SideOptions
     folder: Path
     yardstick_runs: int = 3
     children: bool | None = None
     """Compare child processes too; ``None``: if the first run started some, and trained nothing itself."""
 
 
-def compare_script(asked: Asked) -> Comparison:
+def compare_script(asked: AskedConfigurations) -> Comparison:
     """Run both configurations, and the shaken ones that the answer needs.
 
     Raises ``UsageError`` where a side cannot begin, ``TraceError`` where nothing was recorded, and ``EndedEarly`` where
@@ -67,13 +67,13 @@ def compare_script(asked: Asked) -> Comparison:
     for name in ("a", "a-again", "a-decided", "b", "b-again"):
         remove_run(asked.folder / f"{name}.json")
     with scratch_of(asked.folder) as scratch:
-        return answered(_Runs(asked, scratch).record, asked.yardstick_runs)
+        return answered(_SideRuns(asked, scratch).record, asked.yardstick_runs)
 
 
-class _Runs:
+class _SideRuns:
     """Runs of both configurations, each a process of its own that leaves a file in the folder."""
 
-    def __init__(self, asked: Asked, scratch: Path) -> None:
+    def __init__(self, asked: AskedConfigurations, scratch: Path) -> None:
         self._asked = asked
         self._scratch = scratch
         self._runs = 0
@@ -81,7 +81,7 @@ class _Runs:
         self._names: set[str] = set()
 
     def record(self, side: Side, places: PlaceOptions = UNSHAKEN) -> Job:
-        """Make one run: a ``Recording``."""
+        """Make one run: a ``RecordSide``."""
         job = read_job(self._run(side, places))
         if self._children is None:
             self._children = job.training is Training.ELSEWHERE
@@ -170,13 +170,13 @@ FURTHER = 3
 _WITH_CALLS = (PlaceKind.OUTPUT, PlaceKind.OUTPUT_GRADIENT, PlaceKind.GRADIENT)
 
 
-class Recording(Protocol):
+class RecordSide(Protocol):
     """Runs one configuration and gives the magnitudes of its processes."""
 
     def __call__(self, side: Side, places: PlaceOptions = UNSHAKEN) -> Job: ...
 
 
-def answered(record: Recording, yardstick_runs: int) -> Comparison:
+def answered(record: RecordSide, yardstick_runs: int) -> Comparison:
     """Compare the two configurations by ``yardstick_runs`` shaken runs, and by further ones where that does not decide.
 
     Where all agrees bit for bit up to one module, runs of both that are shaken inside it alone judge what it returns.
@@ -228,7 +228,7 @@ def _decisions(job: Job) -> Path:
 
 
 def _judged(
-    record: Recording,
+    record: RecordSide,
     comparison: Comparison,
     first: Job,
     second: Job,
@@ -265,7 +265,7 @@ def _judged(
 
 
 def _with_call(
-    record: Recording, comparison: Comparison, first: Job, second: Job, options: Mapping[Side, PlaceOptions]
+    record: RecordSide, comparison: Comparison, first: Job, second: Job, options: Mapping[Side, PlaceOptions]
 ) -> Comparison:
     """The answer with the first call inside the first faulty module that differs."""
     place = comparison.first

@@ -43,7 +43,7 @@ class Walk(NamedTuple):
     """Whether other file systems are looked into."""
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """A file, a link or a folder, below the one that is walked."""
 
     path: str
@@ -57,7 +57,7 @@ class Entry(NamedTuple):
     """Of a file or a link: its size, the time of its last change and its inode, which differ if it was written."""
 
 
-def entries_of(folder: str | os.PathLike[str], walk: Walk) -> Iterator[Entry]:
+def entries_of(folder: str | os.PathLike[str], walk: Walk) -> Iterator[FolderEntry]:
     """Yield the entries of ``folder``, folders before their contents; one more than ``MOST_ENTRIES`` if too many."""
     without = {os.path.abspath(walk.without), os.path.realpath(walk.without)}
     folders, count = [""], 0
@@ -80,7 +80,7 @@ def entries_of(folder: str | os.PathLike[str], walk: Walk) -> Iterator[Entry]:
                     or (not walk.enters_mounts and os.path.ismount(entry.path))
                 )
                 count += 1
-                yield Entry(
+                yield FolderEntry(
                     path,
                     is_folder,
                     stat.S_ISREG(status.st_mode),

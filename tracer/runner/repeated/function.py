@@ -16,7 +16,7 @@ from tracer.divergence.model import Divergence
 from tracer.divergence.recordings import Family, Recording, read_recording
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
-from tracer.recording.options import Lines, RecordOptions
+from tracer.recording.options import LineOptions, RecordOptions
 from tracer.recording.values.moments import leaves
 from tracer.runner.repeated.root_lines import MOST_RUNS, FoundLines, LineRun, find_lines
 from tracer.runner.repeated.state import SavedState, objects_of
@@ -81,11 +81,11 @@ def repeat(
     saved_state = SavedState(objects_of(step) if state is None else state)
     name = getattr(step, "__qualname__", type(step).__name__)
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
-        calls = Calls(step, saved_state, Path(folder), model)
+        calls = FunctionCalls(step, saved_state, Path(folder), model)
         return compared_with(recorded(step, Path(folder, "run-1.json"), model), calls, name, runs, hold=hold)
 
 
-def recorded(step: Callable[[], Any], path: Path, model: Any = None, lines: Lines | None = None) -> Recording:
+def recorded(step: Callable[[], Any], path: Path, model: Any = None, lines: LineOptions | None = None) -> Recording:
     """Record one call of ``step`` with values, and what it returned; ``lines``: how its lines are followed."""
     session = Session(model, RecordOptions(name=path.stem, values=str(path.with_suffix(".values")), lines=lines))
     with session:
@@ -102,14 +102,14 @@ def recorded(step: Callable[[], Any], path: Path, model: Any = None, lines: Line
     return read_recording(path)
 
 
-class Calls:
+class FunctionCalls:
     """Calls of a function after the first one, each from the state that was saved, recorded in ``folder``."""
 
     def __init__(self, step: Callable[[], Any], state: SavedState, folder: Path, model: Any) -> None:
         self._step, self.state, self._folder, self._model = step, state, folder, model
         self.left = MOST_RUNS - 2
 
-    def again(self, name: str, lines: Lines | None = None) -> Recording:
+    def again(self, name: str, lines: LineOptions | None = None) -> Recording:
         self.state.restore()
         return recorded(self._step, self._folder / f"{name}.json", self._model, lines)
 
@@ -117,7 +117,7 @@ class Calls:
         (self._folder / "values").mkdir(exist_ok=True)
         return self._folder / "values"
 
-    def follow(self, name: str, lines: Lines, last_step: int | None, *, anew: bool = False) -> LineRun | None:
+    def follow(self, name: str, lines: LineOptions, last_step: int | None, *, anew: bool = False) -> LineRun | None:
         """Call the function once more, whose lines are followed."""
         self.left -= 1
         try:
@@ -133,7 +133,7 @@ class Calls:
         return compare_families(first, second, partial(compare_recordings, may_resume=False))
 
 
-def compared_with(base: Recording, calls: Calls, name: str, runs: int, *, hold: bool) -> Repeated:
+def compared_with(base: Recording, calls: FunctionCalls, name: str, runs: int, *, hold: bool) -> Repeated:
     """Compare the first of ``runs`` calls with the others; ``hold``: if they diverge, further ones follow lines."""
     recordings = [base, *(calls.again(f"run-{number}") for number in range(2, runs + 1))]
     compare = partial(compare_recordings, may_resume=False, findings=judge(base.trace).findings if base.trace else None)

@@ -26,7 +26,7 @@ MOST_RUNS = 4
 Holds = frozenset[Circumstance]
 
 
-class Tried(NamedTuple):
+class HeldRun(NamedTuple):
     """A run with some circumstances held."""
 
     held: Holds
@@ -36,7 +36,7 @@ class Tried(NamedTuple):
     """The reason why it proves nothing, even if it agrees."""
 
 
-class Shown(NamedTuple):
+class ComparedRuns(NamedTuple):
     """The comparison of two runs."""
 
     agrees: bool
@@ -44,18 +44,18 @@ class Shown(NamedTuple):
     """The first root, if any."""
 
 
-class Laboratory(Protocol):
+class HoldingRuns(Protocol):
     """Makes runs and compares them."""
 
-    def run(self, held: Holds) -> Tried | None:
+    def run(self, held: Holds) -> HeldRun | None:
         """Make a run with ``held`` held; ``None`` if a signal asked this process to end."""
 
-    def compare(self, first: Family, second: Family) -> Shown:
+    def compare(self, first: Family, second: Family) -> ComparedRuns:
         """Return whether the two agree wherever the runs with nothing held diverge."""
 
 
 def find_circumstance(
-    laboratory: Laboratory,
+    laboratory: HoldingRuns,
     candidates: Sequence[Circumstance],
     suspected: Sequence[Circumstance],
     *,
@@ -91,7 +91,7 @@ def find_circumstance(
     return tuple(shown)
 
 
-def _held_twice(laboratory: Laboratory, held: Holds, *, is_all: bool = False) -> tuple[list[Held], Tried | None]:
+def _held_twice(laboratory: HoldingRuns, held: Holds, *, is_all: bool = False) -> tuple[list[Held], HeldRun | None]:
     """Make two runs with ``held`` held; one is enough if it proves nothing."""
     runs = []
     for _ in range(2):
@@ -101,13 +101,13 @@ def _held_twice(laboratory: Laboratory, held: Holds, *, is_all: bool = False) ->
         runs.append(run)
         if run.problem:
             break
-    shown = _compared(laboratory, runs[0], runs[-1]) if len(runs) > 1 else Shown(agrees=False)
+    shown = _compared(laboratory, runs[0], runs[-1]) if len(runs) > 1 else ComparedRuns(agrees=False)
     return [_fact(held, runs, shown, runs=len(runs), is_all=is_all)], runs[0]
 
 
-def _compared(laboratory: Laboratory, first: Tried, second: Tried) -> Shown:
+def _compared(laboratory: HoldingRuns, first: HeldRun, second: HeldRun) -> ComparedRuns:
     if first.recording is None or second.recording is None:
-        return Shown(agrees=False)
+        return ComparedRuns(agrees=False)
     return laboratory.compare(first.recording, second.recording)
 
 
@@ -117,7 +117,7 @@ def _with_required(circumstances: Iterable[Circumstance]) -> Holds:
     return held | {Circumstance.HASH_SEED} if Circumstance.ADDRESSES in held else held
 
 
-def _fact(held: Holds, tried: Sequence[Tried], shown: Shown, *, runs: int, is_all: bool = False) -> Held:
+def _fact(held: Holds, tried: Sequence[HeldRun], shown: ComparedRuns, *, runs: int, is_all: bool = False) -> Held:
     """What the runs showed, as the report's record."""
     circumstances = in_order(held)
     implied = Circumstance.HASH_SEED if Circumstance.ADDRESSES in circumstances else None
@@ -153,11 +153,11 @@ class Comparing:
         self.divergence = compare_runs(unheld[0], unheld[1], findings)
         self._left_otherwise = {(end.kind, end.name) for end in self.divergence.ends}
 
-    def compare(self, first: Family, second: Family) -> Shown:
+    def compare(self, first: Family, second: Family) -> ComparedRuns:
         """If only what the runs leave behind differs, two runs agree if they leave it in the same state."""
         divergence = compare_runs(first, second, self._findings)
         left = {(end.kind, end.name) for end in divergence.ends} & self._left_otherwise
-        return Shown(divergence.agrees and not (self.divergence.agrees and left), divergence.first)
+        return ComparedRuns(divergence.agrees and not (self.divergence.agrees and left), divergence.first)
 
     def other_calls(self, family: Family) -> str:
         """Says that a run makes other calls than those with nothing held; empty if it does not.

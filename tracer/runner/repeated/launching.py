@@ -15,7 +15,7 @@ from types import FrameType
 
 import msgspec
 
-from tracer.recording.options import UNSHAKEN, Lines, PlaceOptions
+from tracer.recording.options import UNSHAKEN, LineOptions, PlaceOptions
 from tracer.runner.interrupts import AGAIN, handled
 from tracer.runner.repeated.declared import Circumstance, make_before_the_script
 from tracer.runner.steps import Task
@@ -49,7 +49,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The options of magnitudes."""
     replayed: tuple[str, ...] | None = None
     """Overloads to replay on the spot, without digests; ``None`` for an ordinary run."""
-    lines: Lines | None = None
+    lines: LineOptions | None = None
     """How the program's lines are followed, if they are."""
     number: int = 0
     """The number of the run in its series."""

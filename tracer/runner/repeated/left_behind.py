@@ -55,11 +55,11 @@ class LeftBehind:
         for path, (size, *_) in self._before.items():
             if 0 < size <= _SMALL and (left := left - size) >= 0:
                 self._heads[path] = self._head(path, size)
-        self._output: _Followed | None = None
+        self._output: _FollowedFile | None = None
         """What Python prints to standard output; ``None`` where that is closed, or somebody's own."""
         if type(sys.stdout) is io.TextIOWrapper and sys.stdout is sys.__stdout__:
             sys.stdout.flush()
-            self._output = _Followed(sys.stdout)
+            self._output = _FollowedFile(sys.stdout)
             sys.stdout = sys.__stdout__ = self._output  # type: ignore[misc]
 
     def states(self) -> Iterator[tuple[ValueKind, str, int, int]]:
@@ -147,7 +147,7 @@ class Printed:
                 yield number, last
 
 
-class _Followed(io.TextIOWrapper):
+class _FollowedFile(io.TextIOWrapper):
     def __init__(self, stream: io.TextIOWrapper) -> None:
         options: dict[str, Any] = {
             "encoding": stream.encoding,

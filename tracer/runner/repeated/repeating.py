@@ -23,7 +23,7 @@ from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_follow
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings, Training
 from tracer.plain import say
-from tracer.recording.options import Lines
+from tracer.recording.options import LineOptions
 from tracer.runner.ranks import Rank, current_rank, told_by_all
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.declared import HASH_SEED, Change, Circumstance, Start, in_order, variables_among
@@ -31,8 +31,8 @@ from tracer.runner.repeated.folder import Snapshot, recordings_in, remove_run, s
 from tracer.runner.repeated.holding import (
     MOST_RUNS,
     Comparing,
+    HeldRun,
     Holds,
-    Tried,
     compare_runs,
     find_circumstance,
     suspects,
@@ -50,7 +50,7 @@ from tracer.runner.repeated.root_lines import (
     needs_lines,
 )
 from tracer.runner.source_lines import texts_of, with_neighbours
-from tracer.runner.steps import Steps, Task
+from tracer.runner.steps import StepRange, Task
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace.families import load_family
@@ -302,7 +302,7 @@ class _Series:
             self.found = self.found._replace(note="; ".join(filter(None, (self.found.note, alone))))
         else:
             for number in range(laboratory.left):
-                laboratory.follow(f"lines-{number + 1}", Lines(), None)
+                laboratory.follow(f"lines-{number + 1}", LineOptions(), None)
 
     # --- runs in which something is held ---
 
@@ -393,7 +393,7 @@ class _Series:
             number=len(self.runs),
             temporary=self._another_temporary() if varied is Circumstance.ENVIRONMENT else "",
             scratch=str(self.scratch),
-            lines=Lines(seconds=_LINE_SECONDS) if self.follows_lines and varied is None else None,
+            lines=LineOptions(seconds=_LINE_SECONDS) if self.follows_lines and varied is None else None,
         )
         has_diverged = self._has_diverged_from(base, output) if self.asked.first and base is not None else None
         say(f"tracer: {name}{f' ({change.words})' if change is not None else ''}")
@@ -542,7 +542,7 @@ class _LineRuns:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def follow(self, name: str, lines: Lines, last_step: int | None, *, anew: bool = False) -> LineRun | None:
+    def follow(self, name: str, lines: LineOptions, last_step: int | None, *, anew: bool = False) -> LineRun | None:
         """Make a run whose lines are followed, up to the end of ``last_step``."""
         series = self._series
         if self._snapshot is not None and anew:
@@ -554,7 +554,7 @@ class _LineRuns:
         task = series.asked.task if folder is None else _within(series.asked.task, folder)
         if last_step is not None and not series.asked.whole:
             stop = last_step + 1 if task.steps.stop is None else min(task.steps.stop, last_step + 1)
-            task = msgspec.structs.replace(task, steps=Steps(task.steps.start, stop), exit_after_steps=True)
+            task = msgspec.structs.replace(task, steps=StepRange(task.steps.start, stop), exit_after_steps=True)
         order = Order(
             task=task,
             output=str(output),
@@ -608,7 +608,7 @@ class _HeldRuns:
         self._count = 0
         self._limit = 3 * series.longest + _PATIENCE
 
-    def run(self, held: Holds) -> Tried | None:
+    def run(self, held: Holds) -> HeldRun | None:
         """Make a run with ``held`` held; ``None`` if a signal asked this process to end."""
         series = self._series
         if launching.ENDING.by:
@@ -640,7 +640,7 @@ class _HeldRuns:
         run = Run(name=f"held {self._count}", file=output.name, held=circumstances, code=code, stopped=stopped)
         series._add_run(run)
         family = None if series._recording(run) is None else series.families[run.name]
-        return Tried(held, family, self._problem(run, family))
+        return HeldRun(held, family, self._problem(run, family))
 
     def _problem(self, run: Run, family: Family | None) -> str:
         """Return the reason why the run proves nothing; empty if it does."""

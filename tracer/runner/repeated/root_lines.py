@@ -19,14 +19,14 @@ import msgspec
 
 from tracer.divergence.causes import RootCause
 from tracer.divergence.end_states import OF_TRAINING
-from tracer.divergence.lines import ComparedLines, Kind, LineSource, compared_lines, read_run
+from tracer.divergence.lines import ComparedLines, LineKind, LineSource, compared_lines, read_run
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import HeldLine
 from tracer.errors import TraceError
 from tracer.plain import say
 from tracer.recording.lines.holding import calls_inside, gave_others, problem_of
-from tracer.recording.options import Lines
+from tracer.recording.options import LineOptions
 from tracer.tables.sources import Source, source_by_id
 from tracer.trace.file import child_path
 from tracer.trace.lines import TIME_IS_UP
@@ -45,14 +45,14 @@ class LineRun(NamedTuple):
     family: Family
 
 
-class Laboratory(Protocol):
+class LineRuns(Protocol):
     """Makes runs and compares them."""
 
     @property
     def left(self) -> int:
         """Runs that may still be made."""
 
-    def follow(self, name: str, lines: Lines, last_step: int | None, *, anew: bool = False) -> LineRun | None:
+    def follow(self, name: str, lines: LineOptions, last_step: int | None, *, anew: bool = False) -> LineRun | None:
         """Make a run whose lines are followed, up to the end of a step; ``None`` if it left nothing to compare.
 
         ``anew``: it finds the working directory as the first of all runs did, and those after it what it leaves.
@@ -92,7 +92,7 @@ def certain(roots: Sequence[Root]) -> tuple[LineSource, ...]:
         found.append(
             LineSource(
                 location=root.called_from or root.location,
-                kind=Kind.DRAW,
+                kind=LineKind.DRAW,
                 source=f"draw-{generator}",
                 generator=generator,
                 reaches=True,
@@ -135,7 +135,7 @@ def lines_of_time(first: Path, second: Path) -> tuple[LineSource, ...]:
 
 
 def find_lines(
-    laboratory: Laboratory, divergence: Divergence, folder: Callable[[], Path], known: ComparedLines | None = None
+    laboratory: LineRuns, divergence: Divergence, folder: Callable[[], Path], known: ComparedLines | None = None
 ) -> FoundLines:
     """Follow lines in two further runs, unless they are ``known``, and hold those that reach a call that differs.
 
@@ -152,7 +152,7 @@ def find_lines(
     else:
         left = laboratory.left
         say(f"tracer: at most {left} further runs: two follow the program's lines, others prove what they show")
-        found = _followed(laboratory, Lines(anew_at=last or 0), "lines", last)
+        found = _followed(laboratory, LineOptions(anew_at=last or 0), "lines", last)
         if isinstance(found, str):
             return FoundLines(note=found)
         compared, again = found
@@ -174,7 +174,7 @@ def find_lines(
 
 
 def _followed(
-    laboratory: Laboratory, lines: Lines, name: str, last: int | None
+    laboratory: LineRuns, lines: LineOptions, name: str, last: int | None
 ) -> tuple[ComparedLines, Divergence] | str:
     """Two runs that follow lines, compared, or why not.
 
@@ -228,11 +228,11 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
     )
 
 
-def _drilled(laboratory: Laboratory, source: LineSource, last: int | None) -> LineSource | None:
+def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> LineSource | None:
     """The line of a library, called at a root line, whose values differ first; ``None`` where none is seen."""
-    if source.kind is not Kind.LINE or laboratory.left < 2 or not any(map(_is_librarys, source.may_call)):
+    if source.kind is not LineKind.LINE or laboratory.left < 2 or not any(map(_is_librarys, source.may_call)):
         return None
-    found = _followed(laboratory, Lines(inside=(source.location,)), "inside", last)
+    found = _followed(laboratory, LineOptions(inside=(source.location,)), "inside", last)
     if isinstance(found, str):
         return None
     inside = [each for each in found[0].sources if each.called_from == source.location]
@@ -267,7 +267,7 @@ def compared_traces(first: Path, second: Path, divergence: Divergence) -> Compar
 
 
 def _held(
-    laboratory: Laboratory,
+    laboratory: LineRuns,
     sources: Sequence[LineSource],
     first: Collection[str],
     folder: Callable[[], Path],
@@ -289,12 +289,12 @@ def _held(
     if not places or laboratory.left < 2:
         return tuple(shown)
     branches = tuple(
-        source.held_at if source.kind is Kind.LINE else source.location
+        source.held_at if source.kind is LineKind.LINE else source.location
         for source in sources
-        if source.kind is not Kind.LINE or source.held_at != source.location
+        if source.kind is not LineKind.LINE or source.held_at != source.location
     )
     kept = folder()
-    base = laboratory.follow("kept", Lines(held=places, branches=branches, folder=str(kept)), last, anew=True)
+    base = laboratory.follow("kept", LineOptions(held=places, branches=branches, folder=str(kept)), last, anew=True)
     if base is None:
         return tuple(shown)
     came = max(each.values.step_of(len(each.values) - 1) for each in base.family.values())
@@ -323,7 +323,7 @@ def _held(
             break
         named = tuple(at for place in lines for at in roots[place])
         lines = tuple(dict.fromkeys((*lines, *(at for at in named if at in free))))  # a draw, and who takes its number
-        given = Lines(held=lines, branches=branches, folder=str(kept), gives=True)
+        given = LineOptions(held=lines, branches=branches, folder=str(kept), gives=True)
         agrees, problem, runs = True, "", 0
         while agrees and runs <= may_be_luck and laboratory.left:
             made, runs = made + 1, runs + 1
@@ -366,5 +366,5 @@ def _ends_early(divergence: Divergence, base: Family, run: Family, until: float)
 def _ways(source: LineSource) -> tuple[str, ...]:
     """Where what a line gives can be held: there, or at the next lines on the way, should no copy be kept of it."""
     after = (place for place in source.path[:-1] if place != source.held_at)
-    own = (source.location,) if source.kind is Kind.DRAW else ()
+    own = (source.location,) if source.kind is LineKind.DRAW else ()
     return (source.held_at, *own, *islice(after, 2)) if source.held_at else ()

@@ -22,7 +22,7 @@ from tracer.tables.conditions import (
     with_derived,
     with_forward,
 )
-from tracer.tables.rules import Rule, Ruling, Table, evidence_of
+from tracer.tables.rules import Rule, RuleTable, Ruling, evidence_of
 from tracer.tables.translation import STAYS, TargetNote, TargetOp, Translation, Translations
 from tracer.tables.versions import judged_as, placed, release, speaks_of
 from tracer.tables.vocabulary import SETTINGS, UNNOTED, in_domain
@@ -66,7 +66,7 @@ def unknown_ruling(
 class BoundTable:
     """One table for one version and one set of settings."""
 
-    def __init__(self, table: Table, version: str, settings: Mapping[str, Value], *, strict: bool = False) -> None:
+    def __init__(self, table: RuleTable, version: str, settings: Mapping[str, Value], *, strict: bool = False) -> None:
         """``version`` is a release (``2.9.0``). ``strict`` makes verdicts that are extrapolated to it ``unknown``."""
         self.table = table
         self.place = placed(table.reviewed, version)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tracer.facts.fact import Value
 from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
 from tracer.ops.rows import Touch, packet_of, row_of
-from tracer.tables.rules import Ruling, Table
+from tracer.tables.rules import RuleTable, Ruling
 from tracer.tables.ruling.bound_table import BoundTable, BoundTranslation, Translator, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.run_evidence import (
@@ -55,7 +55,7 @@ _MASKS, _MAKES_CAUSAL = ("aten.add.", "aten.add_."), "aten.tril.default"
 #: Ops that count only floats on a CPU, and the dtypes that code converts for them.
 _COUNTS, _WHOLE = "aten.histc", ("int64", "int32", "int16", "int8", "uint8")
 #: Packet, module, location.
-CallPlace = tuple[str, str, str]
+OpPlace = tuple[str, str, str]
 #: The fact of a forward call that makes its backward a risk.
 _SPEAKS_AGAINST = "call.direct"
 _TOLD = frozenset(FORWARD_FACTS.values())
@@ -80,7 +80,7 @@ class ForwardCalls:
         self.math_routes = _math_routes(calls) if SOFTMAX in asked and SOFTMAX in packets else {}
         """Facts about attention from the calls of its math path, by place."""
         has_counts = is_for_device and _COUNTS in packets
-        self.widening = _places_that_widen_counts(calls) if has_counts else frozenset[CallPlace]()
+        self.widening = _places_that_widen_counts(calls) if has_counts else frozenset[OpPlace]()
         """Lines of libraries that convert integers and count them: module, location, called from."""
 
     def may_fuse(self, place: tuple[str, str]) -> bool:
@@ -99,14 +99,14 @@ class ForwardCalls:
         return {key: value for key, value in softmax.items() if key.startswith(_HEAD)}
 
 
-def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[CallPlace, dict[str, FactValue]]]:
+def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[OpPlace, dict[str, FactValue]]]:
     """Facts that forward calls give their backward calls. If calls at one place disagree, the worse value counts."""
     for packet, groups in packets.items():
         # The gradient of a gradient runs a forward op too, which the program did not call.
         forward = [group for group in groups if group.phase is not _BACKWARD]
         if all(_TOLD.isdisjoint(group.facts) for group in forward):
             continue
-        places: defaultdict[CallPlace, list[CallGroup]] = defaultdict(list)
+        places: defaultdict[OpPlace, list[CallGroup]] = defaultdict(list)
         for group in forward:
             places[packet, group.module, group.location].append(group)
         for place, there in places.items():
@@ -114,9 +114,9 @@ def _backward_facts(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Ca
             yield place, {key: True for key, each in holds.items() if (any if key == _SPEAKS_AGAINST else all)(each)}
 
 
-def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[CallPlace, dict[str, FactValue]]]:
+def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[OpPlace, dict[str, FactValue]]]:
     """The facts that all calls at a place share: the backward call may belong to any of them."""
-    places: dict[CallPlace, dict[str, FactValue]] = {}
+    places: dict[OpPlace, dict[str, FactValue]] = {}
     for packet, groups in packets.items():
         for group in groups:
             agreed = places.setdefault((packet, group.module, group.location), dict(group.facts))
@@ -191,9 +191,9 @@ def _is_broadcast(keys: object) -> bool:
     return any(size != 1 and step == 0 for size, step in zip(keys.shape[:2], keys.stride[:2], strict=True))
 
 
-def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[CallPlace]:
+def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[OpPlace]:
     """Places in libraries that convert integers to floats and then compute a histogram."""
-    widened: set[CallPlace] = set()
+    widened: set[OpPlace] = set()
     counted: list[CallGroup] = []
     for group in calls:
         if not group.called_from or group.facts.get("device") != RECORDED_ON:
@@ -213,7 +213,7 @@ def _places_that_widen_counts(calls: Iterable[CallGroup]) -> frozenset[CallPlace
 class TargetTables:
     """The tables bound to one target."""
 
-    tables: Mapping[Backend, Table]
+    tables: Mapping[Backend, RuleTable]
     backend: Backend
     version: str
     settings: Mapping[str, Value]

@@ -267,7 +267,7 @@ class PackedTable(msgspec.Struct, frozen=True, array_like=True):
     """The bytes of each column, through zlib where that made them fewer."""
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PackedBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Some calls and places in a row, with whatever was defined since the block before."""
 
     first: int

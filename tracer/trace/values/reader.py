@@ -22,7 +22,7 @@ _AGAIN = "record it again with `tracer run --values`"
 _MOST_SPREAD = 64
 
 _header = msgspec.msgpack.Decoder(Header)
-_block = msgspec.msgpack.Decoder(columns.Block)
+_block = msgspec.msgpack.Decoder(columns.PackedBlock)
 _end = msgspec.msgpack.Decoder(columns.End)
 
 
@@ -150,7 +150,7 @@ class _Reading:
         cut_off = f"it was cut off ({self.problem})" if self.problem else "it was cut off"
         self.partial = cut_off if end is None else end.partial
 
-    def _take(self, block: columns.Block, offset: int) -> None:
+    def _take(self, block: columns.PackedBlock, offset: int) -> None:
         """The calls of one block, checked as a whole before any of it is kept."""
         if block.first != self.calls:
             raise ValueError(f"calls from {block.first:,} on, where {self.calls:,} is meant")
@@ -194,7 +194,7 @@ class _Reading:
             raise ValueError("an input comes from nowhere")
         return absolute.astype(np.int32)
 
-    def _take_places(self, block: columns.Block) -> None:
+    def _take_places(self, block: columns.PackedBlock) -> None:
         """The places of one block, likewise."""
         if (table := block.tables.get("place")) is not None:
             rows = columns.unpacked(table, columns.TABLES["place"])

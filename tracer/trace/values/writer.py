@@ -294,7 +294,7 @@ class ValuesWriter:
         for numbers in (self._groups, self._names, self._place_names, self._forms):
             numbers.new = []
 
-    def _block(self) -> columns.Block | None:
+    def _block(self) -> columns.PackedBlock | None:
         """Return what was collected; ``None`` if that is nothing."""
         tables = {
             "call": np.frombuffer(bytes(self._rows), columns.TABLES["call"]),
@@ -302,7 +302,7 @@ class ValuesWriter:
             **{table: np.array(rows, columns.TABLES[table]) for table, rows in self._tables.items() if rows},
         }
         self.raw_bytes += sum(rows.nbytes for table, rows in tables.items() if table != "place")
-        block = columns.Block(
+        block = columns.PackedBlock(
             first=self._written,
             first_place=self.places - len(self._tables["place"]),
             groups=self._groups.new,
