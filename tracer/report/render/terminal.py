@@ -300,7 +300,7 @@ class Drawing:
             yield Prose(card.question, style="bold")
             yield indented(one_line(card.sentence), left)
 
-    def _tally(self, block: said.TallyBlock, left: int) -> Iterator[RenderableType]:
+    def _tallyblock(self, block: said.TallyBlock, left: int) -> Iterator[RenderableType]:
         grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
         grid.add_column()
         grid.add_column(justify="right")
