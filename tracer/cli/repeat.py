@@ -86,7 +86,7 @@ def command(
     Options before SCRIPT are the tracer's, all after it are the script's. The recordings stay in FOLDER, for tracer
     diff and tracer report.
     """
-    from tracer.runner.ranks import current_rank
+    from tracer.runner.ranks import check_store, current_rank
     from tracer.runner.repeated.declared import parse_held, parse_varied
     from tracer.runner.repeated.launching import ENDING
     from tracer.runner.repeated.repeating import Asked, repeat_script
@@ -94,6 +94,7 @@ def command(
     if no_hold and hold is not None:
         raise UsageError("--hold and --no-hold exclude each other", hint="leave out one of them")
     check_script(task)
+    check_store()
     rank = current_rank()
     folder = folder / f"rank{rank.rank}" if rank is not None else folder
     check_folder(folder)

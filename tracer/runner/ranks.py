@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from tracer.errors import TraceError
+from tracer.errors import TraceError, UsageError
 from tracer.plain import say
 
 
@@ -34,6 +34,18 @@ def current_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
         return Rank(int(environ["RANK"]), int(environ["WORLD_SIZE"]))
     except (KeyError, ValueError):
         return None
+
+
+def check_store(environ: Mapping[str, str] = os.environ) -> None:
+    """Refuse a job whose processes cannot connect: they would wait for each other until torch times out.
+
+    ``torchrun --master-port 0`` opens a port of its own choice and tells its processes 0 (torch 2.13).
+    """
+    if "RANK" in environ and environ.get("MASTER_PORT", "").strip() == "0":
+        raise UsageError(
+            "MASTER_PORT is 0, where the processes of a job never meet",
+            hint="name a port to torchrun, or use --standalone",
+        )
 
 
 def told_by_all(rank: Rank, key: str, number: int, goes_on: Callable[[], bool]) -> tuple[int, ...] | None:

@@ -230,6 +230,18 @@ def test_a_rank_keeps_its_runs_in_a_folder_of_its_own(tracer: Command, monkeypat
     assert Path("repeat/rank1/run-2.values").is_file()
 
 
+def test_a_job_whose_processes_never_meet_is_refused_in_one_line_before_anything_runs(
+    tracer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("agrees.py").write_text(AGREES)
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
+        monkeypatch.setenv(name, value)
+    done = tracer("repeat", "agrees.py")
+    assert (done.code, len(done.err.strip().splitlines())) == (2, 1)
+    assert "MASTER_PORT is 0" in done.err
+    assert not Path("repeat").exists()
+
+
 @pytest.mark.slow
 def test_in_processes_of_its_own_a_run_is_ended_as_soon_as_it_has_parted(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text(
