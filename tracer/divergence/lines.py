@@ -908,7 +908,8 @@ class _Comparison:
         own = root.location, self.given_at.get(root.location)
         path = [line for line in self.trail[root] if line not in own]
         path = path[: path.index(reached)] if reached in path else path
-        return [*path[:_LONGEST_PATH], *([reached] if reached != root.location else [])]
+        path = [*path[: _LONGEST_PATH - 1], *path[_LONGEST_PATH - 1 :][-1:]]
+        return [*path, *([reached] if reached != root.location else [])]
 
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
         if root.kind is LineKind.DRAW and root not in self.gave:

@@ -89,6 +89,8 @@ class HeldLine(msgspec.Struct, frozen=True, kw_only=True):
     """Runs that were given them."""
     problem: str = ""
     """The reason why it proves nothing; empty if it does prove something."""
+    at: str = ""
+    """The line on their way at which they were held, where a run could not go on with what they give themselves."""
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,21 +7,23 @@ import os
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from tests.support.slow import slow_unless
 from tracer.divergence.lines import LineKind, LineSource
-from tracer.divergence.model import Divergence
+from tracer.divergence.model import Divergence, Root
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import HeldLine, Repeated
+from tracer.recording.lines.variable_digests import digest_text
+from tracer.recording.options import LineOptions
 from tracer.report.files.compared import repeated_json
 from tracer.report.sections.root_lines import proof_of
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.repeated.root_lines import MOST_RUNS, _by_proof, _ends_early
+from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, _by_proof, _ends_early, _held
 from tracer.runner.steps import Task
 
 #: By name: a script whose runs diverge, the line that does it, its row in the table of sources, and whether it is
@@ -241,6 +243,72 @@ def test_a_run_that_failed_refutes_nothing() -> None:
     assert [source.location for source in _by_proof(sources, (refuted,))] == ["a.py:1", "a.py:2"]
 
 
+class _Calls(list[int]):
+    """The steps of a run's calls."""
+
+    step_of = list.__getitem__
+
+
+class _Laboratory:
+    """Runs as a test wants them: ``outcomes`` by the place that is held."""
+
+    def __init__(self, folder: Path, outcomes: dict[str, list[str]], left: int = 6) -> None:
+        self.folder, self.outcomes, self.left = folder, outcomes, left
+        self.given: list[tuple[str, ...]] = []
+
+    def follow(self, name: str, lines: LineOptions, last_step: int | None, *, anew: bool = False) -> LineRun | None:
+        self.left -= 1
+        family = {"": SimpleNamespace(values=_Calls([0, 0]), agrees=True)}
+        if not lines.gives:
+            for at in lines.held:
+                (self.folder / digest_text(at)).touch()
+            return LineRun(self.folder, cast("Family", family))
+        self.given.append(lines.held)
+        outcome = self.outcomes[lines.held[0]].pop(0)
+        if outcome != "same":
+            (self.folder / f"{digest_text(lines.held[0])}.others").touch()
+        family[""].agrees = outcome != "differs"
+        return None if outcome == "fails" else LineRun(self.folder, cast("Family", family))
+
+    def compare(self, first: Family, second: Family) -> Divergence:
+        roots = () if cast("Any", second[""]).agrees else (cast("Root", SimpleNamespace(call=0, step=0, key=())),)
+        return Divergence(agrees=not roots, calls_compared=2, calls=(2, 2), roots=roots)
+
+    def meets(self, family: Family, last_step: int | None) -> bool:
+        return False
+
+
+PORT = LineSource(
+    location="a.py:1", held_at="a.py:1", reaches=True, names=("port",), path=("a.py:2", "b.py:3", "c.py:4", "train.py:9")
+)
+OTHER = LineSource(location="b.py:8", held_at="b.py:8", reaches=True, path=("c.py:4", "train.py:9"))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "held"),
+    [
+        ({"a.py:1": ["fails"], "a.py:2": ["agrees"]}, [("a.py:1", "a.py:2", True)]),
+        ({"a.py:1": ["fails"], "a.py:2": ["fails"], "c.py:4": ["agrees"]}, [("a.py:1+b.py:8", "c.py:4", True)]),
+        (
+            {"a.py:1": ["fails"], "a.py:2": ["fails"], "c.py:4": ["differs"], "b.py:8": ["agrees"]},
+            [("a.py:1+b.py:8", "c.py:4", False), ("b.py:8", "", True)],
+        ),
+        ({"a.py:1": ["differs"], "b.py:8": ["agrees"]}, [("a.py:1", "", False), ("b.py:8", "", True)]),
+        ({"a.py:1": ["same", "same", "agrees"]}, [("a.py:1", "", True)]),
+        ({"a.py:1": ["same", "same", "same"], "b.py:8": ["agrees"]}, [("a.py:1", "", False), ("b.py:8", "", True)]),
+    ],
+)
+def test_a_line_is_held_further_on_its_way_where_a_run_cannot_go_on_with_what_it_gives(
+    tmp_path: Path, outcomes: dict[str, list[str]], held: list[tuple[str, str, bool]]
+) -> None:
+    """What is proven there is proven of every line that leads there; what a run gives by itself is tried again."""
+    laboratory = _Laboratory(tmp_path, outcomes)
+    found = _held(laboratory, [PORT, OTHER], (), lambda: tmp_path, 0, ())
+    assert [("+".join(each.lines), each.at, each.agrees) for each in found] == held
+    assert not any(outcomes.values())
+    assert laboratory.left >= 0
+
+
 #: The rate is none in every run whose lines are followed, as these take time; and in any other, if it takes long.
 RATE = """\
 import time, torch
@@ -264,12 +332,6 @@ def test_runs_that_agree_are_undecided_where_a_line_decides_by_the_clock(
     assert (found.agrees, found.timed, len(found.runs)) == (True, ("train.py:5",), 3)
     assert "train.py:5" in repeated_headline(found)
     assert repeated_json(found)["timed"] == ["train.py:5"]
-
-
-class _Calls(list[int]):
-    """The steps of a run's calls."""
-
-    step_of = list.__getitem__
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,13 @@ def repeated_json(repeated: Repeated, plan: Sequence[PlannedChange] = ()) -> dic
         "sources": [_fields(source) for source in repeated.sources],
         "held": [
             *(
-                {"line": "+".join(held.lines), "agrees": held.agrees, "runs": held.runs, "no_proof": held.problem}
+                {
+                    "line": "+".join(held.lines),
+                    "agrees": held.agrees,
+                    "runs": held.runs,
+                    "no_proof": held.problem,
+                    **({"at": held.at} if held.at else {}),
+                }
                 for held in repeated.held_lines
             ),
             *map(_held, repeated.held),

@@ -71,7 +71,7 @@ def proof_of(repeated: Repeated) -> str:
     """What holding lines showed, without a full stop; empty where none was held."""
     proven = next((held for held in repeated.held_lines if held.agrees), None)
     if proven is not None:
-        there = "there" if len(proven.lines) == 1 else f"at {joined(proven.lines)}"
+        there = "there" if len(proven.lines) == 1 and not proven.at else f"at {proven.at or joined(proven.lines)}"
         return f"Given one run's values {there}, another agrees with it"
     if repeated.cause is not None:  # which is said, and shows more
         return ""
@@ -133,6 +133,7 @@ def _row(source: LineSource, second: str, texts: Mapping[str, str], held: Sequen
 def _shown(held: HeldLine) -> str:
     others: Sequence[str] = held.lines[1:]
     together = f" together with {len(others)} more" if others else ""
+    there = f" at {held.at}" if held.at else ""
     if held.problem:
-        return f"Not proven{together}: {held.problem}."
-    return f"Held{together}: the runs {'agree' if held.agrees else 'still differ'}."
+        return f"Not proven{there}{together}: {held.problem}."
+    return f"Held{there}{together}: the runs {'agree' if held.agrees else 'still differ'}."

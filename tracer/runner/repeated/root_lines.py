@@ -11,7 +11,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -35,7 +34,11 @@ from tracer.trace.lines import TIME_IS_UP
 MOST_RUNS = 8
 #: Roots that are held one at a time, and places at which values are kept.
 _MOST_ALONE, _MOST_PLACES = 2, 12
-_FAILED = "the run that was given it failed"
+#: Runs in which a line may give by itself what it is given, before that is all that is said.
+_MOST_OF_THE_SAME = 3
+#: Other places at which one is held.
+_MOST_INSTEAD = 2
+_FAILED, _NOT_ALL = "the run that was given it failed", "not all that it gives could be given"
 
 
 class LineRun(NamedTuple):
@@ -266,6 +269,25 @@ def compared_traces(first: Path, second: Path, divergence: Divergence) -> Compar
     return compared_lines(ours, theirs, calls)
 
 
+class _Try(NamedTuple):
+    """Roots, and the lines that are held for them."""
+
+    roots: tuple[str, ...]
+    lines: tuple[str, ...]
+    way: Sequence[str] = ()
+    """Where they can be held instead."""
+    at: str = ""
+    """The place of these at which they are."""
+
+
+def _with_draws(
+    places: Sequence[str], roots: dict[str, list[str]], free: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The roots that are held at ``places``, and these with the draws whose numbers they take."""
+    named = tuple(at for place in places for at in roots[place])
+    return named, tuple(dict.fromkeys((*places, *(at for at in named if at in free))))
+
+
 def _held(
     laboratory: LineRuns,
     sources: Sequence[LineSource],
@@ -313,19 +335,16 @@ def _held(
             shown.append(HeldLine(lines=(at,), agrees=False, problem=problems[way[0]]))
     can = list(roots)
     alone = [place for place in can if not first or not set(roots[place]).isdisjoint(first)]
-    tries: list[tuple[str, ...]] = [(place,) for place in alone[:_MOST_ALONE]]
+    tries = [_Try(*_with_draws([place], roots, free), ways[roots[place][0]]) for place in alone[:_MOST_ALONE]]
     if len(can) > 1 and alone:
-        tries.append(tuple(can))
+        tries.append(_Try(*_with_draws(can, roots, free)))
     may_be_luck = laboratory.meets(base.family, last)
-    made = 0
-    for lines in tries:
-        if laboratory.left < 1 or any(held.agrees for held in shown):
-            break
-        named = tuple(at for place in lines for at in roots[place])
-        lines = tuple(dict.fromkeys((*lines, *(at for at in named if at in free))))  # a draw, and who takes its number
+    made = instead = 0
+    while tries and laboratory.left and not any(held.agrees for held in shown):
+        named, lines, way, held_at = tries.pop(0)
         given = LineOptions(held=lines, branches=branches, folder=str(kept), gives=True)
-        agrees, problem, runs = True, "", 0
-        while agrees and runs <= may_be_luck and laboratory.left:
+        agrees, problem, runs, is_new = True, "", 0, False
+        while agrees and laboratory.left and (runs <= may_be_luck or (not is_new and runs < _MOST_OF_THE_SAME)):
             made, runs = made + 1, runs + 1
             run = laboratory.follow(f"given-{made}", given, last)
             if run is None:
@@ -338,17 +357,25 @@ def _held(
             left = [root for root in outside if last is None or root.step <= last]
             goes_on = len(left) < len(outside)  # one of the two was not ended after that step: it has an end of its own
             agrees = not left and (goes_on or not any(end.kind in OF_TRAINING for end in divergence.ends))
+            is_new = any(gave_others(kept, place) for place in lines)
             if not agrees:
                 problem = next(filter(None, (problem_of(kept, place) for place in lines)), "")
             elif problem := _ends_early(divergence, base.family, run.family, math.inf if last is None else last):
                 agrees = False
-        if not problem and not any(gave_others(kept, place) for place in lines):
+        if not problem and not is_new:
             agrees, problem = False, "it gave the same by itself in that run"
-        elif not agrees and not problem and not wholes.issuperset(lines):
-            problem = "not all that it gives could be given"
         elif agrees and runs <= may_be_luck:
             agrees, problem = False, "runs in which nothing is held agree at times too, and no run was left"
-        shown.append(HeldLine(lines=named, agrees=agrees, runs=runs, problem=problem))
+        elif not agrees and not problem and not wholes.issuperset(lines):
+            problem = _NOT_ALL
+        later = [place for place in way if place in free and place not in lines]
+        is_in_the_way = problem in (_FAILED, _NOT_ALL) or (is_new and problem and runs > may_be_luck)
+        if is_in_the_way and not agrees and later and laboratory.left and instead < _MOST_INSTEAD:
+            held_at, instead = later[-instead], instead + 1  # what is proven there is so of all that leads there
+            ways_there = (each.location for each in sources if held_at in each.path)
+            tries.insert(0, _Try(tuple(dict.fromkeys((*named, *ways_there))), (held_at,), later, held_at))
+        else:
+            shown.append(HeldLine(lines=named, agrees=agrees, runs=runs, problem=problem, at=held_at))
     return tuple(shown)
 
 
@@ -365,6 +392,6 @@ def _ends_early(divergence: Divergence, base: Family, run: Family, until: float)
 
 def _ways(source: LineSource) -> tuple[str, ...]:
     """Where what a line gives can be held: there, or at the next lines on the way, should no copy be kept of it."""
-    after = (place for place in source.path[:-1] if place != source.held_at)
+    after = [place for place in source.path[:-1] if place != source.held_at]
     own = (source.location,) if source.kind is LineKind.DRAW else ()
-    return (source.held_at, *own, *islice(after, 2)) if source.held_at else ()
+    return tuple(dict.fromkeys((source.held_at, *own, *after[:2], *after[-1:]))) if source.held_at else ()
