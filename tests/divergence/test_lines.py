@@ -13,7 +13,7 @@ import pytest
 from tests.support.traced import traced
 from tracer.divergence.lines import ComparedLines, LineKind, compared_lines
 from tracer.tables.sources import source_of, sources
-from tracer.trace.lines import LineRow, Text, read_lines
+from tracer.trace.lines import RESULT, LineRow, Text, read_lines
 
 
 def compared(folder: Path, source: str, second: str = "") -> ComparedLines:
@@ -95,6 +95,42 @@ ROOTS = {
 def test_the_root_is_the_line_whose_values_differ_although_all_that_it_reads_agrees(tmp_path: Path, name: str) -> None:
     source, roots = ROOTS[name]
     assert lines_of(compared(tmp_path, source)) == roots
+
+
+def test_a_line_that_reads_what_is_not_seen_is_told_from_others(tmp_path: Path) -> None:
+    program = """
+        import functools, os
+        rows = iter(functools.partial(os.urandom, 3), b"")
+        x = next(rows)
+        y = os.urandom(3)
+    """
+    assert [(source.names, source.is_blind) for source in compared(tmp_path, program).sources] == [
+        (("x",), True),
+        (("y",), False),
+    ]
+
+
+#: Programs by which a generator comes to differ, and the row of the line.
+GENERATORS = {
+    "a dataclass's": (
+        "@dataclasses.dataclass\nclass P:\n    r: random.Random = dataclasses.field(default_factory=random.Random)\n"
+        "p = P()\nx = p.r.random()\n",
+        ("p.r", "own-generator"),
+    ),
+    "NumPy's": ("g = [numpy.random.default_rng][0]()\nx = g.random()\n", ("g", "own-generator")),
+    "returned": ("def made(f):\n    return f()\ng = made(random.Random)\nx = g.random()\n", (RESULT, "own-generator")),
+    "one that was there": (
+        "g = random.Random(0)\ng.seed(os.read(os.open('/dev/urandom', os.O_RDONLY), 4))\nx = g.random()\n",
+        ("g", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_generator_that_was_not_there_before_is_made_without_a_seed(tmp_path: Path, name: str) -> None:
+    program, expected = GENERATORS[name]
+    found = compared(tmp_path, f"import dataclasses, numpy, os, random\n{program}").sources
+    assert [(source.names[0], source.source) for source in found] == [expected]
 
 
 #: Programs whose call ``op`` differs, and the line that is named first; ``K`` stands for 0 and, in the second run, 256.

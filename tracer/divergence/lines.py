@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from tracer.names import Word
-from tracer.tables.sources import Source, source_of
+from tracer.tables.sources import Source, source_by_id, source_of
 from tracer.trace.lines import (
     CATCHES,
     DECIDES,
@@ -53,6 +53,8 @@ from tracer.trace.lines import (
 _LONGEST_PATH = 12
 #: Digests of so many letters are met for other values too: small numbers, booleans.
 _SHORT = 5
+#: What the digests of generators that are not global begin with.
+OWN = "g"
 #: The row of the clock in the table of sources.
 CLOCK = "clock"
 #: Microseconds by which the time of a file may be early.
@@ -113,6 +115,8 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     """How often it was executed with other values."""
     may_call: tuple[str, ...] = ()
     """The qualified names of what it may call."""
+    is_blind: bool = False
+    """Whether it reads something that is not seen whole."""
     held_at: str = ""
     """The line whose variables take what it gives: the next on the way, for a result; empty if none does."""
 
@@ -328,6 +332,10 @@ class _Comparison:
         """Those that made calls."""
         self.elsewhere: dict[LineRoot, set[str]] = {}
         """Roots in other threads and processes, and the lines at which these were forked."""
+        self.blind: set[LineRoot] = set()
+        """Roots that read something that is not seen whole."""
+        self.generators: set[LineRoot] = set()
+        """Those that give a generator which was not there before."""
         self.timed: Origins = _NOTHING
         """Lines that make the same of two readings of the clock."""
         self.takers: set[LineRoot] = set()
@@ -417,6 +425,7 @@ class _Comparison:
             self._ends(frame, row, line, text, before | found, found, unseen, is_over=is_over)
             return
         drawn = self._generators(frame, row.changed, other.changed, text, frame, line)
+        made = {name for name in row.changed if name not in frame.state and row.changed[name].startswith(OWN)}
         frame.state.update(_values(row.changed))
         pair.state.update(_values(other.changed))
         frame.last = line
@@ -448,7 +457,9 @@ class _Comparison:
             if rest and (not found or (not drawn and self._varies(text))):
                 at = self._storing(frame, row, rest) if row.is_sampled else self._line_in(frame, line, text)
                 named = [name for name in rest if is_named(name, text)] or rest  # others hold the same object
-                found |= self._root(LineKind.LINE, frame, at, frame, *named, unseen=unseen)
+                root = self._root(LineKind.LINE, frame, at, frame, *named, unseen=unseen)
+                self.generators |= root if not made.isdisjoint(rest) else _NOTHING
+                found |= root
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
             self._differ(frame, rest, found)
             for name, origins in static.items():
@@ -756,6 +767,9 @@ class _Comparison:
         root = self._named(kind, frame, line, generator)
         if root not in self.roots:
             self.follows[root] = unseen - {root}
+            read = (self._found(frame, path) for path in self.one.statement(frame, line).reads)
+            if any(scope.state.get(name, "").endswith(NO_DIGEST) for scope, names in read for name in names):
+                self.blind.add(root)
             for earlier in self.follows[root]:
                 self.trail[earlier].setdefault(root.location)
         self.roots.setdefault(root, len(self.roots))
@@ -867,7 +881,8 @@ class _Comparison:
 
     def _row_of_table(self, root: LineRoot) -> Source | None:
         calls = (call for call in self._calls_of(root) if call != TIMEOUT or root in self.raising)
-        return source_of(calls, root.generator)
+        row = source_of(calls, root.generator)
+        return source_by_id("own-generator") if row is None and root in self.generators else row
 
     def _calls_of(self, root: LineRoot) -> tuple[str, ...]:
         """What the statement of a root may call."""
@@ -900,6 +915,7 @@ class _Comparison:
             path=tuple(path),
             calls=self.counts[root] if maker == root else 1,
             may_call=self._calls_of(maker),
+            is_blind=root in self.blind,
             held_at=self._held_at(root, names, path[maker != root :]),
         )
 

@@ -180,7 +180,7 @@ SCRIPTS = {
             x = torch.ones(3) * len(folder) * sum(map(ord, folder))
         y = x * 2
         """,
-        (2, "temporary-name", False),
+        (2, "temporary-name", True),
     ),
 }
 #: A package of somebody else's, which the scripts below import.
@@ -243,6 +243,24 @@ def test_a_run_that_failed_refutes_nothing() -> None:
     assert [source.location for source in _by_proof(sources, (refuted,))] == ["a.py:1", "a.py:2"]
 
 
+@pytest.mark.parametrize(
+    ("is_blind", "source", "is_first"), [(True, "port", True), (False, "port", False), (True, "", False)]
+)
+def test_a_proven_line_that_reads_what_is_not_seen_may_follow_from_one_that_differs_by_itself(
+    is_blind: bool, source: str, is_first: bool
+) -> None:
+    sources = [
+        LineSource(location="a.py:1", reaches=True, source=source),
+        LineSource(location="a.py:2", reaches=True, is_blind=is_blind),
+    ]
+    held = [
+        HeldLine(lines=("a.py:1",), agrees=False, runs=1, problem="the run that was given it failed"),
+        HeldLine(lines=("a.py:2",), agrees=True, runs=1),
+    ]
+    assert (_by_proof(sources, held)[0].location == "a.py:1") == is_first
+    assert _by_proof(sources[::-1], held)[0].location == "a.py:2"
+
+
 class _Calls(list[int]):
     """The steps of a run's calls."""
 
@@ -279,7 +297,11 @@ class _Laboratory:
 
 
 PORT = LineSource(
-    location="a.py:1", held_at="a.py:1", reaches=True, names=("port",), path=("a.py:2", "b.py:3", "c.py:4", "train.py:9")
+    location="a.py:1",
+    held_at="a.py:1",
+    reaches=True,
+    names=("port",),
+    path=("a.py:2", "b.py:3", "c.py:4", "train.py:9"),
 )
 OTHER = LineSource(location="b.py:8", held_at="b.py:8", reaches=True, path=("c.py:4", "train.py:9"))
 
@@ -287,10 +309,14 @@ OTHER = LineSource(location="b.py:8", held_at="b.py:8", reaches=True, path=("c.p
 @pytest.mark.parametrize(
     ("outcomes", "held"),
     [
-        ({"a.py:1": ["fails"], "a.py:2": ["agrees"]}, [("a.py:1", "a.py:2", True)]),
-        ({"a.py:1": ["fails"], "a.py:2": ["fails"], "c.py:4": ["agrees"]}, [("a.py:1+b.py:8", "c.py:4", True)]),
+        ({"a.py:1": ["fails"], "b.py:3": ["agrees"]}, [("a.py:1", "b.py:3", True)]),
+        ({"a.py:1": ["fails"], "b.py:3": ["fails"], "c.py:4": ["agrees"]}, [("a.py:1+b.py:8", "c.py:4", True)]),
         (
-            {"a.py:1": ["fails"], "a.py:2": ["fails"], "c.py:4": ["differs"], "b.py:8": ["agrees"]},
+            {"a.py:1": ["fails"], "b.py:3": ["differs"], "c.py:4": ["differs"], "a.py:2": ["agrees"]},
+            [("a.py:1", "a.py:2", True)],
+        ),
+        (
+            {"a.py:1": ["fails"], "b.py:3": ["fails"], "c.py:4": ["differs"], "b.py:8": ["agrees"]},
             [("a.py:1+b.py:8", "c.py:4", False), ("b.py:8", "", True)],
         ),
         ({"a.py:1": ["differs"], "b.py:8": ["agrees"]}, [("a.py:1", "", False), ("b.py:8", "", True)]),

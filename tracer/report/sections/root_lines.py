@@ -59,7 +59,8 @@ def what_it_does(source: LineSource) -> str:
     named = joined([f"`{name}`" if " " not in name else name for name in source.names[:3]])
     if not named:
         return "gives a call other values although nothing that it reads was seen to differ"
-    return f"gives {named} another value although all that it reads agrees"
+    agrees = "nothing that it reads was seen to differ" if source.is_blind else "all that it reads agrees"
+    return f"gives {named} another value although {agrees}"
 
 
 def _values_of(source: LineSource, second: str) -> str:

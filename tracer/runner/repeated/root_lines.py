@@ -33,11 +33,11 @@ from tracer.trace.lines import TIME_IS_UP
 #: Runs of a whole answer, those that diverged included.
 MOST_RUNS = 8
 #: Roots that are held one at a time, and places at which values are kept.
-_MOST_ALONE, _MOST_PLACES = 2, 12
+_MOST_ALONE, _MOST_PLACES = 2, 16
 #: Runs in which a line may give by itself what it is given, before that is all that is said.
 _MOST_OF_THE_SAME = 3
 #: Other places at which one is held.
-_MOST_INSTEAD = 2
+_MOST_INSTEAD = 3
 _FAILED, _NOT_ALL = "the run that was given it failed", "not all that it gives could be given"
 
 
@@ -215,20 +215,22 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
     refuted = {line for each in in_vain for line in each.lines} - proven
     tried = {line for each in held if each.runs for line in each.lines} - proven
     is_failed = any(each.problem == _FAILED for each in held)
-    known = (
+    may_follow = any(each.is_blind and each.location in proven for each in sources)
+    before = {
+        each.location
+        for each in sources
+        if may_follow and each.location not in refuted and (row := source_by_id(each.source)) and row.varies
+    }
+    known = [
         msgspec.structs.replace(
             source,
             reaches=source.reaches and not (source.is_followed and source.location in refuted),
             is_followed=source.is_followed or source.location in proven,
         )
         for source in sources
-    )
-    return tuple(
-        sorted(
-            known,
-            key=lambda each: (not each.reaches, each.location not in proven, is_failed and each.location in tried),
-        )
-    )
+    ]
+    known.sort(key=lambda each: each.location in tried - before and is_failed)
+    return tuple(sorted(known, key=lambda each: (not each.reaches, each.location not in proven | before)))
 
 
 def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> LineSource | None:
@@ -341,7 +343,7 @@ def _held(
     may_be_luck = laboratory.meets(base.family, last)
     made = instead = 0
     while tries and laboratory.left and not any(held.agrees for held in shown):
-        named, lines, way, held_at = tries.pop(0)
+        named, lines, rest, held_at = tries.pop(0)
         given = LineOptions(held=lines, branches=branches, folder=str(kept), gives=True)
         agrees, problem, runs, is_new = True, "", 0, False
         while agrees and laboratory.left and (runs <= may_be_luck or (not is_new and runs < _MOST_OF_THE_SAME)):
@@ -368,12 +370,14 @@ def _held(
             agrees, problem = False, "runs in which nothing is held agree at times too, and no run was left"
         elif not agrees and not problem and not wholes.issuperset(lines):
             problem = _NOT_ALL
-        later = [place for place in way if place in free and place not in lines]
+        passed = rest.index(lines[0]) if problem == _FAILED and lines[0] in rest else -1
+        others = [place for place in rest[passed + 1 :] if place in free and place not in lines]
         is_in_the_way = problem in (_FAILED, _NOT_ALL) or (is_new and problem and runs > may_be_luck)
-        if is_in_the_way and not agrees and later and laboratory.left and instead < _MOST_INSTEAD:
-            held_at, instead = later[-instead], instead + 1  # what is proven there is so of all that leads there
-            ways_there = (each.location for each in sources if held_at in each.path)
-            tries.insert(0, _Try(tuple(dict.fromkeys((*named, *ways_there))), (held_at,), later, held_at))
+        if is_in_the_way and not agrees and others and laboratory.left and instead < _MOST_INSTEAD:
+            instead += 1
+            there = others[len(others) // 2]  # what is proven there is so of all that leads there
+            leading = (each.location for each in sources if there in each.path)
+            tries.insert(0, _Try(tuple(dict.fromkeys((named[0], *leading))), (there,), others, there))
         else:
             shown.append(HeldLine(lines=named, agrees=agrees, runs=runs, problem=problem, at=held_at))
     return tuple(shown)
@@ -394,4 +398,5 @@ def _ways(source: LineSource) -> tuple[str, ...]:
     """Where what a line gives can be held: there, or at the next lines on the way, should no copy be kept of it."""
     after = [place for place in source.path[:-1] if place != source.held_at]
     own = (source.location,) if source.kind is LineKind.DRAW else ()
-    return tuple(dict.fromkeys((source.held_at, *own, *after[:2], *after[-1:]))) if source.held_at else ()
+    some = (*after[:2], *after[len(after) // 2 :][:1], *after[-1:])
+    return tuple(dict.fromkeys((source.held_at, *own, *some))) if source.held_at else ()
