@@ -293,6 +293,30 @@ TIMED = {
         [],
     ),
     "a condition on something else": ("t = time.time()\nif len(CALLS) == 0:\n    op(2)\n", []),
+    "a batch that may be late": (
+        "import queue\nq = queue.Queue()\nq.put(1)\nk = q.get()\nq.put(2)\ntry:\n    k = q.get(timeout=9)\n"
+        "except queue.Empty:\n    pass\nop(k)\n",
+        [10],
+    ),
+    "a result that is waited for no longer": (
+        "import asyncio\nasync def one():\n    return 1\nasync def main():\n"
+        "    return await asyncio.wait_for(one(), 9)\nop(asyncio.run(main()))\n",
+        [8],
+    ),
+    "polls": (
+        "import queue, threading\ne = threading.Event()\ne.set()\nq = queue.Queue()\nif e.is_set():\n    op(1)\n"
+        "q.put_nowait(3)\nk = q.get_nowait()\ne.wait()\nop(k)\n",
+        [8, 10, 11],
+    ),
+    "a file that a date names": (
+        "import os\nfrom datetime import datetime\nt = datetime.now()\nlog = open(f'{os.devnull}{t:%Y}'[:9], 'w')\n"
+        "name = os.devnull + t.isoformat()\nother = open(name[:9], 'w')\nprint(t, file=log)\nday = t.strftime('%Y')\n",
+        [],
+    ),
+    "a number that a date gives": (
+        "from datetime import datetime\nt = datetime.now()\nkey = f'{t:%Y}', t.timestamp() > 0\nop(key)\n",
+        [6],
+    ),
 }
 
 

@@ -129,7 +129,7 @@ def command(
         say(f"tracer: a recording is partial ({repeated.partial}); the rest was not compared")
     elif repeated.not_followed:
         say(f"tracer: {repeated.not_followed_clause}, so nothing is known of what was computed there")
-    elif repeated.timed:
+    elif repeated.timed and repeated.otherwise is None:
         from tracer.report.sections.runs import timed_clause
 
         say(f"tracer: {timed_clause(repeated)}")

@@ -23,6 +23,7 @@ from tracer.tables.sources import Source, source_by_id, source_of
 from tracer.trace.lines import (
     CATCHES,
     DECIDES,
+    FORMATS,
     GENERATOR,
     GLOBAL,
     IMPORTS,
@@ -57,6 +58,8 @@ _SHORT = 5
 OWN = "g"
 #: The row of the clock in the table of sources.
 CLOCK = "clock"
+#: The row of what asks how far others are.
+_POLL = "done-by-then"
 #: Microseconds by which the time of a file may be early.
 _TICK = 10_000
 #: The ends of names of functions that put a generator into a state of their own.
@@ -127,7 +130,7 @@ class ComparedLines(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[LineSource, ...] = ()
     """Root lines, those that reach a call first."""
     timed: tuple[LineSource, ...] = ()
-    """Where runs agree: lines that decide by the clock, and give the same in both."""
+    """Where runs agree: lines that decide by the clock, by a timeout or by who is faster, and give the same in both."""
     notes: tuple[str, ...] = ()
     """Why lines are missing."""
     first: frozenset[str] = frozenset()
@@ -336,8 +339,8 @@ class _Comparison:
         """Roots that read something that is not seen whole."""
         self.generators: set[LineRoot] = set()
         """Those that give a generator which was not there before."""
-        self.timed: Origins = _NOTHING
-        """Lines that make the same of two readings of the clock."""
+        self.timed: dict[LineRoot, str] = {}
+        """Lines that decide by the clock, and their rows in the table of sources."""
         self.takers: set[LineRoot] = set()
         """Roots that may merely take what others give: these come first."""
         self.answers: dict[LineRoot, None] = {}
@@ -481,12 +484,24 @@ class _Comparison:
         self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
 
     def _absorbs(self, frame: _PairedFrame, line: int, text: LineText, before: Origins) -> None:
-        """Note a line that makes the same of two readings of the clock: in a faster or slower run it may not."""
-        decides = DECIDES in text.calls
-        rows = [self._row_of_table(root) for root in (before | frame.returned if text.stores or decides else ())]
-        rows += [_source_of(text)] if decides else []
-        if any(row is not None and row.id == CLOCK for row in rows):
-            self.timed |= {self._named(LineKind.LINE, frame, line)}
+        """Note a line that makes the same of two readings of the clock, waits no longer than a timeout, or asks how far
+        others are: in a faster or slower run it may give another value, or raise."""
+        own, decides = source_of(text.calls), DECIDES in text.calls
+        kind = TIMEOUT if TIMEOUT in text.calls else "" if own is None else own.id
+        if kind not in (TIMEOUT, _POLL):
+            roots = before | frame.returned if decides or not self._is_told(frame, text, kind) else _NOTHING
+            rows = [own if decides else None, *map(self._row_of_table, roots)]
+            kind = CLOCK if any(row is not None and row.id == CLOCK for row in rows) else ""
+        answers = decides or text.stores or any(call == RETURNS or call.endswith("_nowait") for call in text.calls)
+        if kind and (answers or kind == TIMEOUT):
+            self.timed.setdefault(self._named(LineKind.LINE, frame, line), kind)
+
+    def _is_told(self, frame: _PairedFrame, text: LineText, kind: str) -> bool:
+        """Return whether a line stores nothing but a text of what it reads, or what such a text opens: no decision."""
+        read = (frame.state.get(name, "") for path in text.reads for name in self._differing(frame, path))
+        is_of_text = FORMATS in text.calls or kind == "file" or all(digest.startswith("s") for digest in read)
+        stored = (frame.state.get(path) or frame.state.get(GLOBAL + path, NO_DIGEST) for path in text.stores)
+        return all(digest.startswith("s") or (is_of_text and digest.endswith(NO_DIGEST)) for digest in stored)
 
     def _line_in(self, frame: _PairedFrame, line: int, text: LineText) -> int:
         """The line of a statement that makes a call of a known kind; ``line`` where none does."""
@@ -819,7 +834,7 @@ class _Comparison:
             source = self._source(root, root if maker.location in found else maker, reached.get(root))
             found.setdefault(source.location, msgspec.structs.replace(source, is_followed=root in followed))
         notes = tuple(dict.fromkeys((*self.one.notes, *self.two.notes)))
-        timed = tuple({root.location: self._source(root, root, None) for root in self.timed}.values())
+        timed = tuple(msgspec.structs.replace(self._source(of, of, None), source=row) for of, row in self.timed.items())
         at_first = frozenset(each.location for root in first for each in (root, self._maker_of(root)))
         return ComparedLines(sources=tuple(found.values()), timed=timed, notes=notes, first=at_first)
 

@@ -116,6 +116,8 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The lines that were held, in the order in which they were tried."""
     timed: tuple[str, ...] = ()
     """Where runs agree: lines that decide by the clock, so that a faster or slower run may differ."""
+    otherwise: str | None = None
+    """What a run that was not recorded prints or writes otherwise then; empty if nothing, ``None`` if nothing tells."""
     lines_note: str = ""
     """Why no line is named, or what is missing of the lines."""
     texts: dict[str, str] = {}
@@ -144,8 +146,9 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether all runs agree in every compared call. That proves nothing."""
-        return all(outcome.agrees for outcome in self.arms.values())
+        """Whether all runs agree in every compared call, and one that was not recorded in what it leaves. That proves
+        nothing."""
+        return not self.otherwise and all(outcome.agrees for outcome in self.arms.values())
 
     @property
     def ends(self) -> tuple[EndState, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Command
-from tracer.runner.repeated.left_behind import LeftBehind, Printed
+from tracer.runner.repeated.left_behind import Left, LeftBehind, Printed, left_otherwise, without_times
 from tracer.trace.values import ValueKind
 
 LEAVES = """\
@@ -125,3 +125,53 @@ def test_a_zip_is_compared_by_what_is_in_it(tmp_path: Path, monkeypatch: pytest.
             packed.writestr(zipfile.ZipInfo("a.npy", (year, 1, 1, 0, 0, 0)), data)
         digests += [digest for _, _, digest, _ in left.states()]
     assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "plain", "otherwise"),
+    [
+        (["loss 1", "digest a1"], ["loss 1", "digest a1"], ["loss 1", "digest b2"], "digest b2"),
+        (["stopped at 3", "id x1"], ["stopped at 3", "id x2"], ["id x3", "finished"], "stopped at 3"),
+        (["loss 1", "id x1"], ["loss 1", "id x2"], ["id x3", "loss 1"], ""),
+        (["loss 1", "took 1.2 s"], ["loss 1", "took 1.2 s"], ["loss 1", "took 0.3 s"], ""),
+        (["alive", "loss 1"], ["alive", "loss 1"], ["loss 1"], None),  # nothing stands in its place
+        (["loss 1"], ["loss 1"], ["loss 1", "step 2"], None),
+        (["done"], ["done"], ["done"], None),  # says nothing of what was trained
+        (["id x1"], ["id x2"], ["id x3"], None),
+        ([], [], [], None),
+    ],
+)
+def test_a_run_that_is_not_recorded_is_held_against_what_two_others_agree_in(
+    first: list[str], second: list[str], plain: list[str], otherwise: str | None
+) -> None:
+    one, two, other = (Left([*map(without_times, lines)], {}) for lines in (first, second, plain))
+    found = left_otherwise((one, two), other)
+    assert found == otherwise if not otherwise else found is not None and otherwise in found
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "plain", "otherwise"),
+    [
+        ({"a.pt": 1}, {"a.pt": 1}, {"a.pt": 2}, "writes another a.pt"),
+        ({"a.pt": 1}, {"a.pt": 1}, {"a.pt": 1, "b.pt": 3}, ""),
+        ({"a.pt": 1}, {"a.pt": 2}, {"a.pt": 3}, None),
+        ({"a.pt": 1}, {"a.pt": 1}, {}, None),  # another process may have written it
+    ],
+)
+def test_a_file_in_which_recorded_runs_agree_tells_too(
+    first: dict[str, int], second: dict[str, int], plain: dict[str, int], otherwise: str | None
+) -> None:
+    assert left_otherwise((Left([], first), Left([], second)), Left([], plain)) == otherwise
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("step 3 loss 0.25 took 1.5s, 12.3 it/s", "step 3 loss 0.25 ~, ~"),
+        ("2026-01-02 10:11:12,5 lr 0.1", "~ ~ lr 0.1"),
+        ('{"time": 3, "loss": 0.5}', '{"~, "loss": 0.5}'),
+        ("digest 5d11e2, beta 0.9", "digest 5d11e2, beta 0.9"),
+    ],
+)
+def test_times_are_no_difference_of_texts(text: str, left: str) -> None:
+    assert without_times(text) == left

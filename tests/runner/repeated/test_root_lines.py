@@ -360,6 +360,36 @@ def test_runs_that_agree_are_undecided_where_a_line_decides_by_the_clock(
     assert repeated_json(found)["timed"] == ["train.py:5"]
 
 
+#: What it prints differs in a run that is not recorded, however fast it is.
+PLAIN = """\
+import sys, time, torch
+start = time.monotonic()
+w = torch.ones(3, requires_grad=True)
+if time.monotonic() < start + 1e6:
+    w.sum().backward()
+print("time 3 s, loss", {number})
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "otherwise"),
+    [
+        ("""sum('"is_plain":true' in word for word in sys.orig_argv)""", "prints `~, loss 1` in place of `~, loss 0`"),
+        pytest.param("w.sum().item()", "", marks=pytest.mark.slow),
+    ],
+)
+def test_runs_that_agree_are_held_against_one_that_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, otherwise: str
+) -> None:
+    monkeypatch.setitem(SCRIPTS, "plain", (PLAIN.format(number=number), ()))
+    found = repeated(tmp_path, "plain", monkeypatch)
+    assert (found.agrees, found.otherwise, found.timed) == (not otherwise, otherwise, ("train.py:4",))
+    assert len(found.runs) == 2
+    assert repeated_json(found)["timed"] == ["train.py:4"]
+    assert [source.location for source in found.sources] == (["train.py:4"] if otherwise else [])
+    assert "train.py:4" in repeated_headline(found)
+
+
 @pytest.mark.parametrize(
     ("base", "given", "compared", "only", "until", "proves"),
     [

@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakSet
 
 from tracer.recording.lines.variable_digests import attributes_of, qualified
-from tracer.trace.lines import CATCHES, DECIDES, IMPORTS, ITERATES, RETURNS, TIMEOUT, LineText
+from tracer.trace.lines import CATCHES, DECIDES, FORMATS, IMPORTS, ITERATES, RETURNS, TIMEOUT, LineText
 
 _LOADS = (
     "LOAD_NAME",
@@ -36,6 +36,7 @@ _MARKS: dict[type, str] = {
     ast.If: DECIDES,
     ast.While: DECIDES,
     ast.IfExp: DECIDES,
+    ast.JoinedStr: FORMATS,
     ast.Import: IMPORTS,
     ast.ImportFrom: IMPORTS,
 }

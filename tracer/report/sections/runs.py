@@ -493,10 +493,13 @@ def repeated_headline(repeated: Repeated) -> str:
         calls = f"the calls that both made before they failed ({unvaried.calls_compared:,})"
     of_inference = " of this inference" if repeated.divergence.is_inference else ""
     whole = "" if repeated.ended_by or repeated.failed else _and_in_outputs(repeated.divergence)
-    agree = f"{unvaried.runs + 1} runs{of_inference} agree in {calls}{whole}"
+    recorded = " recorded" if repeated.otherwise else ""
+    agree = f"{unvaried.runs + 1}{recorded} runs{of_inference} agree in {calls}{whole}"
     if not unvaried.calls_compared:
         failed = ": the script failed before it made one" if repeated.failed else ""
         agree = f"{unvaried.runs + 1} runs made no call that could be compared{failed}"
+    if repeated.otherwise:
+        return f"{line_sentence(repeated)}. {agree}, but one that was not recorded {repeated.otherwise}"
     if repeated.ends and not unvaried.agrees:
         different = "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *reservations(repeated)))
         return ". ".join(filter(None, (line_sentence(repeated), different, held_sentence(repeated))))
@@ -542,6 +545,7 @@ def _briefly(repeated: Repeated) -> str:
         return "they make no call that could be compared"
     ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
     left = f", but {left_otherwise(repeated.ends)}" if repeated.ends else ""
+    left = f", but one that was not recorded {repeated.otherwise}" if repeated.otherwise else left
     agree = f"they agree in {_all_calls(repeated.calls_compared)}{_but_beside(repeated.divergence)}{left}{ended}"
     return "; ".join((agree, *reservations(repeated)))
 
@@ -556,9 +560,13 @@ def reservations(repeated: Repeated) -> tuple[str, ...]:
 
 
 def timed_clause(repeated: Repeated) -> str:
-    """``train.py:8 decides by the clock ...``; empty where nothing does."""
+    """``what the clock decides at train.py:8 ...``; empty where nothing does, or that is the answer."""
     lines = joined(repeated.timed[:3])
-    return f"what the clock decides at {lines} may be decided otherwise where nothing is recorded" if lines else ""
+    if not lines or repeated.otherwise:
+        return ""
+    if repeated.otherwise is None:
+        return f"what the clock decides at {lines} may be decided otherwise where nothing is recorded"
+    return f"a run that was not recorded prints and writes the same, though the clock decides at {lines}"
 
 
 def _note(divergence: Divergence) -> str:

@@ -29,6 +29,7 @@ from tracer.runner.repeated.folder import leave
 from tracer.runner.repeated.launching import COULD_NOT_BEGIN, PATIENCE, Order, change_circumstances, change_in_child
 from tracer.runner.repeated.left_behind import LeftBehind
 from tracer.runner.running import run_script
+from tracer.runner.script import prepare
 
 #: How often a call is replayed on the spot before its kernel is blamed.
 REPLAYS = 10
@@ -50,6 +51,15 @@ def main() -> int:
     elif order.magnitudes:
         wanted = {"magnitudes": True, "places": order.places, "eager": order.places.shake is not None}
     try:
+        if order.is_plain:
+            script = prepare(order.task.target, order.task.args, as_module=order.task.as_module)
+            sys.modules["__main__"] = script.main
+            try:
+                exec(script.code, vars(script.main))
+            finally:
+                assert left is not None
+                list(left.states())
+            return 0
         return run_script(
             order.task,
             output=Path(order.output),
@@ -62,6 +72,9 @@ def main() -> int:
     except TracerError as problem:
         say(f"tracer: error: {problem}")
         return COULD_NOT_BEGIN
+    finally:
+        if left is not None and order.scratch and (left.left.lines or left.left.files):
+            Path(order.scratch, f"{Path(order.output).stem}.left").write_bytes(msgspec.json.encode(left.left))
 
 
 #: Seconds that what a run started has to end by itself.

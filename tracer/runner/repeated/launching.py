@@ -51,6 +51,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Overloads to replay on the spot, without digests; ``None`` for an ordinary run."""
     lines: LineOptions | None = None
     """How the program's lines are followed, if they are."""
+    is_plain: bool = False
+    """Record nothing: only what is printed and written is kept."""
     number: int = 0
     """The number of the run in its series."""
     temporary: str = ""

@@ -1,6 +1,7 @@
 """What a run leaves besides its model: the files that it wrote, and what Python printed, each as it is.
 
 Text holds dates, durations and names, which differ between runs that train alike: it is told apart from other files.
+A run that is not recorded is held against others by its text alone, in which times are no difference.
 """
 
 from __future__ import annotations
@@ -8,12 +9,17 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
+import msgspec
 import xxhash
 
 from tracer.names import ValueKind
@@ -32,10 +38,52 @@ _CLOSED = NO_RESULTS | {".cache", ".pytest_cache"}
 _NOT_COMPARED = (".pyc", ".db", ".sqlite", ".sqlite3", ".pdf", ".svg", ".lock", ".pid", ".sock", ".prof", ".gz", ".tmp")
 _NOT_COMPARED_BEGINS = (b"SQLite format 3", b"\x1f\x8b", b"%PDF")
 _EVENTS = "events.out.tfevents."
+#: Dates, durations and speeds.
+_UNIT = r" ?([mun]?s|sec(ond)?s?|min(ute)?s?|h|hours?|\w+/s\w*)\b"
+_TIMED = r"(?<![a-z])((run|wall)?time|took|elapsed|sec(ond)?s|eta|duration)\w*\W{0,4}"
+_NUMBER = r"[\d.]+(e-?\d+)?"
+_DATES = r"\d+:\d\d(:\d\d)?([.,]\d+)?|\d+-\d\d-\d\d"
+_TIME = re.compile(f"{_DATES}|{_NUMBER}{_UNIT}|{_TIMED}{_NUMBER}({_UNIT})?", re.IGNORECASE)
+#: Characters of a printed line that are shown.
+_SHOWN = 60
 
 
 def _digest(data: str | bytes) -> int:
     return xxhash.xxh3_64_intdigest(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data) or 1
+
+
+class Left(msgspec.Struct, frozen=True):
+    """What a run printed and wrote, without times."""
+
+    lines: list[str]
+    files: dict[str, int]
+    """Digests by path."""
+
+
+def without_times(text: str) -> str:
+    """``text`` with its dates, durations and speeds left out: these differ in runs that train alike."""
+    return _TIME.sub("~", text)
+
+
+def left_otherwise(recorded: Sequence[Left], plain: Left) -> str | None:
+    """What a run leaves otherwise than two that agree in it: ``prints `a` in place of `b```; empty if nothing.
+
+    ``None`` if they leave nothing that could tell: a file, or a line with a number.
+    """
+    first, second = (Counter(left.lines) for left in recorded)
+    both, own = first & second, Counter(plain.lines)
+    lacks, others = both - own, own - (first | second)
+    surplus = others.total() - (first - both).total()  # as many lines differ in every run
+    if lacks and surplus > 0:
+        lacking = next(iter(lacks))
+        other = next((line for line in others if line[:5] == lacking[:5]), next(iter(others)))
+        return f"prints `{shorten(other, _SHOWN)}` in place of `{shorten(lacking, _SHOWN)}`"
+    files = dict(recorded[0].files.items() & recorded[1].files.items())
+    for name in files.keys() & plain.files.keys():
+        if plain.files[name] != files[name]:
+            return f"writes another {name}"
+    tells = files.keys() & plain.files.keys() or re.search(r"\d", " ".join(both))
+    return "" if tells and not lacks and surplus <= 0 else None
 
 
 class LeftBehind:
@@ -55,6 +103,8 @@ class LeftBehind:
         for path, (size, *_) in self._before.items():
             if 0 < size <= _SMALL and (left := left - size) >= 0:
                 self._heads[path] = self._head(path, size)
+        self.left = Left([], {})
+        """What ``states`` has told."""
         self._output: _FollowedFile | None = None
         """What Python prints to standard output; ``None`` where that is closed, or somebody's own."""
         if type(sys.stdout) is io.TextIOWrapper and sys.stdout is sys.__stdout__:
@@ -67,7 +117,8 @@ class LeftBehind:
         if os.getpid() != self._process:
             return
         if self._output is not None:
-            lines = self._output.printed.lines()
+            lines = [*self._output.printed.lines()]
+            self.left.lines[:] = [without_times(line) for _, line in lines]
             yield from ((ValueKind.OUTPUT, f"line {number}", _digest(line), -1) for number, line in lines)
         left = _MOST_BYTES
         for path, status in self._entries():
@@ -88,6 +139,9 @@ class LeftBehind:
                 yield kind, path, whole, -1
                 if size and self._heads[path] == self._head(path, size):  # it was appended to
                     yield kind, path, _digest_of_file(file, size)[1], 1
+                if kind is ValueKind.TEXT and status[0] <= _SMALL:
+                    whole = _digest(without_times(Path(file).read_text("utf-8")))
+                self.left.files[path] = whole
 
     def _head(self, path: str, size: int) -> int:
         """The digest of a file's first bytes; 0 where it cannot be read."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import msgspec
 from tracer.divergence.causes import Shows
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
-from tracer.divergence.lines import ComparedLines, LineSource
+from tracer.divergence.lines import CLOCK, ComparedLines, LineSource
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.recordings import Family, Recording, read_recording
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
@@ -38,6 +39,7 @@ from tracer.runner.repeated.holding import (
     suspects,
 )
 from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
+from tracer.runner.repeated.left_behind import Left, left_otherwise
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
 from tracer.runner.repeated.root_lines import (
     FoundLines,
@@ -132,6 +134,8 @@ class _Series:
         self.found = FoundLines()
         self.timed: tuple[LineSource, ...] = ()
         """Lines that decide by the clock, where all runs agree."""
+        self.otherwise: str | None = None
+        """What a run that is not recorded leaves otherwise then, as ``Repeated`` has it."""
         self.held: tuple[Held, ...] = ()
         self.not_held = ""
         self.children = bool(asked.children)
@@ -175,8 +179,13 @@ class _Series:
         if self.follows_lines and unvaried and not any(each.differs for each in unvaried):
             folder = recordings_in(self.scratch)
             traces = [folder / run.file for run in self.runs if run.arm == UNVARIED][:2]
-            self.timed = lines_of_time(*traces)
+            of_time = lines_of_time(*traces)
+            self.timed = tuple(each for each in of_time if current_rank() is None or each.source == CLOCK)
             if self.timed and not self.ended_by:
+                self.otherwise = self._plain_otherwise()
+                if self.otherwise:
+                    self.found = FoundLines(self.timed, note=_TIMED)
+            if self.timed and self.otherwise is None and not self.ended_by:
                 say("tracer: one further run follows no lines, which take time: the program decides by the clock")
                 self.follows_lines, number = False, self.asked.runs + 1
                 self._compare(base, self._run(f"{self.prefix}{number}", f"run {number}", None, base))
@@ -184,6 +193,29 @@ class _Series:
                     self.found, self.timed = FoundLines(self.timed, note=_TIMED), ()
         if not self.compared:
             raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
+
+    def _plain_otherwise(self) -> str | None:
+        """What a run that is not recorded leaves otherwise; ``None`` where that is not known, and in a job of ranks."""
+        if current_rank() is not None or self.asked.task.steps != StepRange():
+            return None
+        say("tracer: one further run is not recorded, which takes time: the program decides by the clock")
+        output, deadline = self._output(f"{self.prefix}plain"), time.monotonic() + 4 * self.longest + _PATIENCE
+        order = Order(
+            task=self.asked.task, output=str(output), settings=self.sets, scratch=str(self.scratch), is_plain=True
+        )
+        code, stopped = self._launch(order, [], lambda: time.monotonic() > deadline)
+        self.ended_by = launching.ENDING.by
+        if stopped or self.ended_by:
+            return None
+        if code not in {run.code for run in self.runs}:
+            return f"ends with exit code {code}"
+        files = (run.file for run in self.runs if run.arm == UNVARIED)
+        names = [Path(file).stem for file in (*islice(files, 2), str(output))]
+        try:
+            lefts = [msgspec.json.decode((self.scratch / f"{name}.left").read_bytes(), type=Left) for name in names]
+        except FileNotFoundError:
+            return None
+        return left_otherwise(lefts[:2], lefts[2])
 
     @property
     def left(self) -> int:
@@ -502,6 +534,7 @@ class _Series:
             held_lines=self.found.held,
             lines_note=self.found.note,
             timed=tuple(source.location for source in self.timed),
+            otherwise=self.otherwise,
             texts=texts_of((source.called_from or source.location for source in self.found.sources), os.getcwd()),
             source=with_neighbours((root.called_from or root.location for root in roots), os.getcwd()),
             ended_by=self.ended_by,
