@@ -292,6 +292,10 @@ TIMED = {
         "t = time.time()\ndt = time.time() - t\nop(1)\nprint(dt)\nname = time.strftime('%Y')\n",
         [],
     ),
+    "a condition that is told": (
+        "t = time.time() + 9\nprint('over' if time.time() > t else 'under', len(CALLS))\nop(1)\n",
+        [],
+    ),
     "a condition on something else": ("t = time.time()\nif len(CALLS) == 0:\n    op(2)\n", []),
     "a batch that may be late": (
         "import queue\nq = queue.Queue()\nq.put(1)\nk = q.get()\nq.put(2)\ntry:\n    k = q.get(timeout=9)\n"

@@ -131,7 +131,9 @@ def test_a_zip_is_compared_by_what_is_in_it(tmp_path: Path, monkeypatch: pytest.
     ("first", "second", "plain", "otherwise"),
     [
         (["loss 1", "digest a1"], ["loss 1", "digest a1"], ["loss 1", "digest b2"], "digest b2"),
-        (["stopped at 3", "id x1"], ["stopped at 3", "id x2"], ["id x3", "finished"], "stopped at 3"),
+        (["stopped at 3", "id x1"], ["stopped at 3", "id x2"], ["id x3", "finished"], None),
+        (["over, 4 steps", "loss 1"], ["over, 4 steps", "loss 1"], ["under, 4 steps", "loss 1"], None),
+        (["id x1", "stopped", "loss 1"], ["id x2", "stopped", "loss 1"], ["id x3", "finished", "loss 2"], "loss 2"),
         (["loss 1", "id x1"], ["loss 1", "id x2"], ["id x3", "loss 1"], ""),
         (["loss 1", "took 1.2 s"], ["loss 1", "took 1.2 s"], ["loss 1", "took 0.3 s"], ""),
         (["alive", "loss 1"], ["alive", "loss 1"], ["loss 1"], None),  # nothing stands in its place

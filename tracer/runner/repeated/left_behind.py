@@ -65,6 +65,10 @@ def without_times(text: str) -> str:
     return _TIME.sub("~", text)
 
 
+def _shape(line: str) -> str:
+    return re.sub(r"\S*\d\S*", "0", line)
+
+
 def left_otherwise(recorded: Sequence[Left], plain: Left) -> str | None:
     """What a run leaves otherwise than two that agree in it: ``prints `a` in place of `b```; empty if nothing.
 
@@ -74,10 +78,10 @@ def left_otherwise(recorded: Sequence[Left], plain: Left) -> str | None:
     both, own = first & second, Counter(plain.lines)
     lacks, others = both - own, own - (first | second)
     surplus = others.total() - (first - both).total()  # as many lines differ in every run
-    if lacks and surplus > 0:
-        lacking = next(iter(lacks))
-        other = next((line for line in others if line[:5] == lacking[:5]), next(iter(others)))
-        return f"prints `{shorten(other, _SHOWN)}` in place of `{shorten(lacking, _SHOWN)}`"
+    alike = {_shape(line): line for line in others}
+    for line in lacks if surplus > 0 else ():  # another number; other words may say no more than how long it took
+        if other := alike.get(_shape(line)):
+            return f"prints `{shorten(other, _SHOWN)}` in place of `{shorten(line, _SHOWN)}`"
     files = dict(recorded[0].files.items() & recorded[1].files.items())
     for name in files.keys() & plain.files.keys():
         if plain.files[name] != files[name]:
