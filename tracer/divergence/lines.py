@@ -454,7 +454,7 @@ class _Comparison:
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
             if not found and rest:
                 source = _source_of(text)
-                if source is None or source.circumstance not in ("hash-seed", "addresses"):
+                if source is None or {"hash-seed", "addresses"}.isdisjoint(source.circumstances):
                     found = _NOTHING.union(*(self._known(frame, name) for name in rest))
                 found = found or self._wrote(frame, row, text)
             if rest and (not found or (not drawn and self._varies(text))):

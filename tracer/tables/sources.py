@@ -29,8 +29,8 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it takes that in the order in which it is done, which differs though what is given does not."""
     varies: bool = False
     """Whether it gives another value in each run, whatever it is given."""
-    circumstance: str = ""
-    """The circumstance that, held, makes it give the same: ``hash-seed``, ``folder``."""
+    circumstances: tuple[str, ...] = ()
+    """Those that, held, make it give the same: ``hash-seed``, ``folder``."""
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):

@@ -13,17 +13,19 @@ import msgspec
 import pytest
 
 from tests.support.slow import slow_unless
-from tracer.divergence.lines import LineKind, LineSource
-from tracer.divergence.model import Divergence, Root
+from tracer.divergence.causes import RootCause
+from tracer.divergence.lines import ComparedLines, LineKind, LineSource
+from tracer.divergence.model import CallPlace, Divergence, Root
 from tracer.divergence.recordings import Family
 from tracer.divergence.repeated import HeldLine, Repeated
+from tracer.names import Phase
 from tracer.recording.lines.variable_digests import digest_text
 from tracer.recording.options import LineOptions
 from tracer.report.files.compared import repeated_json
 from tracer.report.sections.root_lines import proof_of
 from tracer.report.sections.runs import repeated_headline
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, _by_proof, _ends_early, _held
+from tracer.runner.repeated.root_lines import MOST_RUNS, LineRun, _by_proof, _ends_early, _held, with_allocations
 from tracer.runner.steps import Task
 
 #: By name: a script whose runs diverge, the line that does it, its row in the table of sources, and whether it is
@@ -283,9 +285,9 @@ class _Laboratory:
             return LineRun(self.folder, cast("Family", family))
         self.given.append(lines.held)
         outcome = self.outcomes[lines.held[0]].pop(0)
-        if outcome != "same":
+        if outcome not in ("same", "nothing"):
             (self.folder / f"{digest_text(lines.held[0])}.others").touch()
-        family[""].agrees = outcome != "differs"
+        family[""].agrees = outcome not in ("differs", "nothing")
         return None if outcome == "fails" else LineRun(self.folder, cast("Family", family))
 
     def compare(self, first: Family, second: Family) -> Divergence:
@@ -320,6 +322,7 @@ OTHER = LineSource(location="b.py:8", held_at="b.py:8", reaches=True, path=("c.p
             [("a.py:1+b.py:8", "c.py:4", False), ("b.py:8", "", True)],
         ),
         ({"a.py:1": ["differs"], "b.py:8": ["agrees"]}, [("a.py:1", "", False), ("b.py:8", "", True)]),
+        ({"a.py:1": ["nothing"], "b.py:3": ["agrees"]}, [("a.py:1", "b.py:3", True)]),
         ({"a.py:1": ["same", "same", "agrees"]}, [("a.py:1", "", True)]),
         ({"a.py:1": ["same", "same", "same"], "b.py:8": ["agrees"]}, [("a.py:1", "", False), ("b.py:8", "", True)]),
     ],
@@ -333,6 +336,30 @@ def test_a_line_is_held_further_on_its_way_where_a_run_cannot_go_on_with_what_it
     assert [("+".join(each.lines), each.at, each.agrees) for each in found] == held
     assert not any(outcomes.values())
     assert laboratory.left >= 0
+
+
+@pytest.mark.parametrize(
+    ("known", "named"),
+    [
+        ((), ["a.py:11"]),
+        ((("a.py:9", "unwritten-memory"), ("train.py:8", "")), ["a.py:11", "train.py:8"]),
+        ((("a.py:11", ""),), ["a.py:11"]),
+        ((("train.py:3", "draw-numpy"),), ["train.py:3"]),  # which fills it unseen
+    ],
+)
+def test_unwritten_memory_is_the_line_that_allocates_it(known: tuple[tuple[str, str], ...], named: list[str]) -> None:
+    root = Root(
+        cause=RootCause.UNWRITTEN_MEMORY,
+        step=0,
+        call=4,
+        op="aten.clamp.default",
+        phase=Phase.FORWARD,
+        earlier=CallPlace(op="aten.empty.memory_format", location="a.py:11"),
+    )
+    sources = tuple(LineSource(location=at, source=row, reaches=True) for at, row in known)
+    found = with_allocations(ComparedLines(sources=sources, first=frozenset(at for at, _ in known)), [root])
+    assert [source.location for source in found.sources if source.reaches] == named
+    assert (found.sources[0].source == "unwritten-memory") == (named[0] == "a.py:11")
 
 
 #: The rate is none in every run whose lines are followed, as these take time; and in any other, if it takes long.

@@ -350,7 +350,7 @@ class _Series:
             return
         candidates = self._candidates(snapshot)
         if self.asked.hold is None and (row := known_source(self.found.sources)) is not None:
-            candidates = [candidate for candidate in candidates if candidate.value == row.circumstance]
+            candidates = [candidate for candidate in candidates if candidate.value in row.circumstances]
         if not candidates:
             self.not_held = "nothing that could be held here can explain it"
             return

@@ -38,7 +38,9 @@ _MOST_ALONE, _MOST_PLACES = 2, 16
 _MOST_OF_THE_SAME = 3
 #: Other places at which one is held.
 _MOST_INSTEAD = 3
-_FAILED, _NOT_ALL = "the run that was given it failed", "not all that it gives could be given"
+#: The row of memory that nothing has written.
+_UNWRITTEN = "unwritten-memory"
+_FAILED = "the run that was given it failed"
 
 
 class LineRun(NamedTuple):
@@ -268,7 +270,38 @@ def compared_traces(first: Path, second: Path, divergence: Divergence) -> Compar
     if roots and roots[0].only_second:
         ours, theirs = theirs, ours
     calls = [root.call for root in roots if root.only_second == roots[0].only_second]
-    return compared_lines(ours, theirs, calls)
+    return with_allocations(compared_lines(ours, theirs, calls), roots)
+
+
+def with_allocations(compared: ComparedLines, roots: Sequence[Root]) -> ComparedLines:
+    """``compared``, led by the lines that allocate the unwritten memory which calls read, where no known kind reaches.
+
+    The calls tell which memory nothing wrote; lines see neither that nor what was written before it is read.
+    """
+    made = {
+        root.earlier.location: (root.earlier.called_from, root.called_from or root.location)
+        for root in roots
+        if root.cause is RootCause.UNWRITTEN_MEMORY and root.earlier is not None and root.earlier.location
+    }
+    if not made or any(each.reaches and each.source not in ("", _UNWRITTEN) for each in compared.sources):
+        return compared
+    known = {each.location: each for each in compared.sources}
+    allocating = [
+        msgspec.structs.replace(
+            known.get(at, LineSource(location=at, called_from=caller, held_at=caller or at, path=(reached,))),
+            source=_UNWRITTEN,
+            reaches=True,
+        )
+        for at, (caller, reached) in made.items()
+    ]
+    others = [
+        msgspec.structs.replace(each, reaches=each.reaches and each.source != _UNWRITTEN)
+        for each in compared.sources
+        if each.location not in made
+    ]
+    return msgspec.structs.replace(
+        compared, sources=(*allocating, *others), first=compared.first.union(made) if compared.first else compared.first
+    )
 
 
 class _Try(NamedTuple):
@@ -364,16 +397,17 @@ def _held(
                 problem = next(filter(None, (problem_of(kept, place) for place in lines)), "")
             elif problem := _ends_early(divergence, base.family, run.family, math.inf if last is None else last):
                 agrees = False
+        is_refuted = not agrees and not problem and is_new and wholes.issuperset(lines)
+        is_to_go_on = not agrees and not is_refuted
         if not problem and not is_new:
             agrees, problem = False, "it gave the same by itself in that run"
         elif agrees and runs <= may_be_luck:
             agrees, problem = False, "runs in which nothing is held agree at times too, and no run was left"
-        elif not agrees and not problem and not wholes.issuperset(lines):
-            problem = _NOT_ALL
+        elif not agrees and not problem and not is_refuted:
+            problem = "not all that it gives could be given"
         passed = rest.index(lines[0]) if problem == _FAILED and lines[0] in rest else -1
         others = [place for place in rest[passed + 1 :] if place in free and place not in lines]
-        is_in_the_way = problem in (_FAILED, _NOT_ALL) or (is_new and problem and runs > may_be_luck)
-        if is_in_the_way and not agrees and others and laboratory.left and instead < _MOST_INSTEAD:
+        if is_to_go_on and others and laboratory.left and instead < _MOST_INSTEAD:
             instead += 1
             there = others[len(others) // 2]  # what is proven there is so of all that leads there
             leading = (each.location for each in sources if there in each.path)
