@@ -274,53 +274,31 @@ def compared_traces(first: Path, second: Path, divergence: Divergence) -> Compar
 
 
 def with_allocations(compared: ComparedLines, roots: Sequence[Root]) -> ComparedLines:
-    """``compared``, led by the lines that allocate the unwritten memory which calls read, where no known kind reaches.
+    """``compared``, led by the allocations of unwritten memory that calls read, where no line of a known kind reaches.
 
-    The calls tell which memory nothing wrote; lines see neither that nor what was written before it is read.
+    The calls tell what nothing wrote; lines see neither that nor what was written before it is read.
     """
-    made = {
-        root.earlier.location: (root.earlier.called_from, root.called_from or root.location)
-        for root in roots
-        if root.cause is RootCause.UNWRITTEN_MEMORY and root.earlier is not None and root.earlier.location
-    }
+    unwritten = [root for root in roots if root.cause is RootCause.UNWRITTEN_MEMORY]
+    made = {each.earlier.location: each.earlier for each in unwritten if each.earlier and each.earlier.location}
     if not made or any(each.reaches and each.source not in ("", _UNWRITTEN) for each in compared.sources):
         return compared
     known = {each.location: each for each in compared.sources}
-    allocating = [
-        msgspec.structs.replace(
-            known.get(at, LineSource(location=at, called_from=caller, held_at=caller or at, path=(reached,))),
-            source=_UNWRITTEN,
-            reaches=True,
-        )
-        for at, (caller, reached) in made.items()
-    ]
-    others = [
-        msgspec.structs.replace(each, reaches=each.reaches and each.source != _UNWRITTEN)
-        for each in compared.sources
-        if each.location not in made
-    ]
-    return msgspec.structs.replace(
-        compared, sources=(*allocating, *others), first=compared.first.union(made) if compared.first else compared.first
-    )
+    reached, led = unwritten[0].called_from or unwritten[0].location, []
+    for at, call in made.items():
+        new = LineSource(location=at, called_from=call.called_from, held_at=call.called_from or at, path=(reached,))
+        led.append(msgspec.structs.replace(known.pop(at, new), source=_UNWRITTEN, reaches=True))
+    for each in known.values():
+        led.append(msgspec.structs.replace(each, reaches=each.reaches and each.source != _UNWRITTEN))
+    return msgspec.structs.replace(compared, sources=tuple(led), first=compared.first and compared.first.union(made))
 
 
 class _Try(NamedTuple):
-    """Roots, and the lines that are held for them."""
+    """Roots, the lines that are held for them, where else they can be, and the place at which they are instead."""
 
     roots: tuple[str, ...]
     lines: tuple[str, ...]
     way: Sequence[str] = ()
-    """Where they can be held instead."""
     at: str = ""
-    """The place of these at which they are."""
-
-
-def _with_draws(
-    places: Sequence[str], roots: dict[str, list[str]], free: Collection[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The roots that are held at ``places``, and these with the draws whose numbers they take."""
-    named = tuple(at for place in places for at in roots[place])
-    return named, tuple(dict.fromkeys((*places, *(at for at in named if at in free))))
 
 
 def _held(
@@ -370,13 +348,15 @@ def _held(
             shown.append(HeldLine(lines=(at,), agrees=False, problem=problems[way[0]]))
     can = list(roots)
     alone = [place for place in can if not first or not set(roots[place]).isdisjoint(first)]
-    tries = [_Try(*_with_draws([place], roots, free), ways[roots[place][0]]) for place in alone[:_MOST_ALONE]]
+    tries = [_Try(tuple(roots[place]), (place,), ways[roots[place][0]]) for place in alone[:_MOST_ALONE]]
     if len(can) > 1 and alone:
-        tries.append(_Try(*_with_draws(can, roots, free)))
+        tries.append(_Try(tuple(at for place in can for at in roots[place]), tuple(can)))
     may_be_luck = laboratory.meets(base.family, last)
     made = instead = 0
     while tries and laboratory.left and not any(held.agrees for held in shown):
         named, lines, rest, held_at = tries.pop(0)
+        if not held_at:  # a draw, and who takes its number
+            lines = tuple(dict.fromkeys((*lines, *(at for at in named if at in free))))
         given = LineOptions(held=lines, branches=branches, folder=str(kept), gives=True)
         agrees, problem, runs, is_new = True, "", 0, False
         while agrees and laboratory.left and (runs <= may_be_luck or (not is_new and runs < _MOST_OF_THE_SAME)):
