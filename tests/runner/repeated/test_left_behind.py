@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Command
-from tracer.runner.repeated.left_behind import Left, LeftBehind, Printed, left_otherwise, without_times
+from tracer.runner.repeated.left_behind import Left, LeftBehind, Printed, plain_otherwise, without_times
 from tracer.trace.values import ValueKind
 
 LEAVES = """\
@@ -147,7 +147,7 @@ def test_a_run_that_is_not_recorded_is_held_against_what_two_others_agree_in(
     first: list[str], second: list[str], plain: list[str], otherwise: str | None
 ) -> None:
     one, two, other = (Left([*map(without_times, lines)], {}) for lines in (first, second, plain))
-    found = left_otherwise((one, two), other)
+    found = plain_otherwise((one, two), other)
     assert found == otherwise if not otherwise else found is not None and otherwise in found
 
 
@@ -163,7 +163,7 @@ def test_a_run_that_is_not_recorded_is_held_against_what_two_others_agree_in(
 def test_a_file_in_which_recorded_runs_agree_tells_too(
     first: dict[str, int], second: dict[str, int], plain: dict[str, int], otherwise: str | None
 ) -> None:
-    assert left_otherwise((Left([], first), Left([], second)), Left([], plain)) == otherwise
+    assert plain_otherwise((Left([], first), Left([], second)), Left([], plain)) == otherwise
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,10 @@ _NOT_COMPARED = (".pyc", ".db", ".sqlite", ".sqlite3", ".pdf", ".svg", ".lock", 
 _NOT_COMPARED_BEGINS = (b"SQLite format 3", b"\x1f\x8b", b"%PDF")
 _EVENTS = "events.out.tfevents."
 #: Dates, durations and speeds.
-_UNIT = r" ?([mun]?s|sec(ond)?s?|min(ute)?s?|h|hours?|\w+/s\w*)\b"
+_QUANTITY = r"[\d.]+(e-?\d+)?( ?([mun]?s|sec(ond)?s?|min(ute)?s?|h|hours?|\w+/s\w*)\b)"
 _TIMED = r"(?<![a-z])((run|wall)?time|took|elapsed|sec(ond)?s|eta|duration)\w*\W{0,4}"
-_NUMBER = r"[\d.]+(e-?\d+)?"
 _DATES = r"\d+:\d\d(:\d\d)?([.,]\d+)?|\d+-\d\d-\d\d"
-_TIME = re.compile(f"{_DATES}|{_NUMBER}{_UNIT}|{_TIMED}{_NUMBER}({_UNIT})?", re.IGNORECASE)
+_TIME = re.compile(f"{_DATES}|{_QUANTITY}|{_TIMED}{_QUANTITY}?", re.IGNORECASE)
 #: Characters of a printed line that are shown.
 _SHOWN = 60
 
@@ -65,11 +64,7 @@ def without_times(text: str) -> str:
     return _TIME.sub("~", text)
 
 
-def _shape(line: str) -> str:
-    return re.sub(r"\S*\d\S*", "0", line)
-
-
-def left_otherwise(recorded: Sequence[Left], plain: Left) -> str | None:
+def plain_otherwise(recorded: Sequence[Left], plain: Left) -> str | None:
     """What a run leaves otherwise than two that agree in it: ``prints `a` in place of `b```; empty if nothing.
 
     ``None`` if they leave nothing that could tell: a file, or a line with a number.
@@ -78,15 +73,16 @@ def left_otherwise(recorded: Sequence[Left], plain: Left) -> str | None:
     both, own = first & second, Counter(plain.lines)
     lacks, others = both - own, own - (first | second)
     surplus = others.total() - (first - both).total()  # as many lines differ in every run
-    alike = {_shape(line): line for line in others}
+    numbers = re.compile(r"\S*\d\S*")
+    alike = {numbers.sub("0", line): line for line in others}
     for line in lacks if surplus > 0 else ():  # another number; other words may say no more than how long it took
-        if other := alike.get(_shape(line)):
+        if other := alike.get(numbers.sub("0", line)):
             return f"prints `{shorten(other, _SHOWN)}` in place of `{shorten(line, _SHOWN)}`"
     files = dict(recorded[0].files.items() & recorded[1].files.items())
     for name in files.keys() & plain.files.keys():
         if plain.files[name] != files[name]:
             return f"writes another {name}"
-    tells = files.keys() & plain.files.keys() or re.search(r"\d", " ".join(both))
+    tells = files.keys() & plain.files.keys() or any(map(numbers.search, both))
     return "" if tells and not lacks and surplus <= 0 else None
 
 

@@ -39,7 +39,7 @@ from tracer.runner.repeated.holding import (
     suspects,
 )
 from tracer.runner.repeated.launching import COULD_NOT_BEGIN, Order
-from tracer.runner.repeated.left_behind import Left, left_otherwise
+from tracer.runner.repeated.left_behind import Left, plain_otherwise
 from tracer.runner.repeated.root_lines import MOST_RUNS as MOST_LINE_RUNS
 from tracer.runner.repeated.root_lines import (
     FoundLines,
@@ -182,9 +182,8 @@ class _Series:
             of_time = lines_of_time(*traces)
             self.timed = tuple(each for each in of_time if current_rank() is None or each.source == CLOCK)
             if self.timed and not self.ended_by:
-                self.otherwise = self._plain_otherwise()
-                if self.otherwise:
-                    self.found = FoundLines(self.timed, note=_TIMED)
+                self.otherwise = self._held_against_plain()
+                self.found = FoundLines(self.timed, note=_TIMED) if self.otherwise else self.found
             if self.timed and self.otherwise is None and not self.ended_by:
                 say("tracer: one further run follows no lines, which take time: the program decides by the clock")
                 self.follows_lines, number = False, self.asked.runs + 1
@@ -194,7 +193,7 @@ class _Series:
         if not self.compared:
             raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
 
-    def _plain_otherwise(self) -> str | None:
+    def _held_against_plain(self) -> str | None:
         """What a run that is not recorded leaves otherwise; ``None`` where that is not known, and in a job of ranks."""
         if current_rank() is not None or self.asked.task.steps != StepRange():
             return None
@@ -215,7 +214,7 @@ class _Series:
             lefts = [msgspec.json.decode((self.scratch / f"{name}.left").read_bytes(), type=Left) for name in names]
         except FileNotFoundError:
             return None
-        return left_otherwise(lefts[:2], lefts[2])
+        return plain_otherwise(lefts[:2], lefts[2])
 
     @property
     def left(self) -> int:
