@@ -179,8 +179,8 @@ SCRIPTS = {
         import tempfile, torch
         with tempfile.TemporaryDirectory() as folder:
             torch.save(torch.ones(2), folder + "/a.pt")
-            x = torch.ones(3) * len(folder) * sum(map(ord, folder))
-        y = x * 2
+            number = sum(map(ord, folder))
+        y = torch.ones(3) * number * 2
         """,
         (2, "temporary-name", True),
     ),
