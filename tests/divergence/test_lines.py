@@ -332,6 +332,19 @@ def test_where_runs_agree_a_line_that_decides_by_the_clock_is_known(tmp_path: Pa
     assert [int(each.location.rpartition(":")[2]) for each in compared_lines(*runs).timed] == lines
 
 
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("k = [sqlite3.connect(':memory:')]\nx = k[0].execute('select random()').fetchone()[0]\n", "database"),
+        ("x = sqlite3.connect(':memory:').cursor().execute('select random()').fetchone()\n", "database"),
+        ("x = [s.create_server(('', 0)) for s in [socket]][0].getsockname()[1]\n", "port"),
+    ],
+)
+def test_a_method_of_what_no_name_leads_to_is_known(tmp_path: Path, program: str, expected: str) -> None:
+    found = compared(tmp_path, f"import socket, sqlite3\n{program}").sources
+    assert [source.source for source in found] == [expected]
+
+
 def test_a_line_that_reads_a_clock_beside_another_reading_is_a_root_too(tmp_path: Path) -> None:
     source = "import time\na = time.time()\nb = time.time() + a\n"
     assert lines_of(compared(tmp_path, source)) == [(3, LineKind.LINE), (4, LineKind.LINE)]

@@ -1027,7 +1027,7 @@ def _source_of(text: LineText) -> Source | None:
 
 def _is_telling(call: str) -> bool:
     """Return whether a line that prints may call it and decide nothing; marks have no dot."""
-    return "." not in call or call.startswith("builtins.") or getattr(source_of((call,)), "id", "") == CLOCK
+    return "." not in call or call.startswith(("builtins.", "?.")) or getattr(source_of((call,)), "id", "") == CLOCK
 
 
 def _values(changed: Mapping[str, str]) -> dict[str, str]:

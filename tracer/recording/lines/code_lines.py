@@ -87,6 +87,8 @@ class _Line:
     def __init__(self) -> None:
         self.reads: dict[str, None] = {}
         self.stores: dict[str, None] = {}
+        self.methods: dict[str, None] = {}
+        """What is asked of values that no path leads to: ``?.execute`` of ``connections[0].execute(query)``."""
         self.iterates = False
 
 
@@ -118,8 +120,11 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
             for loaded in names:
                 ends()
                 path.append(str(loaded))
-        elif name.startswith(_ATTRIBUTES) and path:
-            path.append(str(names[0]))
+        elif name.startswith(_ATTRIBUTES):
+            if path:
+                path.append(str(names[0]))
+            elif name.startswith("LOAD"):
+                at.methods[f"?.{names[0]}"] = None
         elif name == "LOAD_CONST" and path and type(instruction.argval) is str:
             key = instruction.argval
             continue
@@ -144,7 +149,7 @@ def lines_of(code: CodeType) -> dict[int, LineText]:
     texts = {}
     for line, each in lines.items():
         first, loop = statements.at.get(line, (0, 0))
-        marks = [*statements.marks.get(first or line, ()), *([ITERATES] if each.iterates else [])]
+        marks = [*statements.marks.get(first or line, ()), *([ITERATES] if each.iterates else []), *each.methods]
         texts[line] = LineText(tuple(each.reads), tuple(each.stores), tuple(marks), first, loop)
     return texts
 
