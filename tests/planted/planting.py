@@ -54,18 +54,13 @@ def planted_in(script: Path) -> list[Planted]:
     return found
 
 
-def said_in(script: Path) -> dict[str, list[str]]:
-    """What its comments ask for, by kind."""
+def said_in(text: str) -> dict[str, list[str]]:
+    """What a script's comments ask for, by kind."""
     said: dict[str, list[str]] = {"judge": [], "run": [], "env": [], "torch": []}
-    for line in script.read_text(encoding="utf-8").splitlines():
+    for line in text.splitlines():
         if directive := _DIRECTIVE.match(line):
             said[directive[1]] += directive[2].split()
     return said
-
-
-def variables_of(script: Path) -> dict[str, str]:
-    """The environment variables that it is started with."""
-    return dict(one.split("=", 1) for one in said_in(script)["env"])
 
 
 def report_on(script: Path, text: str, folder: Path, here: Command | None = None) -> Report:
@@ -73,13 +68,14 @@ def report_on(script: Path, text: str, folder: Path, here: Command | None = None
 
     ``here``: in this process, where nothing hangs on what happened in it before.
     """
-    said = said_in(script)
+    said = said_in(text)
+    variables = dict(one.split("=", 1) for one in said["env"])
     if any(Version(torch.__version__) not in SpecifierSet(one, prereleases=True) for one in said["torch"]):
         pytest.skip(f"needs torch {said['torch'][0]}")
     (folder / script.name).write_text(text, encoding="utf-8")
     command = ["run", "-o", "trace.json", *said["run"], script.name]
     if here is None:
-        done = process(*command, cwd=folder, module=True, **variables_of(script))
+        done = process(*command, cwd=folder, module=True, **variables)
     else:
         os.chdir(folder)
         done = here(*command)
