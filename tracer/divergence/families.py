@@ -179,9 +179,9 @@ def _without_effect(divergence: Divergence) -> Divergence:
     computed it may have written into a file that the other found."""
     is_open = any(divergence.partial) or divergence.not_digested
     ends = divergence.ends if divergence.is_inference else kept_otherwise(divergence.ends)
-    is_kept = all(note.only_one for note in divergence.notes)
-    is_kept = is_kept and all(root.cause is RootCause.STRUCTURE and not root.follows for root in divergence.roots)
-    left_alike = divergence.states_compared and not ends and (is_kept or not divergence.notes) and not is_open
+    is_computed_alone = all(root.cause is RootCause.STRUCTURE and not root.follows for root in divergence.roots)
+    notes_agree = all(note.only_one and is_computed_alone for note in divergence.notes)
+    left_alike = divergence.states_compared and not ends and notes_agree and not is_open
     is_harmless = all(root.cause in _HARMLESS for root in divergence.roots)
     if not (divergence.reaches_nothing and left_alike and is_harmless):
         return divergence

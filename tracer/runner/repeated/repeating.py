@@ -198,7 +198,7 @@ class _Series:
         if current_rank() is not None or self.asked.task.steps != StepRange():
             return None
         say("tracer: one further run is not recorded, which takes time: the program decides by the clock")
-        output, deadline = self._output(f"{self.prefix}plain"), time.monotonic() + 4 * self.longest + _PATIENCE
+        output, deadline = self._output(f"{self.prefix}plain"), self.deadline()
         order = Order(
             task=self.asked.task, output=str(output), settings=self.sets, scratch=str(self.scratch), is_plain=True
         )
@@ -312,7 +312,7 @@ class _Series:
         own = _NO_STEP
         if diverging is not None and known is None and needs_lines(diverging):
             own = max(diverging.roots[0].step, 0) if diverging.roots else _LAST_STEP
-        until = time.monotonic() + 4 * self.longest + _PATIENCE
+        until = self.deadline()
         told = told_by_all(
             rank, f"{self.prefix}lines", own, lambda: time.monotonic() < until and not launching.ENDING.by
         )
@@ -407,6 +407,10 @@ class _Series:
         base = self.recordings.get("run 1")
         threads = base.environment.num_threads if base is not None and base.environment is not None else None
         return threads or os.cpu_count() or 1
+
+    def deadline(self) -> float:
+        """When a further run that begins now is given up, by the monotonic clock."""
+        return time.monotonic() + 4 * self.longest + _PATIENCE
 
     def has_failed(self, code: int) -> bool:
         """Return whether a further run ended with a code that none of the plain runs had."""
@@ -598,7 +602,7 @@ class _LineRuns:
             lines=lines,
         )
         say(f"tracer: {name}")
-        deadline = time.monotonic() + 4 * series.longest + _PATIENCE
+        deadline = series.deadline()
         code, stopped = series._launch(order, [], lambda: time.monotonic() > deadline, folder)
         series.ended_by = launching.ENDING.by
         if lines.gives and series.has_failed(code):

@@ -223,16 +223,16 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
         for each in sources
         if may_follow and each.location not in refuted and (row := source_by_id(each.source)) and row.varies
     }
-    known = [
+    known = (
         msgspec.structs.replace(
             source,
             reaches=source.reaches and not (source.is_followed and source.location in refuted),
             is_followed=source.is_followed or source.location in proven,
         )
         for source in sources
-    ]
-    known.sort(key=lambda each: each.location in tried - before and is_failed)
-    return tuple(sorted(known, key=lambda each: (not each.reaches, each.location not in proven | before)))
+    )
+    first, last = proven | before, tried - before if is_failed else ()
+    return tuple(sorted(known, key=lambda each: (not each.reaches, each.location not in first, each.location in last)))
 
 
 def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> LineSource | None:
