@@ -76,7 +76,7 @@ def record(path: Path, calls: int, case: str) -> float:
 def plain(path: Path, folder: Path) -> None:
     """The columns of a recording as plain arrays, the yardstick."""
     values = read_values(path)
-    for name in ("group", "inputs", "outputs", "numbers", "marks", "origins"):
+    for name in ("group", "inputs", "outputs", "numbers", "mark_bits", "origins"):
         np.save(folder / f"{path.stem}.{name}.npy", getattr(values, name))
 
 

@@ -34,7 +34,7 @@ FLOORS = {
     "gate": 5,
     "divergence": 5,
     "report": 6,
-    "reproduction": 6,
+    "reproducing": 6,
     "bundled": 6,
     "doctor": 7,
     "session": 7,
@@ -46,7 +46,7 @@ FLOORS = {
     "__init__": 10,
 }
 #: Modules that may lie loose at the top of the package, beside its ``__init__``.
-LOOSE = 8
+LOOSE = 9
 VAGUE = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "base", "core", "stuff"}
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tracer.findings import Finding, Tally
     from tracer.recording.options import Keep, Trials
     from tracer.report import Report
-    from tracer.reproduction.reproducing import reproducible
-    from tracer.runner.configurations.in_process import compare
+    from tracer.reproducing import reproducible
+    from tracer.runner.configurations import compare
     from tracer.runner.repeated.function import repeat
     from tracer.session import DeterminismTracer, judge
     from tracer.trace import Trace
@@ -28,8 +28,8 @@ _HOMES = {
     "tracer.findings": ("Finding", "Tally"),
     "tracer.recording.options": ("Keep", "Trials"),
     "tracer.report": ("Report",),
-    "tracer.reproduction.reproducing": ("reproducible",),
-    "tracer.runner.configurations.in_process": ("compare",),
+    "tracer.reproducing": ("reproducible",),
+    "tracer.runner.configurations": ("compare",),
     "tracer.runner.repeated.function": ("repeat",),
     "tracer.session": ("DeterminismTracer", "judge"),
     "tracer.trace": ("Trace",),

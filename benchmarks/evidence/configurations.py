@@ -25,8 +25,8 @@ import torch
 from torch import nn
 
 import tracer
+from tracer.divergence.joined_ranks import SIGNIFICANT
 from tracer.divergence.magnitudes import CompareVerdict, Comparison
-from tracer.divergence.yardsticks import SIGNIFICANT
 from tracer.trace.values.places import SUMS, rows_of
 
 #: When the pairs were written, and that it was before the limits were looked at on them.

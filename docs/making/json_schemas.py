@@ -14,13 +14,13 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from tracer import findings
-from tracer.gate import baseline
+from tracer.gate import gating
 from tracer.plain import json_lines
 from tracer.report.files import json_format
-from tracer.trace import arguments, differences, file, records
+from tracer.trace import differences, file, records
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_MODULES: tuple[ModuleType, ...] = (file, arguments, records, differences, findings, baseline, json_format)
+_MODULES: tuple[ModuleType, ...] = (file, records, differences, findings, gating, json_format)
 
 
 def schemas() -> dict[str, str]:

@@ -183,7 +183,7 @@ def test_an_error_of_ours_is_one_line_too_and_a_traceback_for_who_asks(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug\nof ours")
 
-    monkeypatch.setattr("tracer.trace.families.load_families", broken)
+    monkeypatch.setattr("tracer.trace.file.load_families", broken)
     done = tracer("report", good(tmp_path))
     assert (done.code, len(done.err.splitlines())) == (2, 1)
     assert "internal error" in done.err

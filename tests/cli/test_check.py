@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.build import call, environment, finding, trace
 from tests.support.command import Command
-from tracer.gate.baseline import HEADER, LEGEND, format_baseline, updated
+from tracer.gate.gating import HEADER, LEGEND, format_baseline, updated
 from tracer.names import BlindSpotKind, Gradients, Verdict
 from tracer.trace.records import BlindSpot, CallGroup, TraceSource
 

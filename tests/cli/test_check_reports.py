@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.report.samples import HOSTILE
 from tests.support.build import call, finding, trace
 from tests.support.command import Command
-from tracer.gate.baseline import HEADER, LEGEND
+from tracer.gate.gating import HEADER, LEGEND
 from tracer.report.files.annotations import LIMIT, annotated, inert
 
 OP = "aten.index_add_.default"

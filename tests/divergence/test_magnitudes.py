@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from tracer.divergence.jobs import first_call
+from tracer.divergence.joined_ranks import SIGNIFICANT
 from tracer.divergence.magnitudes import CompareVerdict, Comparison, Lack, compared
-from tracer.divergence.yardsticks import SIGNIFICANT
 from tracer.errors import TraceError
 from tracer.names import Phase, PlaceKind
 from tracer.recording.magnitudes.sketching import sketched

@@ -12,8 +12,7 @@ from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement, report
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import CallPlace, EndState, Seed
-from tracer.divergence.next_steps import next_steps
-from tracer.divergence.repeated import Held
+from tracer.divergence.repeated import Held, next_steps
 from tracer.findings import PlannedChange
 from tracer.names import Phase
 from tracer.plan import make_plan

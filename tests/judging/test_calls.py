@@ -20,9 +20,8 @@ from tracer.tables.loading import load_tables
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
-from tracer.trace.arguments import TensorForm
 from tracer.trace.file import Trace
-from tracer.trace.records import BlindSpot, CallGroup, CudaDevice, FactValue, TraceSource
+from tracer.trace.records import BlindSpot, CallGroup, CudaDevice, FactValue, TensorForm, TraceSource
 
 FLOAT = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 

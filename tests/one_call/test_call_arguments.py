@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.build import tensor
 from tracer.one_call.data import Tensor, TorchName, Unknown, has_unknown, program_arguments
-from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled
+from tracer.trace.records import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled
 
 
 @pytest.mark.parametrize(

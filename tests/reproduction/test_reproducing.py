@@ -19,13 +19,13 @@ from torch.utils.data import DataLoader, Dataset
 
 import tracer
 from tests.support.command import process
+from tracer import reproducing
 from tracer.errors import UsageError
 from tracer.names import Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
 from tracer.recording.process.torch_events import FirstUses
-from tracer.reproduction import reproducing
-from tracer.reproduction.reproducing import Reproducible
+from tracer.reproducing import Reproducible
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 

@@ -17,7 +17,7 @@ from tracer.recording.process.following import Following, children_of
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.steps import StepRange
 from tracer.trace import Trace
-from tracer.trace.families import load_families
+from tracer.trace.file import load_families
 from tracer.trace.records import Child, Generator
 from tracer.trace.values import ValueKind, read_values
 

@@ -25,7 +25,6 @@ from tracer.names import (
     Settings,
     Verdict,
 )
-from tracer.trace.arguments import TensorForm
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     CallGroup,
@@ -36,6 +35,7 @@ from tracer.trace.records import (
     Kernel,
     Loader,
     Region,
+    TensorForm,
     TraceSource,
     UnwrittenRead,
 )

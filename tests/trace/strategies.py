@@ -15,17 +15,21 @@ from tracer.names import (
     RegionInside,
     Untried,
 )
-from tracer.trace.arguments import DeviceType, NotKept, Number, TensorForm, TorchWord
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     ORIGIN,
     BlindSpot,
     CallGroup,
     CudaDevice,
+    DeviceType,
     Environment,
     FactValue,
     Kernel,
+    NotKept,
+    Number,
     Region,
+    TensorForm,
+    TorchWord,
     TraceSource,
     Tried,
 )

@@ -18,7 +18,7 @@ from tests.trace.strategies import traces
 from tracer.errors import TraceError
 from tracer.trace import Trace
 from tracer.trace.differences import compare_ranks
-from tracer.trace.families import load_traces
+from tracer.trace.file import load_traces
 from tracer.trace.merging import join, key_of, merge_traces, merged
 from tracer.trace.records import TraceSource
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracer.trace.values.joined_rows import Matching, RowCall, are_alike, joined_rows
+from tracer.trace.values.places import Matching, RowCall, are_alike, joined_rows
 
 PAD = float("nan")
 Call = list[list[float]]

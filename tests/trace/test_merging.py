@@ -19,9 +19,8 @@ from tracer import judge
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, DataShown, DeterministicMode, EventKind, Untried
 from tracer.trace import Trace
-from tracer.trace.arguments import Argument
 from tracer.trace.merging import merge_traces, merged
-from tracer.trace.records import BlindSpot, CudaDevice, Environment, Event, TraceSource, Tried
+from tracer.trace.records import Argument, BlindSpot, CudaDevice, Environment, Event, TraceSource, Tried
 
 
 @given(st.lists(traces, min_size=1, max_size=4))

@@ -20,8 +20,7 @@ from tracer.plain import one_line, say
 
 if TYPE_CHECKING:
     from tracer.findings import Finding, Target
-    from tracer.gate.baseline import Accepted
-    from tracer.gate.gating import Decision
+    from tracer.gate.gating import Accepted, Decision
     from tracer.trace import Trace
 
 FAILED = 1
@@ -83,8 +82,15 @@ def command(
     accepts it. A recording in which no optimizer stepped fails too: it says nothing of a training. An inference, in
     which nothing asked for a gradient, passes, unless the baseline was made of a training.
     """
-    from tracer.gate.baseline import read_baseline
-    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, acceptances, decide, load_configuration, parse_fail_on
+    from tracer.gate.gating import (
+        DEFAULT_FAIL_ON,
+        Gate,
+        acceptances,
+        decide,
+        load_configuration,
+        parse_fail_on,
+        read_baseline,
+    )
 
     if allow_no_training and require_training:
         raise UsageError("--allow-no-training and --require-training exclude each other", hint="leave one out")
@@ -99,7 +105,7 @@ def command(
     with progress("judging"):
         from tracer.gate.gating import Suppressions, host_lines
         from tracer.session import findings_of_others, judge
-        from tracer.trace.families import load_families
+        from tracer.trace.file import load_families
         from tracer.trace.merging import merge_traces
 
         recordings = load_families(traces)
@@ -157,7 +163,7 @@ def _counted(findings: Iterable[Finding], target: Target) -> tuple[int, int]:
 
 
 def _update(lock: str, decision: Decision, before: tuple[Accepted, ...], target: Target) -> int:
-    from tracer.gate.baseline import risk_of, updated, write_baseline
+    from tracer.gate.gating import risk_of, updated, write_baseline
     from tracer.report.words import plural
 
     findings = [*decision.failing, *decision.passing, *decision.compared.accepted]

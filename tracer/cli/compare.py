@@ -86,7 +86,7 @@ def command(
     far the places of the step move then is what rounding does to it. Options before SCRIPT are the tracer's, all after
     it are the script's, in both configurations.
     """
-    from tracer.runner.configurations.of_script import AskedConfigurations, SideOptions, compare_script
+    from tracer.runner.configurations import AskedConfigurations, SideOptions, compare_script
     from tracer.runner.repeated.launching import ENDING
 
     check_script(task)

@@ -139,7 +139,7 @@ def command(
         from tracer.ops.rows import spoken
         from tracer.session import judge
         from tracer.trace.differences import compare_draws
-        from tracer.trace.families import load_families, load_traces
+        from tracer.trace.file import load_families, load_traces
         from tracer.trace.merging import merge_traces
 
         paths = (old,) if new is None else (old, new)

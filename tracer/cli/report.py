@@ -61,7 +61,7 @@ def command(
     with progress("reading traces"):
         from tracer.gate.gating import host_lines
         from tracer.session import judge_job, judge_targets, targets_named
-        from tracer.trace.families import load_families
+        from tracer.trace.file import load_families
 
         loaded = load_families(traces)
     with progress("judging and rendering"):

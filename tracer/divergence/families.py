@@ -14,13 +14,12 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from tracer.divergence.causes import RootCause, Shows
-from tracer.divergence.end_states import kept_otherwise
+from tracer.divergence.comparing import kept_otherwise
 from tracer.divergence.model import Divergence, Outputs, Root
 from tracer.divergence.recordings import Family, Recording, has_values, read_recording
 from tracer.divergence.roots import of_tables
 from tracer.names import ChildState, StartedBy
-from tracer.trace.families import load_family
-from tracer.trace.file import LOWEST_SHARED, child_path, values_path
+from tracer.trace.file import LOWEST_SHARED, child_path, load_family, values_path
 from tracer.trace.records import Child
 from tracer.trace.values import ValueKind, Values, read_values
 

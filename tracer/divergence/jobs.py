@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tracer.divergence.families import paired_roles, siblings, summed
-from tracer.divergence.joined_ranks import JoinedRanks, Whole, distance_of
+from tracer.divergence.joined_ranks import SIGNIFICANT, JoinedRanks, Whole, distance_of, half_unit
 from tracer.divergence.magnitudes import (
     MOST_LISTED,
     CallDifference,
@@ -22,7 +22,6 @@ from tracer.divergence.magnitudes import (
     check_side,
     compared,
 )
-from tracer.divergence.yardsticks import SIGNIFICANT, half_unit
 from tracer.errors import TraceError
 from tracer.names import Phase, PlaceKind, Training
 from tracer.trace.file import Trace, child_path, values_path

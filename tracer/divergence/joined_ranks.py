@@ -1,4 +1,4 @@
-"""The places of one configuration, joined from the recordings of its ranks, and how far two tensors are apart.
+"""The places of one configuration, joined from the recordings of its ranks, and how far two configurations are apart.
 
 Sketches of shards add up to that of the whole; replicas are taken once where they agree, and each where they do not.
 """
@@ -10,16 +10,31 @@ from bisect import bisect_right
 from collections.abc import Container, Sequence
 from functools import cached_property
 from itertools import accumulate, product
+from operator import itemgetter
+from statistics import median
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from tracer.divergence.pairing import align
 from tracer.names import Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
-from tracer.trace.values.joined_rows import RowCall, row_calls
-from tracer.trace.values.places import Form, PlaceName, Places, leads_with_class, module_of
+from tracer.trace.values.places import (
+    KEPT_WHOLE,
+    REGION_DRAW,
+    STATE_NOTED,
+    SUMS,
+    Form,
+    PlaceName,
+    Places,
+    RowCall,
+    leads_with_class,
+    module_of,
+    row_calls,
+    rows_of,
+)
 
 JoinedCall = tuple[str, Phase, int, int]
 """One call of a module, for what it is given and returns: module, phase, occurrence and step."""
@@ -341,3 +356,239 @@ def _distance(one: Whole, other: Whole) -> Distance:
     of_each = np.sqrt(np.einsum("ij,ij->i", apart, apart))  # a third of what np.linalg.norm takes of few numbers
     whole = math.sqrt(float(of_each @ of_each)) / norm
     return Distance(whole, of_each / (norm / math.sqrt(len(of_each))), has_other_bits or whole > 0)
+
+
+# --- how far two sides are apart, as a multiple of how far shaken runs show that the place moves ---
+
+
+#: Below this multiple of the yardstick a difference is rounding, above the other it is significant. Between 36 pairs
+#: that differ by rounding alone (at most 4.5, all but one at most 2.3) and 25 planted faults (at least 12.8).
+ROUNDING, SIGNIFICANT = 3.0, 10.0
+#: Half the distance from 1 to the next number.
+_HALF_UNIT = {
+    "float64": 2.0**-53,
+    "float32": 2.0**-24,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+    "complex64": 2.0**-24,
+    "complex128": 2.0**-53,
+}
+#: Runs of a configuration that have a mean at least.
+_LEAST_OF_A_MEAN = 5
+
+
+class ShakenRuns(NamedTuple):
+    """Shaken runs of each configuration."""
+
+    of_first: list[JoinedRanks]
+    of_second: list[JoinedRanks]
+
+
+class Yardsticks:
+    """Shaken runs by where they were shaken: everywhere, and inside one module alone."""
+
+    def __init__(
+        self, second: JoinedRanks, shaken: Sequence[JoinedRanks], of_second: Sequence[JoinedRanks], *, by_means: bool
+    ) -> None:
+        self.everywhere, self.inside = (
+            ShakenRuns(*([run for run in runs if bool(run.header.shaken_in) is inside] for runs in (shaken, of_second)))
+            for inside in (False, True)
+        )
+        self.by_means = by_means
+        self.second_is_narrower = False
+        """Whether the second configuration has places of a narrower dtype: its own shaken runs count then."""
+        self.unmoved: set[PlaceKey] = set()
+        """Places that are the same in every shaken run: nothing that depends on parameters."""
+        self._second = second
+
+    @property
+    def runs(self) -> list[JoinedRanks]:
+        """All of them: those of the first configuration before those of the second."""
+        return [run for number in (0, 1) for runs in (self.everywhere, self.inside) for run in runs[number]]
+
+    def yard(
+        self, key: PlaceKey, ones: Sequence[Whole], others: Sequence[Whole], runs: ShakenRuns, floor: float
+    ) -> tuple[float, float] | None:
+        """How far shaking moves a place and its stretch that moves most, at least ``floor``; ``None``: nobody knows."""
+        whole = stretch = -1.0
+        counts_second = self.second_is_narrower or not self.by_means or runs is not self.everywhere
+        for base, shaken in ((ones, runs.of_first), (others, runs.of_second if counts_second else ())):
+            for side in shaken:
+                moved = side.wholes(key) if key in side.rows else Lack.NOT_IN_SECOND
+                if isinstance(moved, Lack) or moved[0].form.size != base[0].form.size:
+                    continue
+                distance = distance_of(base, moved)
+                whole, stretch = max(whole, distance.whole), max(stretch, distance.largest)
+        if not whole:
+            self.unmoved.add(key)
+        return (max(whole, floor), max(stretch, floor)) if 0 <= whole < math.inf else None
+
+    def ratio_of_means(
+        self, key: PlaceKey, ones: Sequence[Whole], others: Sequence[Whole], runs: ShakenRuns
+    ) -> float | None:
+        """Return how far the means of both configurations are apart, as a multiple of what rounding leaves in a mean.
+        ``None``: a run has no such tensor, or it stays undecided. Compiled code runs eagerly in shaken runs, so that
+        these cannot acquit it."""
+        means, variance = [], np.zeros(1)
+        norm = max(ones[0].norm, others[0].norm)
+        for base, shaken in zip((ones, others), runs, strict=True):
+            tensors = [base, *(side.wholes(key) for side in shaken if key in side.rows)]
+            if len(tensors) < _LEAST_OF_A_MEAN or any(isinstance(one, Lack) or len(one) > 1 for one in tensors):
+                return None
+            sketches = [one[0].sketch() for one in tensors if not isinstance(one, Lack)]
+            if len({one.shape for one in sketches}) > 1 or not np.isfinite(sketches).all():
+                return None
+            if not np.ptp(sketches, 0).any():  # what is called there was not shaken
+                return None
+            means.append(np.mean(sketches, 0))
+            variance = variance + np.var(sketches, 0, ddof=1).sum(1) / len(sketches)
+        if means[0].shape != means[1].shape:
+            return None
+        apart = ((means[0] - means[1]) ** 2).sum(1)
+        floor = (max(half_unit(ones[0].form.dtype), half_unit(others[0].form.dtype)) * norm) ** 2
+        of_whole = apart.sum() / max(variance.sum(), floor)
+        of_stretch = apart.max() / max(variance.max(), floor / len(apart))
+        ratio = math.sqrt(max(of_whole, of_stretch))
+        has_regions = any(key.kind is PlaceKind.REGION for key in self._second.rows)
+        return ratio if ratio > SIGNIFICANT or (ratio <= ROUNDING and not has_regions) else None
+
+
+def ratio_of(distance: Distance, yard: tuple[float, float] | None) -> float | None:
+    """A distance as a multiple of how far the whole and its stretches move; ``None``: infinite, or no yardstick."""
+    if yard is None or not yard[0] or not math.isfinite(distance.whole):
+        return None
+    return max(distance.whole / yard[0], distance.largest / yard[1])
+
+
+def factor_of(ones: Sequence[Whole], others: Sequence[Whole], yardstick: float) -> float | None:
+    """What the second is of the first, where rounding explains the rest."""
+    if len(ones) > 1 or len(others) > 1 or not ones[0].norm or not others[0].norm:
+        return None
+    one, other = ones[0].sketch().ravel(), others[0].sketch().ravel()
+    square = float(one @ one)
+    if one.shape != other.shape or not 0 < square < math.inf:
+        return None
+    factor = float(one @ other) / square
+    rest = float(np.linalg.norm(other - factor * one)) / others[0].norm
+    return factor if rest <= ROUNDING * yardstick and abs(factor - 1) > ROUNDING * yardstick else None
+
+
+def half_unit(dtype: str) -> float:
+    """Half the distance from 1 to the next number; 0 for whole numbers."""
+    return _HALF_UNIT.get(dtype, 0.0)
+
+
+def is_whole(dtype: str) -> bool:
+    """Whether its elements are whole numbers or truth values, which nothing rounds."""
+    return dtype.startswith(("int", "uint", "bool"))
+
+
+def stretch_of(distance: Distance, form: Form) -> str:
+    """The stretch that differs most as an index, where it stands out from the others."""
+    stretches = distance.stretches
+    if len(stretches) < 4 or not form.shape:
+        return ""
+    place = int(stretches.argmax())
+    if stretches[place] < 4 * median(sorted(stretches.tolist())[:-1]) or not stretches[place]:
+        return ""
+    length = rows_of(form.size) * SUMS if form.size > KEPT_WHOLE else SUMS
+    begin, end = place * length, min((place + 1) * length, form.size) - 1
+    low, high = (list(map(int, np.unravel_index(at, form.shape))) for at in (begin, end))
+    pairs = enumerate(zip(low, high, strict=True))
+    alike = next((at for at, (start, stop) in pairs if start != stop), len(low))
+    index = [str(start) for start in low[:alike]]
+    index += [f"{low[alike]}:{high[alike] + 1}"] if alike < len(low) else []
+    return f"[{', '.join(index)}]"
+
+
+# --- whether two sides draw alike: a draw is the same if op, shape and line agree, its numbers if states do ---
+
+
+class OtherDraws(msgspec.Struct, frozen=True, kw_only=True):
+    """The draws in which two configurations come to differ."""
+
+    op: str = ""
+    """The first call that draws otherwise; empty: only the second draws there."""
+    location: str = ""
+    second_op: str = ""
+    second_location: str = ""
+    changes: str = ""
+    """The line of the first draw in both that gives other numbers for it; empty: none was seen to."""
+
+    @property
+    def in_another_way(self) -> bool:
+        """Whether both draw there: in eager and compiled code, by two kernels, in other shapes."""
+        return bool(self.op and self.second_op)
+
+
+class _Draw(NamedTuple):
+    row: int
+    key: tuple[str, str, tuple[int, ...], str]
+    """Op, generator, shape and line."""
+    state: int
+
+    @property
+    def op(self) -> str:
+        return self.key[0]
+
+
+def other_draws(first: JoinedRanks, second: JoinedRanks, row: int, second_row: int) -> OtherDraws | None:
+    """How they draw otherwise before ``row`` of the first and ``second_row`` of the second; ``None``: alike."""
+    sides = _draws(first), _draws(second)
+    found = []
+    for generator in dict.fromkeys(draw.key[1] for side in sides for draw in side):
+        ones, others = ([draw for draw in side if draw.key[1] == generator] for side in sides)
+        stretch = _unlike(ones, others)
+        if stretch is None:
+            continue
+        one, other, changed = stretch
+        begins = [draw.row < until for draw, until in ((one, row), (other, second_row)) if draw is not None]
+        is_changed = changed is not None and changed.row < row
+        if is_changed if not begins else all(begins):
+            changes = changed.key[-1] if changed is not None and is_changed else ""
+            words = {name: draw.op for name, draw in (("op", one), ("second_op", other)) if draw is not None}
+            lines = {name: draw.key[-1] for name, draw in (("location", one), ("second_location", other)) if draw}
+            earliest = one or changed or other
+            found.append((earliest.row if earliest else 0, OtherDraws(**words, **lines, changes=changes)))
+    return min(found, key=itemgetter(0))[1] if found else None
+
+
+def _unlike(ones: list[_Draw], others: list[_Draw]) -> tuple[_Draw | None, _Draw | None, _Draw | None] | None:
+    """What either draws without a like draw on the other side, and the next draw in both that gives other numbers.
+    Draws after which the generator stands where it does on the other side change nothing: compiled code may draw what
+    eager code does (``fallback_random``)."""
+    numbers: dict[object, int] = {}
+    keys = [np.array([numbers.setdefault(draw.key, len(numbers)) for draw in side]) for side in (ones, others)]
+    at = other_at = 0
+    ahead: tuple[_Draw | None, _Draw | None] | None = None
+    for begin, other_begin, length in (*align(keys[0], keys[1]), (len(ones), len(others), 0)):
+        ahead = ahead or _first_of(ones[at:begin], others[other_at:other_begin])
+        at, other_at = begin + length, other_begin + length
+        for one, other in zip(ones[begin:at], others[other_begin:other_at], strict=True):
+            if one.op == REGION_DRAW:
+                ahead = ahead or (one, other)
+            elif one.state == other.state:
+                ahead = None
+            elif one.op != STATE_NOTED:
+                return *(ahead or (None, None)), one
+            elif ahead is not None:
+                return *ahead, None
+    return None if ahead is None else (*ahead, None)
+
+
+def _first_of(*sides: list[_Draw]) -> tuple[_Draw | None, _Draw | None] | None:
+    """The first draw of each side; ``None`` where neither draws."""
+    one, other = (next((draw for draw in side if draw.op != STATE_NOTED), None) for side in sides)
+    return (one, other) if one or other else None
+
+
+def _draws(side: JoinedRanks) -> list[_Draw]:
+    draws = []
+    places = side.ranks[0].places
+    for row in side.draws:
+        name, form = places.names[int(places.rows["name"][row])], places.forms[int(places.rows["form"][row])]
+        key = (name.name, form.dtype, form.shape, name.location)
+        draws.append(_Draw(row, key, int(places.rows["digest"][row])))
+    return draws

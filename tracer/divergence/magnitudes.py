@@ -16,23 +16,28 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tracer.divergence.draws import OtherDraws, other_draws
-from tracer.divergence.joined_ranks import JoinedCall, JoinedRanks, Lack, PlaceKey, Whole, distance_of
-from tracer.divergence.yardsticks import (
+from tracer.divergence.joined_ranks import (
     ROUNDING,
     SIGNIFICANT,
+    JoinedCall,
+    JoinedRanks,
+    Lack,
+    OtherDraws,
+    PlaceKey,
+    Whole,
     Yardsticks,
+    distance_of,
     factor_of,
     half_unit,
     is_whole,
+    other_draws,
     ratio_of,
     stretch_of,
 )
 from tracer.errors import TraceError
 from tracer.names import BACKWARD_OF, Phase, PlaceKind, Word
 from tracer.trace.values import Magnitudes
-from tracer.trace.values.joined_rows import Matching, are_alike, joined_rows
-from tracer.trace.values.places import PlaceName
+from tracer.trace.values.places import Matching, PlaceName, are_alike, joined_rows
 
 #: Places that belong to one part of a batch that is accumulated.
 _OF_ONE_BATCH = frozenset(

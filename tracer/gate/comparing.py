@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tracer.findings import Finding, Judgement, Target
-from tracer.gate.baseline import risk_of
+from tracer.gate.gating import risk_of
 from tracer.names import SAFE, SEVERITY, Verdict, Word
 from tracer.ops.rows import spoken
 from tracer.tables.versions import speaks_of

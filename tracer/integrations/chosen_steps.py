@@ -120,7 +120,7 @@ class ChosenSteps:
         from tracer.files import write_whole
         from tracer.report.files.formats import FORMATS, to_write
         from tracer.session import judge_job
-        from tracer.trace.families import load_traces
+        from tracer.trace.file import load_traces
 
         others = {rank: self._path(rank, world) for rank in range(1, world)}
         for rank, path in others.items():

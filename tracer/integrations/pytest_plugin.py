@@ -172,7 +172,7 @@ def _compared(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
 
     from tracer.divergence.magnitudes import CompareVerdict
     from tracer.errors import TracerError
-    from tracer.runner.configurations.in_process import compare
+    from tracer.runner.configurations import compare
     from tracer.runner.repeated.state import SavedState, objects_of
 
     other = wanted["equal_to"]
@@ -209,8 +209,7 @@ def _records_all(config: pytest.Config) -> bool:
 def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item, root: Path) -> None:
     """Fail the test if its findings do not pass the gate; a mistake in the marker is one line."""
     from tracer.errors import TracerError
-    from tracer.gate.baseline import read_baseline
-    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, Suppressions, decide, parse_fail_on
+    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, Suppressions, decide, parse_fail_on, read_baseline
 
     try:
         verdicts, new = parse_fail_on(",".join(_words(wanted.get("fail_on", DEFAULT_FAIL_ON))))

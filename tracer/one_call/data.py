@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from tracer.names import DataShown
 from tracer.ops.rows import Index, IndexBelow, Op, Route, Writes, row_of
-from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord
-from tracer.trace.records import FactValue
+from tracer.trace.records import Argument, DeviceType, FactValue, NotKept, Number, TensorForm, TorchWord
 
 #: Stands in for a size that was not fixed in compiled code.
 UNFIXED = 16

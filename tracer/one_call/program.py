@@ -37,9 +37,8 @@ from tracer.plain import literal, one_line
 from tracer.report import Report
 from tracer.report.render.page import template_folder
 from tracer.tables.settings.declared import DECLARED, MODE, held
-from tracer.trace.arguments import spelled
 from tracer.trace.file import inputs_path
-from tracer.trace.records import CallGroup, Environment, FactValue
+from tracer.trace.records import CallGroup, Environment, FactValue, spelled
 
 #: Calls in each mode: an op that varies in one of ten calls is missed once in 40,000 times.
 RUNS = 100

@@ -133,7 +133,7 @@ class ReportView:
         plan = make_plan(self.judgement, varied_at)
         if self.repeated is None:
             return plan
-        from tracer.divergence.next_steps import next_steps
+        from tracer.divergence.repeated import next_steps
 
         return next_steps(self.repeated, plan, self.findings)
 

@@ -11,7 +11,7 @@ import torch
 from tests.support.bits import bits
 from tracer import DeterminismTracer, Trace
 from tracer.recording.calls.argument_forms import form_of, named_arguments
-from tracer.trace.arguments import Argument, NotKept, TensorForm, spelled
+from tracer.trace.records import Argument, NotKept, TensorForm, spelled
 
 
 def recorded(step: Callable[[], Any]) -> Trace:

@@ -6,7 +6,7 @@ import pytest
 
 from tracer.recording.compiled.graph_facts import arguments_of
 from tracer.recording.compiled.graph_text import read_graph
-from tracer.trace.arguments import DeviceType, NotKept
+from tracer.trace.records import DeviceType, NotKept
 
 GRAPH = """
 class GraphModule(torch.nn.Module):

@@ -8,7 +8,7 @@ import torch
 from tracer.recording.compiled.graph_facts import GraphFacts, GraphIndices, GraphValues, arguments_of
 from tracer.recording.compiled.graph_text import AnnotatedTensor, ProgramLines, read_graph, with_neighbours
 from tracer.recording.origin.sites import Frame, GraphCall, Module, read_module
-from tracer.trace.arguments import spelled
+from tracer.trace.records import spelled
 
 TEXT = """
 class GraphModule(torch.nn.Module):

@@ -20,8 +20,7 @@ from tracer.names import ChildState, StartedBy
 from tracer.recording.options import RecordOptions
 from tracer.recording.process.following import ChildTraces
 from tracer.runner import child_processes
-from tracer.trace.families import load_families
-from tracer.trace.file import child_path, values_path
+from tracer.trace.file import child_path, load_families, values_path
 from tracer.trace.values import read_values
 
 HERE = f"tests/recording/process/{Path(__file__).name}"

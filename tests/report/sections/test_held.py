@@ -8,8 +8,7 @@ from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding
 from tracer.divergence.causes import RootCause
 from tracer.divergence.model import EndState
-from tracer.divergence.next_steps import next_steps
-from tracer.divergence.repeated import Held, Repeated
+from tracer.divergence.repeated import Held, Repeated, next_steps
 from tracer.names import ValueKind, Verdict
 from tracer.report.render.terminal import READER, drawn, printed
 from tracer.report.sections.runs import held_sentence, repeated_blocks, repeated_headline

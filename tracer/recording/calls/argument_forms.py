@@ -15,7 +15,7 @@ from torch._C import Generator
 from torch.nn.parameter import is_lazy
 
 from tracer.recording.torch_private import seams
-from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord
+from tracer.trace.records import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord
 
 #: A list of more tensors is cut: a fused optimizer is handed hundreds.
 MOST = 32

@@ -32,8 +32,7 @@ from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.known_numbers import Distinct, Indices, index_role, value_role
 from tracer.recording.storage.registry import WRITES, NumbersTable, Role
 from tracer.recording.torch_private import compile_seams, seams, storages
-from tracer.trace.arguments import Argument
-from tracer.trace.records import FactValue
+from tracer.trace.records import Argument, FactValue
 
 #: Stands for a dynamic size: more addends than can be added in any order with the same sum.
 SEVERAL = 3

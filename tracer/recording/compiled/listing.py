@@ -47,8 +47,7 @@ from tracer.recording.origin.sites import (
 )
 from tracer.recording.storage.known_numbers import Distinct
 from tracer.recording.torch_private import compile_seams
-from tracer.trace.arguments import Argument
-from tracer.trace.records import GENERATOR, CallGroup, FactValue, Kernel, Region, UnwrittenRead
+from tracer.trace.records import GENERATOR, Argument, CallGroup, FactValue, Kernel, Region, UnwrittenRead
 
 
 class Inside(NamedTuple):

@@ -18,8 +18,17 @@ from tracer.names import Phase, PlaceKind
 from tracer.recording.magnitudes.sketching import Part
 from tracer.recording.options import PlaceOptions
 from tracer.trace.values import PlaceName, read_magnitudes
-from tracer.trace.values.joined_rows import Joined, Matching, RowCall, are_alike, joined_in, joined_rows, row_calls
-from tracer.trace.values.places import leads_with_class, module_of
+from tracer.trace.values.places import (
+    Joined,
+    Matching,
+    RowCall,
+    are_alike,
+    joined_in,
+    joined_rows,
+    leads_with_class,
+    module_of,
+    row_calls,
+)
 
 #: Occurrences of what is in no call of the whole batch begin here.
 _ELSEWHERE = 2**30

@@ -13,8 +13,7 @@ import tracer
 from tracer.divergence.lines import LineSource
 from tracer.divergence.magnitudes import CompareVerdict, Comparison
 from tracer.divergence.model import Divergence, Root
-from tracer.divergence.next_steps import next_steps
-from tracer.divergence.repeated import UNVARIED, Held, Repeated
+from tracer.divergence.repeated import UNVARIED, Held, Repeated, next_steps
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.findings import PlannedChange

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from tracer.findings import Acceptance, Finding
-from tracer.gate.baseline import file_of
+from tracer.gate.gating import file_of
 from tracer.names import AT_RISK, Verdict
 from tracer.plain import one_line, visible
 from tracer.plan import place_of

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import tracer
 from tracer.findings import Acceptance, Finding
-from tracer.gate.baseline import file_of, risk_of
+from tracer.gate.gating import file_of, risk_of
 from tracer.names import AcceptedBy, Verdict
 from tracer.plain import one_line, visible
 from tracer.report.sections.findings import of_this_run, rests_on_a_rule

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from tracer.divergence.draws import OtherDraws
-from tracer.divergence.joined_ranks import Lack
+from tracer.divergence.joined_ranks import ROUNDING, SIGNIFICANT, Lack, OtherDraws
 from tracer.divergence.magnitudes import (
     CallDifference,
     CompareVerdict,
@@ -15,7 +14,6 @@ from tracer.divergence.magnitudes import (
     OnlyOne,
     PlaceDifference,
 )
-from tracer.divergence.yardsticks import ROUNDING, SIGNIFICANT
 from tracer.names import Phase, PlaceKind, Verdict
 from tracer.ops.rows import row_of
 from tracer.report import blocks as said

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from tracer.divergence.causes import RootCause
-from tracer.divergence.end_states import OF_TRAINING, kept_otherwise
+from tracer.divergence.comparing import OF_TRAINING, kept_otherwise
 from tracer.divergence.model import Divergence, EndState, Loss, NotRestored, Replicas, Root
-from tracer.divergence.next_steps import next_steps
-from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
+from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated, next_steps
 from tracer.divergence.roots import parted
 from tracer.findings import Finding, PlannedChange
 from tracer.names import Phase, Verdict

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from tracer.divergence.causes import RootCause
-from tracer.divergence.end_states import OF_TRAINING
+from tracer.divergence.comparing import OF_TRAINING
 from tracer.divergence.lines import ComparedLines, LineKind, LineSource, compared_lines, read_run
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.recordings import Family

@@ -16,7 +16,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from tracer.recording.origin.sites import with_nested
-from tracer.reproduction.reproducing import keep_states
+from tracer.reproducing import keep_states
 
 #: The most elements of a list or a dictionary that are searched, and the depth of the search.
 _MOST, _DEEPEST = 1000, 3

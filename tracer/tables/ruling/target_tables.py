@@ -29,8 +29,7 @@ from tracer.tables.ruling.run_evidence import (
 from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, DERIVATIONS, FORWARD_FACTS
-from tracer.trace.arguments import TensorForm
-from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, is_set_up
+from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, TensorForm, is_set_up
 
 #: The matrix products of attention's math path.
 _PRODUCT = "aten.bmm.default"

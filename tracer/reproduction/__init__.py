@@ -1,1 +1,0 @@
-"""``tracer.reproducible`` and the seeding behind it."""
