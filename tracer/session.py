@@ -45,8 +45,8 @@ _IN_TURNS = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.i
 class Session:
     """One recording: its recorder, the thread that entered it, and its files.
 
-    ``watch`` is a watch of the process that outlasts the recording; ``keeps_source`` keeps lines of generated code with
-    a region's kernels; ``on_step`` is that of ``DeterminismTracer``.
+    ``watch`` is a watch of the process that outlasts the recording; ``on_step`` is that of
+    ``DeterminismTracer``.
     """
 
     def __init__(
@@ -56,7 +56,6 @@ class Session:
         *,
         on_step: Callable[[int], None] | None = None,
         watch: ProcessWatch | None = None,
-        keeps_source: bool = False,
     ) -> None:
         if model is not None and not hasattr(model, "named_modules"):
             hint = "the recording's name is DeterminismTracer(name=...)"
@@ -67,7 +66,6 @@ class Session:
         self._model = model
         self.options = options
         self._lines: LineRecording | None = None
-        self._keeps_source = keeps_source
         self._on_step, self._watch = on_step, watch
         self._one_rank: OneRank | None = None
         if options.world_size is not None:
@@ -97,7 +95,6 @@ class Session:
             values=self._path if self.options.values or self.options.magnitudes else None,
             on_step=self._on_step,
             watch=self._watch,
-            keeps_lines=self._keeps_source,
         )
         self._model = None  # the recorder holds its modules weakly
         return recorder

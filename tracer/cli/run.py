@@ -12,7 +12,7 @@ from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, LineOptions, PlaceOptions, RecordOptions, Trials
 from tracer.runner.ranks import current_rank, groups_file, path_of_rank, run_ranks, say_groups
-from tracer.runner.running import own_line, run_script
+from tracer.runner.running import run_script
 from tracer.runner.steps import Task
 
 #: Asks for ranks in different positions.
@@ -192,7 +192,6 @@ def command(
         machine=fake_machine,
         one_rank=one_rank,
         rank=this_rank,
-        own_line=own_line(task),
     )
     if one_rank is not None and code == 0:
         say_groups(one_rank.groups, groups_to)

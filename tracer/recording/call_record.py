@@ -44,17 +44,13 @@ class CallRecord:
         storages: StorageObservers,
         blind_spots: BlindSpots,
         asked_compiled: Callable[[], Mapping[str, frozenset[str]]],
-        *,
-        keeps_lines: bool,
     ) -> None:
         self._state, self._mode, self._watch = state, state.mode, state.watch
-        self._asked_compiled, self._keeps_lines = asked_compiled, keeps_lines
+        self._asked_compiled = asked_compiled
         self.trials: TrialObserver | None = None
         self.executions = Executions(self._mode.attribution, storages, lambda: self._watch.compilations)
         self.executions.on_unseen = blind_spots.region_unseen
-        self.launched = LaunchedRecord(
-            self._mode.attribution, self._sources, blind_spots, storages.give_up_all, keeps_lines=keeps_lines
-        )
+        self.launched = LaunchedRecord(self._mode.attribution, self._sources, blind_spots, storages.give_up_all)
 
     @cached_property
     def regions(self) -> RegionList:
@@ -63,9 +59,7 @@ class CallRecord:
 
         attribution = self._mode.attribution
         model_class = attribution.modules.model_class
-        return RegionList(
-            attribution.sites, self._asked_compiled, keeps_lines=self._keeps_lines, model_class=model_class
-        )
+        return RegionList(attribution.sites, self._asked_compiled, model_class=model_class)
 
     def counted(self) -> list[tuple[OverloadInfo, CallCounter]]:
         """Each group of calls while it is counted, with its overload, in the order of their first calls."""

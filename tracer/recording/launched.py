@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
@@ -46,13 +46,11 @@ _LOADS = ("load", "atomic_add", "atomic_cas", "atomic_xchg", "atomic_max", "atom
 _DEEPEST = 8
 
 
-class KernelSource(msgspec.Struct, frozen=True):
-    """The facts that a kernel's source shows."""
+class KernelSource(NamedTuple):
+    """What a kernel's source shows."""
 
     atomic: bool | None
-    """Whether it adds in an order that varies; ``None`` if that is not certain. ``None``: it is not certain."""
-    lines: tuple[str, ...]
-    """The lines that show it."""
+    """Whether it adds in an order that varies; ``None`` if that is not certain."""
 
 
 def python_function(kernel: Any) -> Any:
@@ -68,18 +66,15 @@ def read_source(function: Any, whole_numbers: Mapping[str, bool]) -> KernelSourc
     reader = _Reader(whole_numbers)
     if not reader.read(function, 0, is_kernel=True):
         return None
-    atomic = True if reader.certain else None if reader.is_uncertain else False
-    return KernelSource(atomic, tuple(dict.fromkeys(reader.certain or reader.doubtful)))
+    return KernelSource(True if reader.adds else None if reader.is_uncertain else False)
 
 
 class _Reader:
     def __init__(self, whole_numbers: Mapping[str, bool]) -> None:
         self._whole_numbers = whole_numbers
         self._read: set[int] = set()
-        self.certain: list[str] = []
-        """Lines that add in an order that varies."""
-        self.doubtful: list[str] = []
-        self.is_uncertain = False
+        self.adds = self.is_uncertain = False
+        """Whether it adds in an order that varies, or may."""
 
     def read(self, function: Any, depth: int, *, is_kernel: bool = False) -> bool:
         """Read one function and those that it names; ``False`` without a source."""
@@ -113,21 +108,18 @@ class _Reader:
         called = _last_name(node.func)
         if isinstance(node.func, ast.Name) and called in names:  # `atomic_add`, perhaps imported under another name
             called = str(getattr(names[called], "__name__", called))
-        source = ast.get_source_segment(text, node) or ""
-        line = (source or called).splitlines()[0].strip()
         if called in _SWAPS:
-            self.certain.append(line)
+            self.adds = True
         elif called == "atomic_add":
             keywords = [keyword.value for keyword in node.keywords if keyword.arg == "pointer"]
             into = next(iter((*node.args, *keywords)), None)
             if pointers is None or into is None or not pointers.are_of_whole_numbers(into):
-                self.certain.append(line)
+                self.adds = True
             elif is_used:
-                self.doubtful.append(line)
                 self.is_uncertain = True
-        elif called == _ASSEMBLY and ("atom" in source or "red." in source):
-            self.doubtful.append(line)
-            self.is_uncertain = True
+        elif called == _ASSEMBLY:
+            source = ast.get_source_segment(text, node) or ""
+            self.is_uncertain |= "atom" in source or "red." in source
 
 
 class _Pointers:
@@ -228,8 +220,7 @@ class Capture(msgspec.Struct):
 class LaunchedRecord:
     """The launches and captured graphs of one recording.
 
-    ``counted`` gives what else is counted; ``on_unseen`` is called before work that may write to any tensor;
-    ``keeps_lines``: whether lines of source are kept with the kernels.
+    ``counted`` gives what else is counted; ``on_unseen`` is called before work that may write to any tensor.
     """
 
     def __init__(
@@ -238,14 +229,11 @@ class LaunchedRecord:
         counted: Callable[[], Iterable[CallCounter | RegionRun]],
         blind_spots: BlindSpots,
         on_unseen: Callable[[], None],
-        *,
-        keeps_lines: bool,
     ) -> None:
         self._attribution, self._sites = attribution, attribution.sites
         self._counted = counted
         self._note = blind_spots.note
         self._on_unseen = on_unseen
-        self._keeps_lines = keeps_lines
         self._knows_triton = False
         self._kernels: dict[int, tuple[Any, _LaunchedKernel]] = {}
         """By ``id`` of the compiled function, which is kept: it is no tensor."""
@@ -412,14 +400,12 @@ class LaunchedRecord:
     def _kernel(self, name: str, kernels: Sequence[_LaunchedKernel], sources: Sequence[KernelSource | None]) -> Kernel:
         kernel = kernels[0]
         verdicts = {None if source is None else source.atomic for source in sources}
-        lines = [line for source in sources if source is not None for line in source.lines]
         return Kernel(
             name=name,
             language=KernelLanguage.USER_TRITON,
             device=kernel.device,
             atomic=True if True in verdicts else None if None in verdicts else False,
             is_parallel=not kernel.is_interpreted,  # the interpreter runs one program after the other
-            lines=tuple(dict.fromkeys(lines)) if self._keeps_lines else (),
             choice=kernel.choice,
             by_stopwatch=True if kernel.choice else None,
         )

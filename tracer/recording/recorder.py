@@ -56,7 +56,7 @@ class Recorder:
     ``options`` are what the user asked for; ``asked`` says which further facts the rules want of an op,
     ``asked_compiled`` of one that ran in a compiled region (called when there is one), ``variables`` which environment
     variables to keep; ``watch`` is one that goes on for longer than the recording, ``values`` the file that digests and
-    magnitudes go to, if any. ``keeps_lines`` keeps lines of generated code with a region's kernels.
+    magnitudes go to, if any.
     """
 
     def __init__(
@@ -70,7 +70,6 @@ class Recorder:
         on_step: Callable[[int], None] | None = None,
         watch: ProcessWatch | None = None,
         values: Path | None = None,
-        keeps_lines: bool = False,
     ) -> None:
         self.partial, self._on_step, self._undo = "", on_step, ExitStack()
         self._environment: Environment | None = None
@@ -95,7 +94,7 @@ class Recorder:
         self.generators = GeneratorRecord(SEEDS, HOST)
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self._state = RecordingState(options, self.attribution, self.mode, self.watch)
-        self._calls = CallRecord(self._state, self.storages, self.blind_spots, asked_compiled, keeps_lines=keeps_lines)
+        self._calls = CallRecord(self._state, self.storages, self.blind_spots, asked_compiled)
         sites.on_compiled, sites.on_line = self.blind_spots.compiled_code_ran, self.blind_spots.look_for_natives
         self.optimizer.begins = self._step_begins
         self.storages.copies.on_first = self.mode.ask_again

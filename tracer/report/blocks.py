@@ -43,12 +43,6 @@ class Soft(msgspec.Struct, frozen=True):
     is_faint: bool = True
 
 
-class Lines(msgspec.Struct, frozen=True):
-    """Lines of code that belong to what stands before them."""
-
-    text: str
-
-
 class Link(msgspec.Struct, frozen=True):
     """A way to another place of the page; nothing where there is none."""
 
@@ -56,7 +50,7 @@ class Link(msgspec.Struct, frozen=True):
     anchor: str
 
 
-Words = str | Code | Strong | Badge | Soft | Lines | Link | tuple["Words", ...]
+Words = str | Code | Strong | Badge | Soft | Link | tuple["Words", ...]
 """A sentence, whose names may stand between backticks; or pieces of one."""
 
 
@@ -344,7 +338,7 @@ def flat(words: Words) -> tuple[Words, ...]:
     """``words`` as pieces, none of which is a sequence; empty ones are left out."""
     if isinstance(words, tuple):
         return tuple(piece for part in words for piece in flat(part))
-    if isinstance(words, (Code, Lines)):
+    if isinstance(words, Code):
         return (words,) if words.text else ()
     if isinstance(words, (Soft, Strong)):
         return (words,) if flat(words.words) else ()

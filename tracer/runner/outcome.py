@@ -146,7 +146,6 @@ class ScriptRecording:
             options=msgspec.structs.replace(self.options, name=self.name, lines=None),  # followed from its first line
             on_step=self._step_ended,
             watch=self._watch,
-            keeps_source=self.source_folder is not None,
         )
         if session.recorder.values is not None:
             session.recorder.values.moments.left_behind = self.left_behind

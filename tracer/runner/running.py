@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from linecache import getline
 from pathlib import Path
@@ -124,7 +124,6 @@ def run_script(
     quiet: bool = False,
     left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple,
     rank: Rank | None = None,
-    own_line: Sequence[str] = (),
     at_start: tuple[Callable[[str, msgspec.Raw], None], object] | None = None,
 ) -> int:
     """Run the script of ``task`` as Python would, write its trace to ``output``, and return the script's exit code.
@@ -132,8 +131,8 @@ def run_script(
     The trace is written when the last of its steps was recorded, and again when the script ends, for any reason but
     ``SIGKILL``, ``abort`` and an exit by C code in the recorded part; a trace that was cut short says so.
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
-    using them. ``ScriptRecording`` describes the options; ``own_line`` is the command line that runs a script so, and
-    ``at_start`` a function of a module with what it is called with after a process's role.
+    using them. ``ScriptRecording`` describes the options; ``at_start`` is a function of a module with what it is called
+    with after a process's role.
     Raises ``UsageError`` if there is nothing to run, or a script that is another rank, and ``TraceError`` if the trace
     cannot be written.
     """
@@ -158,7 +157,7 @@ def run_script(
     ended_by, code = "", 0
     problem: BaseException | None = None
     with trace_before_dying(recording), ExitStack() as watched:
-        watched.enter_context(followed_by_exec(recording, own_line, watched.close))
+        watched.enter_context(_told_of_exec(recording, watched.close))
         watched.enter_context(trace_before_leaving(recording, watched.close))
         if options.children:
             from tracer.runner.child_processes import followed
@@ -227,59 +226,16 @@ def _exit_code(leaving: SystemExit) -> int:
     return 1
 
 
-# --- a script that replaces its own process ------------------------------------------------------------------------
-
-#: Options of Python's that take the next word.
-_WITH_WORD = ("-W", "-X", "--check-hash-based-pycs")
-#: Those after which Python does not find the tracer, and those that name no script.
-_NOT_FOLLOWED = re.compile(r"-([a-zA-Z]*[IESc].*)?$")
-
-
-def own_line(task: Task) -> tuple[str, ...]:
-    """The command line of this process up to the script, without ``-m``; empty if that is not how it was started."""
-    words, tail = sys.orig_argv, [task.target, *task.args]
-    if words[-len(tail) :] != tail:
-        return ()
-    before = words[1 : -len(tail)]
-    return tuple(before[:-1] if before[-1:] == ["-m"] else before)
-
-
-def recorded_line(command: Sequence[str], own: Sequence[str]) -> list[str]:
-    """``command``, which runs a Python script or module, as ``own`` records it; empty if it cannot be."""
-    flags: list[str] = []
-    rest = list(command[1:])
-    while rest and rest[0].startswith("-") and rest[0] != "-m":
-        if not rest[0].startswith(_WITH_WORD) and _NOT_FOLLOWED.match(rest[0]):
-            return []
-        taken = 2 if rest[0] in _WITH_WORD else 1
-        flags, rest = [*flags, *rest[:taken]], rest[taken:]
-    runs_python = os.path.basename(command[0]).startswith("python")
-    is_script = bool(rest) and (rest[0] != "-m" or len(rest) > 1)
-    return [command[0], *flags, *own, *rest] if own and runs_python and is_script else []
-
-
-def followed_by_exec(
-    recording: ScriptRecording, own: Sequence[str], leave: Callable[[], None]
-) -> AbstractContextManager[None]:
-    """Record what the script replaces its process by in this context, by the command line ``own``.
-
-    ``leave`` is called before.
-    """
+def _told_of_exec(recording: ScriptRecording, leave: Callable[[], None]) -> AbstractContextManager[None]:
+    """Save what was recorded before the script replaces its process, and say so; ``leave`` is called first."""
 
     def replace(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        path, command, *environment = args
-        if not os.access(path, os.X_OK):  # it is searched for by trying
-            return call(*args, **kwargs)
-        words = [os.fsdecode(word) for word in command]
-        line = recorded_line(words, own)
-        leave()
-        if line:
-            if not recording.is_quiet:
-                say("tracer: the script replaces its process (exec); recording begins anew")
-            return call(path, line, *environment, **kwargs)
-        recording.save_so_far()
-        hint = "set beforehand what it sets" if os.path.basename(words[0]).startswith("python") else "record that one"
-        say(f"tracer: the script replaces its process by {words[0]} (exec), which is not recorded; {hint}")
+        if os.access(args[0], os.X_OK):  # it is searched for by trying
+            leave()
+            recording.save_so_far()
+            name = os.fsdecode(args[1][0])
+            hint = "set beforehand what it sets" if os.path.basename(name).startswith("python") else "record that one"
+            say(f"tracer: the script replaces its process by {name} (exec), which is not recorded; {hint}")
         return call(*args, **kwargs)
 
     return _placed([(os, "execv"), (os, "execve")], Watch(around=replace))

@@ -503,8 +503,6 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fallback."""
     is_parallel: bool | None = None
     """Whether several threads run it at once. One thread adds in one order. ``None``: unknown."""
-    lines: tuple[str, ...] = ()
-    """The lines of its source that show it; only if source was asked for (``--with-source``)."""
     choice: str = ""
     """The configuration or the template that autotuning chose, if it did."""
     by_stopwatch: bool | None = None

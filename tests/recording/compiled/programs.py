@@ -67,7 +67,6 @@ def ran(
     record: bool,
     moved_by: int = 0,
     text: str = PROGRAM,
-    keeps_source: bool = False,
     values: Path | None = None,
 ) -> Ran:
     """Compile the program anew, as a new process would, and run it."""
@@ -86,7 +85,7 @@ def ran(
     finally:
         sys.dont_write_bytecode = before
     options = RecordOptions(values=str(values) if values else False)
-    session = Session(options=options, keeps_source=keeps_source) if record else None
+    session = Session(options=options) if record else None
     if session is None:
         net, losses = program.run(steps)
     else:

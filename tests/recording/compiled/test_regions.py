@@ -36,7 +36,7 @@ def without(compiled: Ran, folder: Path) -> Ran:
 @pytest.fixture(scope="module")
 def moved(without: Ran, folder: Path) -> Ran:
     """The third, with it and with values, after seven lines were put on top of the file: all comes from the cache."""
-    return ran(folder, record=True, moved_by=7, keeps_source=True, values=folder / "moved.values")
+    return ran(folder, record=True, moved_by=7, values=folder / "moved.values")
 
 
 def gradients_of_look_up(run: Ran) -> list[CallGroup]:
@@ -152,14 +152,6 @@ def test_a_region_from_the_cache_names_the_kernel_that_adds_atomically(moved: Ra
     assert len(adding) > 1
     for group in adding:
         assert _atomic(moved, group.region, group.kernels)
-
-
-def test_lines_of_generated_code_are_kept_where_source_is_and_nowhere_else(compiled: Ran, moved: Ran) -> None:
-    for run, kept in ((compiled, False), (moved, True)):
-        assert run.trace is not None
-        adding = [kernel for region in run.trace.regions for kernel in region.kernels if kernel.atomic]
-        assert adding
-        assert all(any("atomic_add" in line for line in kernel.lines) == kept for kernel in adding)
 
 
 def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_are_read(moved: Ran) -> None:

@@ -17,7 +17,6 @@ import torch
 from tests.support.lines import groups, line_of, record
 from tracer import DeterminismTracer, judge
 from tracer.names import BlindSpotKind, KernelLanguage, Phase, Verdict
-from tracer.session import Session
 
 ROOT = Path(__file__).parents[3]
 tl: Any = types.SimpleNamespace()
@@ -87,7 +86,7 @@ def test_a_launch_bears_its_line_and_what_its_source_shows() -> None:
     assert (call.count, call.phase, call.kernels, call.region) == (3, Phase.OTHER, ("add_into",), None)
     assert int(call.location.rpartition(":")[2]) == line_of(launched, "# launches")
     (kernel,) = tracer.trace.launched
-    assert (kernel.language, kernel.atomic, kernel.lines) == (KernelLanguage.USER_TRITON, True, ())
+    assert (kernel.language, kernel.atomic) == (KernelLanguage.USER_TRITON, True)
     assert not tracer.trace.blind_spots
 
 
@@ -128,15 +127,6 @@ def test_a_kernel_that_is_given_whole_numbers_here_and_others_there_is_two() -> 
         ("add_into",): 1,
         ("add_into (whole numbers)",): 2,
     }
-
-
-def test_lines_of_a_kernels_source_are_kept_where_source_is() -> None:
-    x, kernel = torch.ones(4), JITFunction(add_into)
-    session = Session(keeps_source=True)
-    session.enter()
-    kernel.run(x, x, 4)
-    session.leave()
-    assert session.trace.launched[0].lines == ("tl.atomic_add(out_ptr, tl.load(x_ptr))",)
 
 
 PROGRAM = """

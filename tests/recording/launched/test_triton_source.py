@@ -92,7 +92,6 @@ def test_what_adds_in_an_order_that_varies_is_told(function: Any, numbers: dict[
     source = read_source(function, numbers)
     assert source is not None
     assert source.atomic is says
-    assert bool(source.lines) == (says is not False and function is not calls_what_has_no_source)
 
 
 def test_a_kernel_without_source_is_not_read() -> None:

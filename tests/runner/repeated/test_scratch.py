@@ -17,7 +17,7 @@ def test_recordings_come_to_their_folder_in_the_end_and_nothing_else_stays(tmp_p
         assert not destination.exists()
     assert [path.name for path in destination.iterdir()] == ["run-1.json"]
     assert not scratch.exists()
-    leave(scratch)  # as the guard does, once more
+    leave(scratch)  # once more
 
 
 def test_recordings_come_when_the_job_fails_and_replace_those_of_before(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from tracer.recording.compiled.graph_text import Graph, Node, ProgramLines, read
 from tracer.recording.compiled.kernel_text import (
     KernelMatching,
     KernelText,
-    atomic_lines,
     match_kernels,
     may_call_kernels,
     read_kernels,
@@ -102,7 +101,6 @@ class RegionList:
         sites: Sites,
         asked: Callable[[], Mapping[str, frozenset[str]]],
         *,
-        keeps_lines: bool = False,
         model_class: str = "",
     ) -> None:
         """``model_class``: the class of the model that modules' paths begin at, if one was given."""
@@ -111,8 +109,6 @@ class RegionList:
         self._facts = GraphFacts(asked)
         self._by_code: dict[tuple[CompiledCode, frozenset[tuple[int, Distinct]]], Inside] = {}
         self._ids: dict[int, str] = {}
-        self._keeps_lines = keeps_lines
-        """Whether lines of generated code are kept with the kernels."""
 
     def _inside(self, code: CompiledCode) -> Inside:
         """The content of ``code``, read once; empty if it cannot be parsed."""
@@ -338,7 +334,6 @@ class RegionList:
             is_parallel=kernel.is_parallel,
             choice=choice or kernel.template,
             by_stopwatch=True if is_timed or choice is not None else None,
-            lines=atomic_lines(kernel.source, kernel.language) if self._keeps_lines and kernel.source else (),
         )
 
     def _function_site(self, program: CapturedGraph | None) -> Site:

@@ -129,7 +129,7 @@ def _words(words: Words, longest: int = _LONGEST) -> str:
         if isinstance(piece, str):
             line = _plain(piece, longest)
             text += f"{' ' * piece[:1].isspace()}{line}{' ' * (piece[-1:].isspace() and bool(line))}"
-        elif isinstance(piece, (said.Code, said.Lines)):
+        elif isinstance(piece, said.Code):
             text += _plain(piece.text, longest)
         elif isinstance(piece, said.Strong):
             text += _words(piece.words, longest)

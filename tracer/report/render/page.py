@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import chain
@@ -16,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
-from jinja2.bccache import Bucket
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import tracer
@@ -87,7 +84,6 @@ def page_environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        bytecode_cache=_kept_templates(),
     )
     environment.globals.update(
         words=VERDICTS,
@@ -108,24 +104,6 @@ def page_environment() -> Environment:
         grouped=lambda count: f"{count:,}",
     )
     return environment
-
-
-class _KeptTemplates(FileSystemBytecodeCache):
-    """Templates as compiled, in jinja2's own folder of this user; a disk that takes no more keeps none."""
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        with suppress(OSError):
-            super().dump_bytecode(bucket)
-
-
-def _kept_templates() -> _KeptTemplates | None:
-    """``None`` where Python keeps no bytecode either, or where the user can have no folder of their own."""
-    if sys.dont_write_bytecode:
-        return None
-    try:
-        return _KeptTemplates()
-    except (OSError, RuntimeError):
-        return None
 
 
 def _prose(text: str) -> Markup:
@@ -156,8 +134,6 @@ def _piece(piece: Words, has_style: bool) -> Markup:
         return (span if has_style else Markup("<br>{}")).format(said_in_html(piece.words, has_style=has_style))
     if isinstance(piece, said.Strong):
         return Markup("<strong>{}</strong>").format(said_in_html(piece.words, has_style=has_style))
-    if isinstance(piece, said.Lines):
-        return Markup('<pre tabindex="0"><code>{}</code></pre>').format(visible(piece.text))
     if isinstance(piece, said.Link):
         return Markup(' <a class="to" hidden href="#{}">{}</a>').format(piece.anchor, piece.text)
     text = str(piece)

@@ -254,8 +254,6 @@ class Drawing:
         else:
             for row in block.rows:
                 yield hanging("-", self._line(block, row), left)
-                for piece in (piece for cell in row for piece in flat(cell) if isinstance(piece, said.Lines)):
-                    yield from self._code(piece.text, left + 4, "dim")
         yield from self._left_out(block, left)
 
     def _grouped(self, block: said.Table, left: int) -> Iterator[RenderableType]:

@@ -146,7 +146,7 @@ def _kernel(kernel: Kernel) -> tuple[Words, ...]:
     adding = said.Soft(said.Strong(adds), is_faint=False) if adds == ADDS else said.Soft(adds)
     what: Words = (LANGUAGES[kernel.language], said.Soft(times), adding, said.Soft(choice))
     made_of = ", ".join(dict.fromkeys(name_of(op) for op in kernel.original_ops or kernel.ops))
-    return (said.Code(kernel.name), said.Lines("\n".join(kernel.lines))), what, said.Code(made_of)
+    return said.Code(kernel.name), what, said.Code(made_of)
 
 
 def adding_of(kernel: Kernel) -> str:

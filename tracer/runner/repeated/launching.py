@@ -114,9 +114,9 @@ _TICK, _LOOK = 0.1, 0.5
 #: Seconds that a run has after control-C before it gets another signal.
 _GRACE = 2.0
 #: Seconds that a run has to end by itself once it was told to.
-PATIENCE = 4.0
-#: Seconds after which a run that was asked to end is killed together with its guard.
-_PATIENCE = PATIENCE + 3.0
+_PATIENCE = 4.0
+#: Seconds that what it started has then.
+_PATIENCE_WITH_CHILDREN = 1.0
 #: Ports that a program may open.
 _LOWEST, _PORTS = 1024, 65536
 
@@ -143,24 +143,10 @@ def run(
     environ = {**os.environ, **variables, **_own_store(number)}
     can_be_read_again = os.isatty(0) or _input_position() is not None
     stdin = None if can_be_read_again else subprocess.DEVNULL
-    if not hasattr(os, "fork"):
-        return wait(subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder), -1, has_diverged)
-    reading, writing = os.pipe()
-    try:
-        try:
-            child = subprocess.Popen(
-                [*line, str(reading)],
-                env=environ,
-                stdin=stdin,
-                cwd=folder,
-                pass_fds=[reading],
-                preexec_fn=before_exec,
-            )
-        finally:
-            os.close(reading)
-        return wait(child, writing, has_diverged)
-    finally:
-        os.close(writing)  # the guard ends what still runs
+    if hasattr(os, "fork"):
+        line.append(str(os.getpid()))
+    child = subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder, preexec_fn=before_exec)
+    return wait(child, has_diverged)
 
 
 def _own_store(number: int) -> dict[str, str]:
@@ -183,13 +169,11 @@ def _input_position() -> int | None:
     return None
 
 
-def wait(
-    child: subprocess.Popen[bytes], orders: int = -1, has_diverged: Callable[[], bool] | None = None
-) -> tuple[int, bool]:
+def wait(child: subprocess.Popen[bytes], has_diverged: Callable[[], bool] | None = None) -> tuple[int, bool]:
     """Wait for ``child``: its exit code, and whether it was ended early.
 
     It is ended if ``has_diverged`` says so, or if a signal asks this process to end. At most a tenth of the time goes
-    into asking ``has_diverged``. ``orders`` is the pipe that the child's guard reads.
+    into asking ``has_diverged``.
     """
     position = _input_position()
     try:
@@ -200,10 +184,10 @@ def wait(
                 return code, bool(ENDING.by and code)
             now = time.monotonic()
             if ENDING.by:
-                return _end(child, orders, ENDING.number), True
+                return _end(child, ENDING.number), True
             if has_diverged is not None and now - looked >= pause:
                 if has_diverged():
-                    return _end(child, orders), True
+                    return _end(child), True
                 looked = time.monotonic()
                 pause = max(_LOOK, 10 * (looked - now))
     finally:  # where standard input is a file, the next run begins there too
@@ -211,23 +195,50 @@ def wait(
             os.lseek(0, position, os.SEEK_SET)
 
 
-def _end(child: subprocess.Popen[bytes], orders: int, number: int = signal.SIGTERM) -> int:
-    """End ``child``; its guard kills it if it does not, since a child that waits for other ranks runs no handler."""
+def _end(child: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
+    """End ``child``, and on Linux what it started (loader workers, spawned ranks): asked first, then made to."""
     if number == signal.SIGINT:  # a terminal has sent it to the child as well
         try:
             return child.wait(_GRACE)
         except subprocess.TimeoutExpired:
             number = signal.SIGTERM
-    if orders < 0:
-        child.send_signal(number)
-    else:
-        with suppress(BrokenPipeError):  # it has just ended
-            os.write(orders, bytes([number]))
+    started = _below(child.pid)
+    child.send_signal(number)
     try:
         return child.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired:  # one that waits for other ranks runs no handler
+        started |= _below(child.pid)
         child.kill()
         return child.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            deadline = time.monotonic() + _PATIENCE_WITH_CHILDREN
+            for process, _ in started & _running().keys():
+                with suppress(OSError):
+                    os.kill(process, number)
+            while started & _running().keys() and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+
+def _running() -> dict[tuple[int, int], int]:
+    """Each process's number and the time of its start, with its parent, as Linux lists them; empty elsewhere."""
+    running: dict[tuple[int, int], int] = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        with suppress(OSError, ValueError):
+            with open(f"/proc/{int(name)}/stat", "rb") as stream:
+                fields = stream.read().rpartition(b")")[2].split()
+            if fields[0] != b"Z":
+                running[int(name), int(fields[19])] = int(fields[1])
+    return running
+
+
+def _below(process: int) -> set[tuple[int, int]]:
+    """The processes that ``process`` started, and that those did."""
+    running = _running()
+    found: list[tuple[int, int]] = [(process, 0)]
+    for parent, _ in found:
+        found += (each for each, of in running.items() if of == parent)
+    return set(found[1:])
 
 
 class Ending:
