@@ -86,7 +86,6 @@ kernels = st.builds(
     language=st.sampled_from(KernelLanguage),
     ops=st.lists(texts, max_size=2).map(tuple),
     atomic=st.none() | st.booleans(),
-    lines=st.lists(texts, max_size=2).map(tuple),
 )
 regions = st.builds(
     Region,
