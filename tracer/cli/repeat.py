@@ -68,7 +68,6 @@ class _OfCircumstances(click.Option):
 )
 @click.option("--children/--no-children", default=None, help="Compare the Python processes that SCRIPT starts too.")
 @click.option("--whole", is_flag=True, help="Follow lines to the end, not just of the step where runs diverge.")
-@click.option("--first", is_flag=True, help="End a run as soon as it has diverged from the first.")
 @folder_options("repeat")
 @script_options
 def command(

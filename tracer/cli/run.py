@@ -10,13 +10,11 @@ import click
 from tracer.cli.options import Decorator, option, script_options, together
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
+from tracer.plain import say
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, LineOptions, PlaceOptions, RecordOptions, Trials
-from tracer.runner.ranks import current_rank, groups_file, path_of_rank, run_ranks, say_groups
+from tracer.runner.ranks import current_rank, path_of_rank, run_ranks
 from tracer.runner.running import run_script
 from tracer.runner.steps import Task
-
-#: Asks for ranks in different positions.
-ALL_DISTINCT = "all-distinct"
 
 
 def _spelled(option: str) -> str:
@@ -133,7 +131,7 @@ file stands beside it, trace.values, for tracer diff. The exit code is the scrip
 @click.option("--fake", is_flag=True, help="Run on fake tensors: no memory, no data; see the docs.")
 @option("--as machine", "MACHINE", "What torch.cuda answers as: cpu, cuda:8.0; with --fake.  [default: cpu]")
 @option("--world-size", "N", "Run as one rank of N; with --fake.", type=int)
-@option("--rank", "K", f"Which rank, several (0,17), or {ALL_DISTINCT}: one of each position.  [default: 0]")
+@option("--rank", "K", "Which rank, or several: 0,17.  [default: 0]")
 @script_options
 def command(
     output: Path,
@@ -158,23 +156,21 @@ def command(
         raise UsageError("--world-size makes process groups that are fake", hint="add --fake, or start it by torchrun")
     if rank is not None and world_size is None:
         raise UsageError("--rank names one rank of a job", hint="add --world-size, as in --world-size 1024 --rank 17")
-    fake_machine = one_rank = groups_to = None
+    fake_machine = one_rank = None
     if fake:
         from tracer.recording.fake.machine import FakeMachine
 
         if world_size is not None:
-            from tracer.recording.fake.machine import OneRank, ranks_in
+            from tracer.recording.fake.machine import ranks_in
 
-            ranks = [OneRank.of(0, world_size)] if rank == ALL_DISTINCT else ranks_in(rank or "0", world_size)
+            ranks = ranks_in(rank or "0", world_size)
             one_rank = ranks[0]
-            if rank == ALL_DISTINCT or len(ranks) > 1:
+            if len(ranks) > 1:
                 line = ["--fake", "-o", str(output), *([f"--as={machine}"] if machine else []), f"--steps={task.steps}"]
                 flags = {"--exit-after-steps": task.exit_after_steps, "--with-source": with_source}
                 flags |= {"--eager": options.eager, "-m": task.as_module}
                 line += [*(name for name, is_set in flags.items() if is_set), task.target, *task.args]
-                numbers = None if rank == ALL_DISTINCT else [one.rank for one in ranks]
-                return run_ranks(numbers, world_size, line, output)
-            groups_to = groups_file()
+                return run_ranks([each.rank for each in ranks], world_size, line, output)
             os.environ.update(one_rank.variables())
         fake_machine = FakeMachine.parse(machine or "cpu", devices=1 if one_rank is None else one_rank.local_world_size)
     this_rank = current_rank()
@@ -193,6 +189,7 @@ def command(
         one_rank=one_rank,
         rank=this_rank,
     )
-    if one_rank is not None and code == 0:
-        say_groups(one_rank.groups, groups_to)
+    if one_rank is not None and code == 0 and not one_rank.groups:
+        why = "it runs alone, or reads its rank elsewhere than in RANK and WORLD_SIZE"
+        say(f"tracer: the script made no process group: {why}")
     return code

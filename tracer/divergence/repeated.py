@@ -37,7 +37,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Its exit code; -15 and the like for a signal."""
     calls: int = 0
     stopped: bool = False
-    """Whether it was ended early: after it had diverged, with ``--first``, or by a signal."""
+    """Whether it was ended early, by a signal."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

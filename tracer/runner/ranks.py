@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -85,55 +82,33 @@ def path_of_rank(path: Path, rank: Rank | None) -> Path:
 
 # --- several ranks on fake process groups, recorded one after another, each in a process of its own ----------------
 
-#: Names the file that a rank's process writes its process groups to.
-_GROUPS_TO = "TRACER_GROUPS_TO"
-#: Ranks along one process group that are all recorded where its first, middle and last ones differ.
-ALONG = 16
-#: Ranks that are recorded without being named.
-MOST = 64
-
-ProgramKey = frozenset[tuple[Any, ...]]
+_Program = frozenset[tuple[Any, ...]]
+"""Calls with their counts, by op, phase, module, place and shapes."""
 
 
-class RankRun(msgspec.Struct, frozen=True):
-    code: int
-    program: ProgramKey
-    """Its calls with their counts, by op, phase, module, place and shapes."""
-    groups: tuple[tuple[int, ...], ...]
-    """Ranks of each process group that it is in."""
+def run_ranks(ranks: Sequence[int], world_size: int, line: Sequence[str], output: Path) -> int:
+    """Run ``tracer run LINE`` as each of ``ranks``; returns the first exit code that is not 0.
 
-
-def run_ranks(ranks: Sequence[int] | None, world_size: int, line: Sequence[str], output: Path) -> int:
-    """Run ``tracer run LINE`` as each of ``ranks``, or as those that stand in different positions (``None``).
-
-    Returns the first exit code that is not 0. Says which were recorded, and which of them have the same program.
+    Says which were recorded, and which of them have the same program.
     """
-    runs: dict[int, RankRun] = {}
-
-    def run(rank: int) -> RankRun:
-        if rank not in runs:
-            runs[rank] = _run(rank, world_size, line, output)
-        return runs[rank]
-
-    if ranks is None:
-        distinct_ranks(world_size, run)
-    else:
-        for rank in ranks:
-            run(rank)
-    say(_closing_line(runs, world_size, output))
-    return next((done.code for done in runs.values() if done.code), 0)
-
-
-def _run(rank: int, world_size: int, line: Sequence[str], output: Path) -> RankRun:
-    command = [sys.executable, "-m", "tracer", "run", "--world-size", str(world_size), "--rank", str(rank), *line]
-    with TemporaryDirectory(prefix="tracer-") as folder:
-        told = Path(folder, "groups.json")
-        code = subprocess.run(command, env={**os.environ, _GROUPS_TO: str(told)}).returncode
-        groups = json.loads(told.read_text()) if told.is_file() else []
-    return RankRun(code, _program(path_of_rank(output, Rank(rank, world_size))), tuple(map(tuple, groups)))
+    codes, alike = [], dict[_Program, list[int]]()
+    for rank in sorted(ranks):
+        command = [sys.executable, "-m", "tracer", "run", "--world-size", str(world_size), "--rank", str(rank), *line]
+        codes.append(subprocess.run(command).returncode)
+        alike.setdefault(_program(path_of_rank(output, Rank(rank, world_size))), []).append(rank)
+    programs = "; ".join(f"{'ranks' if len(of_one) > 1 else 'rank'} {_named(of_one)}" for of_one in alike.values())
+    how = "have the same program" if len(alike) == 1 else f"have {len(alike):,} programs ({programs})"
+    others = world_size - len(ranks)
+    rest = f"; of the other {others:,} nothing is known" if others else ""
+    pattern = path_of_rank(output, Rank(0, world_size)).name.replace(".rank0.", ".rank*.")
+    say(
+        f"tracer: {len(ranks):,} of {world_size:,} ranks recorded ({_named(sorted(ranks))}), which {how}{rest};"
+        f" next: tracer report {output.with_name(pattern)}"
+    )
+    return next(filter(None, codes), 0)
 
 
-def _program(path: Path) -> ProgramKey:
+def _program(path: Path) -> _Program:
     from tracer.trace import Trace
 
     try:
@@ -146,68 +121,6 @@ def _program(path: Path) -> ProgramKey:
         facts = tuple(sorted(group.facts.items()))
         counts[group.op, group.phase, group.module, group.location, shapes, facts] += group.count
     return frozenset((*key, count) for key, count in counts.items())
-
-
-def groups_file() -> Path | None:
-    """Return the file for this process's groups, removed from the environment, so that no script sees it."""
-    path = os.environ.pop(_GROUPS_TO, "")
-    return Path(path) if path else None
-
-
-def say_groups(groups: Sequence[Sequence[int]], path: Path | None) -> None:
-    """Write the ranks of each fake process group that the script made to ``path``; say so if it made none."""
-    if not groups:
-        why = "it runs alone, or reads its rank elsewhere than in RANK and WORLD_SIZE"
-        say(f"tracer: the script made no process group: {why}")
-    if path is not None:
-        path.write_text(json.dumps(groups))
-
-
-def distinct_ranks(world_size: int, run: Callable[[int], RankRun]) -> None:
-    """Run ranks in different positions: the first, a middle and the last one of each process group of rank 0.
-
-    Where those differ along a group, all along it are run, or some if there are many, together with those along every
-    other such group; and the last rank of all. Bounded by ``MOST``.
-    """
-    start = run(0)
-    axes = _axes(start.groups) or [tuple(range(world_size))]
-    differing = []
-    for axis in axes:
-        if any(run(axis[at]).program != start.program for at in _spread(len(axis))):
-            along = range(len(axis)) if len(axis) <= ALONG else [0, *_spread(len(axis))]
-            differing.append([axis[at] for at in along])
-    for corner in itertools.islice(itertools.product(*differing), MOST):
-        if sum(corner) < world_size:
-            run(sum(corner))
-    run(world_size - 1)
-
-
-def _axes(groups: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Groups of rank 0 that no other one is part of: the dimensions of a mesh, without what was flattened."""
-    axes: list[tuple[int, ...]] = []
-    for group in sorted({tuple(sorted(group)) for group in groups if len(group) > 1 and 0 in group}, key=len):
-        if not any(set(axis) <= set(group) for axis in axes):
-            axes.append(group)
-    return axes
-
-
-def _spread(size: int) -> list[int]:
-    return sorted({1, size // 2, size - 1} - {0})
-
-
-def _closing_line(runs: dict[int, RankRun], world_size: int, output: Path) -> str:
-    alike: dict[ProgramKey, list[int]] = {}
-    for rank, done in sorted(runs.items()):
-        alike.setdefault(done.program, []).append(rank)
-    programs = "; ".join(f"{'ranks' if len(ranks) > 1 else 'rank'} {_named(ranks)}" for ranks in alike.values())
-    how = "have the same program" if len(alike) == 1 else f"have {len(alike):,} programs ({programs})"
-    others = world_size - len(runs)
-    rest = f"; of the other {others:,} nothing is known" if others else ""
-    pattern = path_of_rank(output, Rank(0, world_size)).name.replace(".rank0.", ".rank*.")
-    return (
-        f"tracer: {len(runs):,} of {world_size:,} ranks recorded ({_named(sorted(runs))}), which {how}{rest};"
-        f" next: tracer report {output.with_name(pattern)}"
-    )
 
 
 def _named(ranks: Sequence[int]) -> str:

@@ -243,16 +243,6 @@ def test_a_job_whose_processes_never_meet_is_refused_in_one_line_before_anything
 
 
 @pytest.mark.slow
-def test_in_processes_of_its_own_a_run_is_ended_as_soon_as_it_has_parted(tmp_path: Path) -> None:
-    (tmp_path / "long.py").write_text(
-        PARTS + "import time\nfor _ in range(160):\n    x = x + 1\n    time.sleep(0.05)\nopen('ends', 'a').write('x')\n"
-    )
-    done = process("repeat", "--first", "long.py", cwd=tmp_path, module=True, PYTHONPATH=str(Path.cwd()))
-    assert done.code == 1, done.err
-    assert (tmp_path / "ends").read_text() == "x"  # the first run ended by itself, the second did not
-
-
-@pytest.mark.slow
 def test_threads_and_the_hash_seed_are_varied_by_variables(tmp_path: Path) -> None:
     (tmp_path / "hangs.py").write_text(
         "import torch\nx = torch.ones(4) * (hash('word') % 1000)\ny = torch.zeros(2) + torch.get_num_threads()\n"

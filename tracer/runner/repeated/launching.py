@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -109,8 +110,8 @@ def switch_threads_otherwise(number: int) -> None:
 _CHILD = "tracer.runner.repeated.child"
 #: The exit code of a child that could not start its script; scripts are unlikely to use it.
 COULD_NOT_BEGIN = 122
-#: Seconds between two checks for a signal, and between two reads of what a run has written.
-_TICK, _LOOK = 0.1, 0.5
+#: Seconds between two checks for a signal.
+_TICK = 0.1
 #: Seconds that a run has after control-C before it gets another signal.
 _GRACE = 2.0
 #: Seconds that a run has to end by itself once it was told to.
@@ -125,7 +126,7 @@ def run(
     order: Order,
     variables: Mapping[str, str],
     number: int,
-    has_diverged: Callable[[], bool] | None = None,
+    until: float = math.inf,
     *,
     folder: Path | None = None,
     python: str = sys.executable,
@@ -134,7 +135,8 @@ def run(
     """Make the run of ``order``, the job's ``number``-th from 0, with ``variables`` added to the environment.
 
     It runs in ``folder``, or in this process's working directory; ``before_exec`` is called in the child, between fork
-    and exec. Returns its exit code, and whether it was ended early: because ``has_diverged`` said so, or by a signal.
+    and exec. Returns its exit code, and whether it was ended early: because the monotonic clock reached
+    ``until``, or by a signal.
     The run inherits the interpreter and its flags, the terminal, and standard input at its current position, but no
     pipe, which only one run could read. When this process ends, for whatever reason, so does the run.
     """
@@ -146,7 +148,7 @@ def run(
     if hasattr(os, "fork"):
         line.append(str(os.getpid()))
     child = subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder, preexec_fn=before_exec)
-    return wait(child, has_diverged)
+    return wait(child, until)
 
 
 def _own_store(number: int) -> dict[str, str]:
@@ -169,27 +171,18 @@ def _input_position() -> int | None:
     return None
 
 
-def wait(child: subprocess.Popen[bytes], has_diverged: Callable[[], bool] | None = None) -> tuple[int, bool]:
-    """Wait for ``child``: its exit code, and whether it was ended early.
-
-    It is ended if ``has_diverged`` says so, or if a signal asks this process to end. At most a tenth of the time goes
-    into asking ``has_diverged``.
-    """
+def wait(child: subprocess.Popen[bytes], until: float = math.inf) -> tuple[int, bool]:
+    """Wait for ``child``: its exit code, and whether ``until`` or a signal to this process ended it early."""
     position = _input_position()
     try:
-        pause, looked = _LOOK, time.monotonic()
         while True:
             with suppress(subprocess.TimeoutExpired):
                 code = child.wait(_TICK)
                 return code, bool(ENDING.by and code)
-            now = time.monotonic()
             if ENDING.by:
                 return _end(child, ENDING.number), True
-            if has_diverged is not None and now - looked >= pause:
-                if has_diverged():
-                    return _end(child), True
-                looked = time.monotonic()
-                pause = max(_LOOK, 10 * (looked - now))
+            if time.monotonic() > until:
+                return _end(child), True
     finally:  # where standard input is a file, the next run begins there too
         if position is not None:
             os.lseek(0, position, os.SEEK_SET)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,7 +19,7 @@ from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.families import compare_families, read_family
 from tracer.divergence.lines import CLOCK, ComparedLines, LineSource
 from tracer.divergence.model import Divergence, Root
-from tracer.divergence.recordings import Family, Recording, read_recording
+from tracer.divergence.recordings import Family, Recording
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings, Training
@@ -88,8 +88,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Record child processes too; ``None``: if the first run started some, and trained nothing itself."""
     whole: bool = False
     """Follow lines to the end of the program, and not of the step in which runs diverge."""
-    first: bool = False
-    """End a run as soon as it has diverged from the first."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +140,7 @@ class _Series:
         self.families: dict[str, Family] = {}
         self.most = started + MOST_LINE_RUNS
         """Runs that may have been started when the last one is made."""
-        self.follows_lines = asked.hold is None and not asked.first
+        self.follows_lines = asked.hold is None
         """Whether the next run follows lines: in none, where those of the first were not all of it."""
         self.may_be_luck = False
         """Whether runs in which nothing is held were seen to agree."""
@@ -173,7 +171,7 @@ class _Series:
         for name, suffix, varied in (*others, *((arm.value, arm.value, arm) for arm in self.asked.arms)):
             self.ended_by = self.ended_by or launching.ENDING.by
             if not self.ended_by:
-                self._compare(base, self._run(f"{self.prefix}{suffix}", name, varied, base))
+                self._compare(base, self._run(f"{self.prefix}{suffix}", name, varied))
         self.most = max(self.most, self.started + _FURTHER)
         unvaried = self.compared.get(UNVARIED, ())
         if self.follows_lines and unvaried and not any(each.differs for each in unvaried):
@@ -187,7 +185,7 @@ class _Series:
             if self.timed and self.otherwise is None and not self.ended_by:
                 say("tracer: one further run follows no lines, which take time: the program decides by the clock")
                 self.follows_lines, number = False, self.asked.runs + 1
-                self._compare(base, self._run(f"{self.prefix}{number}", f"run {number}", None, base))
+                self._compare(base, self._run(f"{self.prefix}{number}", f"run {number}"))
                 if self._diverging() is not None:
                     self.found, self.timed = FoundLines(self.timed, note=_TIMED), ()
         if not self.compared:
@@ -198,12 +196,8 @@ class _Series:
         if current_rank() is not None or self.asked.task.steps != StepRange():
             return None
         say("tracer: one further run is not recorded, which takes time: the program decides by the clock")
-        output, deadline = self._output(f"{self.prefix}plain"), self.deadline()
-        order = Order(
-            task=self.asked.task, output=str(output), settings=self.sets, scratch=str(self.scratch), is_plain=True
-        )
-        code, stopped = self._launch(order, [], lambda: time.monotonic() > deadline)
-        self.ended_by = launching.ENDING.by
+        output = self._output(f"{self.prefix}plain")
+        code, stopped = self._further(self._order(output, is_plain=True, children=False))
         if stopped or self.ended_by:
             return None
         if code not in {run.code for run in self.runs}:
@@ -260,16 +254,8 @@ class _Series:
         calls = ", ".join(dict.fromkeys(root.region or root.op for root in roots))
         say(f"tracer: one further run, in which calls are replayed on the spot ({calls})")
         output = self._output(f"{self.prefix}replayed")
-        order = Order(
-            task=self.asked.task,
-            output=str(output),
-            children=self.children,
-            settings=self.sets,
-            scratch=str(self.scratch),
-            replayed=tuple(dict.fromkeys(root.op for root in roots)),
-        )
-        self._launch(order, [], None)
-        self.ended_by = launching.ENDING.by
+        replayed_ops = tuple(dict.fromkeys(root.op for root in roots))
+        self._further(self._order(output, replayed=replayed_ops), until=math.inf)
         with suppress(TraceError):
             replayed = {trace.sources[0].child: trace for trace in load_family(output)}
             base = self.families["run 1"]
@@ -416,23 +402,20 @@ class _Series:
         """Return whether a further run ended with a code that none of the plain runs had."""
         return bool(code) and code not in {run.code for run in self.runs if not run.held and run.arm == UNVARIED}
 
-    def _run(self, file: str, name: str, varied: Circumstance | None = None, base: Recording | None = None) -> Run:
+    def _run(self, file: str, name: str, varied: Circumstance | None = None) -> Run:
         change = varied.varied if varied is not None else None
         output = self._output(file)
-        order = Order(
-            task=self.asked.task,
-            output=str(output),
+        temporary = self.scratch / "temporary"
+        temporary.mkdir(exist_ok=True)
+        order = self._order(
+            output,
             varied=varied,
-            children=self.children,
-            settings=self.sets,
             number=len(self.runs),
-            temporary=self._another_temporary() if varied is Circumstance.ENVIRONMENT else "",
-            scratch=str(self.scratch),
+            temporary=str(temporary) if varied is Circumstance.ENVIRONMENT else "",
             lines=LineOptions(seconds=_LINE_SECONDS) if self.follows_lines and varied is None else None,
         )
-        has_diverged = self._has_diverged_from(base, output) if self.asked.first and base is not None else None
         say(f"tracer: {name}{f' ({change.words})' if change is not None else ''}")
-        code, stopped = self._launch(order, [change] if change is not None else [], has_diverged)
+        code, stopped = self._launch(order, [change] if change is not None else [])
         if stopped:
             self.ended_by = launching.ENDING.by
         self.follows_lines = self.follows_lines and (varied is not None or follows_to_the_end(output))
@@ -440,11 +423,6 @@ class _Series:
             raise UsageError(f"{name} of {self.asked.task.target} could not begin", hint="the line above says why")
         arm = varied.value if varied is not None else UNVARIED
         return self._add_run(Run(name=name, file=output.name, arm=arm, code=code, stopped=stopped))
-
-    def _another_temporary(self) -> str:
-        folder = self.scratch / "temporary"
-        folder.mkdir(exist_ok=True)
-        return str(folder)
 
     def _output(self, file: str) -> Path:
         """The path of a run's trace; files of a run of that name there are removed."""
@@ -458,12 +436,21 @@ class _Series:
         self.runs.append(run)
         return run
 
+    def _order(self, output: Path, **fields: Any) -> Order:
+        """The order of a run of this series."""
+        every = {"task": self.asked.task, "children": self.children, "settings": self.sets}
+        return Order(**{**every, "output": str(output), "scratch": str(self.scratch), **fields})
+
+    def _further(
+        self, order: Order, changes: Sequence[Change] = (), folder: Path | None = None, until: float | None = None
+    ) -> tuple[int, bool]:
+        """Make a run beyond those that were asked for; by default it is given up at the deadline."""
+        ended = self._launch(order, changes, folder, self.deadline() if until is None else until)
+        self.ended_by = launching.ENDING.by
+        return ended
+
     def _launch(
-        self,
-        order: Order,
-        changes: Sequence[Change],
-        ends: Callable[[], bool] | None,
-        folder: Path | None = None,
+        self, order: Order, changes: Sequence[Change], folder: Path | None = None, until: float = math.inf
     ) -> tuple[int, bool]:
         """Start a run under ``changes`` and wait for it: its exit code, and whether it was ended early."""
         start = Start(os.environ, self._threads(), order.planned)
@@ -473,7 +460,7 @@ class _Series:
         before_exec = next((change.before_exec for change in changes if change.before_exec is not None), None)
         began = time.monotonic()
         try:
-            return launching.run(order, variables, self.started, ends, folder=folder, before_exec=before_exec)
+            return launching.run(order, variables, self.started, until, folder=folder, before_exec=before_exec)
         finally:
             self.started += 1
             self.longest = max(self.longest, time.monotonic() - began)
@@ -487,15 +474,6 @@ class _Series:
             except TraceError:
                 return None
         return self.recordings[run.name]
-
-    def _has_diverged_from(self, base: Recording, output: Path) -> Callable[[], bool]:
-        def has_diverged() -> bool:
-            try:
-                return bool(compare_recordings(base, read_recording(output), may_resume=False).roots)
-            except TraceError:  # nothing is written yet
-                return False
-
-        return has_diverged
 
     def _note(self, arm: str, base: Recording, other: Recording) -> None:
         """Note what the reader must know about an arm, above all that it changed nothing."""
@@ -591,20 +569,10 @@ class _LineRuns:
         if last_step is not None and not series.asked.whole:
             stop = last_step + 1 if task.steps.stop is None else min(task.steps.stop, last_step + 1)
             task = msgspec.structs.replace(task, steps=StepRange(task.steps.start, stop), exit_after_steps=True)
-        order = Order(
-            task=task,
-            output=str(output),
-            children=series.children,
-            settings=series.sets,
-            number=series.started,
-            temporary=str(temporary_of(folder)) if folder is not None else "",
-            scratch=str(series.scratch),
-            lines=lines,
-        )
+        temporary = str(temporary_of(folder)) if folder is not None else ""
+        order = series._order(output, task=task, number=series.started, temporary=temporary, lines=lines)
         say(f"tracer: {name}")
-        deadline = series.deadline()
-        code, stopped = series._launch(order, [], lambda: time.monotonic() > deadline, folder)
-        series.ended_by = launching.ENDING.by
+        code, stopped = series._further(order, folder=folder)
         if lines.gives and series.has_failed(code):
             say(f"tracer: {name} failed: what the other run had there does not fit here, so it proves nothing")
         if stopped or series.ended_by or series.has_failed(code):
@@ -658,22 +626,17 @@ class _HeldRuns:
         output = series._output(f"{series.held_prefix}{self._count}")
         folder = self._folder(held)
         say(f"tracer: held {self._count} ({', '.join(circumstances) or 'nothing'})")
-        order = Order(
+        order = series._order(
+            output,
             task=series.asked.task if folder is None else _within(series.asked.task, folder),
-            output=str(output),
             held=circumstances,
-            children=series.children,
-            settings=series.sets,
             planned=series._planned() if Circumstance.SETTINGS in held else {},
             number=len(series.runs),
             temporary=str(temporary_of(folder)) if folder is not None else "",
-            scratch=str(series.scratch),
         )
-        deadline = time.monotonic() + self._limit
         changes = [circumstance.held for circumstance in circumstances if circumstance.held is not None]
-        code, stopped = series._launch(order, changes, lambda: time.monotonic() > deadline, folder)
-        if launching.ENDING.by:
-            series.ended_by = launching.ENDING.by
+        code, stopped = series._further(order, changes, folder, time.monotonic() + self._limit)
+        if series.ended_by:
             return None
         run = Run(name=f"held {self._count}", file=output.name, held=circumstances, code=code, stopped=stopped)
         series._add_run(run)
