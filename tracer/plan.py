@@ -253,10 +253,11 @@ def make_plan(judgement: Judgement, varied_at: Container[tuple[str, Phase, str]]
     mode_leads = any(MODE in draft.sets and seen(draft) for draft in drafts)
 
     def order(draft: Draft) -> tuple[bool, int]:
-        """Shell variables, the workspace and what the mode would refuse precede the mode."""
+        """Seeds of what certainly differs come first; shell variables, the workspace and what the mode would refuse
+        precede the mode."""
         is_needed = mode_leads and (draft.raises_in_mode or CUBLAS_VARIABLE in draft.sets)
         makes_workspace = CUBLAS_VARIABLE in draft.sets and MODE not in draft.sets
-        before = (_is_of_shell(draft), makes_workspace, draft.raises_in_mode, True)
+        before = (_is_certain(draft), _is_of_shell(draft), makes_workspace, draft.raises_in_mode, True)
         return not (seen(draft) or is_needed), before.index(True)
 
     drafts.sort(key=order)
@@ -459,6 +460,11 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
         remedy = remedies.pop() if len(remedies) == 1 else ""
         where = f"{', '.join(subjects[:_OPS_TO_ASK])}{more}"
         yield Draft(f"{how} ({reason or 'no reason given'})", where, unknowns, remedy)
+
+
+def _is_certain(draft: Draft) -> bool:
+    """Return whether ``draft`` seeds what another state in every run draws from."""
+    return any(finding.cause is Cause.RNG and finding.verdict is Verdict.NONDETERMINISTIC for finding in draft.findings)
 
 
 def _each_closing(drafts: Sequence[Draft]) -> list[Draft]:

@@ -17,7 +17,7 @@ from tracer.names import Verdict
 
 pytestmark = pytest.mark.slow
 
-SCREEN, COLUMNS = 60, 100
+SCREEN, COLUMNS = 40, 100
 CONVOLUTION = "aten.convolution_backward"
 ATTENTION = "aten._scaled_dot_product_efficient_attention_backward"
 

@@ -1,4 +1,4 @@
-"""The answer to scripts of real libraries fits one screen, for each of them: 60 lines at 100 columns."""
+"""The answer to scripts of real libraries fits one screen, for each of them: 40 lines at 100 columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.command import tracer_process
 
-LINES, COLUMNS = 60, 100
+LINES, COLUMNS = 40, 100
 HERE = Path(__file__).parent
 SCRIPTS = sorted([*(HERE / "one_screen").glob("*.py"), *(HERE.parent / "runner" / "repeated" / "others").glob("*.py")])
 

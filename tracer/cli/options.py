@@ -13,6 +13,7 @@ import click
 
 from tracer.errors import UsageError
 from tracer.names import Backend, Detail
+from tracer.plain import say
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -101,6 +102,10 @@ def _task(window: str, exit_after_steps: bool, as_module: bool, script: str, arg
     from tracer.runner.steps import StepRange, Task
 
     steps = StepRange.parse(window)
+    if ":" not in window and steps.start:
+        say(
+            f"tracer: --steps {window} is step {window} alone, counted from 0; for the first {window}: --steps 0:{window}"
+        )
     if exit_after_steps and steps.stop is None:
         raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
     return Task(target=script, args=args, as_module=as_module, steps=steps, exit_after_steps=exit_after_steps)

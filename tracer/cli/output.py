@@ -135,7 +135,9 @@ def destinations(
     from tracer.report.files.formats import FORMATS, format_of
     from tracer.report.finding_columns import table_columns
 
-    names = list(dict.fromkeys(name.strip().lower() for name in formats.split(","))) if formats is not None else None
+    suffixes = {form.suffix[1:]: name for name, form in FORMATS.items()}  # what a file's name ends in will do: md, txt
+    words = [] if formats is None else [word.strip().lower().removeprefix(".") for word in formats.split(",")]
+    names = None if formats is None else list(dict.fromkeys(suffixes.get(word, word) for word in words))
     if unknown := [name for name in names or () if name not in FORMATS]:
         raise ReportError(f"there is no format {unknown[0]!r}", hint=f"choose from {', '.join(FORMATS)}")
     if table is not None:

@@ -78,8 +78,10 @@ def command(
             else judge_targets(trace, targets_named(targets, report.target.torch), **target),
         )
         rendered = render_report(report, wanted, table=table or "findings", detail=detail)
+    written = [str(path) for _, path in wanted if path is not None]
     write_rendered(rendered)
-    if detail is not Detail.BRIEF and (written := [str(path) for _, path in wanted if path is not None]):
+    if detail is not Detail.BRIEF and written:
+        write_rendered(render_report(report, [("text", None)], detail=Detail.BRIEF))
         say(f"tracer: wrote {', '.join(written)}")
     if trace.partial:
         say(f"tracer: the trace is partial ({trace.partial}); the rest was not judged")

@@ -164,6 +164,16 @@ class Beside(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...]
 
 
+class StepLine(msgspec.Struct, frozen=True):
+    """A line of the program that a step is about."""
+
+    place: str
+    what: str
+    """The ops that ran there, and how often."""
+    source: str = ""
+    """Its text, where it is at hand."""
+
+
 class Step(msgspec.Struct, frozen=True):
     """One thing to do."""
 
@@ -174,6 +184,10 @@ class Step(msgspec.Struct, frozen=True):
     where: str
     needs: tuple[str, ...]
     worth: str
+    why: str = ""
+    lines: tuple[StepLine, ...] = ()
+    """The lines with the most calls."""
+    more_lines: int = 0
 
     @property
     def advice(self) -> str:
@@ -262,6 +276,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     headline: str
+    caveats: tuple[str, ...] = ()
+    """What the headline would say too much without: clauses, each of which every reader is shown."""
     kicker: str
     compared: str = ""
     """Of runs that were compared: how much."""
@@ -296,6 +312,11 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
     def is_whole(self) -> bool:
         """Whether it reads everything."""
         return self.detail is Detail.WHOLE
+
+    @property
+    def is_one_screen(self) -> bool:
+        """Whether the plan, with its lines, stands for the table of findings."""
+        return self.detail is Detail.USUAL and self.findings == 0
 
 
 #: The page, where rows fold and scripts filter.

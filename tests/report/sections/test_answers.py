@@ -69,18 +69,18 @@ def test_two_edits_of_one_line_are_two_edits_and_one_place() -> None:
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ([], f"No risk found in the 100 calls{NOT_JUDGED}"),
+        ([], f"No risk found in 100 calls{NOT_JUDGED}"),
         (
             [finding(verdict="seeded", deterministic_mode="seeded")],
-            f"No risk found in the 101 calls once seeded{NOT_JUDGED}",
+            f"No risk found in 101 calls once seeded{NOT_JUDGED}",
         ),
         (
             [finding(verdict="unknown", deterministic_mode="unknown")],
-            f"No risk found in what is known of the 101 calls{NOT_JUDGED}",
+            f"No risk found in what is known of 101 calls{NOT_JUDGED}",
         ),
         (
             [finding(verdict="deterministic", deterministic_mode="raises")],
-            f"No risk found in the 101 calls; 1 call would raise in deterministic mode{NOT_JUDGED}",
+            f"No risk found in 101 calls; 1 call would raise in deterministic mode{NOT_JUDGED}",
         ),
         ([finding(verdict="conditional")], "Two runs can differ for some data"),
         (
@@ -125,13 +125,13 @@ def test_calls_are_counted_from_the_tally_and_the_process_is_said_beside_them() 
         ("conditional", "Two runs can differ under some conditions", "Only under some conditions: 1 setting can make"),
         (
             "unknown",
-            f"No risk found in what is known of the 100 calls{NOT_JUDGED}",
+            f"No risk found in what is known of 100 calls{NOT_JUDGED}",
             "No risk found in what is known; for 1 unknown setting there",
         ),
         ("raises", "The step would stop with an error", "The step stops before that question: 1 setting would raise"),
         (
             "seeded",
-            f"No risk found in the 100 calls once seeded{NOT_JUDGED}",
+            f"No risk found in 100 calls once seeded{NOT_JUDGED}",
             "Not once seeded: no other risk found in 100 recorded calls.",
         ),
     ],
@@ -148,7 +148,7 @@ def test_draws_that_the_program_seeded_ask_for_nothing() -> None:
     seeded = msgspec.structs.replace(drawing, sets={})
     made = Report(msgspec.structs.replace(judged, findings=(seeded,), planned={}))
     assert made.plan == ()
-    assert headline(made)[1] == f"No risk found in the 100 calls, whose draws that were seen are seeded{NOT_JUDGED}"
+    assert headline(made)[1] == f"No risk found in 100 calls{NOT_JUDGED}; draws that were seen are seeded"
     first, _, third = (answer.sentence for answer in answers(made))
     assert first.startswith("No risk found in 100 recorded calls; 24 calls that draw at random use generators")
     assert third.startswith("Nothing: whatever was found repeats.")
@@ -220,10 +220,10 @@ def test_no_step_is_ever_called_deterministic(findings: list[Finding]) -> None:
             "No optimizer step was recorded, and processes were started that were not followed: nothing is known of a"
             " training",
         ),
-        ("recorded", [], f"No risk found in the 100 calls{NOT_JUDGED}"),
-        ("inference", [], f"No risk found in the 100 calls{NOT_JUDGED}"),
+        ("recorded", [], f"No risk found in 100 calls{NOT_JUDGED}"),
+        ("inference", [], f"No risk found in 100 calls{NOT_JUDGED}"),
         ("inference", [finding()], "Two runs of this inference can differ"),
-        ("unknown", [], f"No risk found in the 100 calls{NOT_JUDGED}"),
+        ("unknown", [], f"No risk found in 100 calls{NOT_JUDGED}"),
     ],
 )
 def test_a_recording_without_an_optimizer_step_says_so_first(training: str, found: list[Finding], head: str) -> None:
@@ -260,7 +260,7 @@ def test_processes_that_were_not_followed_are_said_where_nothing_was_recorded() 
     made = report(clean=0, training=Training.ELSEWHERE)
     assert headline(made) == (
         Verdict.UNKNOWN,
-        "Nothing was recorded, and processes were started that were not followed",
+        "Nothing was recorded; processes were started that were not followed",
     )
 
 
@@ -276,17 +276,17 @@ def test_where_no_risk_was_found_the_headline_names_what_was_not_seen() -> None:
     )
     made = report(blind_spots=spots, watched_from_start=False)
     assert headline(made)[1] == (
-        "No risk found in the 100 calls; not seen: what ran before recording, other threads, compiled code; "
+        "No risk found in 100 calls; not seen: what ran before recording, other threads, compiled code; "
         "not judged: what Python itself reads; `tracer repeat` judges that"
     )
-    assert headline(report(watched_from_start=True))[1] == f"No risk found in the 100 calls{NOT_JUDGED}"
+    assert headline(report(watched_from_start=True))[1] == f"No risk found in 100 calls{NOT_JUDGED}"
     assert headline(report(finding(), blind_spots=spots))[1] == "Two runs of this step can differ"
 
 
 def test_where_no_risk_was_found_the_headline_says_what_one_run_cannot_judge() -> None:
     add = call("aten.add.Tensor", facts={"device": "cpu"}, phase=Phase.OPTIMIZER, count=4)
     line = headline(judge(trace(add, watched_from_start=True)))[1]
-    assert line == "No risk found in the 4 calls; not judged: what Python itself reads; `tracer repeat` judges that"
+    assert line == "No risk found in 4 calls; not judged: what Python itself reads; `tracer repeat` judges that"
 
 
 def test_reads_of_memory_that_could_not_be_followed_are_in_the_headline() -> None:

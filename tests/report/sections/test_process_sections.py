@@ -53,7 +53,7 @@ def test_code_of_several_lines_is_shown_as_it_must_be_pasted() -> None:
     made = process_report()
     blocks = [unescape(code) for code in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", made.to_html(), re.DOTALL)]
     assert SEED_WORKER in blocks
-    assert "     def seed_worker(worker_id):\n         seed = torch.initial_seed() % 2**32\n" in text_of(made)
+    assert "       def seed_worker(worker_id):\n           seed = torch.initial_seed() % 2**32\n" in text_of(made)
 
 
 def test_a_change_that_closes_nothing_is_a_suggestion() -> None:

@@ -41,7 +41,8 @@ def render(report: ReportView) -> str:
 
 def _parts(report: ReportView) -> Iterator[str]:
     head = head_of(report)
-    yield from (f"## {head.kicker}", "", f"**{_plain(head.headline)}**", "", _plain(head.judged), "")
+    caveats = "".join(f"; {_plain(caveat)}" for caveat in head.caveats)
+    yield from (f"## {head.kicker}", "", f"**{_plain(head.headline)}**{caveats}", "", _plain(head.judged), "")
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in head.tally.counts)
     yield _plain(f"{plural(head.tally.total, 'call')}: {counts}.") if counts else "Nothing was recorded."
     for banner in head.banners:
@@ -98,7 +99,11 @@ def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
 def _step(step: said.Step) -> str:
     needs = (f"{need[:1].lower()}{need[1:]}" for need in step.needs)
     aside = "; ".join(filter(None, (_plain(step.where), *needs, step.worth)))
-    return "\n".join((f"{step.number}. {_plain(step.advice)} ({aside})", *_fenced(step.code, "   ")))
+    lines = "; ".join(f"{line.place} {line.what}" for line in step.lines)
+    more = f"; {plural(step.more_lines, 'more line')}" if step.more_lines else ""
+    below = {"Lines": lines and f"{lines}{more}.", "Why": step.why}
+    told = (f"   {name}: {_plain(text)}" for name, text in below.items() if text)
+    return "\n".join((f"{step.number}. {_plain(step.advice)} ({aside})", *_fenced(step.code, "   "), *told))
 
 
 def _fenced(code: str, indent: str) -> list[str]:

@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -33,8 +33,10 @@ from tracer.report.words import VERDICTS, plural
 _LONGEST, _LONGEST_NAME, _ALL = 480, 240, 2_000
 #: Rows of one kind, and changes of the plan.
 _ROWS, _CHANGES = 12, 6
-#: Rows of findings that share a screen with the answers.
-SHOWN = 10
+#: Lines of one screen; where the plan needs more, fewer of its changes are listed, and the others counted.
+_SCREEN = 40
+#: Rows of findings on one screen, where the plan names their lines.
+SHOWN = 0
 _FILE_WIDTH = 100
 #: Columns from which a grid is one.
 _GRID_FROM = 64
@@ -146,14 +148,24 @@ def to_text(
     In brief it is the verdict and the counts; usually one screen; whole, every change and finding, with the reasons and
     the evidence.
     """
-    reader = Reader(detail=detail, rows=_ROWS, changes=_CHANGES, findings=limit)
-    if reader.is_whole:
-        reader = Reader(detail=detail, rows=_ALL)
+    if detail is Detail.WHOLE:
+        return _laid_out(report, Reader(detail=detail, rows=_ALL), width, color)
+    for changes in range(_CHANGES, 0, -1):
+        reader = Reader(detail=detail, rows=_ROWS, changes=changes, findings=limit)
+        for is_tight in (False, True):
+            text = _laid_out(report, reader, width, color, is_tight=is_tight)
+            if not reader.is_one_screen or text.count("\n") <= _SCREEN:
+                return text
+    return text
 
+
+def _laid_out(
+    report: ReportView, reader: Reader, width: int | None, color: bool | None, *, is_tight: bool = False
+) -> LaidOut:
     def parts(columns: int) -> Iterator[RenderableType]:
         drawing = Drawing(columns, unfolds=reader.is_whole)
-        yield from drawing.head(head_of(report), is_brief=detail is Detail.BRIEF)
-        if detail is Detail.BRIEF:
+        yield from drawing.head(head_of(report), is_brief=reader.detail is Detail.BRIEF)
+        if reader.detail is Detail.BRIEF:
             return
         brief = []
         for section in sections_of(report, reader):
@@ -161,7 +173,7 @@ def to_text(
                 brief.append(section)
             else:
                 yield from drawing.section(section)
-        yield from drawing.gists(brief)
+        yield from drawing.gists(brief, is_tight=is_tight)
 
     return printed(parts, width=width, color=color)
 
@@ -183,20 +195,23 @@ class Drawing:
     def head(self, head: said.Head, *, is_brief: bool) -> Iterator[RenderableType]:
         """The verdict, what was judged and what every reader must know first unless it is brief, and the counts."""
         words = VERDICTS[head.verdict]
-        yield Prose(f"{words.sign} {one_line(head.headline, 4 * self.longest)}", style=f"bold {words.style}")
+        yield Prose(f"{words.sign} {one_line(head.headline, 4 * self.longest)}.", style=f"bold {words.style}")
+        for caveat in head.caveats:
+            yield indented(f"{one_line(f'{caveat[:1].upper()}{caveat[1:]}', 4 * self.longest)}.")
         if not is_brief:
-            yield Prose(one_line(head.judged, self.longest))
-            yield Prose(head.guarantee, style="dim")
+            yield Prose(f"{one_line(head.judged, self.longest)} {head.guarantee}", style="dim")
             for banner in head.banners:
                 yield Prose(f"Note: {one_line(banner, self.longest)}", style="bold")
         calls = ", ".join(f"{count:,} {VERDICTS[verdict].label}" for verdict, count in head.tally.counts)
         findings = plural(head.findings, "finding")
         yield Prose(f"{findings}; {plural(head.tally.total, 'call')}{f': {calls}' if calls else ''}")
 
-    def gists(self, sections: Iterable[Section]) -> Iterator[RenderableType]:
-        """Sections a few words each, and where there is more."""
+    def gists(self, sections: Sequence[Section], *, is_tight: bool = False) -> Iterator[RenderableType]:
+        """Sections a few words each, or where lines are few by their names; and where there is more."""
         items = tuple((said.Strong(f"{section.title}: "), section.gist) for section in sections)
-        if items:
+        if items and is_tight:
+            yield Prose(f"Recorded too, in --verbose: {', '.join(section.title.lower() for section in sections)}.")
+        elif items:
             yield Prose("What else was recorded", style="bold underline")
             yield from self._bullets(said.Bullets(items), 2)
         yield Prose(_MORE, style="dim")
@@ -283,12 +298,18 @@ class Drawing:
 
     def _steps(self, block: said.Steps, left: int) -> Iterator[RenderableType]:
         for step in block.steps:
-            yield hanging(f"{step.number}.", Prose(one_line(step.advice, self.longest)), left)
+            yield hanging(f"{step.number}.", Prose(one_line(step.advice, self.longest), style="bold"), left)
             lines = [line for line in step.code.splitlines() if line and (self.unfolds or line != "import torch")]
-            yield from self._code("\n".join(lines), left + 3, "bold")
+            yield from self._code("\n".join(lines), left + 5, "bold")
             place = one_line(step.where, self.longest_name)
-            below = "; ".join(filter(None, (place, step.worth)))
-            yield indented(". ".join((below, *step.needs)), left + 3, style="dim")
+            below = "; ".join(filter(None, (place, step.worth if self.unfolds or not step.lines else "")))
+            yield indented(". ".join(filter(None, (below, *step.needs))), left + 3, style="dim")
+            if step.lines:
+                places = "; ".join(f"{one_line(line.place, 80)} {line.what}" for line in step.lines)
+                more = f"; {plural(step.more_lines, 'more line')}" if step.more_lines else ""
+                yield indented(f"Lines: {places}{more}", left + 3)
+            if step.why:
+                yield indented(f"Why: {one_line(step.why, self.longest)}", left + 3)
         if block.left_out:
             yield indented(f"{plural(block.left_out, 'more change')}: --verbose.", left)
 

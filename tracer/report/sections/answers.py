@@ -92,7 +92,7 @@ _IN_ITS_PLACE = (About.LATE, About.CHANGED, About.LOADER)
 def head_of(report: ReportView) -> said.Head:
     """Return the text above all sections."""
     judgement = report.judgement
-    verdict, line = headline(report)
+    verdict, line, caveats = _headline(report)
     backend, settings = target_words(judgement)
     inference = f"{_inference(judgement)}. ".capitalize() if _inference(judgement) else ""
     reviewed = (
@@ -102,6 +102,7 @@ def head_of(report: ReportView) -> said.Head:
     head = said.Head(
         verdict=verdict,
         headline=line,
+        caveats=caveats,
         kicker="Determinism report",
         traced=_traced(report),
         judged=f"{inference}Judged for {backend}, torch {report.target.torch}, settings {settings}.",
@@ -151,26 +152,32 @@ def _traced(report: ReportView) -> str:
 
 
 def headline(report: ReportView) -> tuple[Verdict, str]:
-    """The whole report in one short sentence, and the verdict whose colour it bears.
+    """The whole report in one sentence, its caveats included, and the verdict whose colour it bears."""
+    verdict, line, caveats = _headline(report)
+    return verdict, "; ".join((line, *caveats))
 
-    What holds for the process weighs as much as what holds for a call. Where no risk was found, it names what was not
+
+def _headline(report: ReportView) -> tuple[Verdict, str, tuple[str, ...]]:
+    """The verdict in a few words, and the caveats without which it would say too much.
+
+    What holds for the process weighs as much as what holds for a call. Where no risk was found, they name what was not
     seen or judged; where no optimizer stepped, that comes first. A recording on fake tensors is always called one.
     """
-    verdict, line = _headline(report)
+    verdict, line, caveats = _of_tables(report)
     sources = report.judgement.trace.sources
     fake, calls = sum(source.fake_calls for source in sources), sum(source.calls for source in sources)
-    if not fake:
-        return verdict, line
-    share = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
-    return verdict, f"{line}; recorded on fake tensors{share}: {_FAKE}"
+    if fake:
+        share = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
+        caveats = (f"recorded on fake tensors{share}: {_FAKE}", *caveats)
+    return verdict, line, caveats
 
 
-def _headline(report: ReportView) -> tuple[Verdict, str]:
+def _of_tables(report: ReportView) -> tuple[Verdict, str, tuple[str, ...]]:
     judgement, verdicts = report.judgement, met(report)
     untrained = WITHOUT_TRAINING.get(judgement.training, "")
     if not verdicts:
-        elsewhere = ", and processes were started that were not followed"
-        return Verdict.UNKNOWN, f"Nothing was recorded{elsewhere * (judgement.training is Training.ELSEWHERE)}"
+        elsewhere = ("processes were started that were not followed",)
+        return Verdict.UNKNOWN, "Nothing was recorded", elsewhere * (judgement.training is Training.ELSEWHERE)
     verdict = min(verdicts, key=SEVERITY.index)
     if verdict in AT_RISK:
         risk = {
@@ -178,25 +185,29 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
             Verdict.NONDETERMINISTIC: f"Two runs of this {_program(report)} can differ",
             Verdict.CONDITIONAL: f"Two runs can differ {condition(report)}",
         }
-        return verdict, f"{risk[verdict]}{'; no optimizer step was recorded' if untrained else ''}"
+        return verdict, risk[verdict], ("no optimizer step was recorded",) if untrained else ()
     if report.diverged:
-        return Verdict.NONDETERMINISTIC, "Runs differed where the tables know of no risk"
+        return Verdict.NONDETERMINISTIC, "Runs differed where the tables know of no risk", ()
     if judgement.nothing_computed or untrained:
-        return Verdict.UNKNOWN, NOTHING_COMPUTED if judgement.nothing_computed else untrained
+        return Verdict.UNKNOWN, NOTHING_COMPUTED if judgement.nothing_computed else untrained, ()
     if judgement.meta_calls:  # also where these count as deterministic, being judged for their own device
         verdict = Verdict.UNKNOWN
-    calls = "the one call" if report.tally.total == 1 else f"the {plural(report.tally.total, 'call')}"
+    calls = plural(report.tally.total, "call")
     data = " for the data of this run" if judgement.observed else ""
     scope = f" in what is known of {calls}" if verdict is Verdict.UNKNOWN else f" in {calls}"
-    if verdict is Verdict.SEEDED:
-        scope += ", whose draws that were seen are seeded" if draws_repeat(report) else " once seeded"
+    is_seeded = verdict is Verdict.SEEDED and draws_repeat(report)
+    scope += " once seeded" if verdict is Verdict.SEEDED and not is_seeded else ""
     raising = calls_behind(report.mode_effect.raises)
-    scope += f"; {plural(raising, 'call')} would raise in deterministic mode" if raising else ""
     missing = ", ".join(unseen(report))
-    not_seen = f"; not seen: {missing}" if missing else ""
     unfollowed = judgement.fill.unfollowed if judgement.fill is not None else 0
     memory = f"reads of the memory of {plural(unfollowed, 'call')}, which could not be followed, " if unfollowed else ""
-    return verdict, f"{_NO_RISK}{data}{scope}{not_seen}; not judged: {memory}{_NOT_JUDGED}; {_WHO_JUDGES}"
+    caveats = (
+        f"{plural(raising, 'call')} would raise in deterministic mode" if raising else "",
+        f"not seen: {missing}" if missing else "",
+        f"not judged: {memory}{_NOT_JUDGED}; {_WHO_JUDGES}",
+        "draws that were seen are seeded" if is_seeded else "",
+    )
+    return verdict, f"{_NO_RISK}{data}{scope}", tuple(filter(None, caveats))
 
 
 def unseen(report: ReportView) -> tuple[str, ...]:
@@ -232,8 +243,11 @@ def condition(report: ReportView) -> str:
 # --- the three questions ----------------------------------------------------------------------------------
 
 
-def questions(report: ReportView, reader: Reader) -> Section:
-    """The three questions with their answers."""
+def questions(report: ReportView, reader: Reader) -> Section | None:
+    """The three questions with their answers; on one screen, where the plan answers two of them, the second alone."""
+    if reader.is_one_screen:
+        does = said.Paragraph(f"With deterministic mode on: {_mode_sentence(report)}") if report.plan else None
+        return does and Section(anchor="answers", title="", label="Answers", blocks=(does,))
     cards = said.Cards((_can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)))
     blocks = (cards, said.quiet(GUARANTEE)) if reader.is_whole else (cards,)
     return Section(anchor="answers", title="", label="Answers", blocks=blocks)

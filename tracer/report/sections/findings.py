@@ -78,9 +78,11 @@ def refuted(report: ReportView, reader: Reader) -> Section | None:
     return Section(anchor="refuted", title=REFUTED, label="Refuted", blocks=(said.lead(REFUTED_LEAD), sample))
 
 
-def findings(report: ReportView, reader: Reader) -> Section:
+def findings(report: ReportView, reader: Reader) -> Section | None:
     """Every finding, worst first; draws that repeat as they are do not count."""
     unnamed, count = unnamed_sentence(report.judgement), len(report.open_findings)
+    if reader.is_one_screen and count and report.accepted is None:
+        return None
     blocks: list[said.Block] = []
     if count:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(report.open_findings))

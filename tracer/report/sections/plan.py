@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from tracer.findings import Need, PlannedChange
-from tracer.names import Prerequisite
+from msgspec.structs import replace
+
+from tracer.findings import Finding, Need, PlannedChange
+from tracer.names import SEVERITY, Prerequisite
+from tracer.plain import visible
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, first
 from tracer.report.view import ReportView
-from tracer.report.words import consecutive, joined, plural
+from tracer.report.words import consecutive, is_call, joined, plural, some, subject_of
 
 _NOTHING = "Nothing that was recorded asks for a change"
 _AFTER_RUNS = "First what runs were seen to differ by, root for root; then what else can make them differ."
 _SEEN_ONLY = "What the runs differ by stands above; the tables know of no change for it."
 _FEWEST = "The fewest changes that remove the most, in the order in which to make them."
+_PROOF = "The proof is two runs, compared bit by bit: `tracer repeat`."
+#: Lines of one change, and ops of one line, that are named.
+_LINES, _OPS = 3, 2
+_SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z])")
 
 
 def plan(report: ReportView, reader: Reader) -> Section | None:
     """The numbered changes; where there are none, a page says so."""
     if not report.plan and not reader.is_whole:
         return None
-    shown, left_out = first(report.plan, reader.changes)
+    shown, left_out = first(report.plan if reader.is_whole else alike_once(report.plan), reader.changes)
     lead = f"{_NOTHING}; what follows is a suggestion."
     if report.diverged:
         lead = _AFTER_RUNS
@@ -30,12 +40,53 @@ def plan(report: ReportView, reader: Reader) -> Section | None:
     nothing = _SEEN_ONLY if report.diverged else f"{_NOTHING}."
     blocks: tuple[said.Block, ...] = (said.lead(lead if shown else nothing),) if reader.is_whole else ()
     if shown:
-        blocks += (said.Steps(tuple(map(step_of_plan, shown)), left_out),)
+        closed = ([report.findings[position] for position in change.findings] for change in shown)
+        sources = report.judgement.trace.source_lines
+        steps = (step_of_plan(change, findings, sources) for change, findings in zip(shown, closed, strict=True))
+        blocks += (said.Steps(tuple(steps), left_out),)
+        if reader.is_one_screen and not report.diverged:
+            blocks += (said.quiet(_PROOF),)
     return Section(anchor="plan", title="What to change", label="Plan", blocks=blocks)
 
 
-def step_of_plan(change: PlannedChange) -> said.Step:
-    """A change, with what it needs and is worth in words."""
+def alike_once(plan: Sequence[PlannedChange]) -> list[PlannedChange]:
+    """``plan`` with each advice once: edits that are alike, at several places, are told as the first of them."""
+    several: defaultdict[object, list[PlannedChange]] = defaultdict(list)
+    for change in plan:
+        alone = change.number if change.sets or change.roots else 0
+        several[change.title, change.remedy, change.code, change.needs, alone].append(change)
+    return [
+        same[0]
+        if len(same) == 1
+        else replace(
+            same[0],
+            title=f"{same[0].title} ({_numbered('change', [change.number for change in same])})",
+            where=f"{len(same)} places, first {same[0].where}",
+            closes=sum(change.closes for change in same),
+            calls=sum(change.calls for change in same),
+            seen=sum(change.seen for change in same),
+            findings=tuple(position for change in same for position in change.findings),
+        )
+        for same in several.values()
+    ]
+
+
+def step_of_plan(
+    change: PlannedChange, closed: Sequence[Finding] = (), sources: Mapping[str, str] = MappingProxyType({})
+) -> said.Step:
+    """A change, with what it needs and is worth in words, and the lines of the findings that it closes."""
+    by_place: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    calls = list(filter(is_call, closed))
+    for finding in calls or closed:
+        if place := finding.called_from or finding.location:
+            by_place[place][subject_of(finding)] += finding.count
+    ordered = sorted(by_place.items(), key=lambda item: (-item[1].total(), item[0]))
+    shown = ordered[:_LINES] if len(ordered) != 1 or ordered[0][0] not in change.where else []
+    lines = tuple(
+        said.StepLine(place, _counted(ops, are_calls=bool(calls)), " ".join(visible(sources.get(place, "")).split()))
+        for place, ops in shown
+    )
+    worst = min(closed, key=lambda finding: (SEVERITY.index(finding.verdict), not is_call(finding)), default=None)
     return said.Step(
         number=change.number,
         title=change.title,
@@ -44,7 +95,16 @@ def step_of_plan(change: PlannedChange) -> said.Step:
         where=change.where,
         needs=tuple(map(_in_words, change.needs)),
         worth=worth(change),
+        why=_SENTENCE.split(worst.why, 1)[0] if worst is not None else "",
+        lines=lines,
+        more_lines=len(ordered) - len(lines) if lines else 0,
     )
+
+
+def _counted(ops: Counter[str], *, are_calls: bool) -> str:
+    """``aten.mm, aten.bmm and 3 more, 120 calls``."""
+    named = some([op for op, _ in ops.most_common()], _OPS)
+    return f"{named}, {plural(ops.total(), 'call')}" if are_calls else named
 
 
 def is_suggestion(change: PlannedChange) -> bool:

@@ -76,9 +76,10 @@ def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
         head,
         verdict=head.verdict if agrees else Verdict.NONDETERMINISTIC,
         headline=repeated_headline(repeated),
+        caveats=(),
         kicker=f"{head.kicker} on runs that were compared",
         compared=f"Run 1 and {shown.second}: {_counts(shown.divergence)}{others}",
-        of_tables=(head.verdict, head.headline),
+        of_tables=(head.verdict, "; ".join((head.headline, *head.caveats))),
     )
 
 
