@@ -103,9 +103,8 @@ def _task(window: str, exit_after_steps: bool, as_module: bool, script: str, arg
 
     steps = StepRange.parse(window)
     if ":" not in window and steps.start:
-        say(
-            f"tracer: --steps {window} is step {window} alone, counted from 0; for the first {window}: --steps 0:{window}"
-        )
+        several = f"for the first {window}: --steps 0:{window}"
+        say(f"tracer: --steps {window} is step {window} alone, counted from 0; {several}")
     if exit_after_steps and steps.stop is None:
         raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
     return Task(target=script, args=args, as_module=as_module, steps=steps, exit_after_steps=exit_after_steps)

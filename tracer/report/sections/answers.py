@@ -246,8 +246,8 @@ def condition(report: ReportView) -> str:
 def questions(report: ReportView, reader: Reader) -> Section | None:
     """The three questions with their answers; on one screen, where the plan answers two of them, the second alone."""
     if reader.is_one_screen:
-        does = said.Paragraph(f"With deterministic mode on: {_mode_sentence(report)}") if report.plan else None
-        return does and Section(anchor="answers", title="", label="Answers", blocks=(does,))
+        does = said.Paragraph(f"With deterministic mode on: {_mode_sentence(report)}")
+        return Section(anchor="answers", title="", label="Answers", blocks=(does,)) if report.plan else None
     cards = said.Cards((_can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)))
     blocks = (cards, said.quiet(GUARANTEE)) if reader.is_whole else (cards,)
     return Section(anchor="answers", title="", label="Answers", blocks=blocks)
