@@ -253,6 +253,15 @@ def test_paper_shows_every_finding_and_what_to_do(chromium: Browser, tmp_path: P
     opened.done()
 
 
+def test_the_plan_stands_before_metadata_and_sections_are_named_whole(chromium: Browser, tmp_path: Path) -> None:
+    opened = Opened(chromium, written(full_report(), tmp_path), width=420)
+    top = "name => document.querySelector(name).getBoundingClientRect().top"
+    assert opened.page.evaluate(top, "#change-1") < opened.page.evaluate(top, ".target")
+    opened.page.set_viewport_size({"width": 1280, "height": 900})
+    assert opened.page.evaluate("(nav => nav.scrollWidth <= nav.clientWidth)(document.querySelector('nav'))")
+    opened.done()
+
+
 def test_without_scripts_the_findings_are_a_plain_table(chromium: Browser, tmp_path: Path) -> None:
     opened = Opened(chromium, written(full_report(), tmp_path), scripts=False)
     assert opened.page.locator(".cells tbody tr").count() == 5

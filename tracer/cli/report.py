@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from tracer.cli.options import files, option, target_options, verbosity
 from tracer.cli.output import destinations, progress, render_report, write_rendered
@@ -60,6 +62,7 @@ def command(
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
         from tracer.gate.gating import host_lines
+        from tracer.runner.source_lines import source_at_hand
         from tracer.session import judge_job, judge_targets, targets_named
         from tracer.trace.file import load_families
 
@@ -77,7 +80,12 @@ def command(
             if targets is None
             else judge_targets(trace, targets_named(targets, report.target.torch), **target),
         )
-        rendered = render_report(report, wanted, table=table or "findings", detail=detail)
+        how: dict[str, Any] = {"table": table or "findings", "detail": detail}
+        rendered = render_report(report, [place for place in wanted if place[0] != "html"], **how)
+        if pages := [place for place in wanted if place[0] == "html"]:
+            texts = source_at_hand(trace, os.getcwd(), min(os.stat(path).st_mtime for path in traces))
+            shown = msgspec.structs.replace(report.judgement, trace=msgspec.structs.replace(trace, source_lines=texts))
+            rendered += render_report(replace(report, judgement=shown), pages, **how)
     written = [str(path) for _, path in wanted if path is not None]
     write_rendered(rendered)
     if detail is not Detail.BRIEF and written:

@@ -1,7 +1,7 @@
 """The source text of lines that findings can name, read after the recording.
 
-Stored only on request: traces are attached to public tickets, and code is more than a location. Files outside the
-working directory, installed packages among them, are never read.
+Stored only on request: traces are attached to public tickets, and code is more than a location. A page shows lines
+whose files are at hand. Files outside the working directory, installed packages among them, are never read.
 """
 
 from __future__ import annotations
@@ -28,6 +28,15 @@ def source_lines(trace: Trace, folder: str) -> dict[str, str]:
     """The source lines of ``trace`` in files below ``folder``, by ``path:line``; at most ``MOST_LINES``."""
     texts = texts_of(_places(trace), folder)
     return dict(itertools.islice(texts.items(), MOST_LINES))
+
+
+def source_at_hand(trace: Trace, folder: str, recorded: float) -> dict[str, str]:
+    """``source_lines`` of Python files that did not change after the time ``recorded``; the trace's own come first."""
+    lines = dict.fromkeys(filter(None, _places(trace)))
+    files = {file: Path(folder, file) for file in {place.rpartition(":")[0] for place in lines} if file.endswith(".py")}
+    same = {file for file, path in files.items() if path.is_file() and path.stat().st_mtime <= recorded}
+    texts = texts_of((place for place in lines if place.rpartition(":")[0] in same), folder)
+    return {**dict(itertools.islice(texts.items(), MOST_LINES)), **trace.source_lines}
 
 
 def with_neighbours(places: Iterable[str], folder: str) -> dict[str, str]:

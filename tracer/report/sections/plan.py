@@ -81,7 +81,8 @@ def step_of_plan(
         if place := finding.called_from or finding.location:
             by_place[place][subject_of(finding)] += finding.count
     ordered = sorted(by_place.items(), key=lambda item: (-item[1].total(), item[0]))
-    shown = ordered[:_LINES] if len(ordered) != 1 or ordered[0][0] not in change.where else []
+    is_told = len(ordered) == 1 and ordered[0][0] in change.where and ordered[0][0] not in sources
+    shown = [] if is_told else ordered[:_LINES]
     lines = tuple(
         said.StepLine(place, _counted(ops, are_calls=bool(calls)), " ".join(visible(sources.get(place, "")).split()))
         for place, ops in shown
