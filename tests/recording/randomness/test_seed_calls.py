@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import random
@@ -9,7 +10,7 @@ import secrets
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from time import time_ns as now
 from types import ModuleType, SimpleNamespace
@@ -40,6 +41,15 @@ def where_none_is_given(number: int | None = None) -> bool:
     if number is None:
         number = random.randrange(2**16)
     return seed(number)
+
+
+async def resumed(number: int) -> bool:
+    await asyncio.sleep(0)
+    return seed(number)
+
+
+async def gathered(number: int) -> bool:
+    return any(await asyncio.gather(*(resumed(number + each) for each in range(3))))
 
 
 def by_a_name() -> bool:
@@ -109,11 +119,28 @@ def test_a_clock_a_process_id_and_entropy_in_the_call_are_no_seed(call: Callable
         lambda: seed(uuid.uuid5(uuid.NAMESPACE_URL, "x").int % 2**32),
         lambda: passed_on(42),
         lambda: where_none_is_given(7),
+        lambda: asyncio.run(gathered(42)),
         timed,
     ],
 )
 def test_numbers_of_the_program_are_seeds(unseeded: set[str], call: Callable[[], bool]) -> None:
     assert not call()
+
+
+def test_what_resumes_a_coroutine_is_not_searched_for_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[object] = []
+    monkeypatch.setattr(
+        seed_calls, "_named", lambda *asked, _named=seed_calls._named, **more: searched.append(0) or _named(*asked, **more)
+    )
+    assert not asyncio.run(gathered(42))
+    assert 3 <= len(searched) < 100  # a task's frames lead to a thousand times as many
+
+
+def test_what_iterates_a_generator_passed_its_parameters() -> None:
+    def seeds(number: int) -> Iterator[bool]:
+        yield seed(number)
+
+    assert next(seeds(os.getpid() % 7))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ import dis
 import os
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from itertools import islice, pairwise
 from numbers import Real
 from types import CodeType, FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -22,8 +24,8 @@ from typing import Any, NamedTuple
 from tracer.recording.origin.sites import USER, Sites, outwards
 from tracer.recording.patching import original_of
 
-#: Calls and statements that are followed, at most.
-_DEPTH = 6
+#: Calls and statements that are followed, at most, and names that are looked at.
+_DEPTH, _MOST_NAMES = 6, 1000
 _MOST_CODES = 256
 _LOADS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
@@ -39,6 +41,9 @@ _SEEDING = frozenset({"seed", "manual_seed", "manual_seed_all", "set_seed", "see
 _SETS_A_STATE = frozenset({"seed", "set_state", "setstate", "getstate", "get_state"})
 _TORCH_DRAWS = frozenset({"randint", "rand", "randn", "randperm", "normal", "bernoulli", "multinomial"})
 _DRAWS_IN_PLACE = frozenset({"random_", "uniform_", "normal_", "exponential_", "geometric_", "bernoulli_"})
+
+#: Flags of the code of generators and coroutines.
+_SUSPENDS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 #: Stands for a draw from a generator of the program's own.
 OWN = "own generator"
@@ -82,7 +87,7 @@ def takes_another_number(frame: FrameType | None, number: object = None) -> bool
     if issubclass(type(number), Real) and _is_of_this_process(number, frame):
         return True
     try:
-        return any(map(_differs, _named_in_call(frame, True, 0)))
+        return any(map(_differs, islice(_named_in_call(frame, True, 0), _MOST_NAMES)))
     except (AttributeError, IndexError, TypeError, ValueError):  # code that was made at run time
         return False
 
@@ -226,7 +231,8 @@ def _set_by(name: str, frame: Any, is_certain: bool, depth: int, at: _Places) ->
         is_sure = is_certain and len(statements) == 1 and not is_parameter
         yield from _named(statement, frame, is_sure, depth, (*at, *places))
     caller = frame.f_back
-    if is_parameter and caller is not None:
+    is_resumed = code.co_flags & _SUSPENDS and caller is not None and _SITES.kind_of(caller.f_code.co_filename) != USER
+    if is_parameter and caller is not None and not is_resumed:  # a library that resumes a coroutine passed nothing
         call = _read(caller.f_code)[_running(caller)]
         takes_one = call.value == 1 and "EX" not in call.name
         yield from _named_in_call(caller, is_certain and takes_one and not statements, depth, at)
@@ -268,7 +274,7 @@ def _settings(code: CodeType, key: str) -> list[tuple[CodeType, Sequence[_Instru
 
 
 def _running(frame: FrameType) -> int:
-    return max(index for index, each in enumerate(_read(frame.f_code)) if each.offset <= frame.f_lasti)
+    return bisect_right(_read(frame.f_code), frame.f_lasti, key=lambda each: each.offset) - 1
 
 
 class _Instruction(NamedTuple):
@@ -357,13 +363,21 @@ def _names_of(path: list[str], frame: Any) -> Iterator[str]:
 def _first(name: str, frame: Any) -> Any:
     """What a name stands for: a global one, or what the function imports. Other local variables are not read: that
     would keep what they hold alive."""
-    instructions = _read(frame.f_code)
-    for index, each in enumerate(instructions):
-        if name and each.name.startswith(_STORES) and each.value == name and index:
-            before = instructions[index - 1]
-            imported = next((past for past in reversed(instructions[:index]) if past.name == "IMPORT_NAME"), None)
-            if imported is not None and before is imported:
-                return sys.modules.get(name if imported.value.startswith(f"{name}.") else imported.value)
-            if imported is not None and before.name == "IMPORT_FROM":
-                return getattr(sys.modules.get(imported.value), "__dict__", {}).get(before.value)
+    if name in (imports := _imports(frame.f_code)):
+        module, attribute = imports[name]
+        return vars(sys.modules.get(module, SimpleNamespace())).get(attribute) if attribute else sys.modules.get(module)
     return frame.f_globals.get(name, getattr(builtins, name, None) if name else None)
+
+
+@lru_cache(_MOST_CODES)
+def _imports(code: CodeType) -> dict[str, tuple[str, str]]:
+    """By name, what ``code`` imports: a module, and the attribute of it, if any."""
+    found: dict[str, tuple[str, str]] = {}
+    module = ""
+    for before, each in pairwise(_read(code)):
+        module = before.value if before.name == "IMPORT_NAME" else module
+        if each.name.startswith(_STORES) and before.name == "IMPORT_NAME":
+            found.setdefault(each.value, (each.value if module.startswith(f"{each.value}.") else module, ""))
+        elif each.name.startswith(_STORES) and before.name == "IMPORT_FROM":
+            found.setdefault(each.value, (module, before.value))
+    return found
