@@ -87,6 +87,14 @@ ROOTS = {
         "c.update(random.SystemRandom().sample(range(400), 16))\nx = c.most_common(9)\n",
         [(4, LineKind.LINE)],
     ),
+    "a comprehension over what differs": (
+        "import os\nx = [*os.urandom(5)]\ny = [1000 + k for k in x]\nz = {k: str(k) for k in y}\n",
+        [(3, LineKind.LINE)],
+    ),
+    "a loop over what a function returns": (
+        "import os\ndef work():\n    x = os.urandom(9)\n    return [*x]\nfor y in work():\n    z = 1000 + y\n",
+        [(4, LineKind.LINE)],
+    ),
     "nothing": ("import random\nrandom.seed(0)\nx = random.random()\n", []),
 }
 
@@ -306,6 +314,16 @@ TIMED = {
         "import asyncio\nasync def one():\n    return 1\nasync def main():\n"
         "    return await asyncio.wait_for(one(), 9)\nop(asyncio.run(main()))\n",
         [8],
+    ),
+    "a program that may not be done": (
+        "import subprocess, sys\np = subprocess.Popen([sys.executable, '-V'], stdout=-3)\np.wait()\n"
+        "done = [q for q in [p] if q.poll() is not None]\nop(len(done))\n",
+        [7],
+    ),
+    "a process that is asked for": (
+        "import os, subprocess, sys\np = subprocess.Popen([sys.executable, '-V'], stdout=-3)\n"
+        "while not os.waitpid(p.pid, os.WNOHANG)[0]:\n    pass\nop(1)\n",
+        [6],
     ),
     "polls": (
         "import queue, threading\ne = threading.Event()\ne.set()\nq = queue.Queue()\nif e.is_set():\n    op(1)\n"
@@ -761,6 +779,89 @@ def test_what_other_threads_put_into_a_queue_differs_at_the_line_that_takes_it(t
     assert found.keys().isdisjoint((12, 13, 14)), found
 
 
+#: What two threads do, each when its turn comes, which is another one in each run; and the line that is named first.
+SHARING = {
+    "a list": (
+        "def work(k):\n    for n in range(3):\n        turn(k)\n        seen.append((k, n))\n",
+        "CALLS.append([*seen])\n",
+        7,
+        "shared-by-threads",
+    ),
+    "a list, by tasks that they take": (
+        "todo = [*range(6)]\ndef work(k):\n    for n in range(3):\n        turn(k)\n        x = todo.pop()\n"
+        "        turn(k)\n        seen.append(10 * x)\n",
+        "CALLS.append([1 + x for x in seen])\n",
+        10,
+        "shared-by-threads",
+    ),
+    "a dictionary's order": (
+        "seen = {}\ndef work(k):\n    turn(k)\n    seen[f'{k}'] = k\n",
+        "for name in seen:\n    CALLS.append(name)\n",
+        7,
+        "shared-by-threads",
+    ),
+    "a generator": (
+        "random.seed(3)\ndef work(k):\n    for n in range(3):\n        turn(k)\n        noise = random.random()\n"
+        "        if k:\n            seen.append(noise)\n",
+        "CALLS.append(seen)\n",
+        8,
+        "shared-by-threads",
+    ),
+    "what is drawn by itself": (
+        "def work(k):\n    turn(k)\n    x = os.urandom(4)\n    seen.append(x)\n",
+        "CALLS.append([*seen])\n",
+        6,
+        "entropy",
+    ),
+    "what is drawn by itself as it is put in": (
+        "def work(k):\n    turn(k)\n    seen.append(os.urandom(4))\n",
+        "CALLS.append([*seen])\n",
+        6,
+        "entropy",
+    ),
+}
+#: A library by which threads take turns: 0 1 1 0 .. in run a, 1 1 .. 0 0 .. in run b; one that is over needs none.
+TURNS = """\
+import os, threading
+at = threading.Condition()
+left = [0, 1, 1, 0] * 9 if os.environ["RUN"] == "a" else [1] * 9 + [0] * 9
+over = set()
+def turn(k):
+    with at:
+        at.wait_for(lambda: next(n for n in left if n not in over) == k)
+        left[:] = [n for n in left if n not in over][1:]
+        at.notify_all()
+def ends(k):
+    with at:
+        over.add(k)
+        at.notify_all()
+"""
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_the_order_in_which_threads_change_what_they_share_is_named_where_they_do(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, (work, taken, line, row) = tmp_path / "elsewhere", SHARING[name]
+    library.mkdir()
+    (library / "turns.py").write_text(TURNS, encoding="utf-8")
+    monkeypatch.syspath_prepend(library)
+    (tmp_path / "own").mkdir()
+    source = (
+        f"import os, random, threading\nfrom turns import ends, turn\nCALLS, seen = [], []\n{work}    ends(k)\n"
+        "threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1)]\n"
+        "for thread in threads:\n    thread.start()\nfor thread in threads:\n    thread.join()\n" + taken
+    )
+    runs = []
+    for run in "ab":
+        monkeypatch.setenv("RUN", run)
+        runs.append({"": traced(tmp_path / "own", source, name=run)})
+        sys.modules.pop("turns", None)
+    found = [source for source in compared_lines(*runs, [0]).sources if source.reaches]
+    assert (found[0].location.rpartition("/")[2], found[0].source) == (f"program.py:{line}", row), found
+    assert found[0].is_threads
+
+
 POOL = """\
 import os, time
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -860,7 +961,8 @@ def test_a_line_has_the_row_of_its_call(call: str, row: str | None) -> None:
 
 
 def test_each_row_says_what_to_do() -> None:
-    assert all(row.name and row.remedy and (row.calls or row.generator) for row in sources())
+    assert all(row.name and row.remedy for row in sources())
+    assert [row.id for row in sources() if not row.calls and not row.generator] == ["shared-by-threads"]
     assert len({row.id for row in sources()}) == len(sources())
 
 

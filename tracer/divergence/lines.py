@@ -27,6 +27,7 @@ from tracer.trace.lines import (
     GENERATOR,
     GLOBAL,
     IMPORTS,
+    ITERATES,
     NO_DIGEST,
     RESULT,
     RETURNED,
@@ -120,6 +121,8 @@ class LineSource(msgspec.Struct, frozen=True, kw_only=True):
     """The qualified names of what it may call."""
     is_blind: bool = False
     """Whether it reads something that is not seen whole."""
+    is_threads: bool = False
+    """Whether another thread than the first executes it: to give values there may mix those of several."""
     held_at: str = ""
     """The line whose variables take what it gives: the next on the way, for a result; empty if none does."""
 
@@ -168,6 +171,8 @@ class _PairedFrame:
         """The origins of whatever callees may have met since a line last stored something."""
         self.decides: tuple[Origins, Origins] = _NOTHING, _NOTHING
         """The origins of the last row that both runs have, seen and not seen."""
+        self.iterated: dict[int, Origins] = {}
+        """By line: the origins of what a loop there iterates."""
         self.files: dict[str, tuple[tuple[int, int], ...]] = {}
         """By name: the files that the line which stored it opened, as rows have them."""
         self.given: Origins = _NOTHING
@@ -337,6 +342,8 @@ class _Comparison:
         """Roots in other threads and processes, and the lines at which these were forked."""
         self.blind: set[LineRoot] = set()
         """Roots that read something that is not seen whole."""
+        self.in_threads: set[LineRoot] = set()
+        """Those that another thread than the first executes."""
         self.generators: set[LineRoot] = set()
         """Those that give a generator which was not there before."""
         self.timed: dict[LineRoot, str] = {}
@@ -345,6 +352,11 @@ class _Comparison:
         """Roots that may merely take what others give: these come first."""
         self.answers: dict[LineRoot, None] = {}
         """Those of what tasks of theirs return."""
+        self.handed: set[LineRoot] = set()
+        """Those of which threads take the same in both runs, whichever does."""
+        self.orders: set[LineRoot] = set()
+        """Those that change what threads share: its order hangs on who is faster."""
+        self.alike, self.drawers, self.givers = _of_threads(one, two)
         _pair(one, two)
         for frame, record in one.events:
             if isinstance(record, Entered):
@@ -368,7 +380,7 @@ class _Comparison:
         if pair is None:
             if parent is not None and entered.count <= SAMPLED_FROM:
                 self._generators(frame, entered.changed, {}, text, parent, entered.parent_line)
-                found = parent.given or self._branch(parent, own)
+                found = parent.given or (_NOTHING if self._is_alike(frame, 0, "") else self._branch(parent, own))
                 frame.given = found
                 frame.differing = dict.fromkeys(frame.state, found)
             return
@@ -381,19 +393,39 @@ class _Comparison:
             if digests[0] == digests[1] or NO_DIGEST in digests:
                 continue
             found = self._static(frame, name)
+            if not found:
+                found = drawn | (_NOTHING if parent is None else self._given(parent, text, name))
+                found = found or self._known(frame, name)
+            if not found and self._may_share(frame, name):
+                frame.differing[name] = self._of_others(frame, name)
+                continue
             if parent is not None and not found:
-                found = drawn | self._given(parent, text, name) or self._known(frame, name)
-                if not found and "." in name and frame.process in self.threaded:  # another thread may have changed it
-                    frame.differing[name] = frozenset(self.elsewhere)
-                    continue
-                if not found:
-                    unseen = self._unseen(parent, text) | parent.beside
-                    line = self._line_in(parent, entered.parent_line, text)
-                    found = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
+                unseen = self._unseen(parent, text) | parent.beside
+                line = self._line_in(parent, entered.parent_line, text)
+                found = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
             frame.differing[name] = found or self._root(LineKind.LINE, frame, frame.code.first, frame, name)
             self._note(frame, name)
+        if parent is not None and ".0" in frame.state and (read := self._reads(parent, text) | parent.returned):
+            frame.differing[".0"] = read  # a comprehension iterates what its line reads
         if parent is not None and (unseen := drawn | parent.beside | self._unseen(parent, text)):
             frame.unseen = {name: unseen for name, digest in frame.state.items() if digest.endswith(NO_DIGEST)}
+
+    def _of_others(self, frame: _PairedFrame, name: str) -> Origins:
+        """The origins of what another thread has changed: of all that differs there, or the line that gave it."""
+        digest = frame.state.get(name, "")
+        giver = self.givers.get((frame.process, name.rpartition(".")[2], digest))
+        if self.elsewhere or giver is None or len(digest) <= _SHORT or giver[0].entered.thread == frame.entered.thread:
+            return frozenset(self.orders.union(self.elsewhere))
+        found = self._root(LineKind.LINE, *giver, giver[0])
+        self.orders |= found
+        return found
+
+    def _may_share(self, frame: _PairedFrame, name: str) -> bool:
+        """Return whether another thread may have changed what a call is given: in an object, or a closure's."""
+        if frame.process not in self.threaded or "." in name:
+            return frame.process in self.threaded
+        around = frame.code.function.rpartition(".<locals>.")[0]
+        return any(name in each.state for each in self.one.frames if each.code.function == around)
 
     def _given(self, parent: _PairedFrame, text: LineText, name: str) -> Origins:
         """The origins of a parameter: of what the caller's line reads, that of the same attribute if it is one."""
@@ -416,10 +448,15 @@ class _Comparison:
         elif row.returns and frame.leaving is not None and RETURNS not in text.calls:
             line, seen, hidden = frame.leaving
             text, before, unseen = self.one.statement(frame, line), before | seen, unseen | hidden
+        if ITERATES in text.calls:  # in later rounds too
+            before = frame.iterated[line] = before | frame.returned | frame.iterated.get(line, _NOTHING)
         if pair is None or other is None:
             self._generators(frame, row.changed, {}, text, frame, line)
             frame.state.update(_values(row.changed))
-            if pair is not None and not row.is_sampled and not self._is_left_out(frame, pair):
+            if self._is_alike(frame, row.line, ""):  # another thread did it in the other run
+                found = self._shares(frame, line, text, _values(row.changed), before, unseen)
+                frame.differing.update(dict.fromkeys(_values(row.changed), before | found) if before | found else {})
+            elif pair is not None and not row.is_sampled and not self._is_left_out(frame, pair):
                 found = before | self._branch(frame, text)
                 frame.differing.update(dict.fromkeys(_values(row.changed), found))
             else:
@@ -444,9 +481,11 @@ class _Comparison:
             frame.files[path.partition(".")[0]] = row.files
         found = _NOTHING
         if frame.process in self.threaded:  # what the line does not name, another thread may have changed
-            foreign = [name for name in unequal if not is_named(name, text) and not frame.inside]
-            unequal = [name for name in unequal if name not in foreign]
-            self._differ(frame, foreign, frozenset(self.elsewhere))
+            given = [name for name in text.reads if name not in text.stores and is_plain(ours.get(name, ""))]
+            for name in list(unequal) if not frame.inside else ():
+                if not is_named(name, text) or (name in given and self._of_others(frame, name)):
+                    self._differ(frame, [name], self._of_others(frame, name))
+                    unequal.remove(name)
         if unequal:
             self.gave |= drawn if unequal != [RETURNED] else _NOTHING
             static = {name: origins for name in unequal if (origins := self._static(frame, name))}
@@ -457,11 +496,13 @@ class _Comparison:
                 if source is None or {"hash-seed", "addresses"}.isdisjoint(source.circumstances):
                     found = _NOTHING.union(*(self._known(frame, name) for name in rest))
                 found = found or self._wrote(frame, row, text)
+            found |= self._shares(frame, line, text, rest, found, unseen)
             if rest and (not found or (not drawn and self._varies(text))):
                 at = self._storing(frame, row, rest) if row.is_sampled else self._line_in(frame, line, text)
                 named = [name for name in rest if is_named(name, text)] or rest  # others hold the same object
                 root = self._root(LineKind.LINE, frame, at, frame, *named, unseen=unseen)
                 self.generators |= root if not made.isdisjoint(rest) else _NOTHING
+                self.handed |= root if all(self._is_alike(frame, row.line, name) for name in rest) else _NOTHING
                 found |= root
                 self.given_at.setdefault(f"{frame.code.file}:{at}", f"{frame.code.file}:{line}")
             self._differ(frame, rest, found)
@@ -482,6 +523,26 @@ class _Comparison:
         read = before | drawn | found
         returns = row.returns and RETURNED in unequal
         self._ends(frame, row, line, text, read, found, unseen, is_over=is_over, returns=returns)
+
+    def _is_alike(self, frame: _PairedFrame, line: int, name: str) -> bool:
+        """Return whether threads were given the same there in both runs, whichever of them was."""
+        return bool(frame.entered.thread) and (frame.process, frame.key, line, name) in self.alike
+
+    def _shares(
+        self, frame: _PairedFrame, line: int, text: LineText, names: Iterable[str], found: Origins, unseen: Origins
+    ) -> Origins:
+        """A line of a thread as a root, if it changes what others change too, and adds what is the same in both runs.
+
+        It stores no name, but asks an object for something that is Python's own.
+        """
+        shared = [name for name in names if name not in text.stores and name != RETURNED and is_named(name, text)]
+        shared = [name for name in shared if not self._is_alike(frame, line, name)]
+        is_pythons = all(call.startswith("builtins.") for call in text.calls if "." in call)
+        if not frame.entered.thread or not shared or not is_pythons or not found <= self.handed | self.orders:
+            return _NOTHING
+        root = self._root(LineKind.LINE, frame, line, frame, *shared, unseen=unseen)
+        self.orders |= root
+        return root
 
     def _absorbs(self, frame: _PairedFrame, line: int, text: LineText, before: Origins) -> None:
         """Note a line that makes the same of two readings of the clock, waits no longer than a timeout, or asks how far
@@ -543,7 +604,8 @@ class _Comparison:
     def _of_calls(self, frame: _PairedFrame, row: LineRow, names: Iterable[str]) -> Origins:
         """The origins of tensors that a line's calls changed, where those merely follow from earlier ones."""
         made = range(max(frame.call, 0), row.call)
-        is_of_tensors = all(frame.state.get(name, "t")[0] in "tmh[{" for name in names)
+        changed = [name for name in names if name != RETURNED] or names  # what it returns follows from the rest
+        is_of_tensors = all(frame.state.get(name, "t")[0] in "tmh[{" for name in changed)
         if not made or frame.process or not is_of_tensors or any(call in made for call in self.calls):
             return _NOTHING
         return _NOTHING.union(*(self._origins_of(call) for call in self.calls if call < made.start))
@@ -749,6 +811,9 @@ class _Comparison:
                 self.unseeded[key] = self._reads(at, text) if all(was_seeded("", state) for state in now) else _NOTHING
             elif before[0] == before[1] or _is_seeding(before, now, text):
                 found = self._reads(at, text) | at.returned
+                if not found and key in self.drawers and not _is_seeding(before, now, text):
+                    drawer = self.drawers[key]
+                    self.orders |= (found := self._root(LineKind.LINE, *drawer, drawer[0], generator=generator))
                 self.unseeded[key] = found or self._root(LineKind.LINE, at, line, frame, name)
                 for root in found:
                     self.trail[root].setdefault(f"{at.code.file}:{line}")
@@ -767,6 +832,8 @@ class _Comparison:
         while above.parent is not None and above.code.is_library:
             caller, above = f"{above.parent.code.file}:{above.entered.parent_line}", above.parent
         self.functions.setdefault(root, (frame.code.function, caller))
+        if frame.entered.thread:
+            self.in_threads.add(root)
         if frame.parent is not None:
             self.callers.setdefault(root, (frame.parent, frame.entered.parent_line))
         return root
@@ -814,7 +881,9 @@ class _Comparison:
         followed: set[LineRoot] = set()
         first = frozenset[LineRoot]()
         for call in calls:
-            seen = sorted(self._origins_of(call), key=lambda root: (root in self.takers, self.roots[root]))
+            seen = sorted(
+                self._origins_of(call), key=lambda root: (root in self.takers, root in self.handed, self.roots[root])
+            )
             row = self._row_of_call(call)
             at = "" if row is None else f"{row.frame.code.file}:{row.line}"
             followed.update(seen)
@@ -899,6 +968,8 @@ class _Comparison:
     def _row_of_table(self, root: LineRoot) -> Source | None:
         calls = (call for call in self._calls_of(root) if call != TIMEOUT or root in self.raising)
         row = source_of(calls, root.generator)
+        if root in self.orders:
+            return source_by_id("shared-by-threads")
         return source_by_id("own-generator") if row is None and root in self.generators else row
 
     def _calls_of(self, root: LineRoot) -> tuple[str, ...]:
@@ -933,6 +1004,7 @@ class _Comparison:
             calls=self.counts[root] if maker == root else 1,
             may_call=self._calls_of(maker),
             is_blind=root in self.blind,
+            is_threads=root in self.in_threads,
             held_at=self._held_at(root, names, path[maker != root :]),
         )
 
@@ -957,6 +1029,40 @@ class _Comparison:
         if gives_nothing:
             return next(iter(path), "")
         return self.given_at.get(root.location, root.location)
+
+
+_Place = tuple[_PairedFrame, int]
+
+
+def _of_threads(
+    one: _Run, two: _Run
+) -> tuple[set[tuple[object, ...]], dict[tuple[str, str], _Place], dict[tuple[str, str, str], _Place]]:
+    """What threads other than the first do in both runs, whichever does: process, code, line, name (empty: the line).
+
+    And their lines that draw from global generators from which others draw too; and those that gave an attribute, or a
+    name, its value in the first run.
+    """
+    counts: dict[tuple[object, ...], tuple[Counter[str], Counter[str]]] = defaultdict(lambda: (Counter(), Counter()))
+    drawn: dict[tuple[str, str], Counter[_Place]] = defaultdict(Counter)
+    givers: dict[tuple[str, str, str], _Place] = {}
+    for side, run in enumerate((one, two)):
+        for frame in run.frames:
+            if frame.entered.thread:
+                counts[frame.process, frame.key, 0, ""][side][""] += 1
+            for row in frame.rows:
+                for name, digest in (("", ""), *row.changed.items()):
+                    if name.startswith(GENERATOR) and not side:
+                        drawn[frame.process, name][frame, row.line] += 1
+                    elif frame.entered.thread:
+                        counts[frame.process, frame.key, row.line, name][side][digest] += 1
+                        if not side:
+                            givers[frame.process, name.rpartition(".")[2], digest] = frame, row.line
+    drawers = {
+        key: next(at for at, _ in lines.most_common() if at[0].entered.thread)
+        for key, lines in drawn.items()
+        if len({frame.entered.thread for frame, _ in lines}) > 1
+    }
+    return {key for key, (ours, theirs) in counts.items() if ours == theirs}, drawers, givers
 
 
 def _pair(one: _Run, two: _Run) -> None:

@@ -48,6 +48,44 @@ def test_each_child_process_is_given_its_own_values(tmp_path: Path) -> None:
     assert given == kept
 
 
+#: Two threads, of which another one is first in each run, and what their line gives.
+THREADS = {
+    "by their names": "def work():\n    x = os.urandom(4)\n    y[threading.current_thread().name] = x\n",
+    "in an object of their own": (
+        "class T(threading.Thread):\n    def __init__(self, k):\n        super().__init__()\n        self.k = k\n"
+        "    def run(self):\n        x = os.urandom(4)\n        y[self.k] = x\n"
+    ),
+    "by their tasks": "def work(k):\n    x = os.urandom(4)\n    y[k] = x\n",
+}
+STARTS = {
+    "by their names": "threads = [threading.Thread(target=work, name=k) for k in 'ab']\n",
+    "in an object of their own": "threads = [T(0), T(1)]\n",
+    "by their tasks": "threads = [threading.Thread(target=work, args=(k,), name='') for k in (ORDER)]\n",
+}
+
+
+@pytest.mark.parametrize("name", THREADS)
+def test_a_thread_is_given_what_it_had_itself_whichever_is_first(tmp_path: Path, name: str) -> None:
+    ys = []
+    for gives, order in ((False, "0, 1"), (True, "1, 0")):
+        source = (
+            f"import os, threading\ny = {{}}\n{THREADS[name]}{STARTS[name].replace('ORDER', order)}"
+            f"for k in {order}:\n    threads[k].start()\n    threads[k].join()\n"
+        )
+        ys.append(
+            run(tmp_path, source, THREADS[name][: THREADS[name].index("urandom")].count("\n") + 3, gives=gives)["y"]
+        )
+    assert len(ys[0]) == 2
+    assert ys[0] == ys[1]
+
+
+def test_a_thread_that_nothing_was_kept_of_says_so(tmp_path: Path) -> None:
+    source = "import os, threading\ndef work():\n    x = os.urandom(4)\nt = threading.Thread(target=work, name=NAME)\n"
+    source += "t.start(); t.join()\n"
+    run(tmp_path, source.replace("NAME", "'a'"), 3, gives=False)
+    assert "other threads" in run(tmp_path, source.replace("NAME", "'b'"), 3, gives=True)["problem"]
+
+
 def test_what_cannot_be_kept_matters_where_it_is_what_differs(tmp_path: Path) -> None:
     source = "import os, threading\nopened = [threading.Lock()]; n = os.urandom(1)[0]\n"
     run(tmp_path, source, 2, gives=False)

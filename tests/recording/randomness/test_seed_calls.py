@@ -130,7 +130,9 @@ def test_numbers_of_the_program_are_seeds(unseeded: set[str], call: Callable[[],
 def test_what_resumes_a_coroutine_is_not_searched_for_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[object] = []
     monkeypatch.setattr(
-        seed_calls, "_named", lambda *asked, _named=seed_calls._named, **more: searched.append(0) or _named(*asked, **more)
+        seed_calls,
+        "_named",
+        lambda *asked, _named=seed_calls._named, **more: searched.append(0) or _named(*asked, **more),
     )
     assert not asyncio.run(gathered(42))
     assert 3 <= len(searched) < 100  # a task's frames lead to a thousand times as many

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+import struct
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -40,9 +41,9 @@ def of_pythons(generator: Any) -> str:
     """The state of a ``random.Random``."""
     if not _has_known_layout():
         words, gauss = generator.getstate()[1:]
-        return _spelled(repr(words).encode(), words[-1], gauss)
+        return _spelled(repr(words).encode(), (words[-1], *words[:2]), gauss)
     data = ctypes.string_at(id(generator) + object.__basicsize__, _SIZE)
-    return _spelled(data, int.from_bytes(data[:4], sys.byteorder), generator.gauss_next)
+    return _spelled(data, struct.unpack_from("3I", data), generator.gauss_next)
 
 
 def of_numpys(generator: Any) -> str:
@@ -50,13 +51,16 @@ def of_numpys(generator: Any) -> str:
     bits = generator._bit_generator
     if type(bits).__name__ == "MT19937":
         data = ctypes.string_at(bits.ctypes.state_address, _SIZE)
-        return _spelled(data, int.from_bytes(data[-4:], sys.byteorder))
+        return _spelled(data, struct.unpack("I", data[-4:]) + struct.unpack_from("2I", data))
     return "." + xxhash.xxh3_64_hexdigest(repr(bits.state).encode())
 
 
-def _spelled(data: bytes, position: int, gauss: Any = None) -> str:
+def _spelled(data: bytes, words: tuple[int, ...], gauss: Any = None) -> str:
+    """``words``: its position and the first two, by which one that has drawn all is told from one that is seeded."""
+    position, first, second = words
     digest = xxhash.xxh3_64_hexdigest(data if gauss is None else data + repr(gauss).encode())
-    return f"{digest if position == _WORDS else ''}.{digest}"
+    by_number = second == (1812433253 * (first ^ first >> 30) + 1) & 0xFFFFFFFF
+    return f"{digest if position == _WORDS and (by_number or first == 1 << 31) else ''}.{digest}"
 
 
 def _of_torchs(generator: Any) -> str:

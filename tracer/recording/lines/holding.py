@@ -69,7 +69,11 @@ class HeldLines:
     def __init__(self, asked: LineOptions) -> None:
         self._lines, self.gives, self._folder = frozenset(asked.held), asked.gives, Path(asked.folder)
         self._branches = frozenset(asked.branches)
-        self._files: dict[str, BinaryIO | None] = {}
+        self._files: dict[str, BinaryIO] = {}
+        self._skipped: dict[str, bytes] = {}
+        """Executions that gave nothing, before the first that did."""
+        self._given: dict[str, list[tuple[tuple[str, str], dict[str, Any]]]] = {}
+        """What is left to be given, and who executed it."""
         self._counts: dict[str, int] = {}
         self._left = _BYTES
 
@@ -82,12 +86,15 @@ class HeldLines:
         frame: FrameType,
         at: str,
         place: str,
+        executor: tuple[str, str],
         changed: Sequence[str],
         text: LineText,
         calls: tuple[int, int],
         returned: Any = None,
     ) -> bool:
-        """The held line ``at`` was executed, in the process and thread ``place``; return whether values were given.
+        """The held line ``at`` was executed in the process ``place``; return whether values were given.
+
+        ``executor``: the thread, and what its task was given.
 
         ``text``: what its statement does. ``calls``: the index of the first call that it made, and of the next one.
         """
@@ -99,11 +106,20 @@ class HeldLines:
             self._note(at, "it is executed more often than values are kept")
             return False
         if not self.gives:
-            return self._keep(frame, at, key, changed, text, returned)
+            return self._keep(frame, at, key, executor, changed, text, returned)
         self._write(f"{digest_text(at)}{_CALLS}", f"{calls[0]} {calls[1]}")
-        return self._give(frame, at, key, text, returned)
+        return self._give(frame, at, key, executor, text, returned)
 
-    def _keep(self, frame: FrameType, at: str, key: str, changed: Sequence[str], text: LineText, returned: Any) -> bool:
+    def _keep(
+        self,
+        frame: FrameType,
+        at: str,
+        key: str,
+        executor: tuple[str, str],
+        changed: Sequence[str],
+        text: LineText,
+        returned: Any,
+    ) -> bool:
         kept: dict[str, Any] = {_NEXT: frame.f_lineno} if at in self._branches else {}
         named = [path for path in changed if is_named(path, text)]
         if ITERATES in text.calls:  # which of several objects a loop takes, and not what that holds
@@ -136,31 +152,41 @@ class HeldLines:
                 )
             except Exception:  # a failure of the recorder must not reach the program
                 self._note(at, "is such that no copy can be kept", path)
-        data = _dumped(kept)
+        data = _dumped((executor, kept))
         self._left -= len(data)
         if self._left < 0:
             self._note(at, "its values are too large to be kept")
             return False
         if key not in self._files:
+            data = self._skipped.pop(key, b"") + data
             if not kept:  # a line that gives nothing has no file
+                self._skipped[key] = data
                 return False
             self._files[key] = open(self._folder / key, "ab", buffering=0)  # noqa: SIM115  (until the run ends)
-            data = _dumped({}) * (self._counts[key] - 1) + data
-        stream = self._files[key]
-        assert stream is not None
-        stream.write(data)
+        self._files[key].write(data)
         return False
 
-    def _give(self, frame: FrameType, at: str, key: str, text: LineText, returned: Any) -> bool:
-        if key not in self._files:
-            self._files[key] = None
-            with suppress(OSError):
-                self._files[key] = open(self._folder / key, "rb")  # noqa: SIM115  (until the run ends)
-        stream = self._files[key]
-        try:
-            forms = {} if stream is None else marshal.load(stream)
-        except (EOFError, ValueError):
-            forms = {}
+    def _taken(self, at: str, key: str, executor: tuple[str, str]) -> dict[str, Any]:
+        """What the next execution by the same thread gave, of the same task; or of that task, or by that thread."""
+        if key not in self._given:
+            kept = self._given[key] = []
+            with suppress(OSError, EOFError, ValueError), open(self._folder / key, "rb") as stream:
+                while True:
+                    kept.append(marshal.load(stream))
+        left, (thread, task) = self._given[key], executor
+        for of in ((thread, task), (None, task or None), (thread, None)):
+            for place, (by, forms) in enumerate(left):
+                if all(mine in (None, theirs) for mine, theirs in zip(of, by, strict=True)) and of != (None, None):
+                    del left[place]
+                    return forms
+        if thread and left:
+            self._note(at, "is executed by other threads")
+        return {}
+
+    def _give(
+        self, frame: FrameType, at: str, key: str, executor: tuple[str, str], text: LineText, returned: Any
+    ) -> bool:
+        forms = self._taken(at, key, executor)
         for path, form in forms.items():
             try:
                 if not self._has_other(frame, path, form, returned):  # a dict that is iterated must stay as it is

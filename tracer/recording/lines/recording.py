@@ -26,7 +26,7 @@ from tracer.plain import say
 from tracer.recording.lines.code_lines import attributes_in, lines_of, resolved
 from tracer.recording.lines.generator_states import generators
 from tracer.recording.lines.library_imports import LibraryImports
-from tracer.recording.lines.variable_digests import CODE, VariableDigests
+from tracer.recording.lines.variable_digests import CODE, VariableDigests, digest_text
 from tracer.recording.options import LineOptions
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, outwards, spell
 from tracer.trace.lines import (
@@ -46,6 +46,7 @@ from tracer.trace.lines import (
     Text,
     encode,
     files_beside,
+    is_plain,
     lines_path,
     whole_statement,
 )
@@ -142,7 +143,7 @@ class LineRecording:
         self.thread = _Thread()
         self._threads, self._frames, self._numbers = count(), count(1), count()
         """Numbers of threads, frames and codes: two threads never take the same one."""
-        self._forks = 0
+        self._forks, self._is_threaded = 0, False
         self._role = ""
         self._output = -1
         self.left_of_imports = _OF_IMPORTS
@@ -279,6 +280,7 @@ class LineRecording:
         thread, code = self.thread, frame.f_code
         if thread.number < 0:
             thread.number = next(self._threads)
+            self._is_threaded |= thread.number > 0
         known = self._code(code, is_inside=is_inside)
         before = thread.calls.get(known.number, 0)
         calls = thread.calls[known.number] = (
@@ -471,14 +473,27 @@ class _FollowedFrame:
         recording, held = self.recording, self.recording.held
         if held is None or line not in self.code.held or (returns and _is_suspended(frame)):
             return False
-        place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-{self.thread.number}"
+        place = f"{recording.path.name.partition('.child-')[2]}{recording._role}-"
         met, number = recording._texts, self.code.number  # with what may be called
         texts = {at: met[number, at].text if (number, at) in met else text for at, text in self.code.texts.items()}
         text, calls = whole_statement(texts.get(line, _NO_TEXT), texts.values()), (self.call, recording.place())
-        are_given = held.after(frame, f"{self.code.file}:{line}", place, names, text, calls, value)
+        at = f"{self.code.file}:{line}"
+        are_given = held.after(frame, at, place, self._executor(frame), names, text, calls, value)
         if are_given and not returns:
             self.line = frame.f_lineno
         return are_given
+
+    def _executor(self, frame: FrameType) -> tuple[str, str]:
+        """The name of the thread that executes a frame, and what its task is given: threads take others in each run."""
+        thread = vars(threading)["_active"].get(threading.get_ident())  # no other way makes none
+        if thread is threading.main_thread():
+            return "", ""
+        own = [each for each in outwards(frame) if self.recording.follows(each.f_code.co_filename)]
+        code, values = own[-1].f_code, own[-1].f_locals
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        parts = (part for name in names if name in values for part in self.recording.digests.named(name, values[name]))
+        given = [part for part in parts if is_plain(part[1]) or part[1].startswith("s")]
+        return str(getattr(thread, "_name", "")), digest_text(repr(given)) if given else ""
 
     def _stored(self, line: int) -> Iterator[str]:
         """Yield what a line stores and what may be equal by chance, or has a part that is not seen."""
@@ -497,6 +512,8 @@ class _FollowedFrame:
         is_own, attributes = self.recording.is_own_module, self.code.attributes
         looked, settled = digests.looked, self.looks - _SETTLED
         named = self.code.named(line) if line and settled > 0 and self.looks % _SETTLED else None
+        if named is not None and self.recording._is_threaded:  # what others changed before the next line reads it
+            named |= self.code.named(self.line)
         for name, value in list(frame.f_locals.items()):
             if name[:2] == "__" and type(value) is not FunctionType:
                 continue

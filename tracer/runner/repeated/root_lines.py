@@ -337,7 +337,7 @@ def _held(
         slow = f"the run whose values were kept ended in step {came}, before the others diverge"
         return (*shown, *(HeldLine(lines=(at,), agrees=False, problem=slow) for at, way in ways.items() if way))
     names = {source.location: source.names for source in sources}
-    wholes = {source.location for source in sources if source.held_at == source.location}
+    wholes = {source.location for source in sources if source.held_at == source.location and not source.is_threads}
     problems = {place: problem_of(kept, place, names.get(place, ())) for place in places}
     free = [place for place in places if not problems[place]]
     roots: dict[str, list[str]] = {}
