@@ -25,7 +25,7 @@ from tracer.files import toml_values
 from tracer.judging import judge_calls, make_target
 from tracer.names import Backend
 from tracer.tables import loading, translation
-from tracer.tables.ruling.bound_table import BoundTable
+from tracer.tables.bound_table import BoundTable
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment
 

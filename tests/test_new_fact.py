@@ -16,7 +16,7 @@ def test_a_declared_fact_is_known_to_the_vocabulary_and_read_by_the_recorder() -
     program = """
 import json
 from tracer.facts import sizes
-from tracer.facts.argument_readers import argument_getter
+from tracer.facts.fact import argument_getter
 from tracer.facts.fact import BOOL, Fact, Kind
 
 
@@ -29,7 +29,7 @@ sizes.FACTS += (Fact("shape.has_seven", BOOL, Kind.NOTED, "Has the tensor seven 
 
 import torch
 from tracer.recording.recorder import Recorder
-from tracer.tables.vocabulary import DOMAINS, UNNOTED, in_words
+from tracer.tables.rules import DOMAINS, UNNOTED, in_words
 
 recorder = Recorder(
     None, variables=(), asked_compiled=dict,

@@ -1,4 +1,4 @@
-"""Adding a setting is one block in ``tables.settings.declared`` and its rows: every part then knows it."""
+"""Adding a setting is one block in ``tables.settings`` and its rows: every part then knows it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.support.command import process
-from tracer.tables.settings.rows import ROWS
+from tracer.tables.setting_rows import ROWS
 
 KEY = "torch.backends.mkldnn.deterministic"
 ROW = f"""
@@ -40,19 +40,19 @@ sets = {{ "{KEY}" = true }}
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from tracer.tables.settings import declared
+from tracer.tables import settings
 
-declared.DECLARED += (
-    declared.Setting(
-        KEY, label="made up", default=False, read=KEY, made_by=KEY, place=declared.PlanOrder.AUTOTUNE,
+settings.DECLARED += (
+    settings.Setting(
+        KEY, label="made up", default=False, read=KEY, made_by=KEY, place=settings.PlanOrder.AUTOTUNE,
         watched=("_set_mkldnn_deterministic", "_get_mkldnn_deterministic"), title="Make it up",
-        condition=declared.itself(KEY, wanted=True), wanted=True,
+        condition=settings.itself(KEY, wanted=True), wanted=True,
     ),
 )
 
-from tracer.tables.settings import rows
+from tracer.tables import setting_rows
 
-rows.ROWS = Path(sys.argv[1])
+setting_rows.ROWS = Path(sys.argv[1])
 
 import torch
 from tracer import DeterminismTracer, judge
@@ -60,11 +60,11 @@ from tracer.doctor.diagnosis import diagnose
 from tracer.doctor.diagnosis import read_process
 from tracer.judging.minimal_settings import CANDIDATES
 from tracer.recording.process.settings import make
-from tracer.tables.settings.declared import declared as block
-from tracer.tables.vocabulary import DOMAINS
+from tracer.tables.settings import declared
+from tracer.tables.rules import DOMAINS
 
 with DeterminismTracer() as tracer:
-    put_back = make(block(KEY), True)
+    put_back = make(declared(KEY), True)
     made = torch.backends.mkldnn.deterministic
     torch.ones(2).sin()
     put_back()
@@ -82,7 +82,11 @@ print(json.dumps({
     "found": [one.subject for one in found],
     "plan": [(one.title, one.code) for one in report.plan if KEY in one.sets],
     "left": [one.rule for one in planned.findings if one.rule == "environment-made-up"],
-    "doctor": [one.name for one in diagnose(rows.load_rows(), *read_process()).settings if one.row.endswith("made-up")],
+    "doctor": [
+        one.name
+        for one in diagnose(setting_rows.load_rows(), *read_process()).settings
+        if one.row.endswith("made-up")
+    ],
 }))
 """
 

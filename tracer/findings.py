@@ -119,7 +119,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A torch version without its local part, ``2.13.0``."""
     settings: names.Settings
     conditions: dict[str, FactValue] = {}
-    """Every setting that conditions may read, as this target has it; see ``tables.vocabulary.SETTINGS``."""
+    """Every setting that conditions may read, as this target has it; see ``tables.rules.SETTINGS``."""
     sets: dict[str, FactValue] = {}
     """Settings that were asked for in place of the recorded ones, by name; see ``tables.rows.Row.sets``."""
     host: tuple[str, ...] = ()

@@ -29,9 +29,9 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
-from tracer.ops.rows import spoken
+from tracer.ops import spoken
 from tracer.plain import literal
-from tracer.tables.settings.declared import (
+from tracer.tables.settings import (
     CUBLAS_VARIABLE,
     DECLARED,
     FORWARD,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tracer.errors import UsageError
 from tracer.recording.process.settings import make
-from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, FILL, MODE
+from tracer.tables.settings import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, FILL, MODE
 
 if TYPE_CHECKING:
     import torch

@@ -509,9 +509,9 @@ def judge(
     """
     from tracer.judging import judge_calls, make_target
     from tracer.report import Report
-    from tracer.tables.compilers import load_compilers
+    from tracer.tables.compiled import load_compilers
     from tracer.tables.loading import load_switches, load_tables
-    from tracer.tables.settings.rows import load_rows
+    from tracer.tables.setting_rows import load_rows
     from tracer.tables.translation import load_translations
 
     if backend == Backend.RECORDED:  # a run on fake tensors ran as the machine that was asked for

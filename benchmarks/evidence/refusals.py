@@ -29,8 +29,8 @@ from benchmarks.evidence.nullgpu.recording import FOLDER, Recording, Row, releas
 from benchmarks.evidence.nullgpu.recording import load as load_recording
 from tracer.names import Backend, Verdict
 from tracer.tables.loading import load_tables
-from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
-from tracer.tables.settings.target_settings import DEFAULTS
+from tracer.tables.settings import DEFAULTS
+from tracer.tables.target_tables import ForwardCalls, TargetTables
 from tracer.tables.translation import load_translations
 from tracer.trace.records import CallGroup, FactValue
 

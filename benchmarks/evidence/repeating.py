@@ -17,7 +17,7 @@ from tests.support.samples import UNWRITTEN, Sample
 from tracer import DeterminismTracer
 from tracer.names import Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.loading import load_tables
-from tracer.tables.settings.target_settings import settings_of
+from tracer.tables.settings import settings_of
 from tracer.tables.versions import release
 
 WARNING = "does not have a deterministic implementation"

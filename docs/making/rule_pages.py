@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from tracer.names import Backend, Differs
 from tracer.report.sections.rules import from_to, rows_in_short
-from tracer.tables.compilers import with_compiled
+from tracer.tables.compiled import with_compiled
 from tracer.tables.explaining import Examples, VerdictRow, VersionSpan, load_examples, program, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.rules import AnsweredRule, LibraryRule, Rule, RuleTable
-from tracer.tables.settings.rows import CATEGORIES, RESERVED, SettingRow, load_rows
+from tracer.tables.setting_rows import CATEGORIES, RESERVED, SettingRow, load_rows
 
 HEADINGS = (
     "What happens",

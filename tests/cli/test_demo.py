@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.command import Command, tracer_process
-from tracer.bundled.training_step import make_training
+from tracer.bundled import make_training
 from tracer.trace import Trace
 
 

@@ -17,7 +17,7 @@ from tracer.names import Backend
 from tracer.tables import loading
 from tracer.tables.lint import faults_of_tables
 from tracer.tables.loading import existing_tables, load_tables
-from tracer.tables.settings.rows import load_rows
+from tracer.tables.setting_rows import load_rows
 
 
 def test_the_tables_that_ship_are_clean_in_one_line(tracer: Command) -> None:

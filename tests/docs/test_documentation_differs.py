@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import Backend
-from tracer.tables.compilers import with_compiled
+from tracer.tables.compiled import with_compiled
 from tracer.tables.explaining import is_rule_id
 from tracer.tables.loading import load_tables
 from tracer.tables.rules import RuleTable

@@ -11,7 +11,7 @@ import msgspec
 from tests.support.build import tensor, trace
 from tests.trace.filled import filled
 from tracer.names import EventKind
-from tracer.tables.settings.declared import CUBLAS_VARIABLE
+from tracer.tables.settings import CUBLAS_VARIABLE
 from tracer.trace import Trace
 
 #: Where a text stands: keys and indices from the document's root; ``KEY`` at the end: the name of an entry itself.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tracer.ops.rows import Op, packet_of, row_of, rows
+from tracer.ops import Op, packet_of, row_of, rows
 
 #: Names that the dispatcher does not have: what torch.ops.prim and torch.ops.prims add, higher-order ops, and kernels
 #: that Inductor calls by a name of its own.

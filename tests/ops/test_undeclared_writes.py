@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracer.ops.rows import packet_of, row_of
+from tracer.ops import packet_of, row_of
 from tracer.recording.storage.accesses import argument_at, is_written, positions_of
 
 op_db = pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db

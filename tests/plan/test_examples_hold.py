@@ -27,8 +27,8 @@ from tracer.divergence.recordings import read_recording
 from tracer.names import Backend, Verdict
 from tracer.recording.process.settings import make, read_now, read_settings
 from tracer.tables.explaining import Example, program
-from tracer.tables.settings.declared import DECLARED, declared
-from tracer.tables.settings.rows import SettingRow, load_rows
+from tracer.tables.setting_rows import SettingRow, load_rows
+from tracer.tables.settings import DECLARED, declared
 
 EXPORT = "export "
 ROWS = [row for row in load_rows().row if row.code]

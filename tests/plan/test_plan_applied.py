@@ -16,7 +16,7 @@ from tracer.report import Report
 
 ROOT = Path(__file__).parents[2]
 STEP = """
-from tracer.bundled.training_step import make_training
+from tracer.bundled import make_training
 from tracer import DeterminismTracer
 
 training = make_training()

@@ -17,14 +17,14 @@ from tests.support.promise import identity_of, promised, settings_of
 from tests.support.slow import slow_unless
 from tests.tables.samples import reaching, releases_of, split
 from tracer import Trace, judge
-from tracer.bundled.training_step import make_training
+from tracer.bundled import make_training
 from tracer.names import Backend, Cause, DeterministicMode, Phase, Prerequisite, SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.report.sections.answers import headline
 from tracer.session import DeterminismTracer
 from tracer.tables.loading import load_tables
 from tracer.tables.rules import LibraryRule, Rule
-from tracer.tables.settings.rows import load_rows
+from tracer.tables.setting_rows import load_rows
 from tracer.trace.records import Allocation, CallGroup, Environment
 
 ON_CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 3}

@@ -16,7 +16,7 @@ NOT_AT_ONCE = (
     "tracer.recording.compiled.kernel_text",
     "tracer.tables.rules",
     "tracer.recording.compiled.graph_text",
-    "tracer.tables.settings.rows",
+    "tracer.tables.setting_rows",
     "tracer.tables.loading",
     "packaging.specifiers",
     "tracer.recording.values.value_recorder",

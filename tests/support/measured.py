@@ -16,8 +16,8 @@ from tracer import tables
 from tracer.errors import TableError
 from tracer.names import SAFE, Backend, DeterministicMode, EvidenceKind, Phase, Verdict
 from tracer.tables.rules import RuleTable
-from tracer.tables.ruling.target_tables import TargetTables
-from tracer.tables.settings.declared import MODE
+from tracer.tables.settings import MODE
+from tracer.tables.target_tables import TargetTables
 from tracer.trace.records import CallGroup, FactValue
 
 #: The schema that this release reads and writes.

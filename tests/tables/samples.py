@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 
 from tracer.facts.fact import Value
-from tracer.tables.compilers import CompilerTable
+from tracer.tables.compiled import CompilerTable
 from tracer.tables.conditions import pieces
 from tracer.tables.explaining import Examples
-from tracer.tables.rules import Case, Cased, ClassTable, LibraryTable, Reviewed, RuleTable, parse
-from tracer.tables.settings.rows import EnvironmentTable
+from tracer.tables.rules import DOMAINS, SETTINGS, Case, Cased, ClassTable, LibraryTable, Reviewed, RuleTable, parse
+from tracer.tables.setting_rows import EnvironmentTable
 from tracer.tables.translation import Translations
 from tracer.tables.versions import reviewed_releases
-from tracer.tables.vocabulary import DOMAINS, SETTINGS
 from tracer.trace.records import Environment
 
 parse_table = partial(parse, model=RuleTable)

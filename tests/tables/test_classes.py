@@ -17,8 +17,7 @@ from tracer.names import Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_classes, load_tables, with_classes
-from tracer.tables.rules import RuleTable
-from tracer.tables.vocabulary import DOMAINS
+from tracer.tables.rules import DOMAINS, RuleTable
 
 CLASSES = load_classes()
 NPU = 'schema = 1\nbackend = "npu"\nreviewed = ">=1.11,<=2.15"\ndeny_list = false\nclasses = {}\n'

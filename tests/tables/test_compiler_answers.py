@@ -7,7 +7,7 @@ from functools import cache
 from tests.tables.samples import parse_compiler
 from tests.tables.test_compilers import TEXT
 from tracer.names import Backend, Verdict
-from tracer.tables.compilers import answered, with_compiled
+from tracer.tables.compiled import answered, with_compiled
 from tracer.tables.explaining import explain, find_rules, spans
 from tracer.tables.loading import load_table, load_tables
 from tracer.tables.rules import AnsweredRule, RuleTable

@@ -7,7 +7,7 @@ import pytest
 from tests.tables.samples import parse_compiler
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict
-from tracer.tables.compilers import ITSELF, compiled_facts, load_compilers
+from tracer.tables.compiled import ITSELF, compiled_facts, load_compilers
 from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_tables, required_facts
 

@@ -14,9 +14,8 @@ from tracer.facts.fact import Kind, Value
 from tracer.names import UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import Case, Rule
+from tracer.tables.rules import DOMAINS, SETTINGS, UNNOTED, Case, Rule
 from tracer.tables.versions import reviewed_releases
-from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED
 
 RULES = [(holder, rule) for holder in load_tables().values() for rule in holder.rule]
 RACE = (

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.build import call
 from tracer.names import Backend, EvidenceKind, Verdict
+from tracer.tables.bound_table import BoundTable
 from tracer.tables.loading import load_dispatched, load_table, with_dispatched
 from tracer.tables.rules import Dispatched, Vouched
-from tracer.tables.ruling.bound_table import BoundTable
 
 SEEN = Dispatched(
     schema=1,

@@ -12,10 +12,9 @@ from tracer.names import Backend, DeterministicMode, Verdict
 from tracer.tables.conditions import BoundRule, wanted_values
 from tracer.tables.explaining import explain, find_rules, spans, spelled
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import Rule, RuleTable
+from tracer.tables.rules import DOMAINS, SETTINGS, Rule, RuleTable, in_words
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import release, reviewed_releases
-from tracer.tables.vocabulary import DOMAINS, SETTINGS, in_words
 
 OFF = '{ when = { deterministic_mode = "off" }, verdict = "nondeterministic" }'
 SWITCHED = '{ torch = ">=2.1", when = { deterministic_mode = ["warn", "on"] }, verdict = "deterministic" }'

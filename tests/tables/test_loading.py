@@ -20,7 +20,7 @@ from tracer.tables.loading import (
     required_facts,
     table_file,
 )
-from tracer.tables.vocabulary import RECORDED_FACTS
+from tracer.tables.rules import RECORDED_FACTS
 
 RACE = 'when = { "arg.accumulate" = true, ndim = [1, 2] }, verdict = "raises"'
 

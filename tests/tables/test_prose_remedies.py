@@ -12,7 +12,7 @@ import torch
 from tracer import DeterminismTracer, judge
 from tracer.names import Verdict
 from tracer.tables.loading import load_tables
-from tracer.tables.settings.rows import load_rows
+from tracer.tables.setting_rows import load_rows
 
 NAMES = """
 import torch

@@ -11,8 +11,8 @@ from tests.support.build import call, environment, trace
 from tracer.findings import Finding
 from tracer.judging import judge_calls, make_target
 from tracer.names import Backend, Cause, EvidenceKind, UnknownReason, Verdict
+from tracer.tables.bound_table import BoundTable
 from tracer.tables.loading import load_table, load_tables
-from tracer.tables.ruling.bound_table import BoundTable
 
 BOTH = ("nondeterministic", "nondeterministic")
 SAFE = ("deterministic", "deterministic")

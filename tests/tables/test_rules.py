@@ -16,9 +16,8 @@ from tracer.judging import judge_calls
 from tracer.names import SEVERITY, Backend, Settings, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import Rule, RuleTable
+from tracer.tables.rules import SETTINGS, Rule, RuleTable
 from tracer.tables.versions import release
-from tracer.tables.vocabulary import SETTINGS
 
 HOLDERS = [pytest.param(holder, id=str(holder.backend)) for holder in load_tables().values()]
 

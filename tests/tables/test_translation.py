@@ -15,11 +15,12 @@ from tracer.facts.fact import Kind, Value
 from tracer.findings import Judgement, Target
 from tracer.judging import judge_calls
 from tracer.names import Backend, Settings, Verdict
-from tracer.ops.rows import packet_of, row_of
+from tracer.ops import packet_of, row_of
+from tracer.tables.bound_table import Translator
 from tracer.tables.conditions import wanted_values
 from tracer.tables.lint import faults_of
 from tracer.tables.loading import load_tables, required_facts
-from tracer.tables.ruling.bound_table import Translator
+from tracer.tables.rules import DOMAINS, SETTINGS, UNNOTED
 from tracer.tables.translation import (
     STAYS,
     TargetNote,
@@ -29,7 +30,6 @@ from tracer.tables.translation import (
     load_translations,
 )
 from tracer.tables.versions import RELEASES, release, reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED
 
 HEAD = 'schema = 1\nreviewed = ">=1.11,<=2.15"\n'
 ROW = """
@@ -160,13 +160,13 @@ def test_a_note_is_said_where_its_ops_were_seen_and_only_there(note: TargetNote)
 
 
 def test_every_derived_fact_has_its_derivation() -> None:
-    from tracer.tables.vocabulary import DERIVATIONS
+    from tracer.tables.rules import DERIVATIONS
 
     assert set(DERIVATIONS) == set(of_kind(Kind.DERIVED))
 
 
 def test_a_derivation_reads_the_facts_that_it_names_and_no_other() -> None:
-    from tracer.tables.vocabulary import DERIVATIONS
+    from tracer.tables.rules import DERIVATIONS
 
     class Asked(dict[str, Value]):
         def get(self, key: str, default: Any = None) -> Any:

@@ -12,14 +12,13 @@ import pytest
 
 from tests.tables.samples import field_type
 from tracer.names import OF_A_RUN, About, Differs, EventKind, EvidenceKind, Verdict
-from tracer.tables.compilers import ITSELF, CompiledCase, load_compilers
+from tracer.tables.compiled import ITSELF, CompiledCase, load_compilers
 from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import load_classes, load_libraries, load_tables
-from tracer.tables.rules import Case, Rule, RuleEvidence
-from tracer.tables.settings.declared import FORWARD, MODE, SEEDS
-from tracer.tables.settings.rows import NARROWING, RESERVED, AffectedCalls, SettingRow, load_rows
+from tracer.tables.rules import PROCESS_FACTS, RECORDED_FACTS, SETTINGS, Case, Rule, RuleEvidence
+from tracer.tables.setting_rows import NARROWING, RESERVED, AffectedCalls, SettingRow, load_rows
+from tracer.tables.settings import FORWARD, MODE, SEEDS
 from tracer.tables.translation import load_translations
-from tracer.tables.vocabulary import PROCESS_FACTS, RECORDED_FACTS, SETTINGS
 from tracer.trace.records import Environment
 
 RULES = [

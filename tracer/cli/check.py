@@ -22,6 +22,68 @@ if TYPE_CHECKING:
     from tracer.findings import Finding, Target
     from tracer.gate.gating import Accepted, Decision
     from tracer.trace import Trace
+from collections import Counter
+
+from tracer.findings import Finding
+from tracer.names import Verdict
+from tracer.report.words import counted, phase_of, statement_of
+from tracer.trace.records import split_place
+
+#: Annotations of one kind that GitHub shows for a step.
+LIMIT = 10
+_LONGEST_PROPERTY = 1_000
+_ERRORS = (Verdict.RAISES, Verdict.NONDETERMINISTIC)
+
+
+def annotated(findings: Iterable[Finding], root: str = "") -> Iterator[str]:
+    """A line a finding, the first ``LIMIT`` of each kind, then how many were left out.
+
+    ``root`` is the working directory below the repository's, which GitHub's paths begin at.
+    """
+    met: Counter[str] = Counter()
+    for finding in findings:
+        kind = "error" if finding.verdict in _ERRORS else "warning"
+        met[kind] += 1
+        if met[kind] <= LIMIT:
+            yield _annotation(kind, finding, root)
+    if left_out := sum(max(0, count - LIMIT) for count in met.values()):
+        yield f"tracer: {left_out:,} more; GitHub shows {LIMIT} annotations of a kind for a step"
+
+
+def folder_below(repository: str | None) -> str:
+    """The working directory as seen from the ``repository``'s folder; empty where it is that one, or elsewhere."""
+    if not repository:
+        return ""
+    try:
+        below = Path.cwd().resolve().relative_to(Path(repository).resolve())
+    except (OSError, ValueError):
+        return ""
+    return "" if below == Path() else below.as_posix()
+
+
+def inert(line: str) -> str:
+    """``line`` such that GitHub Actions takes nothing in it for a command, in either of its notations."""
+    text = line.replace("##[", "## [")
+    return f"| {text}" if text.lstrip().startswith("::") else text
+
+
+def _annotation(kind: str, finding: Finding, root: str) -> str:
+    path, line = split_place(finding.called_from or finding.location)
+    properties = {"file": os.path.join(root, path), "line": "" if line is None else str(line)} if path else {}
+    properties["title"] = finding.rule
+    spelled = ",".join(
+        f"{name}={_data(one_line(value, _LONGEST_PROPERTY)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+        if value or name != "line"
+    )
+    parts = (counted(finding), phase_of(finding), f"under deterministic mode: {finding.deterministic_mode}")
+    message = f"{statement_of(finding)} ({', '.join(filter(None, parts))}). {finding.remedy}".rstrip()
+    return f"::{kind} {spelled}::{_data(one_line(message, _LONGEST_PROPERTY))}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
 
 FAILED = 1
 BASELINE = "determinism.lock"
@@ -127,7 +189,7 @@ def command(
         write_rendered(render_report(report, wanted, detail=detail))
     if update_baseline:
         return _update(lock, decision, accepted, report.target)
-    from tracer.report.files.annotations import annotated, folder_below
+    from tracer.cli.check import annotated, folder_below
 
     for line in printed_lines(decision, detail):
         show(line)
@@ -258,6 +320,6 @@ def printed_lines(decision: Decision, detail: Detail) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """``text`` on one line, which neither drives a terminal nor speaks to GitHub."""
-    from tracer.report.files.annotations import inert
+    from tracer.cli.check import inert
 
     return inert(one_line(text, _LONGEST))

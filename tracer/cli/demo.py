@@ -34,7 +34,7 @@ def command(output_dir: Path) -> int:
     check_folder(output_dir)
     page, rows, trace = (output_dir / name for name in ("report.html", "report.csv", "step.trace.json"))
     with progress("recording a training step"):
-        from tracer.bundled.training_step import make_training
+        from tracer.bundled import make_training
         from tracer.session import DeterminismTracer, judge
 
         training = make_training()

@@ -136,7 +136,7 @@ def command(
         from tracer.divergence.comparing import compare_recordings
         from tracer.divergence.families import compare_families, compare_jobs
         from tracer.gate.comparing import ChangeKind, compare_judgements
-        from tracer.ops.rows import spoken
+        from tracer.ops import spoken
         from tracer.session import judge
         from tracer.trace.differences import compare_draws
         from tracer.trace.file import load_families, load_traces
@@ -217,7 +217,7 @@ def _compare_machines(
     as_json: bool,
 ) -> int:
     from tracer.doctor.two_machines import compare_machines, load_machine
-    from tracer.tables.settings.rows import load_rows
+    from tracer.tables.setting_rows import load_rows
 
     for name, value in others.items():
         if value:

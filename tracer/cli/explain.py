@@ -41,10 +41,10 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     the device is needed.
     """
     from tracer.report.sections.rules import explanation_blocks, row_explanation
-    from tracer.tables.compilers import with_compiled
+    from tracer.tables.compiled import with_compiled
     from tracer.tables.explaining import explain, find_rows, find_rules, load_examples
     from tracer.tables.loading import load_tables
-    from tracer.tables.settings.rows import load_rows
+    from tracer.tables.setting_rows import load_rows
     from tracer.tables.translation import load_translations
 
     asked, settings, tables = version or RELEASES[-1], load_rows(), with_compiled(load_tables())

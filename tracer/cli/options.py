@@ -177,7 +177,7 @@ def tables_for(backend: str | None) -> Mapping[Backend, RuleTable]:
 
     Raises ``UsageError`` in one line.
     """
-    from tracer.tables.compilers import with_compiled
+    from tracer.tables.compiled import with_compiled
     from tracer.tables.loading import existing_tables, load_table, load_tables
 
     if backend is None:

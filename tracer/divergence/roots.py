@@ -29,7 +29,7 @@ from tracer.names import (
     SeedOrigin,
     Verdict,
 )
-from tracer.ops.rows import packet_of
+from tracer.ops import packet_of
 from tracer.trace.differences import NOT_SET, SettingDifference, differing_settings
 from tracer.trace.file import Trace
 from tracer.trace.records import Event, Loader, Tried

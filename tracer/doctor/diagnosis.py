@@ -17,15 +17,15 @@ import msgspec
 
 from tracer.files import read_text
 from tracer.findings import Evidence
-from tracer.judging.setting_findings import ReadSetting, is_worth_a_note, read_setting
+from tracer.judging.bound_rows import ReadSetting, is_worth_a_note, read_setting
 from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
 from tracer.recording.process.settings import read_settings, set_variables
 from tracer.report import blocks as said
 from tracer.report.words import GUARANTEE, VERDICTS, by_severity, joined, plural
 from tracer.tables.asked import asked
 from tracer.tables.conditions import BoundRule, CaseOutcome
-from tracer.tables.settings.rows import CATEGORIES, EnvironmentTable, SettingRow
-from tracer.tables.settings.target_settings import settings_of
+from tracer.tables.setting_rows import CATEGORIES, EnvironmentTable, SettingRow
+from tracer.tables.settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
 from tracer.trace.records import CudaDevice, Environment, FactValue
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracer.facts import flags, indexing, kernels, sizes
-from tracer.facts.argument_readers import MISSING
-from tracer.facts.fact import BOOL, Derivation, Fact, Kind, Value
+from tracer.facts.fact import BOOL, MISSING, Derivation, Fact, Kind, Value
 from tracer.names import Overlap
 
 #: dtype classes that a condition may write in place of their members. Every float8 format is "float8", every quantized

@@ -8,17 +8,26 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.argument_readers import (
+from tracer.facts.fact import (
+    BOOL,
     MISSING,
     Args,
     ArgumentReader,
+    Fact,
+    Kind,
     Kwargs,
+    Makes,
+    Services,
+    Test,
+    Value,
     argument_getter,
+    asked,
     dropout_reader,
     getters,
+    marked,
+    noted_fact,
     of_arguments,
 )
-from tracer.facts.fact import BOOL, Fact, Kind, Makes, Services, Test, Value, asked, marked, noted_fact
 
 if TYPE_CHECKING:
     import torch

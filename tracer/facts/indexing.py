@@ -11,8 +11,21 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.argument_readers import Args, ArgumentReader, Kwargs, argument_getter, of_arguments, takes_lists
-from tracer.facts.fact import Fact, Kind, KnownIndices, Services, Test, asked, noted_fact
+from tracer.facts.fact import (
+    Args,
+    ArgumentReader,
+    Fact,
+    Kind,
+    KnownIndices,
+    Kwargs,
+    Services,
+    Test,
+    argument_getter,
+    asked,
+    noted_fact,
+    of_arguments,
+    takes_lists,
+)
 
 if TYPE_CHECKING:
     import torch

@@ -6,8 +6,20 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.argument_readers import Args, ArgumentReader, Kwargs, argument_getter, getters, of_arguments
-from tracer.facts.fact import Makes, Services, Test, asked, marked, noted_fact
+from tracer.facts.fact import (
+    Args,
+    ArgumentReader,
+    Kwargs,
+    Makes,
+    Services,
+    Test,
+    argument_getter,
+    asked,
+    getters,
+    marked,
+    noted_fact,
+    of_arguments,
+)
 
 if TYPE_CHECKING:
     import torch

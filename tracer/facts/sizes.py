@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.argument_readers import ArgumentReader, of_arguments
-from tracer.facts.fact import Makes, Services, Test, asked, marked, noted_fact
+from tracer.facts.fact import ArgumentReader, Makes, Services, Test, asked, marked, noted_fact, of_arguments
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ import msgspec
 from tracer.findings import Finding, Judgement, Target
 from tracer.gate.gating import risk_of
 from tracer.names import SAFE, SEVERITY, Verdict, Word
-from tracer.ops.rows import spoken
+from tracer.ops import spoken
 from tracer.tables.versions import speaks_of
 from tracer.trace.differences import SettingDifference, differing_settings
 from tracer.trace.records import Draw

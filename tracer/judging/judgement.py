@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import translate
 from operator import attrgetter
 from typing import TypeVar
 
@@ -16,13 +18,13 @@ from tracer.findings import Finding, Judgement, Target
 from tracer.judging.bound_rows import trace_under
 from tracer.judging.call_findings import (
     JudgedCall,
+    TrialsHere,
     Unsafe,
     by_ruling,
     call_findings,
     tally_of,
     unnamed_calls,
 )
-from tracer.judging.host_code import host_banners, with_hosts
 from tracer.judging.minimal_settings import (
     SEED,
     MinimalSettings,
@@ -33,31 +35,30 @@ from tracer.judging.minimal_settings import (
     with_plan,
 )
 from tracer.judging.observations import fill_cost
-from tracer.judging.trials import TrialsHere
 from tracer.names import (
+    SAFE,
     SEVERITY,
     Backend,
     BlindSpotKind,
     EvidenceKind,
+    HostCode,
     Phase,
     SeedOrigin,
     Settings,
     Training,
     Verdict,
 )
-from tracer.tables.compilers import CompilerTable
+from tracer.tables.bound_table import has_computed_step, meta_calls, safe_ruling
+from tracer.tables.compiled import Compilation, CompiledCalls, CompilerTable, compilation_of
+from tracer.tables.loading import checked_sets
 from tracer.tables.rules import RuleTable, Ruling, Switches, strongest
-from tracer.tables.ruling.bound_table import safe_ruling
-from tracer.tables.ruling.compiled import Compilation, CompiledCalls, compilation_of
-from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
-from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
-from tracer.tables.settings.declared import FORWARD, MODE, SEEDS
-from tracer.tables.settings.rows import EnvironmentTable
-from tracer.tables.settings.target_settings import checked_sets, settings_of
+from tracer.tables.setting_rows import EnvironmentTable
+from tracer.tables.settings import FORWARD, MODE, SEEDS, settings_of
+from tracer.tables.target_tables import ForwardCalls, TargetTables
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.tables.versions import named_release
 from tracer.trace.file import Trace
-from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue
+from tracer.trace.records import NO_DEVICE, ORIGIN, CallGroup, Environment, FactValue, is_set_up
 
 
 def judge_calls(
@@ -405,3 +406,98 @@ def _word(words: type[WordType], text: WordType | str, what: str) -> WordType:
     except ValueError as problem:
         choices = ", ".join(str(word) for word in words)
         raise TargetError(f"{what} {str(text)!r} does not exist", hint=f"choose one of {choices}") from problem
+
+
+_CPU = "cpu"
+#: Most places that a sentence names.
+_MOST_PLACES = 3
+
+
+def with_hosts(trace: Trace, target: Target) -> list[CallGroup]:
+    """The calls, each with the reason why it is known to run on the host, if that matters for the target.
+
+    A call on the CPU says so itself if the step ran on the target's device; on real tensors and on fake ones, the step
+    is another. Tensors of ``tracer run --fake --as`` lie on the CPU, whatever device the program asked for.
+    """
+    calls = trace.calls
+    is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
+    claims = is_for_device and not any(source.fake_as for source in trace.sources)
+    ran_there = {fake: claims and _ran_on(calls, target, fake=fake) for fake in (False, True)}
+    globs = [re.compile(translate(glob)) for glob in target.host]
+
+    def host_of(group: CallGroup) -> HostCode | None:
+        if group.host is HostCode.IMPORT:
+            return group.host
+        if not is_for_device or group.facts.get("device") != _CPU:
+            return None
+        if group.host is not None or ran_there[group.fake]:
+            return group.host or HostCode.DEVICE
+        places = [place for place in (group.location, group.called_from) if place]
+        texts = (*places, *(place.rpartition(":")[0] for place in places), group.function, group.module)
+        return HostCode.NAMED if any(glob.match(text) for glob in globs for text in filter(None, texts)) else None
+
+    hosts = ((group, host_of(group)) for group in calls)
+    return [group if host is group.host else replace(group, host=host) for group, host in hosts]
+
+
+def _ran_on(calls: Iterable[CallGroup], target: Target, *, fake: bool) -> bool:
+    """Return whether the step ran on the target's device: most calls of the backward pass did, or of the forward pass
+    without one, or of all without either. A call or two elsewhere (a probe, a file that was loaded there) decide
+    nothing."""
+    counted: Counter[tuple[Phase, object]] = Counter()
+    for group in calls:
+        if group.fake is fake:
+            counted[group.phase, group.facts.get("device")] += group.count
+    for phase in (Phase.BACKWARD, Phase.FORWARD, Phase.OTHER):
+        there, here = counted[phase, target.backend.device], counted[phase, _CPU]
+        if there or here:
+            return there > here
+    return False
+
+
+_WHY_ON_HOST = {
+    HostCode.LOADER: "that a DataLoader fetched",
+    HostCode.DEVICE: "recorded on the CPU besides the target's device",
+    HostCode.IMPORT: "that a library made while it was imported",
+    HostCode.NAMED: "that you named",
+}
+
+
+def host_banners(
+    calls: Iterable[CallGroup], unsafe: Iterable[JudgedCall], target: Target, tables: TargetTables
+) -> Iterator[str]:
+    """Yield which ``calls`` were judged for the CPU, not the target, and which other ``unsafe`` ones may have to be."""
+    by_reason: Counter[HostCode] = Counter()
+    for group in calls:
+        if group.host is not None:
+            by_reason[group.host] += group.count
+    if by_reason:
+        reasons = ", ".join(f"{count:,} {_WHY_ON_HOST[host]}" for host, count in sorted(by_reason.items()))
+        every = by_reason.total()
+        said = "1 call runs on the host and was" if every == 1 else f"{every:,} calls run on the host and were"
+        yield f"{said} judged for cpu: {reasons}."
+    is_for_device = target.backend not in (Backend.RECORDED, Backend.CPU)
+    suspects = (call.group for call in unsafe if is_for_device and _may_be_host(call, tables))
+    places = dict.fromkeys(group.called_from or group.location or "an unknown line" for group in suspects)
+    if places:
+        named = ", ".join(list(places)[:_MOST_PLACES])
+        more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""
+        yield (
+            f"Calls at {named}{more} touched no module and no gradient, and would not vary on a CPU. If they run there"
+            " whatever the device (transforms, a scheduler, graph set-up), say so: `--host GLOB`, or `# tracer: host`"
+            " on the line."
+        )
+
+
+def _may_be_host(call: JudgedCall, tables: TargetTables) -> bool:
+    """Return whether it is a risk on the target only, outside every module, with no differentiable result."""
+    group, ruling = call
+    device = group.facts.get("device")
+    if group.host is not None or group.phase is not Phase.OTHER or group.module or device != _CPU:
+        return False
+    if is_set_up(group.phase, group.module, group.place, device):
+        return False  # the finding says so itself
+    if SAFE.issuperset(ruling.both):
+        return False
+    there = tables.rule_on(replace(group, host=HostCode.NAMED))
+    return SAFE.issuperset(there.both)

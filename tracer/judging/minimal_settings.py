@@ -14,9 +14,15 @@ from typing import NamedTuple
 import msgspec
 
 from tracer.findings import Finding, Note, Target
-from tracer.judging.bound_rows import BoundRows, Dependents, trace_under
+from tracer.judging.bound_rows import (
+    BoundRows,
+    Dependents,
+    changed_findings,
+    late_findings,
+    setting_findings,
+    trace_under,
+)
 from tracer.judging.observations import observed_findings
-from tracer.judging.setting_findings import changed_findings, late_findings, setting_findings
 from tracer.names import (
     REPEATABLE,
     SEVERITY,
@@ -30,9 +36,9 @@ from tracer.names import (
     Verdict,
 )
 from tracer.tables.rules import Ruling
-from tracer.tables.ruling.target_tables import TargetTables
-from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
-from tracer.tables.settings.rows import EnvironmentTable
+from tracer.tables.setting_rows import EnvironmentTable
+from tracer.tables.settings import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
+from tracer.tables.target_tables import TargetTables
 from tracer.tables.versions import judged_as, placed, reviewed_releases
 from tracer.trace.file import Trace
 from tracer.trace.records import ORIGIN, SEEDED_AT, CallGroup, FactValue, kind_drawn_from

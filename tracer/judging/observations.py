@@ -13,8 +13,16 @@ import msgspec
 
 from tracer.facts.fact import Value
 from tracer.findings import Evidence, FillCost, Finding, Note
-from tracer.judging.bound_rows import BoundRows, TraceUnderTarget, device_backend
-from tracer.judging.setting_findings import ReadSetting, compiled_how, is_worth_a_note, read_setting, subject_of
+from tracer.judging.bound_rows import (
+    BoundRows,
+    ReadSetting,
+    TraceUnderTarget,
+    compiled_how,
+    device_backend,
+    is_worth_a_note,
+    read_setting,
+    subject_of,
+)
 from tracer.names import (
     HOST_GENERATORS,
     About,
@@ -37,8 +45,8 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
-from tracer.tables.settings.declared import FILL, INDUCTOR_FLAG, MODE, declared
-from tracer.tables.settings.rows import SettingRow
+from tracer.tables.setting_rows import SettingRow
+from tracer.tables.settings import FILL, INDUCTOR_FLAG, MODE, declared
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
 from tracer.trace.records import (

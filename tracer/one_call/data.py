@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tracer.names import DataShown
-from tracer.ops.rows import Index, IndexBelow, Op, Route, Writes, row_of
+from tracer.ops import Index, IndexBelow, Op, Route, Writes, row_of
 from tracer.trace.records import Argument, DeviceType, FactValue, NotKept, Number, TensorForm, TorchWord
 
 #: Stands in for a size that was not fixed in compiled code.

@@ -36,7 +36,7 @@ from tracer.one_call.routes import route_of
 from tracer.plain import literal, one_line
 from tracer.report import Report
 from tracer.report.render.page import template_folder
-from tracer.tables.settings.declared import DECLARED, MODE, held
+from tracer.tables.settings import DECLARED, MODE, held
 from tracer.trace.file import inputs_path
 from tracer.trace.records import CallGroup, Environment, FactValue, spelled
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.one_call.data import Tensor, has_unknown
-from tracer.ops.rows import Route, row_of
+from tracer.ops import Route, row_of
 from tracer.plain import literal
 
 #: Arguments that do not affect the result, or that each process has of its own.

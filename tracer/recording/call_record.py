@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from tracer.facts.argument_readers import MISSING
+from tracer.facts.fact import MISSING
 from tracer.names import BlindSpotKind, HostCode, Phase
-from tracer.ops.rows import Touch, packet_of, row_of
+from tracer.ops import Touch, packet_of, row_of
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts
@@ -26,7 +26,7 @@ from tracer.recording.process.torch_events import first_calls, with_first_calls
 from tracer.recording.randomness.host_generators import Drawn
 from tracer.recording.recording_state import RecordingState
 from tracer.recording.torch_private import seams
-from tracer.tables.settings.declared import CHOSEN_IN_FORWARD, FORWARD
+from tracer.tables.settings import CHOSEN_IN_FORWARD, FORWARD
 from tracer.trace.merging import merged
 from tracer.trace.records import BlindSpot, CallGroup, FactValue
 

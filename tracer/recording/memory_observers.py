@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.facts.argument_readers import Args, Kwargs
+from tracer.facts.fact import Args, Kwargs
 from tracer.names import Overlap
-from tracer.ops.rows import packet_of, row_of
+from tracer.ops import packet_of, row_of
 from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Caller, Interest, Observer

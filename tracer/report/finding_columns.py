@@ -32,7 +32,7 @@ from tracer.report.words import (
     runs_as_of,
     subject_of,
 )
-from tracer.tables.vocabulary import in_words
+from tracer.tables.rules import in_words
 from tracer.trace.records import FactValue
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
-from tracer.ops.rows import spoken
+from tracer.ops import spoken
 from tracer.plan import name_of, op_of, place_of
 
 

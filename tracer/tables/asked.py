@@ -71,10 +71,10 @@ def asked() -> AskedFacts:
 
 
 def compiled_facts() -> Mapping[str, frozenset[str]]:
-    """See ``tracer.tables.compilers.compiled_facts``, which reads the tables: only compiled code needs it."""
-    from tracer.tables import compilers
+    """See ``tracer.tables.compiled.compiled_facts``, which reads the tables: only compiled code needs it."""
+    from tracer.tables import compiled
 
-    return compilers.compiled_facts()
+    return compiled.compiled_facts()
 
 
 if __name__ == "__main__":

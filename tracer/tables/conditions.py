@@ -14,10 +14,21 @@ from typing import Generic, NamedTuple, TypeVar
 from tracer.facts.fact import Value
 from tracer.findings import Condition, Deciding
 from tracer.names import Backend, DeterministicMode, UnknownReason, Verdict
-from tracer.tables.rules import Case, Cased, Conditioned, Ruling, evidence_of
-from tracer.tables.settings.declared import FORWARD, MODE
+from tracer.tables.rules import (
+    DERIVATIONS,
+    DOMAINS,
+    SETTINGS,
+    UNNOTED,
+    Case,
+    Cased,
+    Conditioned,
+    Ruling,
+    evidence_of,
+    expand,
+    in_domain,
+)
+from tracer.tables.settings import FORWARD, MODE
 from tracer.tables.versions import speaks_of
-from tracer.tables.vocabulary import DERIVATIONS, DOMAINS, SETTINGS, UNNOTED, expand, in_domain
 
 AnyRule = TypeVar("AnyRule", bound=Cased)
 AnyCase = TypeVar("AnyCase")

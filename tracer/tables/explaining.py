@@ -16,13 +16,11 @@ from msgspec.structs import replace
 from tracer.errors import UsageError
 from tracer.names import SEVERITY, TORCH_NAMESPACES, Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.conditions import Conditions, disjoint, wanted_values, with_forward
-from tracer.tables.rules import SCHEMA, AnsweredRule, Case, Cased, Rule, RuleTable, check_ops, load
-from tracer.tables.settings.declared import FORWARD, MODE
-from tracer.tables.settings.rows import EnvironmentTable, SettingRow, load_rows
-from tracer.tables.settings.target_settings import settings_of
+from tracer.tables.rules import DOMAINS, SCHEMA, AnsweredRule, Case, Cased, Rule, RuleTable, check_ops, load
+from tracer.tables.setting_rows import EnvironmentTable, SettingRow, load_rows
+from tracer.tables.settings import FORWARD, MODE, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
 from tracer.tables.versions import RELEASES, named_release, placed, reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.records import Environment
 
 #: torch's default settings. The number of threads has no default.

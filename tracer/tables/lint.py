@@ -12,15 +12,14 @@ from typing import Union
 
 from tracer.errors import TableError
 from tracer.names import TORCH_NAMESPACES, Backend
-from tracer.tables.compilers import INDUCTOR, CompilerTable, load_compilers
+from tracer.tables.compiled import INDUCTOR, CompilerTable, load_compilers
 from tracer.tables.conditions import pieces, uncovered, wanted_values
 from tracer.tables.explaining import EXAMPLES, Examples, load_examples
 from tracer.tables.loading import existing_tables, load_classes, load_libraries, load_table, load_tables, table_file
-from tracer.tables.rules import Cased, ClassTable, LibraryTable, Rule, RuleTable
-from tracer.tables.settings.rows import ROWS, EnvironmentTable, SettingRow, load_rows
+from tracer.tables.rules import DOMAINS, Cased, ClassTable, LibraryTable, Rule, RuleTable, in_words
+from tracer.tables.setting_rows import ROWS, EnvironmentTable, SettingRow, load_rows
 from tracer.tables.translation import STAYS, TRANSLATIONS, Translation, Translations, load_translations
 from tracer.tables.versions import reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DOMAINS, in_words
 
 #: Whether the installed torch has an op.
 Resolves = Callable[[str], bool]

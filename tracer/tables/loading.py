@@ -6,6 +6,7 @@ Inherited rules (ROCm compiles CUDA's kernels) say so in their first words; thei
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -14,11 +15,14 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from tracer.errors import TableError
+from tracer.errors import TableError, TargetError
 from tracer.names import Backend, EvidenceKind
 from tracer.tables.conditions import pieces
 from tracer.tables.rules import (
+    BACKWARD_OF,
     CLASS_ID,
+    FORWARD_FACTS,
+    RECORDED_FACTS,
     ClassTable,
     Dispatched,
     LibraryTable,
@@ -28,11 +32,11 @@ from tracer.tables.rules import (
     Switches,
     load,
 )
-from tracer.tables.settings.declared import DECLARED
-from tracer.tables.settings.rows import load_rows, variables_of
+from tracer.tables.setting_rows import load_rows, variables_of
+from tracer.tables.settings import DECLARED, SEEDS, declared
 from tracer.tables.translation import load_translations, translated_facts
 from tracer.tables.versions import reviewed_releases
-from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS
+from tracer.trace.records import FactValue
 
 _FOLDER = Path(__file__).parent
 
@@ -220,3 +224,33 @@ def with_dispatched(table: RuleTable, dispatched: Dispatched) -> RuleTable:
             rule = replace(rule, evidence=(*rule.evidence, RuleEvidence(kind=EvidenceKind.DISPATCHED, ref=ref)))
         rules.append(rule)
     return replace(table, rule=tuple(rules), dispatched=dispatched)
+
+
+@cache
+def known_settings() -> frozenset[str]:
+    """Every name that can be replaced: fields of the environment, variables, dotted names, seeds."""
+    rows = load_rows().row
+    keys = (setting.key for setting in DECLARED if setting.is_field or setting.is_variable or "." in setting.key)
+    held = {name for row in rows for name in (row.variable, row.read, row.read.removesuffix("()")) if name}
+    return named_variables().union(SEEDS, keys, held, *(row.sets for row in rows))
+
+
+def checked_sets(sets: Mapping[str, FactValue]) -> dict[str, FactValue]:
+    """``sets``, validated. Raises ``TargetError`` for an unknown name or an invalid value."""
+    for name, value in sets.items():
+        if name not in known_settings():
+            near = difflib.get_close_matches(str(name), known_settings(), n=3, cutoff=0.5)
+            hint = f"did you mean {', '.join(near)}?" if near else "name a field, a variable or a dotted name"
+            raise TargetError(f"unknown setting {str(name)!r}", hint=hint)
+        setting = declared(name)
+        if name in SEEDS:
+            wanted = "" if value is True else "True"
+        elif setting is not None:
+            wanted = setting.fault(value)
+        elif "." not in name:
+            wanted = "" if isinstance(value, str) else "text, as environment variables are"
+        else:
+            wanted = "" if isinstance(value, (bool, int, str)) else "True, False, a number or text"
+        if wanted:
+            raise TargetError(f"{name} cannot be {value!r}", hint=f"it is {wanted}")
+    return dict(sets)

@@ -14,12 +14,79 @@ from typing import Any, TypeVar
 import msgspec
 
 from tracer.errors import TableError
-from tracer.facts.fact import Value
+from tracer.facts.every_fact import DTYPE_CLASSES, FACTS, of_kind
+from tracer.facts.fact import Derivation, Kind, Value
 from tracer.files import toml_values
 from tracer.findings import Deciding, Evidence, Statement
 from tracer.names import OF_A_RUN, TORCH_NAMESPACES, Backend, Cause, EvidenceKind, Prerequisite, Verdict
+from tracer.tables.settings import conditions
 from tracer.tables.versions import specifiers
-from tracer.tables.vocabulary import DOMAINS, allowed
+
+_Domains = Mapping[str, tuple[Value, ...]]
+
+
+def _domains(*kinds: Kind) -> _Domains:
+    return {key: fact.domain for key, fact in of_kind(*kinds).items()}
+
+
+#: A fact of a backward call to the fact that its forward call has: ``aten.sample_backward`` takes it from
+#: ``aten.sample`` at the same place.
+FORWARD_FACTS: Mapping[str, str] = {key: fact.of_forward for key, fact in FACTS.items() if fact.of_forward}
+#: How the judge derives facts, by key.
+DERIVATIONS: Mapping[str, Derivation] = {key: fact.derivation for key, fact in FACTS.items() if fact.derivation}
+BACKWARD_OF = "_backward"
+"""Suffix that a backward op's name adds to its forward's."""
+#: Settings of the target, each declared with its domain in ``tables.settings``.
+SETTINGS: _Domains = {condition.key: condition.domain for condition in conditions()}
+
+#: Facts of the process, for rows of the table of settings, which may use settings too.
+PROCESS_FACTS: _Domains = _domains(Kind.PROCESS)
+#: Every key that a condition may use, with its domain.
+DOMAINS: _Domains = {**{key: fact.domain for key, fact in FACTS.items()}, **SETTINGS}
+_MEMBERS = {key: {(type(value), value) for value in domain} for key, domain in DOMAINS.items()}
+#: Facts that are recorded on request.
+RECORDED_FACTS: _Domains = _domains(Kind.ASKED, Kind.NOTED, Kind.MARKED)
+#: Defaults of facts that are recorded only if they hold.
+UNNOTED: Mapping[str, Value] = dict.fromkeys(of_kind(Kind.NOTED, Kind.MARKED), False)
+
+
+def in_domain(key: str, value: Value) -> bool:
+    """Return whether ``key`` can have ``value``. Types count: ``1`` is not ``true``."""
+    return (type(value), value) in _MEMBERS[key]
+
+
+def allowed(key: str, value: Value) -> bool:
+    """Return whether a condition on ``key`` may name ``value``: one that it can have, or a dtype class."""
+    return in_domain(key, value) or (key == "dtype" and value in DTYPE_CLASSES)
+
+
+def expand(key: str, value: Value) -> tuple[Value, ...]:
+    """The domain values that ``value`` stands for: itself, or a dtype class's members."""
+    if key == "dtype" and isinstance(value, str) and value in DTYPE_CLASSES:
+        return DTYPE_CLASSES[value]
+    return (value,)
+
+
+def in_words(key: str, values: frozenset[Value]) -> str:
+    """One condition in words: ``dtype: floating or complex``, ``device: not cuda``."""
+    domain = frozenset(DOMAINS[key])
+    if not any(isinstance(value, bool) for value in values) and 2 * len(values) > len(domain) + 1:
+        return f"{key}: not {' or '.join(_values_in_words(key, domain - values))}"
+    return f"{key}: {' or '.join(_values_in_words(key, values))}"
+
+
+def _values_in_words(key: str, values: frozenset[Value]) -> list[str]:
+    words: list[str] = []
+    left = set(values)
+    if key == "dtype":
+        for name, members in DTYPE_CLASSES.items():
+            if left.issuperset(members):
+                words.append(name)
+                left.difference_update(members)
+    return words + [
+        str(value).lower() if isinstance(value, bool) else str(value) for value in DOMAINS[key] if value in left
+    ]
+
 
 #: The schema that this release reads.
 SCHEMA = 1
@@ -118,7 +185,7 @@ class Ruling(Statement, frozen=True, kw_only=True, gc=False):
     translated: bool = False
     """Whether it is about an op that runs on the target instead of the recorded one."""
     observed: bool = False
-    """Whether the data of the run exclude the table's risk. See ``tables.ruling.run_evidence``."""
+    """Whether the data of the run exclude the table's risk. See ``tables.bound_table``."""
 
     @classmethod
     def by(cls, rule: Cased, cases: Sequence[Case], **fields: Any) -> Ruling:
@@ -159,7 +226,7 @@ class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
 
 class AnsweredRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A compiler's rule in which a backend's own answers replace the ops that it calls; see ``tables.compilers``."""
+    """A compiler's rule in which a backend's own answers replace the ops that it calls; see ``tables.compiled``."""
 
     compiler: str
     reviewed: str

@@ -17,7 +17,10 @@ import msgspec
 from tracer.facts.fact import Value
 from tracer.names import Backend
 from tracer.tables.rules import (
+    BACKWARD_OF,
+    FORWARD_FACTS,
     OP,
+    RECORDED_FACTS,
     SCHEMA,
     Conditioned,
     Reviewed,
@@ -26,9 +29,9 @@ from tracer.tables.rules import (
     check_ids,
     check_ops,
     check_range,
+    in_domain,
     load,
 )
-from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, in_domain
 
 #: The table's file.
 TRANSLATIONS = Path(__file__).parent / "translations.toml"

@@ -97,7 +97,7 @@ def _sizes(sizes: tuple[int | None, ...]) -> str:
 SCHEMA = 1
 
 FactValue = Union[bool, int, str]  # noqa: UP007 (msgspec reads it on Python 3.10)
-"""A recorded fact's value; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
+"""A recorded fact's value; the vocabulary (``tracer.tables.rules``) lists each fact's values."""
 
 
 class Place(NamedTuple):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from tests.support.lines import groups, record
 from tracer.recording.calls import fact_readers as facts
-from tracer.tables.vocabulary import DOMAINS
+from tracer.tables.rules import DOMAINS
 
 ONES = torch.ones(2, 3, 8, 8)
 

@@ -18,7 +18,7 @@ from tracer.recording.process.settings import read_settings, set_variables
 from tracer.tables.asked import asked
 from tracer.tables.loading import named_settings as from_tables
 from tracer.tables.loading import named_variables
-from tracer.tables.settings.rows import load_rows
+from tracer.tables.setting_rows import load_rows
 
 ROOT = Path(__file__).parents[3]
 

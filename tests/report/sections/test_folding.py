@@ -13,7 +13,7 @@ from tracer import judge
 from tracer.findings import Acceptance, Finding
 from tracer.names import AcceptedBy, Verdict
 from tracer.report.render.page import findings_json
-from tracer.report.sections.folding import FindingRow, rows_of, within
+from tracer.report.sections.findings import FindingRow, rows_of, within
 from tracer.report.words import which_runs_as
 
 

@@ -29,11 +29,10 @@ from tracer.tables.conditions import BoundRule, with_forward
 from tracer.tables.explaining import VerdictRow as Said
 from tracer.tables.explaining import find_rules, spans
 from tracer.tables.loading import load_tables
-from tracer.tables.rules import Rule
-from tracer.tables.settings.rows import SettingRow, load_rows
-from tracer.tables.settings.target_settings import settings_of
+from tracer.tables.rules import FORWARD_FACTS, UNNOTED, Rule
+from tracer.tables.setting_rows import SettingRow, load_rows
+from tracer.tables.settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases
-from tracer.tables.vocabulary import FORWARD_FACTS, UNNOTED
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = (ASCEND, EARLY, NOTES, CUDNN_NOTE, CURRENT)

@@ -21,10 +21,9 @@ from tracer.names import About, Backend, Cause, Differs, EventKind, Verdict
 from tracer.recording.process.settings import read_settings
 from tracer.report import Report
 from tracer.tables.conditions import BoundRule
-from tracer.tables.rules import Case
-from tracer.tables.settings.rows import CATEGORIES, NARROWING, RESERVED, SettingRow, load_rows
+from tracer.tables.rules import PROCESS_FACTS, Case, expand
+from tracer.tables.setting_rows import CATEGORIES, NARROWING, RESERVED, SettingRow, load_rows
 from tracer.tables.versions import release, speaks_of
-from tracer.tables.vocabulary import PROCESS_FACTS, expand
 from tracer.trace.records import CallGroup, Environment, Event
 
 TABLE = load_rows()

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from tracer.facts.argument_readers import (
+from tracer.facts.fact import (
     MISSING,
     ArgumentReader,
     Getter,
@@ -23,7 +23,7 @@ from tracer.facts.argument_readers import (
     dropout_reader,
     training_reader,
 )
-from tracer.ops.rows import packet_of, row_of
+from tracer.ops import packet_of, row_of
 from tracer.recording.origin.sites import outwards, spell
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.host_generators import MOVED_ON, UNUSED, Drawn

@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 import torch
 
-from tracer.facts.argument_readers import MISSING as MISSING
-from tracer.facts.argument_readers import ArgumentReader, argument_getter
 from tracer.facts.every_fact import FACTS
-from tracer.facts.fact import ASK, Services
-from tracer.ops.rows import packet_of
+from tracer.facts.fact import ASK, ArgumentReader, Services, argument_getter
+from tracer.facts.fact import MISSING as MISSING
+from tracer.ops import packet_of
 from tracer.recording.calls.draws import DRAW, draw_reader
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.storage.known_numbers import Indices

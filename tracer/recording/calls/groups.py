@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tracer.names import BlindSpotKind, Phase
-from tracer.ops.rows import Formula, rows
+from tracer.ops import Formula, rows
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.events import ORDER
 from tracer.recording.origin.modules import ModuleSettings, Origin

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import torch
 from msgspec.structs import replace
 
-from tracer.facts.argument_readers import MISSING
-from tracer.ops import rows
-from tracer.ops.rows import Touch, Writes, packet_of, row_of
+from tracer import ops
+from tracer.facts.fact import MISSING
+from tracer.ops import Touch, Writes, packet_of, row_of
 from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import MOST, named_arguments, tensor_form
@@ -38,7 +38,7 @@ from tracer.trace.records import Argument, FactValue
 SEVERAL = 3
 _KNOWN_INSIDE = ("aten.", "prims.")
 _INDEXES = ("aten.index.Tensor", "aten._unsafe_index.Tensor")
-_VIEWS = rows.VIEWS - {"clone"}
+_VIEWS = ops.VIEWS - {"clone"}
 #: Ops that graphs alone have, and those of eager code that do the same.
 _AS_EAGER = {
     "prims.convert_element_type.default": "aten._to_copy.default",
@@ -187,7 +187,7 @@ class GraphValues:
                 continue
             if role.kind == WRITES:
                 table.forget_written(access, args, kwargs)
-            elif not (is_unfixed and (role.name in rows.SUMMING or role.name == "sum")):  # which count addends
+            elif not (is_unfixed and (role.name in ops.SUMMING or role.name == "sum")):  # which count addends
                 table.note(role, access, args, kwargs, result)
 
     def _read_at(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> _ReadAt | None:
@@ -348,7 +348,7 @@ def _form(value: Any) -> Any:
 # A write at indices may cover any of it, but no more numbers than it writes. Generated code computes with a constant in
 # place of memory that no call wrote at indices (NaN; ``torch/_inductor/ir.py``, ``nop_loader_fn``, 2.13.0).
 
-_SEES = rows.VIEWS | {"new_empty_strided"}
+_SEES = ops.VIEWS | {"new_empty_strided"}
 #: What ops do that read nothing of their first argument, or only a part, which may have been written.
 _IGNORES = frozenset({Touch.SHAPE_OF_SELF, Touch.SELECTS})
 _COMPUTES = frozenset({"sum", "mean", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})

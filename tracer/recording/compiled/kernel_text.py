@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from tracer.names import CALLED_KERNELS, KernelLanguage
-from tracer.ops.rows import packet_of, row_of
+from tracer.ops import packet_of, row_of
 from tracer.recording.compiled.graph_text import Node
 
 #: Atomic additions and swaps in C++ and in Triton. Atomic maxima, minima and bit operations do not depend on order.

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tracer.names import BACKWARD_OF
-from tracer.ops.rows import Op, Touch, packet_of, row_of
+from tracer.ops import Op, Touch, packet_of, row_of
 from tracer.recording.magnitudes.sketching import storage_of
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digests import unseen

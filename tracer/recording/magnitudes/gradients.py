@@ -14,7 +14,7 @@ import msgspec
 import torch
 from torch.utils._pytree import tree_leaves
 
-from tracer.facts.argument_readers import Args, Kwargs
+from tracer.facts.fact import Args, Kwargs
 from tracer.names import Phase, PlaceKind
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.magnitudes.sketching import Measured, part_of, storage_of

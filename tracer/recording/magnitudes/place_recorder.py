@@ -18,7 +18,7 @@ import torch
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from tracer.facts.argument_readers import MISSING, Args, Kwargs
+from tracer.facts.fact import MISSING, Args, Kwargs
 from tracer.names import OWN_CODE, Phase, PlaceKind
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo

@@ -19,7 +19,7 @@ from tracer.recording.calls.fact_readers import dtype_word
 from tracer.recording.process.settings import deterministic_mode, read_now, read_settings, set_variables
 from tracer.recording.torch_private.seams import cudnn_number
 from tracer.tables.asked import asked
-from tracer.tables.settings.declared import DECLARED, MODE
+from tracer.tables.settings import DECLARED, MODE
 from tracer.trace.records import CudaDevice, Environment, FactValue
 
 T = TypeVar("T")

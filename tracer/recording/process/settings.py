@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from tracer.names import DeterministicMode
-from tracer.tables.settings.declared import DECLARED, MODE, Setting
+from tracer.tables.settings import DECLARED, MODE, Setting
 from tracer.trace.records import FactValue
 
 _MODE = next(setting for setting in DECLARED if setting.key == MODE)

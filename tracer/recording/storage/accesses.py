@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from tracer.facts.argument_readers import Args, Kwargs
+from tracer.facts.fact import Args, Kwargs
 from tracer.names import TORCH_NAMESPACES
-from tracer.ops.rows import Op, Touch, row_of
+from tracer.ops import Op, Touch, row_of
 from tracer.recording.torch_private import seams
 
 #: Read: every element, or so many that unwritten ones show.

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import torch
 
-from tracer.facts.argument_readers import Args, Kwargs
-from tracer.ops import rows
-from tracer.ops.rows import Numbers, Touch, row_of
+from tracer import ops
+from tracer.facts.fact import Args, Kwargs
+from tracer.ops import Numbers, Touch, row_of
 from tracer.recording.storage.accesses import Access, has_out, positions_of
 from tracer.recording.storage.overlaps import is_nested
 from tracer.recording.storage.registry import COMPUTES, MAKES, WRITES, NumbersTable, Role, StorageRegistry
@@ -49,9 +49,9 @@ def value_role(func: Any) -> Role | None:
     plain = name if name.startswith("_") else name.removesuffix("_")
     kind = WRITES if schema.is_mutable or row_of(name).undeclared else 0
     if namespace == "aten" and not has_out(schema):
-        if plain in rows.NUMBERED or plain in rows.FILLING or plain == "_to_copy":  # which makes numbers of a mask
+        if plain in ops.NUMBERED or plain in ops.FILLING or plain == "_to_copy":  # which makes numbers of a mask
             kind = MAKES
-        elif plain in rows.TAKING or plain in rows.SUMMING or plain in rows.ARITHMETIC:
+        elif plain in ops.TAKING or plain in ops.SUMMING or plain in ops.ARITHMETIC:
             kind = COMPUTES
     return Role(kind, plain, schema.is_mutable, kind == COMPUTES and plain not in _OF_SEVERAL) if kind else None
 
@@ -82,22 +82,22 @@ class KnownValues(NumbersTable[Known]):
             self._keep(result, known, int(role.is_mutable))
 
     def _known_of(self, name: str, args: Args, kwargs: Kwargs) -> Known:
-        if name in rows.NUMBERED:
-            return _constant(rows.NUMBERED[name])
-        if name in rows.FILLING:
-            return self.of(args[rows.FILLING[name]])
+        if name in ops.NUMBERED:
+            return _constant(ops.NUMBERED[name])
+        if name in ops.FILLING:
+            return self.of(args[ops.FILLING[name]])
         if name == "where":
             return _either(self.of(args[1]), self.of(args[2]))
         first = self.of(args[0])
         if first == _UNKNOWN:
             return first
-        if name in rows.SUMMING and (name != "index_put" or (args[3] if len(args) > 3 else kwargs.get("accumulate"))):
+        if name in ops.SUMMING and (name != "index_put" or (args[3] if len(args) > 3 else kwargs.get("accumulate"))):
             if kwargs.get("alpha", 1) != 1 or (name == "scatter_reduce" and args[4] != "sum"):
                 return _UNKNOWN
-            added = args[rows.SUMMING[name]]
+            added = args[ops.SUMMING[name]]
             return _sum(first, _times(self.of(added), Known(added.numel(), None)))
-        if name in rows.TAKING:
-            taken = (self.of(args[place]) for place in rows.TAKING[name])
+        if name in ops.TAKING:
+            taken = (self.of(args[place]) for place in ops.TAKING[name])
             return _UNKNOWN if "reduce" in kwargs else _either(first, *taken)
         if name == "sum":
             return _times(first, Known(args[0].numel(), None))

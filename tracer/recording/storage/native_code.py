@@ -17,7 +17,7 @@ from types import BuiltinFunctionType, CodeType, FrameType, MethodDescriptorType
 
 import torch
 
-from tracer.ops.rows import Touch, packet_of, row_of
+from tracer.ops import Touch, packet_of, row_of
 from tracer.recording.patching import Holder, Replacement, held_by, original_of
 from tracer.recording.torch_private import compile_seams, kernels, seams
 

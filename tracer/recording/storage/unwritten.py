@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import torch
 
-from tracer.facts.argument_readers import Args, Kwargs
+from tracer.facts.fact import Args, Kwargs
 from tracer.recording.storage import accesses, overlaps
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.known_numbers import Indices, written_through

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import TORCH_NAMESPACES
 from tracer.recording.patching import held_by
-from tracer.tables.settings.declared import DECLARED, Setting
+from tracer.tables.settings import DECLARED, Setting
 
 #: Marks the class of the recorder's mode.
 OWN_MODE = "_is_the_recorders"

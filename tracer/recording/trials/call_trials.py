@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
-from tracer.facts.argument_readers import Args, Kwargs
-from tracer.facts.fact import Value
+from tracer.facts.fact import Args, Kwargs, Value
 from tracer.names import Backend, DeterministicMode, Direction, Settings, Untried, Verdict
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.compilations import CompiledCode
@@ -36,12 +35,10 @@ from tracer.recording.trials.replay import (
     unseen_by_modes,
 )
 from tracer.recording.values.digests import unseen
-from tracer.tables.compilers import load_compilers
+from tracer.tables.compiled import Compilation, CompiledCalls, load_compilers
 from tracer.tables.loading import load_tables
-from tracer.tables.ruling.compiled import Compilation, CompiledCalls
-from tracer.tables.ruling.target_tables import TargetTables
-from tracer.tables.settings.declared import MODE
-from tracer.tables.settings.target_settings import settings_of
+from tracer.tables.settings import MODE, settings_of
+from tracer.tables.target_tables import TargetTables
 from tracer.tables.versions import release
 from tracer.trace.records import CallGroup, Environment, Region, Tried
 

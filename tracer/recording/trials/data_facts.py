@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.facts.argument_readers import Args, Kwargs, argument_getter, getters
+from tracer.facts.fact import Args, Kwargs, argument_getter, getters
 from tracer.names import SETTLING_DATA, DataShown
-from tracer.ops.rows import Op, Orders, Writes, row_of
+from tracer.ops import Op, Orders, Writes, row_of
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.values.device import is_capturing

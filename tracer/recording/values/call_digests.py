@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import torch
 
-from tracer.facts.argument_readers import Args, Kwargs
-from tracer.ops.rows import packet_of, row_of
+from tracer.facts.fact import Args, Kwargs
+from tracer.ops import packet_of, row_of
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access, argument_at, is_written, positions_of
 from tracer.recording.torch_private import seams, storages

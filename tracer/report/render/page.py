@@ -27,8 +27,7 @@ from tracer.report.blocks import PAGE, Reader, Words, flat
 from tracer.report.finding_columns import Judged, RowHalf, details, on_page
 from tracer.report.sections.answers import head_of
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, MapBlock, model_map, targets_shown, worst_inside
-from tracer.report.sections.findings import accepted_in_words
-from tracer.report.sections.folding import like_draws
+from tracer.report.sections.findings import accepted_in_words, like_draws
 from tracer.report.sections.order import sections_of
 from tracer.report.sections.recorded import command
 from tracer.report.view import ReportView

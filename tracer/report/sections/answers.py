@@ -44,7 +44,7 @@ from tracer.report.words import (
     subject_of,
     target_words,
 )
-from tracer.tables.settings.declared import MODE
+from tracer.tables.settings import MODE
 from tracer.tables.versions import reviewed_in_words
 
 if TYPE_CHECKING:

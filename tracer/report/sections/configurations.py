@@ -15,7 +15,7 @@ from tracer.divergence.magnitudes import (
     PlaceDifference,
 )
 from tracer.names import Phase, PlaceKind, Verdict
-from tracer.ops.rows import row_of
+from tracer.ops import row_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Words, columns
 from tracer.report.words import plural

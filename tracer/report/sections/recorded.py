@@ -17,7 +17,7 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.view import ReportView
 from tracer.report.words import CHILD_STATES, SEED_ORIGINS, consecutive, joined, plural, some, steps_in_words
-from tracer.tables.settings.declared import DECLARED
+from tracer.tables.settings import DECLARED
 from tracer.trace.differences import RankComparison
 from tracer.trace.records import GROUP_SIZE, BlindSpot, Environment, TraceSource
 

@@ -21,11 +21,10 @@ from tracer.tables.explaining import (
     program,
     spans,
 )
-from tracer.tables.rules import GRADES, AnsweredRule, Rule, RuleTable, strongest
-from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
+from tracer.tables.rules import GRADES, AnsweredRule, Rule, RuleTable, in_words, strongest
+from tracer.tables.setting_rows import CATEGORIES, RESERVED, EnvironmentTable, SettingRow
 from tracer.tables.translation import STAYS
 from tracer.tables.versions import reviewed_in_words, reviewed_releases, speaks_of
-from tracer.tables.vocabulary import in_words
 
 #: Ops of a rule that an explanation names; ``tracer tables show`` names all.
 _OPS_SHOWN = 12

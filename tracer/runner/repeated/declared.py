@@ -18,7 +18,7 @@ from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
 from tracer.names import Word
 from tracer.runner.imports import when_imported
-from tracer.tables.settings.declared import SEEDS, declared
+from tracer.tables.settings import SEEDS, declared
 from tracer.trace.records import FactValue
 
 HASH_SEED = "PYTHONHASHSEED"

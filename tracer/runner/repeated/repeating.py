@@ -54,7 +54,7 @@ from tracer.runner.repeated.root_lines import (
 from tracer.runner.source_lines import texts_of, with_neighbours
 from tracer.runner.steps import StepRange, Task
 from tracer.session import judge
-from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
+from tracer.tables.settings import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace.file import load_family
 from tracer.trace.lines import follows_to_the_end
 from tracer.trace.merging import merge_traces

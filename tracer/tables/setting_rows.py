@@ -15,6 +15,8 @@ import msgspec
 from tracer.facts.fact import Value
 from tracer.names import About, Backend, Differs, EventKind, GeneratorKind, Subsystem
 from tracer.tables.rules import (
+    PROCESS_FACTS,
+    SETTINGS,
     Case,
     Cased,
     Reviewed,
@@ -25,11 +27,11 @@ from tracer.tables.rules import (
     check_ops,
     check_range,
     check_variables,
+    in_domain,
     load,
 )
-from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, in_domain
 
-ROWS = Path(__file__).parent.parent / "environment.toml"
+ROWS = Path(__file__).with_name("environment.toml")
 #: Prefix of every row's id.
 LEADER = "environment"
 #: Names in ``SettingRow.needs`` that are not groups: the judge determines their calls.

@@ -13,22 +13,25 @@ from msgspec.structs import replace
 
 from tracer.facts.fact import Value
 from tracer.names import SAFE, Backend, DeterministicMode, HostCode, Phase, UnknownReason
-from tracer.ops.rows import Touch, packet_of, row_of
-from tracer.tables.rules import RuleTable, Ruling
-from tracer.tables.ruling.bound_table import BoundTable, BoundTranslation, Translator, safe_ruling, unknown_ruling
-from tracer.tables.ruling.compiled import CompiledCalls
-from tracer.tables.ruling.run_evidence import (
+from tracer.ops import Touch, packet_of, row_of
+from tracer.tables.bound_table import (
+    BoundTable,
+    BoundTranslation,
+    Translator,
     drawn,
     has_computed_step,
     has_trained,
     on_meta,
     on_the_device_alone,
     refuted_by_trials,
+    safe_ruling,
     settled_by_data,
+    unknown_ruling,
 )
-from tracer.tables.settings.declared import MODE
+from tracer.tables.compiled import CompiledCalls
+from tracer.tables.rules import BACKWARD_OF, DERIVATIONS, FORWARD_FACTS, RuleTable, Ruling
+from tracer.tables.settings import MODE
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Translations
-from tracer.tables.vocabulary import BACKWARD_OF, DERIVATIONS, FORWARD_FACTS
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, TensorForm, is_set_up
 
 #: The matrix products of attention's math path.

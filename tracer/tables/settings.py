@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tracer.names import DeterministicMode, Settings
 from tracer.plain import literal
 from tracer.trace.records import Environment, FactValue
 
@@ -361,3 +362,42 @@ def conditions() -> tuple[SettingCondition, ...]:
 def declared(key: str) -> Setting | None:
     """The setting with that key, if it is declared here; ``FORWARD`` may lead the key."""
     return next((setting for setting in DECLARED if setting.key == key.removeprefix(FORWARD)), None)
+
+
+#: Fields of ``Environment`` that a program can set, with torch's defaults.
+DEFAULTS: Mapping[str, FactValue] = {
+    setting.key: setting.default for setting in DECLARED if setting.is_field and setting.default is not None
+}
+
+_MODES = {Settings.WARN: DeterministicMode.WARN, Settings.DETERMINISTIC: DeterministicMode.ON}
+
+
+def effective_environment(
+    environment: Environment, settings: Settings, sets: Mapping[str, FactValue] | None = None
+) -> Environment:
+    """``environment`` with the target's settings, then ``sets`` (fields, variables, dotted names); versions, hardware
+    and numbers of threads stay as recorded."""
+    if settings is not Settings.RECORDED:
+        variables = {CUBLAS_VARIABLE: CUBLAS_WORKSPACES[0]} if settings is Settings.DETERMINISTIC else {}
+        mode = _MODES.get(settings, DeterministicMode.OFF)
+        fields = {**DEFAULTS, MODE: mode, "variables": variables, "settings": {}}
+        environment = msgspec.structs.replace(environment, **fields)
+    changed: dict[str, object] = {}
+    variables, dotted = dict(environment.variables), dict(environment.settings)
+    for name, value in (sets or {}).items():
+        if name in Environment.__struct_fields__:
+            changed[name] = DeterministicMode(value) if name == MODE else value
+        elif name not in SEEDS and "." in name:
+            dotted[name] = value
+        elif name not in SEEDS:
+            variables[name] = str(value)
+    return msgspec.structs.replace(environment, **changed, variables=variables, settings=dotted)
+
+
+def settings_of(
+    environment: Environment, settings: Settings, sets: Mapping[str, FactValue] | None = None
+) -> dict[str, FactValue]:
+    """All settings that conditions may read. Those that were not recorded are omitted: they are unknown."""
+    environment = effective_environment(environment, settings, sets)
+    read = {condition.key: condition.held_by(environment) for condition in conditions()}
+    return {key: value for key, value in read.items() if value is not None}

@@ -1,1 +1,0 @@
-"""What the tables say of one call, for one target."""
