@@ -68,7 +68,7 @@ _JOINED: Mapping[type[msgspec.Struct], Mapping[str, Join]] = {
         "iterated_at": lambda first, more: tuple(dict.fromkeys((*first, *more))),
     },
     records.Kernel: {
-        **dict.fromkeys(("language", "device", "calls", "ops", "original_ops", "lines", "choice"), _first),
+        **dict.fromkeys(("language", "device", "calls", "ops", "original_ops", "choice"), _first),
         **dict.fromkeys(("atomic", "is_parallel", "by_stopwatch"), _any_holds),
     },
     records.Region: {
