@@ -256,6 +256,11 @@ WAYS = {
         "import numpy\ns = numpy.random.SeedSequence()\nrng = numpy.random.default_rng(s)\nop(rng.random())\n",
         6,
     ),
+    "a draw that one run makes more often": (
+        "random.seed(3)\ndef get():\n    x = random.random()\n    return x if os.urandom(1)[0] >= K else None\n"
+        "n = 0\nwhile get() is None and n < 3:\n    n += 1\nop(random.random())\n",
+        8,
+    ),
     "what raises in a loop": (
         "got = []\nfor k in range(40):\n    try:\n        n = int('x' if os.urandom(1)[0] < 90 else '1')\n"
         "    except ValueError:\n        n = 0\n        continue\n    got.append(k)\nop(got)\n",
@@ -264,6 +269,32 @@ WAYS = {
     "an object of a thread's own": (
         "import threading\nown = threading.local()\nown.k = os.urandom(5)\ndef use():\n    return own.k\nop(use())\n",
         7,
+    ),
+    "a hash that chooses among what is equal": (
+        "class Cache:\n    def __init__(self):\n        self.shards = [{}, {}]\n    def shard(self, k):\n"
+        "        return self.shards[hash(str(k)) % 1 + (K > 0)]\n    def put(self, k):\n        self.shard(k)[k] = k\n"
+        "c = Cache()\nc.put(3)\nop(c.shards)\n",
+        9,
+    ),
+    "what names a file that is listed": (
+        "import tempfile\nfolder = os.path.abspath('made')\nos.makedirs(folder, exist_ok=True)\ndef write():\n"
+        "    fd, path = tempfile.mkstemp(dir=folder)\n    with os.fdopen(fd, 'w') as file:\n        file.write('x')\n"
+        "write()\nop(sorted(os.listdir(folder)))\n",
+        9,
+    ),
+    "what names a folder that is listed": (
+        "folder = f'run-{os.urandom(5).hex()}'\nos.mkdir(folder)\nopen('fixed', 'w').close()\nx = len(CALLS)\n"
+        "op(sorted(entry.name for entry in os.scandir()))\n",
+        5,
+    ),
+    "what is listed beside a file of a fixed name": (
+        "open('fixed', 'w').close()\nopen('only' if K else 'other', 'w').close()\nx = 1\nop(sorted(os.listdir()))\n",
+        8,
+    ),
+    "a call that one run alone makes inside a library": (
+        "import functools\ndef each(k, of):\n    y = k\n    return y\ndef own(f, n):\n    return f(n)\nx = 1\n"
+        "op([*map(functools.partial(each, of=0), range(os.urandom(1)[0] % 1 + 2 + K))])\n",
+        12,
     ),
     "two readings of a clock": ("a = time.time()\nb = time.time() + a\nop(b)\n", 5),
 }
@@ -389,6 +420,65 @@ def test_a_generator_that_is_first_seen_as_it_is_seeded_has_the_seeds_origin(tmp
             }
         )
     assert lines_of(compared_lines(*runs)) == [(1, LineKind.LINE)]
+
+
+#: Programs with the line that is named first, and where it is held.
+HELD = {
+    "a condition that raises": (
+        "def get():\n    if os.urandom(1)[0] < K:\n        raise OSError\n    return 1\nx = 2\ntry:\n    x = get()\n"
+        "except OSError:\n    pass\nop(x)\n",
+        (5, "5"),
+    ),
+    "an argument": ("def train(rate, steps):\n    op(rate * steps)\ntrain(time.perf_counter(), 2)\n", (6, "4()")),
+    "an argument of a decorated function": (
+        "import contextlib\n@contextlib.contextmanager\ndef at(rate):\n    yield rate\n"
+        "with at(rate=os.urandom(3)) as x:\n    op(x)\n",
+        (8, "5()"),
+    ),
+    "what makes a file that is listed": (
+        "import tempfile\nos.makedirs('own', exist_ok=True)\nwith tempfile.NamedTemporaryFile(dir='own'):\n"
+        "    x = 1\n    names = os.listdir('own')\nop(names)\n",
+        (6, "8"),
+    ),
+    "a number that is returned": (
+        "def bucket(k):\n    return time.perf_counter()\nx = [0.0]\nx[0] += bucket(1)\nop(x)\n",
+        (5, "7"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_a_line_is_held_where_what_it_gives_is_taken(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source, (line, held) = HELD[name]
+    source = f"import os, time\nCALLS = []\nop = CALLS.append\n{source}"
+    runs = [{"": traced(tmp_path, source.replace("K", k), name=run)} for run, k in (("a", "0"), ("b", "256"))]
+    root = compared_lines(*runs, calls=[0]).sources[0]
+    ways = (root.held_at, *root.path) if root.names == (RESULT,) else (root.held_at,)
+    assert root.location == f"program.py:{line}"
+    assert f"program.py:{held}" in ways
+
+
+def test_calls_that_others_make_while_a_generator_waits_are_not_its_own(tmp_path: Path) -> None:
+    source = """\
+        import os
+        CALLS = []
+        def rows():
+            for k in range(3):
+                x = os.urandom(2)
+                yield k
+        for k in rows():
+            x = 1
+            CALLS.append(x)
+        """
+    runs = [{"": traced(tmp_path, dedent(source), name=name)} for name in "ab"]
+    assert not [
+        root.location
+        for root in compared_lines(*runs, calls=[1]).sources
+        if root.location == "program.py:5" and root.reaches
+    ]
 
 
 def test_a_line_that_seeds_is_held_by_its_generators_state(tmp_path: Path) -> None:

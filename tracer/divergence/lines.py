@@ -21,6 +21,7 @@ import msgspec
 from tracer.names import Word
 from tracer.tables.sources import Source, source_by_id, source_of
 from tracer.trace.lines import (
+    ARGUMENTS,
     CATCHES,
     DECIDES,
     FORMATS,
@@ -184,7 +185,7 @@ class _PairedFrame:
         self.last: int = 0
         self.call = entered.call
         self.depth = 0
-        self.is_body = False
+        self.is_suspended = self.is_body = False
         """Whether it runs the body of a module or a class."""
 
     @property
@@ -324,6 +325,10 @@ class _Comparison:
         """Roots that import what draws."""
         self.makers: Origins = _NOTHING
         """Lines of a known kind that made something of which nothing is seen."""
+        self.arguments: dict[LineRoot, str] = {}
+        """Where a root's own call begins, which takes what it gives as an argument."""
+        self.makes: Origins = _NOTHING
+        """Roots that make files which are listed later: their names alone make none."""
         self.raising: Origins = _NOTHING
         """Roots that raise in one run alone."""
         self.given_at: dict[str, str] = {}
@@ -334,6 +339,8 @@ class _Comparison:
         """The origins of names that bodies of modules and classes store, of which attributes may be read elsewhere."""
         self.threaded = {frame.process for run in (one, two) for frame in run.frames if frame.entered.thread}
         """Processes in which threads of the program's own run."""
+        self.latest: Counter[tuple[str, int]] = Counter()
+        """The next call after the last row of each process and thread."""
         self.done: dict[str, list[_Done]] = defaultdict(list)
         """All rows by process, as they ended."""
         self.reads: list[_Done] = []
@@ -379,8 +386,13 @@ class _Comparison:
         frame.state.update(_values(entered.changed))
         if pair is None:
             if parent is not None and entered.count <= SAMPLED_FROM:
+<<<<<<< HEAD
                 self._generators(frame, entered.changed, {}, text, parent, entered.parent_line)
                 found = parent.given or (_NOTHING if self._is_alike(frame, 0, "") else self._branch(parent, own))
+=======
+                found = parent.given or self._inside(parent, entered.parent_line) or self._branch(parent, own)
+                self._generators(frame, entered.changed, {}, text, parent, entered.parent_line, found)
+>>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
                 frame.given = found
                 frame.differing = dict.fromkeys(frame.state, found)
             return
@@ -400,9 +412,22 @@ class _Comparison:
                 frame.differing[name] = self._of_others(frame, name)
                 continue
             if parent is not None and not found:
+<<<<<<< HEAD
                 unseen = self._unseen(parent, text) | parent.beside
                 line = self._line_in(parent, entered.parent_line, text)
                 found = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
+=======
+                found = drawn | self._given(parent, text, name) or self._known(frame, name)
+                if not found and "." in name and frame.process in self.threaded:  # another thread may have changed it
+                    frame.differing[name] = frozenset(self.elsewhere)
+                    continue
+                if not found:
+                    unseen = self._unseen(parent, text) | parent.beside
+                    line = self._line_in(parent, entered.parent_line, text)
+                    found = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
+                    for root in found:
+                        self.arguments.setdefault(root, f"{frame.code.file}:{frame.code.first}{ARGUMENTS}")
+>>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
             frame.differing[name] = found or self._root(LineKind.LINE, frame, frame.code.first, frame, name)
             self._note(frame, name)
         if parent is not None and ".0" in frame.state and (read := self._reads(parent, text) | parent.returned):
@@ -439,6 +464,8 @@ class _Comparison:
 
     def _row(self, frame: _PairedFrame, row: LineRow) -> None:
         frame.at += 1
+        if frame.is_suspended:  # what was called meanwhile is of others
+            frame.call = max(frame.call, self.latest[frame.process, frame.entered.thread])
         is_over, pair, line = id(row) not in self.one.unfinished, frame.pair, row.line
         text = self.one.statement(frame, line) if is_over else self.one.text(frame, line)
         other = None if pair is None else self._partner(frame, pair, row)
@@ -451,7 +478,6 @@ class _Comparison:
         if ITERATES in text.calls:  # in later rounds too
             before = frame.iterated[line] = before | frame.returned | frame.iterated.get(line, _NOTHING)
         if pair is None or other is None:
-            self._generators(frame, row.changed, {}, text, frame, line)
             frame.state.update(_values(row.changed))
             if self._is_alike(frame, row.line, ""):  # another thread did it in the other run
                 found = self._shares(frame, line, text, _values(row.changed), before, unseen)
@@ -462,9 +488,12 @@ class _Comparison:
             else:
                 found = frame.given
                 frame.differing.update(dict.fromkeys(_values(row.changed), found) if found else {})
+            self._generators(frame, row.changed, {}, text, frame, line, found)
             self._ends(frame, row, line, text, before | found, found, unseen, is_over=is_over)
             return
         drawn = self._generators(frame, row.changed, other.changed, text, frame, line)
+        if IMPORTS in text.calls:
+            unseen |= {root for root in self.imports if root.location == f"{frame.code.file}:{line}"}
         made = {name for name in row.changed if name not in frame.state and row.changed[name].startswith(OWN)}
         frame.state.update(_values(row.changed))
         pair.state.update(_values(other.changed))
@@ -492,8 +521,7 @@ class _Comparison:
             rest = [name for name in unequal if name not in static]
             found = before | drawn | frame.returned or frame.inside or self._of_calls(frame, row, rest)
             if not found and rest:
-                source = _source_of(text)
-                if source is None or {"hash-seed", "addresses"}.isdisjoint(source.circumstances):
+                if not _hashes(_source_of(text)):
                     found = _NOTHING.union(*(self._known(frame, name) for name in rest))
                 found = found or self._wrote(frame, row, text)
             found |= self._shares(frame, line, text, rest, found, unseen)
@@ -513,8 +541,10 @@ class _Comparison:
                 self._note(frame, name)
         source = _source_of(text) if is_over else None
         stored = (frame.state.get(prefix + path) for path in text.stores for prefix in ("", GLOBAL))
-        is_opaque = source is not None and NO_DIGEST in (*stored, row.changed.get(RETURNED))
-        if is_opaque or (source is not None and source.varies and not unequal):
+        given = [*filter(None, (*stored, row.changed.get(RETURNED)))]
+        is_opaque = source is not None and NO_DIGEST in given
+        chooses = _hashes(source) and not all(is_plain(digest) or digest[:1] == "s" for digest in given)
+        if is_opaque or (source is not None and (source.varies or chooses) and not unequal):
             maker = frozenset({self._named(LineKind.LINE, frame, self._line_in(frame, line, text))})
             unseen |= maker
             self.makers |= maker if is_opaque else _NOTHING
@@ -590,6 +620,12 @@ class _Comparison:
         first = bisect_left(rows, opened or written, key=lambda row: row.at)
         last = bisect_left(rows, max(opened, written) + _TICK, key=lambda row: row.at)
         found = rows[first : last + 1]
+        if not written and found:  # it is only listed
+            made = found[0]
+            is_named_there = not made.origins and self._varies(made.text)
+            own = self._root(LineKind.LINE, made.frame, made.line, made.frame) if is_named_there else made.origins
+            self.makes |= {root for root in own if (root.file, root.line) == (made.frame.code.file, made.line)}
+            return own
         if opened and found:  # by lines that read what was opened
             handles = {path.partition(".")[0] for path in found[0].text.stores}
             using = [row for row in found if handles.intersection(path.partition(".")[0] for path in row.text.reads)]
@@ -646,7 +682,8 @@ class _Comparison:
                 self.elsewhere.setdefault(root, set()).add(_started_at(frame))
                 if returns and _is_task(frame):
                     self.answers.setdefault(root)
-        frame.call, frame.inside = row.call, _NOTHING
+        frame.call, frame.inside, frame.is_suspended = row.call, _NOTHING, row.returns
+        self.latest[frame.process, frame.entered.thread] = row.call
         if not is_over or (frame.code.function.endswith(">") and not frame.is_body):  # a comprehension gathers too
             frame.returned |= read | found
         else:
@@ -733,6 +770,16 @@ class _Comparison:
             self.raising |= found
         return found
 
+    def _inside(self, frame: _PairedFrame, line: int) -> Origins:
+        """The origins of a call that only one run makes inside a line which both execute; none where it is not so."""
+        place, pair = frame.at, frame.pair
+        is_met = pair is not None and place < len(frame.rows) and frame.rows[place].line == line
+        if pair is None or not is_met or pair.places.get(frame.keys[place], -1) < frame.next:
+            return _NOTHING
+        text = self.one.statement(frame, line)
+        found = self._reads(frame, text) | frame.returned
+        return found or self._root(LineKind.BRANCH, frame, line, frame, unseen=self._unseen(frame, text))
+
     # --- what a line reads ---
 
     def _reads(self, frame: _PairedFrame, text: LineText) -> Origins:
@@ -795,8 +842,12 @@ class _Comparison:
         text: LineText,
         at: _PairedFrame,
         line: int,
+        given: Origins = _NOTHING,
     ) -> Origins:
-        """Follow the states of global generators; return the origins of what a row draws from those that differ."""
+        """Follow the states of global generators; return the origins of what a row draws from those that differ.
+
+        ``given``: why only one run executes it.
+        """
         drawn = _NOTHING
         for name in sorted({*ours, *theirs}):
             if not name.startswith(GENERATOR):
@@ -810,14 +861,18 @@ class _Comparison:
             elif before is None or "" in before:  # as the interpreter, or an import, made it; or it was seeded at once
                 self.unseeded[key] = self._reads(at, text) if all(was_seeded("", state) for state in now) else _NOTHING
             elif before[0] == before[1] or _is_seeding(before, now, text):
+<<<<<<< HEAD
                 found = self._reads(at, text) | at.returned
                 if not found and key in self.drawers and not _is_seeding(before, now, text):
                     drawer = self.drawers[key]
                     self.orders |= (found := self._root(LineKind.LINE, *drawer, drawer[0], generator=generator))
+=======
+                found = self._reads(at, text) | at.returned | given
+>>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
                 self.unseeded[key] = found or self._root(LineKind.LINE, at, line, frame, name)
                 for root in found:
                     self.trail[root].setdefault(f"{at.code.file}:{line}")
-            elif IMPORTS in text.calls and not self.unseeded.get(key):  # what a library draws then is seldom used
+            elif IMPORTS in text.calls and not self.unseeded.get(key):  # it reaches what reads the library alone
                 self.imports |= self._root(LineKind.DRAW, at, line, frame, generator=generator)
             else:
                 drawn |= self.unseeded.get(key) or self._root(LineKind.DRAW, at, line, frame, generator=generator)
@@ -852,7 +907,9 @@ class _Comparison:
         if root not in self.roots:
             self.follows[root] = unseen - {root}
             read = (self._found(frame, path) for path in self.one.statement(frame, line).reads)
-            if any(scope.state.get(name, "").endswith(NO_DIGEST) for scope, names in read for name in names):
+            if self.follows[root] or any(
+                scope.state.get(name, "").endswith(NO_DIGEST) for scope, names in read for name in names
+            ):
                 self.blind.add(root)
             for earlier in self.follows[root]:
                 self.trail[earlier].setdefault(root.location)
@@ -896,11 +953,8 @@ class _Comparison:
             ways = {each: at for each in self.roots if each not in reached and each.location in on_way}
             reached |= ways
             first = first.union(ways) if root in first else first
-        if reached and not any(self._is_explained(root) for root in reached):
-            first = first.union(self.imports) if first else first
-            reached |= dict.fromkeys(self.imports.difference(reached), next(iter(reached.values())))
         found: dict[str, LineSource] = {}
-        for root in (*reached, *(root for root in self.roots if root not in reached)):
+        for root in (*reached, *(root for root in self.roots if root not in reached and root not in self.imports)):
             maker = self._maker_of(root)
             source = self._source(root, root if maker.location in found else maker, reached.get(root))
             found.setdefault(source.location, msgspec.structs.replace(source, is_followed=root in followed))
@@ -917,13 +971,15 @@ class _Comparison:
         is_explained = self._is_explained(root)
         if not self.follows.get(root) and not is_explained:
             before = (each for each, place in self.roots.items() if place < self.roots[root])
-            known = [each for each in before if each in self.hidden and self._is_explained(each)]
+            hidden = self.hidden - self.imports
+            known = [each for each in before if each in hidden and self._is_explained(each)]
             earlier = frozenset(known) - visited
             is_explained = len(known) != 1
         visited |= {root, *earlier}
-        order = sorted(earlier, key=lambda each: self.roots.get(each, len(self.roots)))
+        order = sorted(earlier - self.imports, key=lambda each: self.roots.get(each, len(self.roots)))
         found = [every for each in order for every in self._with_earlier(each, visited)]
-        return [root, *found] if is_explained else [*found, root]
+        seldom = () if is_explained else earlier & self.imports
+        return [root, *found] if is_explained else [*found, root, *seldom]
 
     def _is_explained(self, root: LineRoot) -> bool:
         row = self._row_of_table(root)
@@ -1017,6 +1073,10 @@ class _Comparison:
         return [*path, *([reached] if reached != root.location else [])]
 
     def _held_at(self, root: LineRoot, names: Sequence[str], path: Sequence[str]) -> str:
+        if root in self.arguments:
+            return self.arguments[root]
+        if root.kind is LineKind.BRANCH and DECIDES in self._calls_of(root):
+            return root.location
         if root.kind is LineKind.DRAW and root not in self.gave:
             return next(iter(path), root.location)
         if root in self.callers and (tuple(names) == (RESULT,) or root in self.raising):
@@ -1026,7 +1086,7 @@ class _Comparison:
             if decides or root in self.raising:  # no exception can be given, but what its function returns
                 return at
         gives_nothing = not names and root.kind is LineKind.LINE and root not in self.seeds
-        if gives_nothing:
+        if gives_nothing or root in self.makes:
             return next(iter(path), "")
         return self.given_at.get(root.location, root.location)
 
@@ -1129,6 +1189,11 @@ def _is_seeding(before: tuple[str, str], now: tuple[str, str], text: LineText) -
 def _source_of(text: LineText) -> Source | None:
     """What a statement is, as long as it does not raise."""
     return source_of(call for call in text.calls if call != TIMEOUT)
+
+
+def _hashes(source: Source | None) -> bool:
+    """Return whether a call gives by a hash or an address, which no value before it tells."""
+    return source is not None and not {"hash-seed", "addresses"}.isdisjoint(source.circumstances)
 
 
 def _is_telling(call: str) -> bool:

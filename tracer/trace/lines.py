@@ -23,6 +23,8 @@ SCHEMA = 1
 NO_DIGEST = "?"
 #: Names in ``changed`` that are no variable: what a function returned, and the states of global generators.
 RETURNED, GENERATOR = "%return", "%generator "
+#: Behind the first line of a function: what a call of it is given, as a place where lines are held.
+ARGUMENTS = "()"
 #: How what a function returns is named.
 RESULT = "its result"
 #: Stand among the calls of a line that iterates, and of statements that import, return, catch an exception, or give a

@@ -17,7 +17,7 @@ from tracer.trace.lines import RESULT
 
 
 def run(
-    folder: Path, source: str, line: int, *, gives: bool, name: str = "a", is_branch: bool = False
+    folder: Path, source: str, line: int | str, *, gives: bool, name: str = "a", is_branch: bool = False
 ) -> dict[str, Any]:
     """Run ``source``, whose line is held; return its names."""
     file, names = folder / "program.py", {"__name__": "__main__"}
@@ -179,6 +179,16 @@ SOURCES = {
         "import os\ndef make():\n    return list(os.urandom(5))\ny = [*make()]\n",
         3,
     ),
+    "a tensor that is returned with others": (
+        "import os, torch\ndef make(k):\n    return torch.ones(3) * int.from_bytes(os.urandom(5), 'big'), k\n"
+        "y = make(1)[0].tolist()\n",
+        3,
+    ),
+    "an array that is returned": (
+        "import os, numpy\ndef make():\n    return numpy.arange(3) + sum(os.urandom(99)) * os.urandom(1)[0]\n"
+        "y = [*make()]\n",
+        3,
+    ),
     "bytes that others hold": ("import os\nb = bytearray()\nt = [b]\nb.extend(os.urandom(9))\ny = bytes(t[0])\n", 4),
     "a generator in an object that leads to others": (
         "import threading, torch\nclass C: pass\nc = C(); c.g = torch.Generator(); c.d = C(); c.d.c = c; c.d.k = 0\n"
@@ -187,6 +197,45 @@ SOURCES = {
     ),
     "a module": ("import torch\ntorch.seed()\nx = torch.nn.Linear(3, 2)\ny = x.weight.tolist()\n", 3),
 }
+
+
+#: Programs that are given what a call is given: those of the function at ``line``.
+ARGUMENTS = {
+    "numbers and texts": (
+        "import os\ndef work(a, b='x', *c, **d):\n    return a, b, c, d\n"
+        "y = work(os.urandom(3), os.urandom(3).hex(), *os.urandom(2), k=[*os.urandom(2)])\n",
+        2,
+    ),
+    "a variable that an inner function reads": (
+        "import os\ndef work(a):\n    def inner(): return a\n    return inner()\ny = work(os.urandom(3))\n",
+        2,
+    ),
+    "a generator's": ("import os\ndef work(a):\n    yield a\ny = [*work(os.urandom(3))]\n", 2),
+    "an object of the program's": (
+        "import os\nclass C:\n    def __init__(self, k): self.k = k\ndef work(c): return c.k\n"
+        "y = work(C(os.urandom(3)))\n",
+        4,
+    ),
+    "beside what cannot be given": (
+        "import os, threading\ndef work(a, lock):\n    return a\ny = work(os.urandom(3), threading.Lock())\n",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_call_is_given_what_it_was_given_in_the_run_that_was_kept(tmp_path: Path, name: str) -> None:
+    source, line = ARGUMENTS[name]
+    first, second = (run(tmp_path, source, f"{line}()", gives=gives) for gives in (False, True))
+    assert second["y"] == first["y"]
+
+
+def test_a_branch_that_ends_inside_its_line_cannot_be_given(tmp_path: Path) -> None:
+    source = "import os\ndef work():\n    if os.urandom(9)[0] < K: return 1\n    return 2\ny = work()\n"
+    run(tmp_path, source.replace("K", "256"), 3, gives=False, is_branch=True)
+    found = run(tmp_path, source.replace("K", "0"), 3, gives=True, is_branch=True)
+    assert found["y"] == 2
+    assert found["problem"]
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -133,7 +133,8 @@ class HeldLines:
                 continue
             if path == RETURNED:
                 kind = type(returned)
-                if kind in (*_PLAIN, tuple, frozenset) or qualified(kind) not in text.calls:  # others may have it too
+                is_made = qualified(kind) in text.calls and kind not in (*_PLAIN, tuple, frozenset)
+                if not is_made and not _has_arrays(returned):  # others may have it too
                     continue
                 self._write(f"{digest_text(at)}{_RESULTS}", path)
             try:
@@ -196,11 +197,14 @@ class HeldLines:
                     continue
                 self._write(f"{digest_text(at)}{_OTHERS}", path)
                 if path == _NEXT:
+                    if at.endswith(f":{form}"):  # it goes on inside the line
+                        raise Unkeepable(path)
                     frame.f_lineno = form  # type: ignore[misc]  # a trace function may set it
                 elif path.startswith(GENERATOR):
                     _set_state(path.removeprefix(GENERATOR), form)
                 elif path == RETURNED:
-                    if given(form, returned) is not returned:
+                    given(form, returned)
+                    if _dumped(kept_form(returned)) != _dumped(form):  # no other object can be returned
                         raise Unkeepable(RESULT)
                 else:
                     _put(frame, path, form, is_bound=path.removeprefix(GLOBAL) in text.stores)
@@ -329,6 +333,12 @@ def _is_data(value: Any) -> bool:
     kind = type(value)
     entries = [*(dict.values(value) if kind is dict else value)] if kind in (*_CONTAINERS, dict) else [value]
     return all(type(entry) in _PLAIN or qualified(type(entry)) in _ARRAYS for entry in entries)
+
+
+def _has_arrays(value: Any) -> bool:
+    """Return whether a value is an array or a tensor, or a tuple of such, which can be given as they are."""
+    entries = [*value] if type(value) is tuple else [value]
+    return any(qualified(type(entry)) in _ARRAYS for entry in entries)
 
 
 def _of_tensor(tensor: Any) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count, repeat
+from itertools import count, islice, repeat
 from operator import length_hint
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -30,6 +30,8 @@ from tracer.recording.lines.variable_digests import CODE, VariableDigests, diges
 from tracer.recording.options import LineOptions
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, is_tracers_own, outwards, spell
 from tracer.trace.lines import (
+    ARGUMENTS,
+    GENERATOR,
     GLOBAL,
     NO_DIGEST,
     RETURNED,
@@ -61,6 +63,8 @@ _FIRST_WINDOW = 128
 _COSTLY, _SETTLED = 128, 32
 #: Values that are looked at while modules of the program's own import each other; later ones are looked at as they end.
 _OF_IMPORTS = 200_000
+#: Names in a listed folder, the latest, whose makers are looked for.
+_LISTED = 64
 #: What is added to the numbers of rows where they begin anew.
 _ANEW = 1 << 40
 
@@ -80,6 +84,10 @@ class _Code:
         self.attributes = attributes_in(code)
         self._named: dict[int, frozenset[str]] = {}
         self.globals = () if self.is_module else tuple(sorted((loaded & {*code.co_names}) - local))
+
+    def location(self, line: int) -> str:
+        """As it is held; 0 for what a call is given."""
+        return f"{self.file}:{line or f'{self.code.co_firstlineno}{ARGUMENTS}'}"
 
     def named(self, line: int) -> frozenset[str]:
         """The names that a line reads or stores."""
@@ -133,7 +141,9 @@ class LineRecording:
         )
         self._library, self._inside, self.held, self._version = frozenset(library), frozenset(inside), held, version
         self._anew_at = anew_at
-        self._began, self._written_at = time.time_ns(), dict[str, int]()
+        self._began = time.time_ns()
+        self._written_at: dict[str, dict[str, int]] = {}
+        """By folder: what was opened there to be written, or made, and when."""
         self._seconds = seconds or math.inf
         self._sites = Sites()
         self._own: dict[str, bool] = {}
@@ -196,11 +206,17 @@ class LineRecording:
         """A file is opened. What a run reads of a file that it wrote itself comes from where it was written."""
         path = os.path.abspath(path)
         if flags & (os.O_WRONLY | os.O_RDWR):
-            self._written_at[path] = time.time_ns() // 1000
+            self._written_at.setdefault(os.path.dirname(path), {})[path] = time.time_ns() // 1000
         elif not path.startswith(("/proc/", "/sys/")):
             status = os.stat(path)
             if stat.S_ISREG(status.st_mode) and status.st_mtime_ns >= self._began:
-                self.thread.files[path] = self._written_at.get(path, 0), status.st_mtime_ns // 1000
+                written = self._written_at.get(os.path.dirname(path), {}).get(path, 0)
+                self.thread.files[path] = written, status.st_mtime_ns // 1000
+
+    def lists(self, folder: str) -> None:
+        """A folder is listed. Names in it that this run made come from where they were made."""
+        made = self._written_at.get(os.path.abspath(folder), {})
+        self.thread.files.update((path, (at, 0)) for path, at in islice(reversed(made.items()), _LISTED))
 
     def write(self, row: LineRecord) -> None:
         """Write one row at once."""
@@ -294,8 +310,11 @@ class LineRecording:
             state.is_import = known.is_module or thread.stack[-1].is_import
         state.is_inside = is_inside
         is_given = self.held is not None and self.held.gives
-        state.write_entered({} if is_given else state.changes(frame, is_entered=True))
+        changed = {} if is_given else state.changes(frame, is_entered=True)
+        state.write_entered(changed)
         thread.stack.append(state)
+        if 0 in known.held:  # what the call is given
+            state._holds(frame, 0, [name for name in changed if not name.startswith(GENERATOR)], None, returns=False)
         return state
 
     def passes(self, code: CodeType) -> bool:
@@ -317,7 +336,7 @@ class LineRecording:
             file = spell(Site(path, 0, "", USER, folder)).rpartition(":")[0]
             known = self._codes[id(code)] = _Code(next(self._numbers), code, file, is_library=is_inside)
             if self.held is not None:
-                known.held = frozenset(line for line in known.texts if self.held.holds(f"{file}:{line}"))
+                known.held = frozenset(line for line in (0, *known.texts) if self.held.holds(known.location(line)))
         return known
 
     def write_code(self, code: _Code) -> None:
@@ -387,6 +406,7 @@ class _FollowedFrame:
     def goes_on(self) -> None:
         """A generator is resumed."""
         self.thread.stack.append(self)
+        self.call = self.recording.place()
         if self.recording.held is not None:  # what was drawn meanwhile is of lines that are not followed
             self.recording.changed_generators()
 
@@ -477,9 +497,14 @@ class _FollowedFrame:
         met, number = recording._texts, self.code.number  # with what may be called
         texts = {at: met[number, at].text if (number, at) in met else text for at, text in self.code.texts.items()}
         text, calls = whole_statement(texts.get(line, _NO_TEXT), texts.values()), (self.call, recording.place())
+<<<<<<< HEAD
         at = f"{self.code.file}:{line}"
         are_given = held.after(frame, at, place, self._executor(frame), names, text, calls, value)
         if are_given and not returns:
+=======
+        are_given = held.after(frame, self.code.location(line), place, names, text, calls, value)
+        if are_given and not returns and line:
+>>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
             self.line = frame.f_lineno
         return are_given
 
@@ -828,10 +853,14 @@ def _forking(recording: LineRecording | None) -> None:
         sys.addaudithook(_audit)
 
 
+_OF_FILES = frozenset({"open", "os.mkdir", "os.rename", "os.listdir", "os.scandir"})
+
+
 def _audit(event: str, args: tuple[Any, ...]) -> None:
     """Note files that are opened; a hook of Python's, which stays until the process ends."""
-    if event == "open" and (recording := _Current.recording) is not None and recording.is_on:
+    if event in _OF_FILES and (recording := _Current.recording) is not None and recording.is_on:
         with suppress(Exception):  # a failure of the recorder must not reach the program
-            path, _, flags = args
-            if type(path) in (str, bytes):
-                recording.opens(os.fsdecode(path), flags)
+            if event in ("os.listdir", "os.scandir"):
+                recording.lists(os.fsdecode("." if args[0] is None else args[0]))
+            elif type(path := args[event == "os.rename"]) in (str, bytes):
+                recording.opens(os.fsdecode(path), args[2] if event == "open" else os.O_WRONLY)

@@ -11,6 +11,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -28,7 +29,7 @@ from tracer.recording.lines.holding import calls_inside, gave_others, problem_of
 from tracer.recording.options import LineOptions
 from tracer.tables.sources import Source, source_by_id
 from tracer.trace.file import child_path
-from tracer.trace.lines import TIME_IS_UP
+from tracer.trace.lines import ARGUMENTS, RESULT, TIME_IS_UP
 
 #: Runs of a whole answer, those that diverged included.
 MOST_RUNS = 8
@@ -217,12 +218,9 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
     refuted = {line for each in in_vain for line in each.lines} - proven
     tried = {line for each in held if each.runs for line in each.lines} - proven
     is_failed = any(each.problem == _FAILED for each in held)
-    may_follow = any(each.is_blind and each.location in proven for each in sources)
-    before = {
-        each.location
-        for each in sources
-        if may_follow and each.location not in refuted and (row := source_by_id(each.source)) and row.varies
-    }
+    varying = {each.location for each in sources if (row := source_by_id(each.source)) and row.varies}
+    may_follow = any(each.is_blind and each.location in proven - varying for each in sources)
+    before = varying - refuted if may_follow else set()
     known = (
         msgspec.structs.replace(
             source,
@@ -237,11 +235,13 @@ def _by_proof(sources: Sequence[LineSource], held: Sequence[HeldLine]) -> tuple[
 
 def _drilled(laboratory: LineRuns, source: LineSource, last: int | None) -> LineSource | None:
     """The line of a library, called at a root line, whose values differ first; ``None`` where none is seen."""
-    if source.kind is not LineKind.LINE or laboratory.left < 2 or not any(map(_is_librarys, source.may_call)):
+    if source.kind is LineKind.DRAW or laboratory.left < 2 or not any(map(_is_librarys, source.may_call)):
         return None
     found = _followed(laboratory, LineOptions(inside=(source.location,)), "inside", last)
     if isinstance(found, str):
         return None
+    if any(each.location == source.location for each in found[0].sources):
+        return None  # what the library is given differs already
     inside = [each for each in found[0].sources if each.called_from == source.location]
     named = next((each for each in inside if each.reaches), None) or next(iter(inside), None)
     return named and msgspec.structs.replace(named, reaches=True, path=(source.location, *source.path))
@@ -314,7 +314,7 @@ def _held(
     ``first``: the locations of those that reach the first call that differs, which others explain only by luck.
     ``keys`` identify the roots among the calls, which must agree also where what a shorter run leaves does not show it.
     """
-    ways = {source.location: _ways(source) for source in sources}
+    ways = {source.location: _ways(source, sources) for source in sources}
     places = tuple(dict.fromkeys(place for way in ways.values() for place in way))[:_MOST_PLACES]
     shown: list[HeldLine] = [
         HeldLine(lines=(at,), agrees=False, problem="it gives no value that could be held")
@@ -337,7 +337,12 @@ def _held(
         slow = f"the run whose values were kept ended in step {came}, before the others diverge"
         return (*shown, *(HeldLine(lines=(at,), agrees=False, problem=slow) for at, way in ways.items() if way))
     names = {source.location: source.names for source in sources}
+<<<<<<< HEAD
     wholes = {source.location for source in sources if source.held_at == source.location and not source.is_threads}
+=======
+    names |= {source.held_at: source.names for source in sources if source.held_at.endswith(ARGUMENTS)}
+    wholes = {source.location for source in sources if source.held_at == source.location}
+>>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
     problems = {place: problem_of(kept, place, names.get(place, ())) for place in places}
     free = [place for place in places if not problems[place]]
     roots: dict[str, list[str]] = {}
@@ -348,15 +353,23 @@ def _held(
             shown.append(HeldLine(lines=(at,), agrees=False, problem=problems[way[0]]))
     can = list(roots)
     alone = [place for place in can if not first or not set(roots[place]).isdisjoint(first)]
-    tries = [_Try(tuple(roots[place]), (place,), ways[roots[place][0]]) for place in alone[:_MOST_ALONE]]
+
+    def rest_of(named: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(place for at in named for place in ways[at]))
+
+    def with_draws(held: Sequence[str]) -> tuple[str, ...]:  # a draw, and who takes its number
+        return tuple(dict.fromkeys((*held, *(at for place in held for at in roots[place] if at in free))))
+
+    tries = [
+        _Try(tuple(roots[place]), with_draws((place,)), rest_of(roots[place]), "" if place in roots[place] else place)
+        for place in alone[:_MOST_ALONE]
+    ]
     if len(can) > 1 and alone:
-        tries.append(_Try(tuple(at for place in can for at in roots[place]), tuple(can)))
+        tries.append(_Try(tuple(at for place in can for at in roots[place]), with_draws(can)))
     may_be_luck = laboratory.meets(base.family, last)
     made = instead = 0
     while tries and laboratory.left and not any(held.agrees for held in shown):
         named, lines, rest, held_at = tries.pop(0)
-        if not held_at:  # a draw, and who takes its number
-            lines = tuple(dict.fromkeys((*lines, *(at for at in named if at in free))))
         given = LineOptions(held=lines, branches=branches, folder=str(kept), gives=True)
         agrees, problem, runs, is_new = True, "", 0, False
         while agrees and laboratory.left and (runs <= may_be_luck or (not is_new and runs < _MOST_OF_THE_SAME)):
@@ -377,6 +390,8 @@ def _held(
                 problem = next(filter(None, (problem_of(kept, place) for place in lines)), "")
             elif problem := _ends_early(divergence, base.family, run.family, math.inf if last is None else last):
                 agrees = False
+            elif inside and max(calls.stop for calls in inside) >= divergence.calls[1]:
+                agrees, problem = False, "no call comes after it"
         is_refuted = not agrees and not problem and is_new and wholes.issuperset(lines)
         is_to_go_on = not agrees and not is_refuted
         if not problem and not is_new:
@@ -393,7 +408,8 @@ def _held(
             leading = (each.location for each in sources if there in each.path)
             tries.insert(0, _Try(tuple(dict.fromkeys((named[0], *leading))), (there,), others, there))
         else:
-            shown.append(HeldLine(lines=named, agrees=agrees, runs=runs, problem=problem, at=held_at))
+            place = held_at.removesuffix(ARGUMENTS)
+            shown.append(HeldLine(lines=named, agrees=agrees, runs=runs, problem=problem, at=place))
     return tuple(shown)
 
 
@@ -408,9 +424,16 @@ def _ends_early(divergence: Divergence, base: Family, run: Family, until: float)
     return ""
 
 
-def _ways(source: LineSource) -> tuple[str, ...]:
-    """Where what a line gives can be held: there, or at the next lines on the way, should no copy be kept of it."""
-    after = [place for place in source.path[:-1] if place != source.held_at]
+def _ways(source: LineSource, sources: Sequence[LineSource]) -> tuple[str, ...]:
+    """Where what a line gives can be held: there, or at the next lines on the way, should no copy be kept of it.
+
+    Up to the next root: what is proven from there on may be that one's.
+    """
+    others = {each.location for each in sources} - {source.location}
+    after = [*takewhile(lambda place: place not in others, source.path)]
     own = (source.location,) if source.kind is LineKind.DRAW else ()
+    if RESULT not in source.names:  # no line but the last may take a number that a function returns
+        after = after[: len(source.path) - 1]
+    after = [place for place in after if place != source.held_at]
     some = (*after[:2], *after[len(after) // 2 :][:1], *after[-1:])
     return tuple(dict.fromkeys((source.held_at, *own, *some))) if source.held_at else ()
