@@ -386,13 +386,10 @@ class _Comparison:
         frame.state.update(_values(entered.changed))
         if pair is None:
             if parent is not None and entered.count <= SAMPLED_FROM:
-<<<<<<< HEAD
-                self._generators(frame, entered.changed, {}, text, parent, entered.parent_line)
-                found = parent.given or (_NOTHING if self._is_alike(frame, 0, "") else self._branch(parent, own))
-=======
-                found = parent.given or self._inside(parent, entered.parent_line) or self._branch(parent, own)
+                found = parent.given
+                if not found and not self._is_alike(frame, 0, ""):
+                    found = self._inside(parent, entered.parent_line) or self._branch(parent, own)
                 self._generators(frame, entered.changed, {}, text, parent, entered.parent_line, found)
->>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
                 frame.given = found
                 frame.differing = dict.fromkeys(frame.state, found)
             return
@@ -412,22 +409,11 @@ class _Comparison:
                 frame.differing[name] = self._of_others(frame, name)
                 continue
             if parent is not None and not found:
-<<<<<<< HEAD
                 unseen = self._unseen(parent, text) | parent.beside
                 line = self._line_in(parent, entered.parent_line, text)
                 found = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
-=======
-                found = drawn | self._given(parent, text, name) or self._known(frame, name)
-                if not found and "." in name and frame.process in self.threaded:  # another thread may have changed it
-                    frame.differing[name] = frozenset(self.elsewhere)
-                    continue
-                if not found:
-                    unseen = self._unseen(parent, text) | parent.beside
-                    line = self._line_in(parent, entered.parent_line, text)
-                    found = self._root(LineKind.LINE, parent, line, frame, name, unseen=unseen)
-                    for root in found:
-                        self.arguments.setdefault(root, f"{frame.code.file}:{frame.code.first}{ARGUMENTS}")
->>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
+                for root in found:
+                    self.arguments.setdefault(root, f"{frame.code.file}:{frame.code.first}{ARGUMENTS}")
             frame.differing[name] = found or self._root(LineKind.LINE, frame, frame.code.first, frame, name)
             self._note(frame, name)
         if parent is not None and ".0" in frame.state and (read := self._reads(parent, text) | parent.returned):
@@ -861,14 +847,10 @@ class _Comparison:
             elif before is None or "" in before:  # as the interpreter, or an import, made it; or it was seeded at once
                 self.unseeded[key] = self._reads(at, text) if all(was_seeded("", state) for state in now) else _NOTHING
             elif before[0] == before[1] or _is_seeding(before, now, text):
-<<<<<<< HEAD
-                found = self._reads(at, text) | at.returned
+                found = self._reads(at, text) | at.returned | given
                 if not found and key in self.drawers and not _is_seeding(before, now, text):
                     drawer = self.drawers[key]
                     self.orders |= (found := self._root(LineKind.LINE, *drawer, drawer[0], generator=generator))
-=======
-                found = self._reads(at, text) | at.returned | given
->>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
                 self.unseeded[key] = found or self._root(LineKind.LINE, at, line, frame, name)
                 for root in found:
                     self.trail[root].setdefault(f"{at.code.file}:{line}")

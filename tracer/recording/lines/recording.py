@@ -497,14 +497,9 @@ class _FollowedFrame:
         met, number = recording._texts, self.code.number  # with what may be called
         texts = {at: met[number, at].text if (number, at) in met else text for at, text in self.code.texts.items()}
         text, calls = whole_statement(texts.get(line, _NO_TEXT), texts.values()), (self.call, recording.place())
-<<<<<<< HEAD
-        at = f"{self.code.file}:{line}"
+        at = self.code.location(line)
         are_given = held.after(frame, at, place, self._executor(frame), names, text, calls, value)
-        if are_given and not returns:
-=======
-        are_given = held.after(frame, self.code.location(line), place, names, text, calls, value)
         if are_given and not returns and line:
->>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
             self.line = frame.f_lineno
         return are_given
 

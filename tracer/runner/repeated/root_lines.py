@@ -337,12 +337,8 @@ def _held(
         slow = f"the run whose values were kept ended in step {came}, before the others diverge"
         return (*shown, *(HeldLine(lines=(at,), agrees=False, problem=slow) for at, way in ways.items() if way))
     names = {source.location: source.names for source in sources}
-<<<<<<< HEAD
-    wholes = {source.location for source in sources if source.held_at == source.location and not source.is_threads}
-=======
     names |= {source.held_at: source.names for source in sources if source.held_at.endswith(ARGUMENTS)}
-    wholes = {source.location for source in sources if source.held_at == source.location}
->>>>>>> 454b126c (Lines are held where their values are taken: branches, arguments, results; what reads the machine is a root of its own)
+    wholes = {source.location for source in sources if source.held_at == source.location and not source.is_threads}
     problems = {place: problem_of(kept, place, names.get(place, ())) for place in places}
     free = [place for place in places if not problems[place]]
     roots: dict[str, list[str]] = {}
